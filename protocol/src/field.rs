@@ -1,0 +1,312 @@
+//! Reading the members of a message ([msg.2], [msg.3], [frame.10]).
+//!
+//! A message is split into its members once; each is read by itself, so that the error names the member, the last of
+//! duplicate keys wins, null equals absent, and a member that nobody reads can hold anything.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
+
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::{Channel, Json, Meta, RequestId, SessionId, ToolCallId, id};
+
+/// The deepest nesting that is read ([frame.10]).
+const MAX_DEPTH: usize = 128;
+
+/// Why a line is no message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unread {
+    /// No JSON object ([frame.6]).
+    Noise,
+    /// A type that this version does not know ([msg.2]).
+    UnknownType {
+        /// The type, cut to 64 bytes.
+        kind: String,
+    },
+    /// A message with a member missing or of the wrong type ([msg.3]).
+    Bad {
+        /// The message's type, where it has a known one.
+        kind: Option<&'static str>,
+        /// The session that it names, where it names one.
+        session_id: Option<SessionId>,
+        /// The member at fault.
+        field: &'static str,
+        /// What is wrong with it.
+        why: Why,
+    },
+}
+
+/// What is wrong with a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// It is absent or null.
+    Missing,
+    /// It is of another JSON type, or out of range.
+    WrongType,
+    /// It nests deeper than 128 levels.
+    TooDeep,
+    /// It is an id that is empty, longer than 256 bytes, or no text ([msg.6]).
+    BadId,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Noise => f.write_str("not a JSON object"),
+            Self::UnknownType { kind } => write!(f, "unknown type {kind:?}"),
+            Self::Bad { kind, field, why, .. } => {
+                let kind = kind.unwrap_or("message");
+                match why {
+                    Why::Missing => write!(f, "{kind} without {field}"),
+                    Why::WrongType => write!(f, "{kind} with a {field} of the wrong type"),
+                    Why::TooDeep => write!(f, "{kind} with a {field} nested deeper than {MAX_DEPTH} levels"),
+                    Why::BadId => {
+                        write!(f, "{kind} with a {field} that is no id of 1 to {} bytes", id::MAX_ID_BYTES)
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unread {}
+
+/// The member at fault and the fault, within a message whose type and session are known elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fault {
+    pub(crate) field: &'static str,
+    pub(crate) why: Why,
+}
+
+/// The members of one object that its reader knows, by name. Nulls count as absent; of duplicates the last stands.
+#[derive(Debug, Default)]
+pub struct Fields<'a>(Vec<(&'static str, &'a RawValue)>);
+
+impl<'a> Fields<'a> {
+    /// Splits the text of an object, keeping the members of these names. Nothing when it is no JSON object.
+    pub(crate) fn split(object: &'a str, known: &[&[&'static str]]) -> Option<Self> {
+        struct Members<'k, 'a>(&'k [&'k [&'static str]], PhantomData<&'a ()>);
+        impl<'a> Visitor<'a> for Members<'_, 'a> {
+            type Value = Fields<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members: Vec<(&'static str, &'a RawValue)> = Vec::new();
+                while let Some(Key(key)) = map.next_key()? {
+                    let Some(name) = self.0.iter().copied().flatten().find(|name| **name == key) else {
+                        map.next_value::<IgnoredAny>()?;
+                        continue;
+                    };
+                    let value: &'a RawValue = map.next_value()?;
+                    match members.iter_mut().find(|(known, _)| known == name) {
+                        Some(member) => member.1 = value,
+                        None => members.push((name, value)),
+                    }
+                }
+                Ok(Fields(members))
+            }
+        }
+        let mut deserializer = serde_json::Deserializer::from_str(object);
+        let fields = deserializer.deserialize_map(Members(known, PhantomData)).ok()?;
+        deserializer.end().ok()?;
+        Some(fields)
+    }
+
+    /// The member of this name, unless it is absent or null.
+    pub(crate) fn get(&self, name: &str) -> Option<&'a RawValue> {
+        let (_, value) = self.0.iter().find(|(known, _)| *known == name)?;
+        (value.get() != "null").then_some(*value)
+    }
+
+    /// Reads the member of this name as the type of the field that takes it.
+    pub(crate) fn read<T: Member>(&self, field: &'static str) -> Result<T, Fault> {
+        T::read(self.get(field)).map_err(|why| Fault { field, why })
+    }
+}
+
+/// A key, borrowed where it has no escapes.
+#[derive(serde::Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// A member of a message as its field takes it: required, or an `Option`.
+pub(crate) trait Member: Sized {
+    /// Reads it; `None` where it is absent or null.
+    fn read(raw: Option<&RawValue>) -> Result<Self, Why>;
+}
+
+/// A value of one JSON type.
+pub(crate) trait Value: Sized {
+    /// Reads it.
+    fn of(raw: &RawValue) -> Result<Self, Why>;
+}
+
+impl<T: Value> Member for T {
+    fn read(raw: Option<&RawValue>) -> Result<Self, Why> {
+        let raw = raw.ok_or(Why::Missing)?;
+        shallow(raw)?;
+        T::of(raw)
+    }
+}
+
+impl<T: Value> Member for Option<T> {
+    /// A wrong type counts as absent ([msg.5]); nesting too deep and an impossible id do not ([frame.10], [msg.6]).
+    fn read(raw: Option<&RawValue>) -> Result<Self, Why> {
+        let Some(raw) = raw else { return Ok(None) };
+        shallow(raw)?;
+        match T::of(raw) {
+            Ok(value) => Ok(Some(value)),
+            Err(Why::Missing | Why::WrongType) => Ok(None),
+            Err(why @ (Why::TooDeep | Why::BadId)) => Err(why),
+        }
+    }
+}
+
+/// Checks that a value nests no deeper than is read.
+fn shallow(raw: &RawValue) -> Result<(), Why> {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    if !raw.get().starts_with(['{', '[']) {
+        return Ok(());
+    }
+    for byte in raw.get().bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return Err(Why::TooDeep);
+                }
+            }
+            b'}' | b']' if !in_string => depth -= 1,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+macro_rules! scalars {
+    ($($scalar:ty),*) => {$(
+        impl Value for $scalar {
+            fn of(raw: &RawValue) -> Result<Self, Why> {
+                serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)
+            }
+        }
+    )*};
+}
+
+scalars!(String, bool, u32, u64, i32, f64);
+
+macro_rules! ids {
+    ($($id:ident),*) => {$(
+        impl Value for crate::$id {
+            fn of(raw: &RawValue) -> Result<Self, Why> {
+                let Some(id) = text_id(raw)? else { return Err(Why::Missing) };
+                Self::new(&*id).map_err(|_| Why::BadId)
+            }
+        }
+    )*};
+}
+
+ids!(SessionId, TurnId, RequestId, MessageId, ToolCallId);
+
+/// The text of an id, nothing where it is empty. An escape that stands for an unpaired surrogate is no text.
+pub(crate) fn text_id(raw: &RawValue) -> Result<Option<Cow<'_, str>>, Why> {
+    let id: Key<'_> = serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)?;
+    if raw.get().contains("\\ufffd") {
+        return Err(Why::BadId);
+    }
+    Ok((!id.0.is_empty()).then_some(id.0))
+}
+
+impl Value for Channel {
+    fn of(raw: &RawValue) -> Result<Self, Why> {
+        let name: Key<'_> = serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)?;
+        Ok(Self::named(&name.0))
+    }
+}
+
+impl Value for Json {
+    fn of(raw: &RawValue) -> Result<Self, Why> {
+        Ok(Self::from_raw(raw))
+    }
+}
+
+impl Value for Meta {
+    fn of(raw: &RawValue) -> Result<Self, Why> {
+        Self::new(Json::from_raw(raw)).ok_or(Why::WrongType)
+    }
+}
+
+impl<T: Value> Value for Vec<T> {
+    fn of(raw: &RawValue) -> Result<Self, Why> {
+        let elements: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)?;
+        elements.into_iter().map(T::of).collect()
+    }
+}
+
+impl<T: Value> Value for BTreeMap<String, T> {
+    fn of(raw: &RawValue) -> Result<Self, Why> {
+        let members: BTreeMap<String, &RawValue> =
+            serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)?;
+        members.into_iter().map(|(name, raw)| Ok((name, T::of(raw)?))).collect()
+    }
+}
+
+/// An object of the protocol: knows its members and reads them.
+pub(crate) trait Object: Sized {
+    /// The members that are read.
+    const FIELDS: &'static [&'static str];
+
+    /// Reads the members.
+    fn read(fields: &Fields<'_>) -> Result<Self, Fault>;
+}
+
+impl<T: Object> Object for Box<T> {
+    const FIELDS: &'static [&'static str] = T::FIELDS;
+
+    fn read(fields: &Fields<'_>) -> Result<Self, Fault> {
+        T::read(fields).map(Self::new)
+    }
+}
+
+/// Reads an object that stands in a field of another.
+pub(crate) fn nested<T: Object>(raw: &RawValue) -> Result<T, Why> {
+    let fields = Fields::split(raw.get(), &[T::FIELDS]).ok_or(Why::WrongType)?;
+    T::read(&fields).map_err(|fault| match fault.why {
+        Why::Missing => Why::WrongType,
+        why => why,
+    })
+}
+
+/// What is left out when a message is written.
+pub(crate) trait Absent {
+    /// Whether this field is left out.
+    fn is_absent(&self) -> bool;
+}
+
+impl<T> Absent for Option<T> {
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+macro_rules! always_written {
+    ($($type:ty),*) => {$( impl Absent for $type {
+        fn is_absent(&self) -> bool {
+            false
+        }
+    } )*};
+}
+
+always_written!(String, bool, RequestId, ToolCallId);
+
+impl<T> Absent for Vec<T> {
+    fn is_absent(&self) -> bool {
+        false
+    }
+}

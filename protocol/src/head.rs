@@ -1,0 +1,319 @@
+//! The first read of a line: what every message has, and the text of the frequent ones.
+
+use std::{borrow::Cow, fmt, marker::PhantomData};
+
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::{
+    Envelope, SessionId, TurnId, Unread,
+    envelope::Body,
+    field::{Fault, Fields, Member, Value, Why, text_id},
+    id::MAX_ID_BYTES,
+    surrogate,
+};
+
+/// The members that every message may have and those of `output` and `user.input`.
+///
+/// One pass over the line fills it, borrowing from the line. It is all that a plain `output` and a plain
+/// `turn.complete` need; [`Head::message`] reads the other kinds' own members.
+#[derive(Debug)]
+pub struct Head<'a> {
+    /// The type, as written.
+    pub kind: Cow<'a, str>,
+    /// The session, as written: at most 256 bytes, empty for messages of the pipe.
+    pub session_id: Cow<'a, str>,
+    /// The turn, if any.
+    pub turn_id: Option<Cow<'a, str>>,
+    pub(crate) channel: Option<Cow<'a, str>>,
+    content: Option<Cow<'a, str>>,
+    /// Whether there was nothing else.
+    plain: bool,
+    /// The line, with unpaired surrogates mended where it had any.
+    line: Cow<'a, str>,
+}
+
+impl<'a> Head<'a> {
+    /// Reads a line without its LF.
+    ///
+    /// # Errors
+    /// [`Unread::Noise`] for what is no JSON object, [`Unread::Bad`] where `type`, `session_id` or `turn_id` are
+    /// unusable.
+    pub fn read(line: &'a str) -> Result<Self, Unread> {
+        let mut deserializer = serde_json::Deserializer::from_str(line);
+        let fast = deserializer.deserialize_map(Scan(PhantomData)).and_then(|scanned| {
+            deserializer.end()?;
+            Ok(scanned)
+        });
+        match fast {
+            Ok(Scanned {
+                kind: Some(kind),
+                session_id: Some(session_id),
+                turn_id,
+                content,
+                channel,
+                plain,
+            }) => {
+                let turn_id = turn_id.filter(|id| !id.is_empty());
+                let head =
+                    Self { kind, session_id, turn_id, channel, content, plain, line: Cow::Borrowed(line) };
+                head.with_bounded_ids()
+            }
+            // Something unusual: read again, member by member, to tell what.
+            _ => Self::read_slowly(line),
+        }
+    }
+
+    fn read_slowly(line: &'a str) -> Result<Self, Unread> {
+        const FIELDS: &[&str] = &["type", "session_id", "turn_id"];
+        let mended = surrogate::mend(line);
+        let Some(fields) = Fields::split(&mended, &[FIELDS]) else { return Err(Unread::Noise) };
+        let bad = |field, why| Unread::Bad { kind: None, session_id: session_in(&fields), field, why };
+        let required = |field| {
+            let raw = fields.get(field).ok_or(Why::Missing);
+            raw.and_then(text_id).map_err(|why| bad(field, why)).map(|id| id.unwrap_or_default().into_owned())
+        };
+        let kind = required("type")?;
+        let session_id = required("session_id")?;
+        let turn_id: Option<TurnId> = fields.read("turn_id").map_err(|fault| bad(fault.field, fault.why))?;
+        let head = Self {
+            kind: Cow::Owned(kind),
+            session_id: Cow::Owned(session_id),
+            turn_id: turn_id.map(|id| Cow::Owned(id.as_str().to_owned())),
+            channel: None,
+            content: None,
+            plain: false,
+            line: mended,
+        };
+        head.with_bounded_ids()
+    }
+
+    fn with_bounded_ids(self) -> Result<Self, Unread> {
+        let long = |id: &str| id.len() > MAX_ID_BYTES;
+        let field = if long(&self.session_id) {
+            "session_id"
+        } else if self.turn_id.as_deref().is_some_and(long) {
+            "turn_id"
+        } else {
+            return Ok(self);
+        };
+        Err(Unread::Bad {
+            kind: None,
+            session_id: SessionId::new(&*self.session_id).ok(),
+            field,
+            why: Why::BadId,
+        })
+    }
+
+    /// Which type of this direction it is.
+    ///
+    /// # Errors
+    /// [`Unread::UnknownType`], or [`Unread::Bad`] when a session's message names none ([msg.1]).
+    pub fn kind_of<B: Body>(&self) -> Result<B::Kind, Unread> {
+        let Some(kind) = B::named(&self.kind) else {
+            let mut kind = self.kind.to_string();
+            kind.truncate(kind.floor_char_boundary(64));
+            return Err(Unread::UnknownType { kind });
+        };
+        if self.session_id.is_empty() && !B::is_of_pipe(kind) {
+            let name = Some(B::name_of(kind));
+            return Err(Unread::Bad { kind: name, session_id: None, field: "session_id", why: Why::BadId });
+        }
+        Ok(kind)
+    }
+
+    /// The whole message.
+    ///
+    /// # Errors
+    /// [`Unread`], as [`Envelope::parse`].
+    pub fn message<B: Body>(mut self) -> Result<Envelope<B>, Unread> {
+        let session_id = SessionId::new(&*self.session_id).unwrap_or_else(|_| SessionId::none());
+        let turn_id = self.turn_id.as_deref().and_then(|id| TurnId::new(id).ok());
+        let (body, meta) = self.body()?;
+        Ok(Envelope { session_id, turn_id, meta, body })
+    }
+
+    /// The body and the `_meta`. The ids stay with the head.
+    ///
+    /// # Errors
+    /// [`Unread`], as [`Envelope::parse`].
+    pub fn body<B: Body>(&mut self) -> Result<(B, Option<crate::Meta>), Unread> {
+        let kind = self.kind_of::<B>()?;
+        if self.plain
+            && let Some(body) = B::from_head(kind, self)
+        {
+            return Ok((body, None));
+        }
+        let Some(fields) = Fields::split(&self.line, &[&["_meta"], B::fields(kind)]) else {
+            return Err(Unread::Noise);
+        };
+        let bad = |Fault { field, why }: Fault| Unread::Bad {
+            kind: Some(B::name_of(kind)),
+            session_id: SessionId::new(&*self.session_id).ok(),
+            field,
+            why,
+        };
+        let body = B::read(kind, &fields).map_err(bad)?;
+        Ok((body, fields.read("_meta").map_err(bad)?))
+    }
+
+    /// Whether the message has nothing but type, ids, content and channel.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    pub(crate) fn take_content(&mut self) -> Option<String> {
+        self.content.take().map(Cow::into_owned)
+    }
+}
+
+fn session_in(fields: &Fields<'_>) -> Option<SessionId> {
+    Option::read(fields.get("session_id")).ok().flatten()
+}
+
+/// The session that a cut line names within its first bytes ([frame.5]).
+#[must_use]
+pub fn session_named_in(first: &[u8]) -> Option<SessionId> {
+    let mut rest = first.trim_ascii_start().strip_prefix(b"{")?;
+    loop {
+        let (key, after) = split_token(rest)?;
+        rest = after.trim_ascii_start().strip_prefix(b":")?;
+        let (value, after) = split_token(rest)?;
+        if key == b"\"session_id\"" {
+            let raw: &RawValue = serde_json::from_slice(value).ok()?;
+            return SessionId::of(raw).ok();
+        }
+        rest = after.trim_ascii_start().strip_prefix(b",")?;
+    }
+}
+
+/// Splits one whole JSON token off the front; nothing when it does not end here.
+fn split_token(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let bytes = bytes.trim_ascii_start();
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => {
+                in_string = !in_string;
+                if !in_string && depth == 0 {
+                    return Some(bytes.split_at(at + 1));
+                }
+            }
+            _ if in_string => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth > 0 => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(bytes.split_at(at + 1));
+                }
+            }
+            b',' | b'}' | b':' if depth == 0 => return (at > 0).then(|| bytes.split_at(at)),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What one pass over a line finds.
+#[derive(Default)]
+struct Scanned<'a> {
+    kind: Option<Cow<'a, str>>,
+    session_id: Option<Cow<'a, str>>,
+    turn_id: Option<Cow<'a, str>>,
+    content: Option<Cow<'a, str>>,
+    channel: Option<Cow<'a, str>>,
+    plain: bool,
+}
+
+struct Scan<'a>(PhantomData<&'a ()>);
+
+impl<'a> Visitor<'a> for Scan<'a> {
+    type Value = Scanned<'a>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut scanned = Scanned { plain: true, ..Scanned::default() };
+        while let Some(name) = map.next_key()? {
+            let slot = match name {
+                Name::Kind => &mut scanned.kind,
+                Name::SessionId => &mut scanned.session_id,
+                Name::TurnId => &mut scanned.turn_id,
+                Name::Content => &mut scanned.content,
+                Name::Channel => &mut scanned.channel,
+                Name::Other => {
+                    scanned.plain = false;
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            let Text(text) = map.next_value()?;
+            *slot = Some(text);
+        }
+        Ok(scanned)
+    }
+}
+
+enum Name {
+    Kind,
+    SessionId,
+    TurnId,
+    Content,
+    Channel,
+    Other,
+}
+
+impl<'a> Deserialize<'a> for Name {
+    fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Names;
+        impl Visitor<'_> for Names {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Name, E> {
+                Ok(match name {
+                    "type" => Name::Kind,
+                    "session_id" => Name::SessionId,
+                    "turn_id" => Name::TurnId,
+                    "content" => Name::Content,
+                    "channel" => Name::Channel,
+                    _ => Name::Other,
+                })
+            }
+        }
+        deserializer.deserialize_identifier(Names)
+    }
+}
+
+/// A string, borrowed where it has no escapes. (`Cow` alone would always be owned.)
+struct Text<'a>(Cow<'a, str>);
+
+impl<'a> Deserialize<'a> for Text<'a> {
+    fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Strings;
+        impl<'a> Visitor<'a> for Strings {
+            type Value = Text<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'a str) -> Result<Text<'a>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'a>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Strings)
+    }
+}

@@ -1,0 +1,100 @@
+//! JSON that passes through untouched.
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// Any JSON value, kept as its text: what this project has no opinion on.
+#[derive(Clone)]
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    /// The JSON of a value.
+    ///
+    /// # Errors
+    /// When the value has no JSON form (a map whose keys are no strings, for example).
+    pub fn of(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
+        serde_json::value::to_raw_value(value).map(|raw| Self::from_raw(&raw))
+    }
+
+    /// Keeps a piece of a line. CR between tokens becomes a space and U+2028 and U+2029 their escapes, since the
+    /// piece will be written again ([frame.1], [frame.2]).
+    pub(crate) fn from_raw(raw: &RawValue) -> Self {
+        let text = raw.get();
+        let clean = memchr::memchr2(b'\r', b'\n', text.as_bytes()).is_none()
+            && !text.contains(['\u{2028}', '\u{2029}']);
+        if clean {
+            return Self(raw.to_owned());
+        }
+        let text =
+            text.replace(['\r', '\n'], " ").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+        Self(RawValue::from_string(text).unwrap_or_else(|_| raw.to_owned()))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The value as a type.
+    ///
+    /// # Errors
+    /// When it does not have that type's shape.
+    pub fn to<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.get())
+    }
+}
+
+impl PartialEq for Json {
+    /// Compares texts, not values.
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.get())
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl JsonSchema for Json {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Json".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!(true)
+    }
+}
+
+/// The `_meta` member: an object of up to [`Meta::MAX_BYTES`] that passes through untouched, also through a relay
+/// ([ext.4]). A larger one, or one that is no object, is dropped and the message stands ([msg.7]).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Meta(Json);
+
+impl Meta {
+    /// The largest `_meta`, in bytes of its text.
+    pub const MAX_BYTES: usize = 64 * 1024;
+
+    /// Takes an object as `_meta`; nothing when it is no object or too large.
+    #[must_use]
+    pub fn new(json: Json) -> Option<Self> {
+        (json.get().starts_with('{') && json.get().len() <= Self::MAX_BYTES).then_some(Self(json))
+    }
+
+    /// The object.
+    #[must_use]
+    pub fn json(&self) -> &Json {
+        &self.0
+    }
+}

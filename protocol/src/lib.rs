@@ -1,0 +1,49 @@
+//! The adapter protocol, version 1: what may be said between a host and an adapter.
+//!
+//! A message is one JSON object on one line. [`LineReader`] finds lines in bytes, [`Head`] reads what every message
+//! has, [`HostMessage`] and [`AdapterMessage`] are the typed messages of the two directions, [`rules`] says which may
+//! follow which, and [`fold`] writes an extension down to the core for a peer that does not know it.
+//! There is no clock, no process and no runtime here. `SPEC.md` beside this crate is the contract; clause ids such as
+//! `[turn.4]` point into it.
+//!
+//! ```
+//! use trunkline_protocol::{AdapterBody, AdapterMessage, HostBody, HostMessage, Output, SessionId};
+//!
+//! let line = r#"{"type":"user.input","session_id":"abc-123","content":"Hello, agent!"}"#;
+//! let message = HostMessage::parse(line)?;
+//! let HostBody::UserInput(input) = message.body else { panic!("not an input") };
+//!
+//! let answer = AdapterMessage::new(message.session_id, AdapterBody::Output(Output::text(input.content)));
+//! let mut wire = Vec::new();
+//! answer.write(&mut wire);
+//! assert_eq!(wire, b"{\"type\":\"output\",\"session_id\":\"abc-123\",\"content\":\"Hello, agent!\"}\n");
+//! # Ok::<(), trunkline_protocol::Unread>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod channel;
+mod envelope;
+mod escape;
+mod extension;
+mod field;
+mod fold;
+mod head;
+mod id;
+mod json;
+mod line;
+mod message;
+pub mod rules;
+pub mod schema;
+mod surrogate;
+
+pub use channel::Channel;
+pub use envelope::{AdapterMessage, Body, Envelope, HostMessage};
+pub use extension::{Extensions, PROTOCOL};
+pub use field::{Unread, Why};
+pub use fold::{Folded, ToolsAsOutput, fold, question_as_output};
+pub use head::{Head, session_named_in};
+pub use id::{BadId, MessageId, RequestId, SessionId, ToolCallId, TurnId};
+pub use json::{Json, Meta};
+pub use line::{FIRST_BYTES, Item, LineReader, READ_BYTES};
+pub use message::*;

@@ -1,0 +1,177 @@
+//! Messages from the adapter to the host that are no events of a turn.
+
+use super::{
+    AdapterInfo, AgentEntry, Capabilities, Command, Context, Diff, Mode, Model, PermissionOption,
+    QuestionField, SessionEntry, StopReason, objects,
+};
+use crate::{
+    Json, MessageId, RequestId, ToolCallId,
+    field::{Fault, Fields, Object},
+};
+
+objects! {
+    /// A file for the user ([file.3]).
+    #[derive(Default)]
+    pub struct FileOutput {
+        /// A label, never a path. Absent: the base name of the path ([file.5]).
+        pub file_name: Option<String>,
+        /// The MIME type. Absent: `application/octet-stream` ([file.5]).
+        pub file_mime_type: Option<String>,
+        /// Where it is, absolute. The host judges it ([file.4]).
+        pub file_path: String,
+    }
+
+    /// Asks whether an action may happen ([permission.1]).
+    pub struct PermissionRequest {
+        /// Names the request within its session.
+        pub request_id: RequestId,
+        /// The tool.
+        pub tool: String,
+        /// What a person reads.
+        pub description: String,
+        /// What the tool acts on: a command, a path, an address.
+        pub resource: String,
+        /// The tool's input (`control`).
+        pub input: Option<Json>,
+        /// A headline (`control`).
+        pub title: Option<String>,
+        /// The tool call that waits (`control`).
+        pub tool_call_id: Option<ToolCallId>,
+        /// What the action would change in files (`control`).
+        pub diffs: Option<Vec<Diff>>,
+        /// When the agent gives up, RFC 3339 (`control`).
+        pub expires_at: Option<String>,
+        /// The ways to answer (`control`).
+        pub options: Option<Vec<PermissionOption>>,
+        /// The message that it belongs to (`events`).
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that asks (`events`).
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it is replayed (`events`): nobody is asked.
+        pub history: Option<bool>,
+    }
+
+    /// Withdraws a permission request or a question (`control`).
+    pub struct PermissionCancel {
+        /// The request.
+        pub request_id: RequestId,
+        /// Why.
+        pub reason: Option<StopReason>,
+    }
+
+    /// Asks the user (`questions`).
+    pub struct InputRequest {
+        /// Names the question within its session.
+        pub request_id: RequestId,
+        /// What a person reads.
+        pub prompt: String,
+        /// What is asked for; none: one text.
+        pub fields: Option<Vec<QuestionField>>,
+        /// When the agent gives up, RFC 3339.
+        pub expires_at: Option<String>,
+    }
+
+    /// What is learnt of a session after `session.ready` ([ext.2]), and the answer to `session.update`.
+    #[derive(Default)]
+    pub struct SessionInfo {
+        /// The program behind the pipe.
+        pub adapter: Option<AdapterInfo>,
+        /// What it can do.
+        pub capabilities: Option<Capabilities>,
+        /// `queue` and `steer`, where it can ([turn.3], [turn.10]).
+        pub input_modes: Option<Vec<String>>,
+        /// The agent's own id of the session (`resume`).
+        pub native_session_id: Option<String>,
+        /// The id that a person reads (`resume`).
+        pub display_id: Option<String>,
+        /// Whether a resumed session remembers (`resume`).
+        pub context: Option<Context>,
+        /// The options of `session.start` that it honours ([ext.7]).
+        pub options_applied: Option<Vec<String>>,
+        /// The model in force.
+        pub model: Option<String>,
+        /// The models that may be chosen.
+        pub models: Option<Vec<Model>>,
+        /// The reasoning effort in force.
+        pub reasoning_effort: Option<String>,
+        /// The mode in force.
+        pub mode: Option<String>,
+        /// The modes that may be chosen.
+        pub modes: Option<Vec<Mode>>,
+        /// The permission mode in force.
+        pub permission_mode: Option<String>,
+        /// The tools allowed.
+        pub allowed_tools: Option<Vec<String>>,
+        /// The tools denied.
+        pub denied_tools: Option<Vec<String>>,
+        /// The commands that the agent understands.
+        pub commands: Option<Vec<Command>>,
+    }
+
+    /// The answer to `sessions.list`.
+    pub struct SessionsListResult {
+        /// The request.
+        pub request_id: RequestId,
+        /// The sessions.
+        pub entries: Option<Vec<SessionEntry>>,
+        /// Why there are none.
+        pub error: Option<String>,
+    }
+
+    /// The answer to `agents.list` ([relay.4]).
+    pub struct AgentsListResult {
+        /// The request.
+        pub request_id: RequestId,
+        /// The agents.
+        pub agents: Vec<AgentEntry>,
+    }
+
+    /// Alive; quiet work goes on (`control`).
+    #[derive(Default)]
+    pub struct Working {}
+
+    /// The answer to `ping` (`control`).
+    #[derive(Default)]
+    pub struct Pong {
+        /// The nonce of the `ping`.
+        pub nonce: Option<Json>,
+    }
+}
+
+/// The adapter's first message of a session, if it uses any extension ([ext.2]).
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, schemars::JsonSchema)]
+pub struct SessionReady {
+    /// The lower of both sides' versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<u32>,
+    /// The extensions of the offer that it uses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extensions: Option<Vec<String>>,
+    /// What else it knows already.
+    #[serde(flatten)]
+    pub info: SessionInfo,
+}
+
+impl Object for SessionReady {
+    const FIELDS: &'static [&'static str] = &READY_FIELDS;
+
+    fn read(fields: &Fields<'_>) -> Result<Self, Fault> {
+        Ok(Self {
+            protocol: fields.read("protocol")?,
+            extensions: fields.read("extensions")?,
+            info: SessionInfo::read(fields)?,
+        })
+    }
+}
+
+/// The members of `session.info` after the two of `session.ready`.
+const READY_FIELDS: [&str; SessionInfo::FIELDS.len() + 2] = {
+    let mut fields = ["protocol"; SessionInfo::FIELDS.len() + 2];
+    fields[1] = "extensions";
+    let mut at = 0;
+    while at < SessionInfo::FIELDS.len() {
+        fields[at + 2] = SessionInfo::FIELDS[at];
+        at += 1;
+    }
+    fields
+};

@@ -1,0 +1,234 @@
+//! What happens within a turn besides its answer (`events`).
+
+use super::{names, objects};
+use crate::{Channel, Json, MessageId, ToolCallId};
+
+objects! {
+    /// A piece of the answer: a delta ([turn.2]).
+    #[derive(Default)]
+    pub struct Output {
+        /// The text.
+        pub content: String,
+        /// Where it belongs; absent: stdout.
+        pub channel: Option<Channel>,
+        /// The message whose deltas belong together (`events`).
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that speaks (`events`).
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it was said before and is replayed: it belongs to no turn (`events`).
+        pub history: Option<bool>,
+    }
+
+    /// A piece of what the model thinks: a delta.
+    #[derive(Default)]
+    pub struct Thinking {
+        /// The text.
+        pub content: String,
+        /// The message whose deltas belong together.
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that thinks.
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it is replayed.
+        pub history: Option<bool>,
+    }
+
+    /// A whole message of the conversation.
+    #[derive(Default)]
+    pub struct Message {
+        /// Who speaks: `user`, `assistant`, or a role of the agent's own.
+        pub role: String,
+        /// The text.
+        pub content: String,
+        /// The message's id.
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that speaks.
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it is replayed.
+        pub history: Option<bool>,
+    }
+
+    /// A tool call begins.
+    pub struct ToolStart {
+        /// The call.
+        pub tool_call_id: ToolCallId,
+        /// The tool's name.
+        pub tool: String,
+        /// What kind of tool it is, in the agent's words.
+        pub kind: Option<String>,
+        /// What a person reads.
+        pub title: Option<String>,
+        /// The tool's input.
+        pub input: Option<Json>,
+        /// The files that it touches.
+        pub locations: Option<Json>,
+        /// The message that it belongs to.
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that calls.
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it is replayed.
+        pub history: Option<bool>,
+    }
+
+    /// A tool call goes on.
+    pub struct ToolUpdate {
+        /// The call.
+        pub tool_call_id: ToolCallId,
+        /// What it printed since the last update: a delta.
+        pub content: Option<String>,
+        /// Where it printed it: `stdout`, `stderr`.
+        pub stream: Option<String>,
+        /// What a person reads from now on.
+        pub title: Option<String>,
+        /// The tool's input, as far as it is known.
+        pub input: Option<Json>,
+        /// The agent's own data.
+        pub data: Option<Json>,
+        /// The message that it belongs to.
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that calls.
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it is replayed.
+        pub history: Option<bool>,
+    }
+
+    /// A tool call has ended. Each start has one end.
+    pub struct ToolEnd {
+        /// The call.
+        pub tool_call_id: ToolCallId,
+        /// Its result.
+        pub content: Option<String>,
+        /// Whether it failed.
+        pub is_error: Option<bool>,
+        /// Whether the result was cut.
+        pub truncated: Option<bool>,
+        /// What it changed in files.
+        pub diffs: Option<Vec<Diff>>,
+        /// The agent's own data.
+        pub data: Option<Json>,
+        /// How long it took, in milliseconds.
+        pub duration_ms: Option<u64>,
+        /// The message that it belongs to.
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that called.
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it is replayed.
+        pub history: Option<bool>,
+    }
+
+    /// A change of one file: both texts, or a patch.
+    #[derive(Default)]
+    pub struct Diff {
+        /// The file.
+        pub path: String,
+        /// What it held; absent for a new file.
+        pub old_text: Option<String>,
+        /// What it holds.
+        pub new_text: Option<String>,
+        /// The change as a unified diff.
+        pub patch: Option<String>,
+    }
+
+    /// The plan, whole each time.
+    #[derive(Default)]
+    pub struct Plan {
+        /// Its entries in order.
+        pub entries: Vec<PlanEntry>,
+        /// The message that it belongs to.
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that plans.
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it is replayed.
+        pub history: Option<bool>,
+    }
+
+    /// One entry of a plan.
+    #[derive(Default)]
+    pub struct PlanEntry {
+        /// What is to be done.
+        pub content: String,
+        /// How far it is.
+        pub status: Option<PlanStatus>,
+        /// How much it matters, in the agent's words.
+        pub priority: Option<String>,
+    }
+
+    /// A line on how the work goes.
+    #[derive(Default)]
+    pub struct Progress {
+        /// The text.
+        pub message: String,
+    }
+
+    /// A line for a log.
+    #[derive(Default)]
+    pub struct Log {
+        /// Where it comes from.
+        pub stream: Option<LogStream>,
+        /// The text.
+        pub content: String,
+    }
+
+    /// Something went wrong. It ends nothing by itself.
+    #[derive(Default)]
+    pub struct ErrorEvent {
+        /// The kind of failure ([ext.6]).
+        pub category: Option<super::Category>,
+        /// What a person reads.
+        pub message: String,
+        /// Whether the turn will fail for it.
+        pub fatal: Option<bool>,
+    }
+
+    /// Anything else that the agent tells.
+    #[derive(Default)]
+    pub struct Custom {
+        /// What it is, in the agent's words.
+        pub name: String,
+        /// The agent's own data.
+        pub data: Option<Json>,
+    }
+}
+
+names! {
+    /// How far a plan's entry is.
+    pub enum PlanStatus {
+        /// Not begun.
+        Pending = "pending",
+        /// Under way.
+        InProgress = "in_progress",
+        /// Done.
+        Completed = "completed",
+    }
+
+    /// Where a log line comes from.
+    pub enum LogStream {
+        /// What the agent said, as it said it.
+        Raw = "raw",
+        /// The agent's stderr.
+        Stderr = "stderr",
+        /// The host.
+        Host = "host",
+        /// What is known of the run.
+        Meta = "meta",
+    }
+}
+
+impl Output {
+    /// A piece of the answer.
+    #[must_use]
+    pub fn text(content: impl Into<String>) -> Self {
+        Self { content: content.into(), ..Self::default() }
+    }
+
+    /// Text on a channel.
+    #[must_use]
+    pub fn on(channel: Channel, content: impl Into<String>) -> Self {
+        Self { content: content.into(), channel: Some(channel), ..Self::default() }
+    }
+
+    /// The channel, which is stdout where none is named.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        self.channel.as_ref().unwrap_or(&Channel::Stdout)
+    }
+}

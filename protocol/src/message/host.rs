@@ -1,0 +1,244 @@
+//! Messages from the host to the adapter.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::{names, objects};
+use crate::{
+    Json, MessageId, RequestId,
+    field::{Value, Why},
+};
+
+objects! {
+    /// Opens a session; the first message of its id ([session.1]). Everything in it is an extension.
+    #[derive(Default)]
+    pub struct SessionStart {
+        /// The protocol's version that the host speaks ([ext.1]).
+        pub protocol: Option<u32>,
+        /// The extensions that the host understands ([ext.1]). Absent: the core alone.
+        pub extensions: Option<Vec<String>>,
+        /// What to go on with (`resume`).
+        pub resume: Option<Resume>,
+        /// Picks the agent behind a relay ([relay.1]).
+        pub agent_id: Option<String>,
+        /// The hub's name for its user.
+        pub user_id: Option<String>,
+        /// The hub's name for the task.
+        pub task_id: Option<String>,
+        /// The hub's name for this run of the task.
+        pub run_id: Option<String>,
+        /// Context for prompts and for the environment of what the adapter starts.
+        pub variables: Option<BTreeMap<String, String>>,
+        /// The session's working directory, absolute.
+        pub cwd: Option<String>,
+        /// More directories that the agent may work in, absolute.
+        pub add_dirs: Option<Vec<String>>,
+        /// The folder in which files are exchanged, absolute ([file.6]).
+        pub exchange_dir: Option<String>,
+        /// The model.
+        pub model: Option<String>,
+        /// How hard the model thinks, in its own words.
+        pub reasoning_effort: Option<String>,
+        /// The sampling temperature.
+        pub temperature: Option<f64>,
+        /// Instructions for the model.
+        pub system_prompt: Option<String>,
+        /// Whether they come after the agent's own or in their place.
+        pub system_prompt_mode: Option<SystemPromptMode>,
+        /// The agent's mode, by its id.
+        pub mode: Option<String>,
+        /// How tools are permitted.
+        pub permission_mode: Option<String>,
+        /// The only tools that run, as `Tool` or `Tool(pattern)`.
+        pub allowed_tools: Option<Vec<String>>,
+        /// Tools that never run.
+        pub denied_tools: Option<Vec<String>>,
+        /// The only domains that are reached.
+        pub allowed_domains: Option<Vec<String>>,
+        /// The most turns of the model within one turn.
+        pub max_turns: Option<u64>,
+        /// The most that the session may cost, in USD.
+        pub max_cost_usd: Option<f64>,
+        /// MCP servers, as the agent takes them.
+        pub mcp_servers: Option<Json>,
+        /// Skills, as the agent takes them.
+        pub skills: Option<Json>,
+        /// Environment of what the adapter starts for this session.
+        pub env: Option<BTreeMap<String, String>>,
+        /// Further arguments for the agent's command.
+        pub extra_args: Option<Vec<String>>,
+    }
+
+    /// What a session goes on with (`resume`).
+    #[derive(Default)]
+    pub struct Resume {
+        /// The agent's own id of the session.
+        pub native_session_id: Option<String>,
+        /// What the adapter gave as `session_params`, untouched.
+        pub params: Option<Json>,
+        /// Whether to send what was said before, marked as history.
+        pub history: Option<bool>,
+    }
+
+    /// What the user says: begins a turn, or adds to the running one ([turn.1], [turn.10]).
+    #[derive(Default)]
+    pub struct UserInput {
+        /// The text. Absent and null mean the empty string ([msg.3]).
+        pub content: String = text_or_empty,
+        /// The input's own id (`turns`).
+        pub message_id: Option<MessageId>,
+        /// Whether it begins a turn, which is also what absent means, or adds to the running one (`turns`).
+        pub mode: Option<InputMode>,
+    }
+
+    /// Announces a file to the adapter ([file.2]).
+    #[derive(Default)]
+    pub struct FileInput {
+        /// A label, never a path. Absent: the base name of the path ([file.5]).
+        pub file_name: Option<String>,
+        /// The MIME type. Absent: `application/octet-stream` ([file.5]).
+        pub file_mime_type: Option<String>,
+        /// Where it is, absolute.
+        pub file_path: String,
+    }
+
+    /// Answers a `permission.request` ([permission.2]).
+    pub struct PermissionResponse {
+        /// The request that is answered.
+        pub request_id: RequestId,
+        /// Whether the action may happen. Anything but `true` denies ([permission.4]).
+        pub approved: bool = true_alone,
+        /// The option that was chosen (`control`).
+        pub option_id: Option<String>,
+        /// Short for the first option of kind `allow_always` (`control`).
+        pub always_allow: Option<bool>,
+        /// The tool's input as the user changed it (`control`).
+        pub updated_input: Option<Json>,
+        /// What to tell the agent (`control`).
+        pub message: Option<String>,
+        /// Whether the turn ends with this denial (`control`).
+        pub end_turn: Option<bool>,
+        /// Who or what decided (`turns`).
+        pub reason: Option<StopReason>,
+    }
+
+    /// Ends the running turn, or removes the queued one of this `turn_id` ([turn.4], [turn.9]).
+    #[derive(Default)]
+    pub struct Stop {
+        /// Why (`turns`).
+        pub reason: Option<StopReason>,
+    }
+
+    /// Ends the session; the last message of its id ([session.4]).
+    #[derive(Default)]
+    pub struct SessionClose {}
+
+    /// Changes options of a live session; answered by one `session.info` (`options`).
+    #[derive(Default)]
+    pub struct SessionUpdate {
+        /// The model.
+        pub model: Option<String>,
+        /// How hard the model thinks.
+        pub reasoning_effort: Option<String>,
+        /// The agent's mode, by its id.
+        pub mode: Option<String>,
+        /// How tools are permitted.
+        pub permission_mode: Option<String>,
+        /// The only tools that run.
+        pub allowed_tools: Option<Vec<String>>,
+        /// Tools that never run.
+        pub denied_tools: Option<Vec<String>>,
+    }
+
+    /// Answers an `input.request` (`questions`).
+    pub struct InputResponse {
+        /// The question that is answered.
+        pub request_id: RequestId,
+        /// The values by field id.
+        pub values: Option<BTreeMap<String, Json>>,
+        /// Whether nobody answered.
+        pub cancelled: Option<bool>,
+    }
+
+    /// Holds back every message of the session ([flow.1]).
+    #[derive(Default)]
+    pub struct FlowPause {}
+
+    /// Lets them go in order ([flow.1]).
+    #[derive(Default)]
+    pub struct FlowResume {}
+
+    /// Asks for a sign of life; answered by `pong` (`control`).
+    #[derive(Default)]
+    pub struct Ping {
+        /// Copied into the answer.
+        pub nonce: Option<Json>,
+    }
+
+    /// Asks for the sessions that can be resumed (`resume`).
+    pub struct SessionsList {
+        /// Copied into the answer.
+        pub request_id: RequestId,
+        /// Only those of this working directory.
+        pub cwd: Option<String>,
+        /// At most so many.
+        pub limit: Option<u32>,
+    }
+
+    /// Asks a relay for its agents ([relay.4]).
+    pub struct AgentsList {
+        /// Copied into the answer.
+        pub request_id: RequestId,
+    }
+}
+
+names! {
+    /// What an input does.
+    pub enum InputMode {
+        /// Begins a turn.
+        Turn = "turn",
+        /// Adds to the running turn ([turn.10]).
+        Steer = "steer",
+    }
+
+    /// Why a turn was stopped or a request was settled.
+    pub enum StopReason {
+        /// A person asked for it.
+        User = "user",
+        /// A deadline passed.
+        Timeout = "timeout",
+        /// A rule of the host decided.
+        Policy = "policy",
+        /// The turn was stopped.
+        Stopped = "stopped",
+        /// The host shuts down.
+        Shutdown = "shutdown",
+    }
+
+    /// How a system prompt joins the agent's own.
+    pub enum SystemPromptMode {
+        /// After it.
+        Append = "append",
+        /// In its place.
+        Replace = "replace",
+    }
+}
+
+impl UserInput {
+    /// An input of this text that begins a turn.
+    #[must_use]
+    pub fn text(content: impl Into<String>) -> Self {
+        Self { content: content.into(), ..Self::default() }
+    }
+}
+
+/// Absent and null content is the empty string ([msg.3]).
+fn text_or_empty(raw: Option<&RawValue>) -> Result<String, Why> {
+    raw.map_or(Ok(String::new()), String::of)
+}
+
+/// Approval is the JSON value `true` and nothing else ([permission.4]).
+fn true_alone(raw: Option<&RawValue>) -> Result<bool, Why> {
+    Ok(raw.is_some_and(|raw| raw.get() == "true"))
+}

@@ -1,0 +1,184 @@
+//! How turns, requests and sessions end.
+
+use super::{Usage, names, objects};
+use crate::Json;
+
+objects! {
+    /// What went wrong.
+    #[derive(Default)]
+    pub struct Failure {
+        /// The kind of failure ([ext.6]).
+        pub category: Option<Category>,
+        /// What a person reads.
+        pub message: Option<String>,
+        /// The agent's own code.
+        pub code: Option<String>,
+        /// When trying again makes sense, RFC 3339.
+        pub retry_at: Option<String>,
+    }
+
+    /// Ends a turn: the one answer to its `user.input` ([turn.1]). Without fields it has completed.
+    #[derive(Default)]
+    pub struct TurnComplete {
+        /// How it ended; absent: completed (`turns`).
+        pub status: Option<Status>,
+        /// Why, in the agent's words, or the reason of the `stop` (`turns`).
+        pub stop_reason: Option<String>,
+        /// What went wrong (`turns`).
+        pub error: Option<Failure>,
+        /// Whether the input reached the agent (`turns`).
+        pub delivered: Option<Delivered>,
+        /// The exit code of a process that ended the turn by ending (`turns`).
+        pub exit_code: Option<i32>,
+        /// The signal that ended it (`turns`).
+        pub signal: Option<i32>,
+        /// What was done, in a few words (`turns`).
+        pub summary: Option<String>,
+        /// What was made, as the agent names it (`turns`).
+        pub artifacts: Option<Json>,
+        /// The answer as data (`turns`).
+        pub result: Option<Json>,
+        /// How long it took, in milliseconds (`turns`).
+        pub duration_ms: Option<u64>,
+        /// How often the model was asked (`turns`).
+        pub num_turns: Option<u64>,
+        /// The model (`turns`).
+        pub model: Option<String>,
+        /// Who runs it (`turns`).
+        pub provider: Option<String>,
+        /// What it used, with scope `turn` (`usage`).
+        pub usage: Option<Usage>,
+        /// The agent's own id of the session (`resume`).
+        pub native_session_id: Option<String>,
+        /// What `resume.params` shall be to go on from here (`resume`).
+        pub session_params: Option<Json>,
+        /// Whether what was told to resume with holds no more (`resume`).
+        pub clear_session: Option<bool>,
+    }
+
+    /// The adapter ends the session; its last message of the id ([session.8]).
+    #[derive(Default)]
+    pub struct SessionClosed {
+        /// Why.
+        pub reason: Option<ClosedReason>,
+        /// What went wrong.
+        pub error: Option<Failure>,
+    }
+
+    /// Says whether a steer reached the running turn ([turn.10]).
+    #[derive(Default)]
+    pub struct SteerResult {
+        /// The input that is meant.
+        pub message_id: Option<crate::MessageId>,
+        /// Whether it did.
+        pub delivered: bool,
+        /// Why not.
+        pub reason: Option<String>,
+    }
+}
+
+names! {
+    /// How a turn ended.
+    pub enum Status {
+        /// It did what it was to do.
+        Completed = "completed",
+        /// By `stop`, or since the host shuts down.
+        Stopped = "stopped",
+        /// Something went wrong.
+        Failed = "failed",
+        /// The model or agent declined.
+        Refused = "refused",
+        /// Turns, tokens or budget were used up.
+        Limit = "limit",
+    }
+
+    /// Whether an input reached the agent.
+    pub enum Delivered {
+        /// The adapter answered something of that turn.
+        Yes = "yes",
+        /// It was not written.
+        No = "no",
+        /// It was written; nothing came back.
+        Unknown = "unknown",
+    }
+
+    /// Why an adapter ended a session.
+    pub enum ClosedReason {
+        /// There is nothing more to do.
+        Finished = "finished",
+        /// It cannot go on.
+        Failed = "failed",
+        /// It does not take this session.
+        Refused = "refused",
+        /// There is no agent of that id ([relay.1]).
+        UnknownAgent = "unknown_agent",
+        /// A limit is reached.
+        Limit = "limit",
+        /// The host speaks a version that it cannot serve ([ext.2]).
+        Protocol = "protocol",
+        /// It shuts down.
+        Shutdown = "shutdown",
+    }
+
+    /// The kind of a failure ([ext.6]).
+    pub enum Category {
+        /// A deadline passed.
+        Timeout = "timeout",
+        /// Somebody cancelled it.
+        Cancelled = "cancelled",
+        /// The model's context is full.
+        ContextExhausted = "context_exhausted",
+        /// The most turns were taken.
+        MaxTurns = "max_turns",
+        /// Asked too often.
+        RateLimit = "rate_limit",
+        /// A quota is used up.
+        UsageLimit = "usage_limit",
+        /// Credentials are missing or wrong.
+        Auth = "auth",
+        /// A payment is due.
+        Billing = "billing",
+        /// The provider is overloaded.
+        Overloaded = "overloaded",
+        /// There is no such model.
+        ModelNotFound = "model_not_found",
+        /// There is no such session to resume.
+        SessionNotFound = "session_not_found",
+        /// A permission was denied.
+        PermissionDenied = "permission_denied",
+        /// The same tool call over and over.
+        ToolLoop = "tool_loop",
+        /// The agent's program is not there.
+        NotInstalled = "not_installed",
+        /// The peer broke the protocol.
+        Protocol = "protocol",
+        /// The process ended.
+        ProcessExit = "process_exit",
+        /// A file was not taken.
+        FileRefused = "file_refused",
+        /// A line or an output was too large.
+        Oversize = "oversize",
+        /// A queue is full.
+        Busy = "busy",
+        /// A stop was not answered.
+        StopUnanswered = "stop_unanswered",
+        /// Anything else.
+        Other = "other",
+    }
+}
+
+impl Failure {
+    /// A failure of this kind, told so.
+    #[must_use]
+    pub fn new(category: Category, message: impl Into<String>) -> Self {
+        Self { category: Some(category), message: Some(message.into()), ..Self::default() }
+    }
+}
+
+impl TurnComplete {
+    /// Whether it carries anything but its status.
+    #[must_use]
+    pub fn status_or_completed(&self) -> Status {
+        self.status.unwrap_or(Status::Completed)
+    }
+}

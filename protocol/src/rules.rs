@@ -1,0 +1,273 @@
+//! Which message may follow which: total tables, used by the host's core and by the SDK.
+//!
+//! Every table answers for every pair, so a new type or phase does not compile until someone decides. Nothing here has
+//! a clock or reads a byte.
+
+use crate::{AdapterKind, HostKind};
+
+/// Where a session stands on one pipe ([session.1], [session.4]).
+///
+/// ```text
+///           session.start            session.close, session.closed
+/// Unstarted ─────────────▶ Open ───────────────────────────────────▶ Closed
+///                           ▲                                           │
+///                           └──────────── session.start ────────────────┘
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SessionPhase {
+    /// No `session.start` has named it.
+    Unstarted,
+    /// It is open.
+    Open,
+    /// It was closed, by either side.
+    Closed,
+}
+
+impl SessionPhase {
+    /// Every phase.
+    pub const ALL: [Self; 3] = [Self::Unstarted, Self::Open, Self::Closed];
+}
+
+/// What a message does to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SessionRule {
+    /// Opens it, afresh where it was closed ([session.5]).
+    Open,
+    /// Is taken.
+    Accept,
+    /// Ends it.
+    Close,
+    /// Belongs to the pipe and to no session ([msg.1]).
+    Pipe,
+    /// Is ignored: the session was never started ([session.5]).
+    IgnoreUnknown,
+    /// Is ignored: the session is closed; what was in the pipe is late ([session.4]).
+    IgnoreLate,
+    /// Is ignored: it has been said before ([session.7]).
+    IgnoreRepeated,
+}
+
+/// What a message from the host does to a session, as the adapter sees it.
+#[must_use]
+pub const fn from_host(phase: SessionPhase, kind: HostKind) -> SessionRule {
+    use HostKind as K;
+    use SessionPhase as P;
+    use SessionRule as R;
+    match (phase, kind) {
+        (_, K::Ping | K::SessionsList | K::AgentsList) => R::Pipe,
+        (P::Unstarted | P::Closed, K::SessionStart) => R::Open,
+        (P::Open, K::SessionStart) => R::IgnoreRepeated,
+        (P::Open, K::SessionClose) => R::Close,
+        (P::Closed, K::SessionClose) => R::IgnoreRepeated,
+        (
+            P::Open,
+            K::UserInput
+            | K::FileInput
+            | K::PermissionResponse
+            | K::Stop
+            | K::SessionUpdate
+            | K::InputResponse
+            | K::FlowPause
+            | K::FlowResume,
+        ) => R::Accept,
+        (
+            P::Unstarted,
+            K::UserInput
+            | K::FileInput
+            | K::PermissionResponse
+            | K::Stop
+            | K::SessionClose
+            | K::SessionUpdate
+            | K::InputResponse
+            | K::FlowPause
+            | K::FlowResume,
+        ) => R::IgnoreUnknown,
+        (
+            P::Closed,
+            K::UserInput
+            | K::FileInput
+            | K::PermissionResponse
+            | K::Stop
+            | K::SessionUpdate
+            | K::InputResponse
+            | K::FlowPause
+            | K::FlowResume,
+        ) => R::IgnoreLate,
+    }
+}
+
+/// What a message from the adapter does to a session, as the host sees it.
+#[must_use]
+pub const fn from_adapter(phase: SessionPhase, kind: AdapterKind) -> SessionRule {
+    use AdapterKind as K;
+    use SessionPhase as P;
+    use SessionRule as R;
+    match (phase, kind) {
+        (_, K::Pong | K::SessionsListResult | K::AgentsListResult) => R::Pipe,
+        (P::Open, K::SessionClosed) => R::Close,
+        (
+            P::Open,
+            K::Output
+            | K::TurnComplete
+            | K::FileOutput
+            | K::PermissionRequest
+            | K::SessionReady
+            | K::SessionInfo
+            | K::SteerResult
+            | K::Thinking
+            | K::Message
+            | K::ToolStart
+            | K::ToolUpdate
+            | K::ToolEnd
+            | K::Plan
+            | K::Progress
+            | K::Log
+            | K::Error
+            | K::Custom
+            | K::Usage
+            | K::ContextUsage
+            | K::Compaction
+            | K::RateLimit
+            | K::InputRequest
+            | K::Working
+            | K::PermissionCancel,
+        ) => R::Accept,
+        (P::Unstarted, _) => R::IgnoreUnknown,
+        (P::Closed, _) => R::IgnoreLate,
+    }
+}
+
+/// Where a turn stands ([turn.1] to [turn.9]).
+///
+/// ```text
+///         Begin            Stop              
+/// Queued ───────▶ Running ──────▶ Stopping   Complete or Abort, from any of them
+///    │               │               │    ────────────────────────────────────▶ Ended
+///    └── Stop ───────┴───────────────┘
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TurnPhase {
+    /// Its input waits for the turns before it.
+    Queued,
+    /// Its input is being served.
+    Running,
+    /// It was told to stop and has not ended.
+    Stopping,
+    /// It has had its one end.
+    Ended,
+}
+
+/// What can happen to a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TurnStep {
+    /// Its input is written, or begins to be served.
+    Begin,
+    /// The adapter sends something of it.
+    Emit,
+    /// It is told to stop.
+    Stop,
+    /// Its `turn.complete` comes.
+    Complete,
+    /// Something else ends it: a deadline, the session's or the process's end.
+    Abort,
+}
+
+/// A step that is not legal in a phase. The turn stays as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Illegal {
+    /// Where the turn stood.
+    pub phase: TurnPhase,
+    /// What happened.
+    pub step: TurnStep,
+}
+
+impl std::fmt::Display for Illegal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} does not happen to a turn that is {:?}", self.step, self.phase)
+    }
+}
+
+impl std::error::Error for Illegal {}
+
+impl TurnPhase {
+    /// Every phase.
+    pub const ALL: [Self; 4] = [Self::Queued, Self::Running, Self::Stopping, Self::Ended];
+
+    /// The phase after a step.
+    ///
+    /// A queued turn that is stopped ends at once ([turn.9], [turn.11]). A second stop changes nothing ([turn.5]).
+    ///
+    /// # Errors
+    /// [`Illegal`], which says what the caller counts: an end for no turn, a message of a turn that has ended (late).
+    pub const fn after(self, step: TurnStep) -> Result<Self, Illegal> {
+        use TurnStep as S;
+        match (self, step) {
+            (Self::Queued, S::Begin) => Ok(Self::Running),
+            (Self::Queued, S::Stop | S::Abort) => Ok(Self::Ended),
+            (Self::Running, S::Emit) => Ok(Self::Running),
+            (Self::Running, S::Stop) => Ok(Self::Stopping),
+            (Self::Running | Self::Stopping, S::Complete | S::Abort) => Ok(Self::Ended),
+            (Self::Stopping, S::Emit | S::Stop) => Ok(Self::Stopping),
+            (Self::Ended, S::Stop) => Ok(Self::Ended),
+            (Self::Queued, S::Emit | S::Complete)
+            | (Self::Running | Self::Stopping, S::Begin)
+            | (Self::Ended, S::Begin | S::Emit | S::Complete | S::Abort) => {
+                Err(Illegal { phase: self, step })
+            }
+        }
+    }
+}
+
+impl TurnStep {
+    /// Every step.
+    pub const ALL: [Self; 5] = [Self::Begin, Self::Emit, Self::Stop, Self::Complete, Self::Abort];
+}
+
+/// Where a permission request or a question stands ([permission.2] to [permission.4]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RequestPhase {
+    /// Nobody asked, or it has been settled.
+    Settled,
+    /// It waits for its answer.
+    Pending,
+}
+
+/// What can happen to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RequestStep {
+    /// The adapter asks.
+    Ask,
+    /// The host answers.
+    Answer,
+    /// The adapter withdraws it.
+    Withdraw,
+    /// A stop, an end, a deadline or nobody settles it as denied.
+    Deny,
+}
+
+/// What a step does to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RequestRule {
+    /// It is pending from now on.
+    Open,
+    /// It is settled from now on.
+    Settle,
+    /// The request is bad: this one is pending already; the first stands ([permission.4]).
+    Reject,
+    /// Late, or asked for by nobody; ignored ([permission.4]).
+    Ignore,
+}
+
+/// What a step does to a request. After settlement an id may be used again ([permission.4]).
+#[must_use]
+pub const fn request(phase: RequestPhase, step: RequestStep) -> RequestRule {
+    use RequestPhase as P;
+    use RequestRule as R;
+    use RequestStep as S;
+    match (phase, step) {
+        (P::Settled, S::Ask) => R::Open,
+        (P::Pending, S::Ask) => R::Reject,
+        (P::Pending, S::Answer | S::Withdraw | S::Deny) => R::Settle,
+        (P::Settled, S::Answer | S::Withdraw | S::Deny) => R::Ignore,
+    }
+}
