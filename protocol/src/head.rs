@@ -175,14 +175,24 @@ fn session_in(fields: &Fields<'_>) -> Option<SessionId> {
 /// The session that a cut line names within its first bytes ([frame.5]).
 #[must_use]
 pub fn session_named_in(first: &[u8]) -> Option<SessionId> {
+    SessionId::of(member_in(first, "session_id")?).ok()
+}
+
+/// The type that a cut line names within its first bytes ([frame.5]).
+#[must_use]
+pub fn type_named_in(first: &[u8]) -> Option<String> {
+    String::of(member_in(first, "type")?).ok()
+}
+
+/// A member of an object of which only the beginning is there.
+fn member_in<'a>(first: &'a [u8], name: &str) -> Option<&'a RawValue> {
     let mut rest = first.trim_ascii_start().strip_prefix(b"{")?;
     loop {
         let (key, after) = split_token(rest)?;
         rest = after.trim_ascii_start().strip_prefix(b":")?;
         let (value, after) = split_token(rest)?;
-        if key == b"\"session_id\"" {
-            let raw: &RawValue = serde_json::from_slice(value).ok()?;
-            return SessionId::of(raw).ok();
+        if key.strip_prefix(b"\"").and_then(|key| key.strip_suffix(b"\"")) == Some(name.as_bytes()) {
+            return serde_json::from_slice(value).ok();
         }
         rest = after.trim_ascii_start().strip_prefix(b",")?;
     }

@@ -42,7 +42,7 @@ pub use envelope::{AdapterMessage, Body, Envelope, HostMessage};
 pub use extension::{Extensions, PROTOCOL};
 pub use field::{Unread, Why};
 pub use fold::{Folded, ToolsAsOutput, fold, question_as_output};
-pub use head::{Head, session_named_in};
+pub use head::{Head, session_named_in, type_named_in};
 pub use id::{BadId, MessageId, RequestId, SessionId, ToolCallId, TurnId};
 pub use json::{Json, Meta};
 pub use line::{FIRST_BYTES, Item, LineReader, READ_BYTES};

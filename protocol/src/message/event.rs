@@ -157,6 +157,12 @@ objects! {
     pub struct Progress {
         /// The text.
         pub message: String,
+        /// The message that it belongs to.
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that it is about.
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it is replayed.
+        pub history: Option<bool>,
     }
 
     /// A line for a log.
@@ -166,6 +172,12 @@ objects! {
         pub stream: Option<LogStream>,
         /// The text.
         pub content: String,
+        /// The message that it belongs to.
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that it is about.
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it is replayed.
+        pub history: Option<bool>,
     }
 
     /// Something went wrong. It ends nothing by itself.
@@ -177,6 +189,12 @@ objects! {
         pub message: String,
         /// Whether the turn will fail for it.
         pub fatal: Option<bool>,
+        /// The message that it belongs to.
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that it is about.
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it is replayed.
+        pub history: Option<bool>,
     }
 
     /// Anything else that the agent tells.
@@ -186,6 +204,12 @@ objects! {
         pub name: String,
         /// The agent's own data.
         pub data: Option<Json>,
+        /// The message that it belongs to.
+        pub message_id: Option<MessageId>,
+        /// The tool call of the sub-agent that it is about.
+        pub parent_tool_call_id: Option<ToolCallId>,
+        /// Whether it is replayed.
+        pub history: Option<bool>,
     }
 }
 

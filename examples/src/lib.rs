@@ -1,0 +1,1 @@
+//! Adapters and hubs to copy from.

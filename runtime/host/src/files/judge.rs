@@ -1,0 +1,200 @@
+//! From a path that a peer named to an open file that may be read.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+
+use super::confined::{OpenFolder, open_folder};
+use super::refusal::Refusal;
+use super::roots::Roots;
+
+/// The longest path, in bytes: what the kernel takes.
+const MAX_PATH: usize = 4096;
+
+/// A file that passed: opened, regular, within the limit. What is read from it is what was judged, whatever its path
+/// names by now. Dropping it closes the file.
+#[derive(Debug)]
+pub struct Judged {
+    file: File,
+    path: PathBuf,
+    limit: u64,
+    seen: Seen,
+}
+
+/// What was seen on the handle, to notice a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Seen {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+/// Opens the file that a peer named, if it lies in one of `roots`, and judges it ([file.4]): a regular file with one
+/// link and at most `max_bytes` bytes, reached without `..` and without any link. Never waits for another process.
+///
+/// # Errors
+///
+/// The [`Refusal`], as precise as the system tells.
+pub fn judge(path: &Path, roots: &Roots, max_bytes: u64) -> Result<Judged, Refusal> {
+    judge_by(open_folder, path, roots, max_bytes)
+}
+
+/// [`judge`], by a given way to open the folder.
+pub(super) fn judge_by(
+    open_folder: OpenFolder,
+    path: &Path,
+    roots: &Roots,
+    max_bytes: u64,
+) -> Result<Judged, Refusal> {
+    Found::look(open_folder, path, roots)?.open(max_bytes)
+}
+
+/// A regular file that was seen in a folder that we hold, not opened yet.
+pub(super) struct Found<'a> {
+    path: &'a Path,
+    folder: OwnedFd,
+    name: &'a OsStr,
+    seen: Seen,
+}
+
+impl<'a> Found<'a> {
+    /// Walks to the file's folder and looks at the file without opening it: opening a FIFO or a device can do things.
+    pub(super) fn look(open_folder: OpenFolder, path: &'a Path, roots: &Roots) -> Result<Self, Refusal> {
+        check_letters(path)?;
+        let (root, rest) = roots.holding(path).ok_or(Refusal::Outside)?;
+        let name = rest.file_name().ok_or(Refusal::NotRegular)?;
+        let folder = match rest.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => open_folder(root.as_fd(), folder)?,
+            _ => rustix::io::fcntl_dupfd_cloexec(root, 0).map_err(Refusal::on_open)?,
+        };
+        let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Refusal::on_open)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {}
+            FileType::Symlink => return Err(Refusal::Symlink),
+            _ => return Err(Refusal::NotRegular),
+        }
+        Ok(Self { path, folder: folder, name, seen: Seen::of(&stat) })
+    }
+
+    /// Opens it, by its one name in the folder that we hold, and judges the handle.
+    pub(super) fn open(self, max_bytes: u64) -> Result<Judged, Refusal> {
+        // NONBLOCK: had it become a FIFO, the open would wait for a writer. NOCTTY: or a terminal, become ours.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.folder, self.name, flags, Mode::empty());
+        let file = File::from(opened.map_err(Refusal::on_open)?);
+        let stat = stat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Refusal::NotRegular);
+        }
+        let seen = Seen::of(&stat);
+        if stat.st_nlink > 1 {
+            return Err(Refusal::HardLinked);
+        }
+        if stat.st_nlink == 0 || (seen.device, seen.inode) != (self.seen.device, self.seen.inode) {
+            return Err(Refusal::Changed);
+        }
+        within(seen.size, max_bytes)?;
+        Ok(Judged { file, path: self.path.to_owned(), limit: max_bytes, seen })
+    }
+}
+
+impl Judged {
+    /// Opens a file of the hub, which may name any path that this user may read, links included: a regular file
+    /// within the limit. Never waits for another process.
+    pub(super) fn of_hub(path: &Path, max_bytes: u64) -> Result<Self, Refusal> {
+        check_letters(path)?;
+        let stat_before = rustix::fs::stat(path).map_err(Refusal::on_open)?;
+        if FileType::from_raw_mode(stat_before.st_mode) != FileType::RegularFile {
+            return Err(Refusal::NotRegular);
+        }
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(Refusal::on_open)?);
+        let stat = stat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Refusal::NotRegular);
+        }
+        let seen = Seen::of(&stat);
+        within(seen.size, max_bytes)?;
+        Ok(Self { file, path: path.to_owned(), limit: max_bytes, seen })
+    }
+
+    /// The path as the peer named it. For reports: never open it again.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The size when it was judged, in bytes.
+    pub fn size(&self) -> u64 {
+        self.seen.size
+    }
+
+    /// The open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The most that may be read from it, in bytes.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Refuses a file that is not as it was when it was judged: grown, cut or written. (Writes within one tick of the
+    /// file system's clock that keep the size are not seen.)
+    pub(super) fn check_unchanged(&self) -> Result<(), Refusal> {
+        let now = Seen::of(&stat(&self.file)?);
+        within(now.size, self.limit)?;
+        if now == self.seen { Ok(()) } else { Err(Refusal::Changed) }
+    }
+}
+
+impl Seen {
+    fn of(stat: &Stat) -> Self {
+        // The widths of these fields differ between systems.
+        Self {
+            device: stat.st_dev as _,
+            inode: stat.st_ino as _,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: (stat.st_mtime as _, stat.st_mtime_nsec as _),
+        }
+    }
+}
+
+/// Refuses a path by its letters alone.
+fn check_letters(path: &Path) -> Result<(), Refusal> {
+    let bytes = path.as_os_str().as_bytes();
+    if !bytes.starts_with(b"/") {
+        return Err(Refusal::NotAbsolute);
+    }
+    if bytes.contains(&0) {
+        return Err(Refusal::Nul);
+    }
+    if bytes.iter().any(u8::is_ascii_control) {
+        return Err(Refusal::ControlCharacter);
+    }
+    if bytes.len() >= MAX_PATH {
+        return Err(Refusal::Unreadable(io::ErrorKind::InvalidFilename));
+    }
+    if path.components().any(|component| component == Component::ParentDir) {
+        return Err(Refusal::Parent);
+    }
+    // `components` drops these, and they say that a folder is meant.
+    if bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
+        return Err(Refusal::NotRegular);
+    }
+    Ok(())
+}
+
+fn stat(file: &File) -> Result<Stat, Refusal> {
+    rustix::fs::fstat(file).map_err(|errno| Refusal::Unreadable(io::Error::from(errno).kind()))
+}
+
+/// Refuses a size above the limit.
+pub(super) fn within(size: u64, limit: u64) -> Result<(), Refusal> {
+    if size > limit { Err(Refusal::TooLarge { size, limit }) } else { Ok(()) }
+}

@@ -1,0 +1,181 @@
+//! Permission policies: what an operator answers beforehand, so that nobody has to be asked.
+//!
+//! A [`Policy`] is two lists of [`Pattern`]s and what to do when neither matches. The deny list is read first,
+//! then the allow list, then the [`Unmatched`] rule, which asks or denies and never allows ([permission.3]).
+//!
+//! # Patterns
+//!
+//! | pattern | matches |
+//! |---|---|
+//! | `*` | every action of every tool |
+//! | `Tool` | every action of that tool; the name may hold `*` and `?` (`mcp__github__*`) and ignores ASCII case |
+//! | `Tool(glob)` | the actions of that tool whose resource the glob matches as a whole |
+//!
+//! In a glob `?` is one character, `[a-z]` one of a set (`[!a-z]` one outside it), and `\` takes the next character
+//! as it is. What `*` is depends on the tool:
+//!
+//! - Where the resource is a *command line* (the tool is a shell: `Bash`, `shell`, `exec`, …, or its input has a
+//!   `command`), `*` and `**` match any text, `/` included: `Bash(git log*)`.
+//! - Elsewhere `*` and `?` stop at `/`, `**` does not, and `**/` also matches no folder at all:
+//!   `Write(specs/**)`. A pattern without a leading `/` is tried against the path below the working directory too.
+//!
+//! `Tool(*)` of a command tool and `Tool(**)` of any are `Tool`.
+//!
+//! # Allowing errs towards asking, denying towards denying
+//!
+//! A glob in the *allow* list does not match a command line with shell syntax that can start a second program or
+//! write a file (`;`, `&`, `|`, `<`, `>`, a line break, a backtick, `$(`), so `Bash(git log*)` does not
+//! allow `git log; rm -rf /`; nor a path that climbs (`..`). Only `*`, `Tool` or a pattern without any glob allows
+//! those. A pattern of the *deny* list is tried against every part of such a command line and against
+//! the folded path, and, when it has no `/`, against each component of the path.
+//! What cannot be judged (a resource that is absent or above 64 KiB) is never allowed by a glob, nor past a deny
+//! glob of its tool.
+//!
+//! Deny globs over command lines catch mistakes, not intent: a shell has more ways to spell a command than any
+//! list. What must not happen needs a sandbox.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+mod command_line;
+mod glob;
+mod pattern;
+mod resource;
+
+pub use pattern::{Pattern, PatternError};
+use resource::Subject;
+
+/// The longest name of a tool, in bytes; no agent has a longer one, and it bounds what a peer can make us match.
+const MAX_TOOL: usize = 256;
+
+/// The answer of a [`Policy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Decision {
+    /// Approve without asking.
+    Allow,
+    /// Deny without asking.
+    Deny,
+    /// Let somebody decide.
+    Ask,
+}
+
+/// What a [`Policy`] answers when no pattern matches. There is no third choice: to allow everything is written as
+/// the pattern `*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Unmatched {
+    /// Let somebody decide; when nobody does, the request is denied ([permission.3]).
+    #[default]
+    Ask,
+    /// Deny.
+    Deny,
+}
+
+/// The guarded action that a `permission.request` names.
+#[derive(Debug, Clone, Copy)]
+pub struct Action<'a> {
+    /// The name of the tool, as the adapter gave it.
+    pub tool: &'a str,
+    /// What the tool would act on: a command line, a path, an address. Empty counts as absent.
+    pub resource: Option<&'a str>,
+    /// The tool's whole input, where the adapter sent it (extension `control`). Its `command`, `path` and the like
+    /// are judged beside `resource`: all must be allowed, any may be denied.
+    pub input: Option<&'a Value>,
+    /// The directory below which relative patterns are meant.
+    pub work_dir: Option<&'a Path>,
+}
+
+impl<'a> Action<'a> {
+    /// An action of `tool` on `resource`, without an input or a working directory.
+    pub fn new(tool: &'a str, resource: &'a str) -> Self {
+        Self { tool, resource: Some(resource), input: None, work_dir: None }
+    }
+}
+
+/// Deny list, allow list, and what happens otherwise. Pure: the same action always gets the same decision.
+///
+/// ```ignore
+/// let policy = Policy::new(Unmatched::Ask, ["Read", "Bash(git log*)"], ["Read(**/.env)"])?;
+/// assert_eq!(policy.decide(&Action::new("Bash", "git log --oneline")), Decision::Allow);
+/// assert_eq!(policy.decide(&Action::new("Bash", "git log; rm -rf /")), Decision::Ask);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Policy {
+    deny: Vec<Pattern>,
+    allow: Vec<Pattern>,
+    unmatched: Unmatched,
+}
+
+impl Policy {
+    /// A policy of the two lists, each in any order.
+    ///
+    /// # Errors
+    ///
+    /// The first pattern that is not one, named.
+    pub fn new<A, D>(unmatched: Unmatched, allow: A, deny: D) -> Result<Self, PatternError>
+    where
+        A: IntoIterator<Item: AsRef<str>>,
+        D: IntoIterator<Item: AsRef<str>>,
+    {
+        let allow = allow.into_iter().map(|p| p.as_ref().parse()).collect::<Result<_, _>>()?;
+        let deny = deny.into_iter().map(|p| p.as_ref().parse()).collect::<Result<_, _>>()?;
+        Ok(Self { deny, allow, unmatched })
+    }
+
+    /// A policy of patterns that are parsed already.
+    pub fn from_patterns(unmatched: Unmatched, allow: Vec<Pattern>, deny: Vec<Pattern>) -> Self {
+        Self { deny, allow, unmatched }
+    }
+
+    /// The patterns that deny.
+    pub fn deny(&self) -> &[Pattern] {
+        &self.deny
+    }
+
+    /// The patterns that allow.
+    pub fn allow(&self) -> &[Pattern] {
+        &self.allow
+    }
+
+    /// What happens when no pattern matches.
+    pub fn unmatched(&self) -> Unmatched {
+        self.unmatched
+    }
+
+    /// This policy as the default beneath `over`: both deny lists hold, `over`'s allow list replaces this one where
+    /// it has any pattern, and denying unmatched actions on either side stands. So `over` can choose what is
+    /// allowed, but takes back nothing that is denied.
+    #[must_use]
+    pub fn overridden_by(&self, over: &Self) -> Self {
+        let mut deny = self.deny.clone();
+        deny.extend(over.deny.iter().filter(|pattern| !self.deny.contains(pattern)).cloned());
+        let allow = if over.allow.is_empty() { self.allow.clone() } else { over.allow.clone() };
+        let unmatched = match (self.unmatched, over.unmatched) {
+            (Unmatched::Ask, Unmatched::Ask) => Unmatched::Ask,
+            (Unmatched::Deny, _) | (_, Unmatched::Deny) => Unmatched::Deny,
+        };
+        Self { deny, allow, unmatched }
+    }
+
+    /// Decides one action: deny list, allow list, otherwise. A tool whose name is above 256 bytes is denied.
+    pub fn decide(&self, action: &Action<'_>) -> Decision {
+        if action.tool.len() > MAX_TOOL {
+            return Decision::Deny;
+        }
+        let subject = Subject::of(action);
+        if self.deny.iter().any(|pattern| pattern.denies(&subject)) {
+            return Decision::Deny;
+        }
+        let past_every_denial = !self.deny.iter().any(|pattern| pattern.might_deny(&subject));
+        if past_every_denial && self.allow.iter().any(|pattern| pattern.allows(&subject)) {
+            return Decision::Allow;
+        }
+        match self.unmatched {
+            Unmatched::Ask => Decision::Ask,
+            Unmatched::Deny => Decision::Deny,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! Decision tables.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::Decision::{Allow, Ask, Deny};
+use super::*;
+
+/// Checks rows of (tool, resource, decision) against a policy of the two lists that asks otherwise.
+#[track_caller]
+fn check(allow: &[&str], deny: &[&str], rows: &[(&str, &str, Decision)]) {
+    let policy = Policy::new(Unmatched::Ask, allow, deny).unwrap();
+    for &(tool, resource, expected) in rows {
+        let got = policy.decide(&Action::new(tool, resource));
+        assert_eq!(got, expected, "{tool}({resource:?}) under allow {allow:?}, deny {deny:?}");
+    }
+}
+
+#[test]
+fn an_empty_policy_asks() {
+    check(&[], &[], &[("Bash", "ls", Ask), ("", "", Ask)]);
+    let deny = Policy::new(Unmatched::Deny, [""; 0], [""; 0]).unwrap();
+    assert_eq!(deny.decide(&Action::new("Bash", "ls")), Deny);
+}
+
+#[test]
+fn deny_comes_before_allow() {
+    check(
+        &["*"],
+        &["Bash(rm*)", "WebFetch"],
+        &[
+            ("Bash", "ls", Allow),
+            ("Bash", "rm x", Deny),
+            ("WebFetch", "https://a", Deny),
+            ("Read", "", Allow),
+        ],
+    );
+}
+
+#[test]
+fn a_star_allows_everything_of_every_tool() {
+    check(
+        &["*"],
+        &[],
+        &[("Bash", "git log; rm -rf /", Allow), ("Write", "/a/../b", Allow), ("X", "", Allow)],
+    );
+}
+
+#[test]
+fn a_bare_tool_allows_everything_of_that_tool() {
+    for pattern in ["Bash", "bash", "Bash(*)", "Bash(**)"] {
+        check(&[pattern], &[], &[("Bash", "a; b", Allow), ("BashOutput", "1", Ask), ("Read", "a", Ask)]);
+    }
+}
+
+#[test]
+fn command_globs_cross_slashes_but_not_shell_operators() {
+    check(
+        &["Bash(git log*)"],
+        &[],
+        &[
+            ("Bash", "git log", Allow),
+            ("Bash", "git log --oneline -- src/a/b.rs", Allow),
+            ("Bash", "git status", Ask),
+            ("Bash", "  git log", Ask),
+            ("Bash", "git log; rm -rf /", Ask),
+            ("Bash", "git log && rm -rf /", Ask),
+            ("Bash", "git log & rm -rf /", Ask),
+            ("Bash", "git log | sh", Ask),
+            ("Bash", "git log\nrm -rf /", Ask),
+            ("Bash", "git log\rrm", Ask),
+            ("Bash", "git log `rm -rf /`", Ask),
+            ("Bash", "git log $(rm -rf /)", Ask),
+            ("Bash", "git log > /etc/passwd", Ask),
+            ("Bash", "git log <(rm x)", Ask),
+            ("Bash", "", Ask),
+        ],
+    );
+}
+
+#[test]
+fn a_literal_pattern_allows_just_that_command_line() {
+    check(
+        &["Bash(make a && make b)"],
+        &[],
+        &[("Bash", "make a && make b", Allow), ("Bash", "make a && make bc", Ask)],
+    );
+}
+
+#[test]
+fn path_globs_stay_in_their_folder() {
+    check(
+        &["Write(specs/**)", "Read(src/*.rs)"],
+        &[],
+        &[
+            ("Write", "specs/a.md", Allow),
+            ("Write", "specs/a/b.md", Allow),
+            ("Write", "specs/a;b.md", Allow),
+            ("Write", "specs", Ask),
+            ("Write", "specs/../../etc/passwd", Ask),
+            ("Write", "specs/a\n", Ask),
+            ("Read", "src/a.rs", Allow),
+            ("Read", "src/a/b.rs", Ask),
+            ("Edit", "specs/a.md", Ask),
+        ],
+    );
+}
+
+#[test]
+fn relative_patterns_are_meant_below_the_working_directory() {
+    let policy = Policy::new(Unmatched::Ask, ["Write(specs/**)"], ["Write(specs/.git/**)"]).unwrap();
+    let decide = |resource| {
+        policy.decide(&Action { work_dir: Some(Path::new("/w")), ..Action::new("Write", resource) })
+    };
+    assert_eq!(decide("/w/specs/a"), Allow);
+    assert_eq!(decide("/other/specs/a"), Ask);
+    assert_eq!(decide("/w/specs/.git/config"), Deny);
+    assert_eq!(decide("/w/specs/x/../.git/config"), Deny);
+    assert_eq!(decide("/w/specs/../a"), Ask);
+}
+
+#[test]
+fn deny_globs_see_every_part_of_a_command_line() {
+    check(
+        &["Bash"],
+        &["Bash(rm *)", "Bash(curl*)"],
+        &[
+            ("Bash", "ls", Allow),
+            ("Bash", "rmdir x", Allow),
+            ("Bash", "rm x", Deny),
+            ("Bash", "ls; rm x", Deny),
+            ("Bash", "ls\n  rm x", Deny),
+            ("Bash", "echo $(curl http://a)", Deny),
+            ("Bash", "sudo /usr/bin/curl http://a", Deny),
+            ("Bash", "", Ask),
+        ],
+    );
+}
+
+#[test]
+fn deny_globs_see_every_component_of_a_path() {
+    check(
+        &["Read"],
+        &["Read(.env)", "Read(*.pem)", "Read(/etc/**)"],
+        &[
+            ("Read", "a.txt", Allow),
+            ("Read", "/srv/app/.env", Deny),
+            ("Read", "keys/a.pem", Deny),
+            ("Read", "/srv/../etc/shadow", Deny),
+            ("Read", "//etc//shadow", Deny),
+            ("Read", "", Ask),
+        ],
+    );
+}
+
+#[test]
+fn tools_may_be_globs_too() {
+    check(
+        &["mcp__github__*"],
+        &["*(**/secrets/**)"],
+        &[
+            ("mcp__github__list_issues", "a/b", Allow),
+            ("mcp__jira__list", "a/b", Ask),
+            ("mcp__github__read", "x/secrets/y", Deny),
+            ("Read", "secrets/y", Deny),
+        ],
+    );
+}
+
+#[test]
+fn the_input_is_judged_beside_the_resource() {
+    let policy = Policy::new(Unmatched::Ask, ["Bash(git log*)", "Task(git log*)"], ["Bash(rm*)"]).unwrap();
+    let decide = |tool, resource, command: &str| {
+        let input = json!({ "command": command });
+        policy.decide(&Action { tool, resource, input: Some(&input), work_dir: None })
+    };
+    assert_eq!(decide("Bash", Some("git log"), "git log"), Allow);
+    assert_eq!(decide("Bash", None, "git log -1"), Allow);
+    assert_eq!(decide("Bash", Some("git log"), "git push"), Ask);
+    assert_eq!(decide("Bash", Some("git log"), "rm -rf /"), Deny);
+    // A tool with a command is a command tool, whatever its name.
+    assert_eq!(decide("Task", None, "git log a/b"), Allow);
+    assert_eq!(decide("Task", None, "git log; x"), Ask);
+}
+
+#[test]
+fn a_resource_too_long_to_judge_is_not_allowed() {
+    let long = format!("git log {}", "x".repeat(70_000));
+    check(&["Bash(git*)"], &[], &[("Bash", &long, Ask)]);
+    check(&["Bash"], &["Bash(rm*)"], &[("Bash", &long, Ask)]);
+    check(&["Bash"], &[], &[("Bash", &long, Allow)]);
+}
+
+#[test]
+fn an_absurd_name_of_a_tool_is_denied() {
+    check(&["*"], &[], &[(&"x".repeat(257), "a", Deny), (&"x".repeat(256), "a", Allow)]);
+}
+
+#[test]
+fn a_bad_pattern_is_named() {
+    for (pattern, reason) in [
+        ("", "empty"),
+        ("Bash(git", "no `)`"),
+        ("(x)", "no tool"),
+        ("Bash()", "between the parentheses"),
+        ("Bash([a)", "no matching `]`"),
+        ("Bash([z-a])", "backwards"),
+        ("Bash(a\\)", "escapes nothing"),
+        ("Bash x", "spaces"),
+        ("Bash)", "brackets"),
+    ] {
+        let error = Policy::new(Unmatched::Ask, [pattern], [""; 0]).unwrap_err();
+        assert_eq!(error.pattern(), pattern);
+        assert!(error.to_string().contains(reason), "{pattern:?}: {error}");
+        assert!(Policy::new(Unmatched::Ask, [""; 0], [pattern]).is_err());
+    }
+    assert!("x".repeat(2000).parse::<Pattern>().is_err());
+}
+
+#[test]
+fn overriding_keeps_every_denial() {
+    let policy = |unmatched, allow: &[&str], deny: &[&str]| Policy::new(unmatched, allow, deny).unwrap();
+    let base = policy(Unmatched::Ask, &["Read"], &["Bash(rm*)"]);
+    let merged = base.overridden_by(&policy(Unmatched::Deny, &["Bash"], &["WebFetch", "Bash(rm*)"]));
+    assert_eq!(merged, policy(Unmatched::Deny, &["Bash"], &["Bash(rm*)", "WebFetch"]));
+    assert_eq!(base.overridden_by(&Policy::default()), base);
+    let strict = policy(Unmatched::Deny, &[], &[]);
+    assert_eq!(strict.overridden_by(&base).unmatched(), Unmatched::Deny);
+}

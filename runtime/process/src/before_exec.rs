@@ -1,0 +1,128 @@
+//! What the child does to itself between fork and exec; the only unsafe code of the crate.
+//!
+//! Between fork and exec the child is one thread of a copy of a many-threaded program: a lock that another
+//! thread held stays locked for ever. So nothing here allocates, locks or logs; each step is a system call.
+#![allow(unsafe_code, reason = "a closure that runs between fork and exec can only be installed by unsafe code")]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::ptr;
+
+use libc::{c_int, c_uint, c_ulong, pid_t};
+
+/// The first descriptor that no child may inherit.
+const FIRST_PRIVATE_DESCRIPTOR: c_int = 3;
+
+/// Where the fallback for kernels without `close_range` gives up: a limit of a billion must not hang a start.
+const LAST_DESCRIPTOR_WALKED: c_int = 65_536;
+
+/// The highest signal number of the kernel, real-time ones included.
+const LAST_SIGNAL: c_int = 64;
+
+/// Makes `command` start as the leader of its own session, tied to the life of the calling thread.
+///
+/// Must be called, and the command spawned, on the permanent spawner thread: the parent-death signal follows
+/// the thread that forks.
+pub(crate) fn install(command: &mut Command) {
+    let host = std::process::id().cast_signed();
+    // SAFETY: `become_child` is async-signal-safe: system calls only, no allocation, no lock. It captures one
+    // integer and touches no memory that is shared with the host.
+    unsafe { command.pre_exec(move || become_child(host)) };
+}
+
+/// Blocks every signal on the calling thread, for good.
+///
+/// A fork copies the caller's mask. With all signals blocked none of the host's handlers can run in the child
+/// before the child has put the defaults back; a handler that writes to a pipe of the host would be heard there.
+pub(crate) fn block_signals_on_this_thread() {
+    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `sigfillset` writes the whole set that it is given, and `pthread_sigmask` only reads it after.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), ptr::null_mut());
+    }
+}
+
+fn become_child(host: pid_t) -> io::Result<()> {
+    own_session()?;
+    die_with(host)?;
+    no_core_file()?;
+    close_descriptors_on_exec();
+    default_signals();
+    Ok(())
+}
+
+/// Leaves the host's session: own group to be signalled as one, no controlling terminal to prompt on.
+fn own_session() -> io::Result<()> {
+    // SAFETY: takes nothing, touches no memory.
+    check(unsafe { libc::setsid() })
+}
+
+/// Asks for SIGKILL when the spawner thread ends, that is, when the host does.
+fn die_with(host: pid_t) -> io::Result<()> {
+    // SAFETY: integer arguments only. The request survives exec.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong, 0, 0, 0) })?;
+    // SAFETY: neither call touches memory. A host that died before the request was made is noticed here: the
+    // child has another parent already, and nobody is left to tell.
+    unsafe {
+        if libc::getppid() != host {
+            libc::_exit(127);
+        }
+    }
+    Ok(())
+}
+
+/// A core file would hold the child's secrets, and lie in somebody's working directory.
+fn no_core_file() -> io::Result<()> {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live, initialised local.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) })
+}
+
+/// Marks everything above standard error close-on-exec, whoever opened it and with whatever flags.
+fn close_descriptors_on_exec() {
+    // SAFETY: integer arguments only; the descriptors stay open until exec, so the pipe by which the standard
+    // library reports a failed exec goes on working.
+    let marked = unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            FIRST_PRIVATE_DESCRIPTOR as c_uint,
+            c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC as c_uint,
+        )
+    };
+    if marked == 0 {
+        return;
+    }
+    // Older kernels, and containers whose filter does not know the call.
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live local; `fcntl` on a number that is not open fails and changes nothing.
+    unsafe {
+        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
+        let end = c_int::try_from(limit.rlim_cur).unwrap_or(c_int::MAX).min(LAST_DESCRIPTOR_WALKED);
+        for descriptor in FIRST_PRIVATE_DESCRIPTOR..end {
+            libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+    }
+}
+
+/// Puts every disposition and the mask back: exec keeps what is ignored and blocked, and a child that ignores
+/// SIGPIPE or SIGTERM because its host did would not notice its end.
+fn default_signals() {
+    let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: `signal` with `SIG_DFL` installs no code; it fails without effect on SIGKILL, SIGSTOP and the
+    // numbers that the C library keeps. `sigemptyset` writes the whole set before it is read.
+    unsafe {
+        for number in 1..=LAST_SIGNAL {
+            libc::signal(number, libc::SIG_DFL);
+        }
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());
+    }
+}
+
+fn check(result: c_int) -> io::Result<()> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,235 @@
+//! The environment of a child, computed from the host's ([process.6]).
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use crate::spec::Inherit;
+
+/// Names the file that holds the child's configuration ([process.7]).
+pub(crate) const ADAPTER_CONFIG: &str = "ADAPTER_CONFIG";
+
+/// Names the child's private temporary folder ([process.6]).
+pub(crate) const TMPDIR: &str = "TMPDIR";
+
+/// Inherited by every child, beside `LC_*`.
+const CURATED: [&str; 8] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME", "SHELL", "LC_"];
+
+/// A child's environment, and what of the host's was kept from it.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    /// Every variable of the child.
+    pub variables: BTreeMap<OsString, OsString>,
+    /// Names that [`Inherit::All`] would have passed on, but that load code into a program (`LD_*`, `DYLD_*`,
+    /// `NODE_OPTIONS`): they count only when declared. Worth a line to the operator.
+    pub withheld: Vec<OsString>,
+}
+
+/// Computes the environment of a child; later sources win: the host's, by `inherit`; `private`, made for this
+/// process alone (`TMPDIR`, `ADAPTER_CONFIG`); `declared` by the configuration.
+///
+/// The host's own `ADAPTER_CONFIG` is never passed on: it was meant for the host.
+pub fn child_environment(
+    host: impl IntoIterator<Item = (OsString, OsString)>,
+    inherit: Inherit,
+    private: impl IntoIterator<Item = (OsString, OsString)>,
+    declared: &BTreeMap<OsString, OsString>,
+) -> Environment {
+    let mut environment = Environment::default();
+    for (name, value) in host {
+        let wanted = match inherit {
+            Inherit::Curated => is_curated(&name),
+            Inherit::All => name != ADAPTER_CONFIG,
+        };
+        if !wanted {
+            continue;
+        }
+        if loads_code(&name) {
+            if !declared.contains_key(&name) {
+                environment.withheld.push(name);
+            }
+            continue;
+        }
+        environment.variables.insert(name, value);
+    }
+    environment.variables.extend(private);
+    environment.variables.extend(declared.iter().map(|(name, value)| (name.clone(), value.clone())));
+    environment.withheld.sort();
+    environment
+}
+
+/// Why `name` and `value` cannot be a variable, if they cannot.
+pub(crate) fn problem(name: &OsStr, value: &OsStr) -> Option<&'static str> {
+    let name = name.as_bytes();
+    if name.is_empty() {
+        Some("its name is empty")
+    } else if name.contains(&b'=') {
+        Some("its name contains `=`")
+    } else if name.contains(&0) || value.as_bytes().contains(&0) {
+        Some("it contains a zero byte")
+    } else {
+        None
+    }
+}
+
+fn is_curated(name: &OsStr) -> bool {
+    CURATED.iter().any(|curated| match curated.strip_suffix('_') {
+        Some(_) => name.as_bytes().starts_with(curated.as_bytes()),
+        None => name == *curated,
+    })
+}
+
+fn loads_code(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.starts_with(b"LD_") || name.starts_with(b"DYLD_") || name == b"NODE_OPTIONS"
+}
+
+impl std::fmt::Debug for Environment {
+    /// Names only: values may be secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Environment")
+            .field("variables", &self.variables.keys().collect::<Vec<_>>())
+            .field("withheld", &self.withheld)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Pairs = &'static [(&'static str, &'static str)];
+
+    struct Case {
+        says: &'static str,
+        host: Pairs,
+        inherit: Inherit,
+        private: Pairs,
+        declared: Pairs,
+        child: Pairs,
+        withheld: &'static [&'static str],
+    }
+
+    const PLAIN: Case = Case {
+        says: "an empty host gives an empty child",
+        host: &[],
+        inherit: Inherit::Curated,
+        private: &[],
+        declared: &[],
+        child: &[],
+        withheld: &[],
+    };
+
+    const CASES: &[Case] = &[
+        PLAIN,
+        Case {
+            says: "the curated list and nothing else is inherited",
+            host: &[
+                ("HOME", "/h"),
+                ("PATH", "/bin"),
+                ("TERM", "xterm"),
+                ("LANG", "C"),
+                ("LC_ALL", "C"),
+                ("LC_TIME", "de"),
+                ("USER", "u"),
+                ("LOGNAME", "l"),
+                ("SHELL", "/bin/sh"),
+                ("LANGUAGE", "en"),
+                ("LCX", "no"),
+                ("HOMEBREW", "no"),
+                ("API_KEY", "secret"),
+                ("TMPDIR", "/host/tmp"),
+                ("LD_PRELOAD", "x.so"),
+                ("NODE_OPTIONS", "--require x"),
+            ],
+            child: &[
+                ("HOME", "/h"),
+                ("LANG", "C"),
+                ("LC_ALL", "C"),
+                ("LC_TIME", "de"),
+                ("LOGNAME", "l"),
+                ("PATH", "/bin"),
+                ("SHELL", "/bin/sh"),
+                ("TERM", "xterm"),
+                ("USER", "u"),
+            ],
+            ..PLAIN
+        },
+        Case {
+            says: "private variables are given, and declared ones win over all",
+            host: &[("PATH", "/bin"), ("TERM", "xterm")],
+            private: &[("TMPDIR", "/p/tmp"), ("ADAPTER_CONFIG", "/p/config.json")],
+            declared: &[("PATH", "/opt/bin"), ("API_KEY", "k"), ("EMPTY", "")],
+            child: &[
+                ("ADAPTER_CONFIG", "/p/config.json"),
+                ("API_KEY", "k"),
+                ("EMPTY", ""),
+                ("PATH", "/opt/bin"),
+                ("TERM", "xterm"),
+                ("TMPDIR", "/p/tmp"),
+            ],
+            ..PLAIN
+        },
+        Case {
+            says: "a declared TMPDIR is the operator's will",
+            private: &[("TMPDIR", "/p/tmp")],
+            declared: &[("TMPDIR", "/big/disk")],
+            child: &[("TMPDIR", "/big/disk")],
+            ..PLAIN
+        },
+        Case {
+            says: "all means all but what loads code, which is told, and the host's own configuration",
+            host: &[
+                ("API_KEY", "k"),
+                ("TMPDIR", "/host/tmp"),
+                ("NODE_OPTIONS", "--require x"),
+                ("LD_PRELOAD", "x.so"),
+                ("DYLD_INSERT_LIBRARIES", "x"),
+                ("ADAPTER_CONFIG", "/host/config.json"),
+            ],
+            inherit: Inherit::All,
+            private: &[("TMPDIR", "/p/tmp")],
+            child: &[("API_KEY", "k"), ("TMPDIR", "/p/tmp")],
+            withheld: &["DYLD_INSERT_LIBRARIES", "LD_PRELOAD", "NODE_OPTIONS"],
+            ..PLAIN
+        },
+        Case {
+            says: "what loads code passes when it is declared, with the declared value",
+            host: &[("LD_LIBRARY_PATH", "/host"), ("NODE_OPTIONS", "--host")],
+            inherit: Inherit::All,
+            declared: &[("LD_LIBRARY_PATH", "/declared")],
+            child: &[("LD_LIBRARY_PATH", "/declared")],
+            withheld: &["NODE_OPTIONS"],
+            ..PLAIN
+        },
+    ];
+
+    fn map(pairs: Pairs) -> BTreeMap<OsString, OsString> {
+        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    #[test]
+    fn the_environment_is_the_list_and_what_was_declared() {
+        for case in CASES {
+            let made = child_environment(map(case.host), case.inherit, map(case.private), &map(case.declared));
+            assert_eq!(made.variables, map(case.child), "{}", case.says);
+            assert_eq!(made.withheld, case.withheld, "{}", case.says);
+        }
+    }
+
+    #[test]
+    fn a_name_that_no_environment_can_hold_is_a_problem() {
+        let problem = |name: &str, value: &str| problem(name.as_ref(), value.as_ref()).is_some();
+        assert!(problem("", "x"));
+        assert!(problem("A=B", "x"));
+        assert!(problem("A\0", "x"));
+        assert!(problem("A", "x\0"));
+        assert!(!problem("A", "x=y"));
+    }
+
+    #[test]
+    fn debug_text_shows_no_values() {
+        let made = child_environment([], Inherit::All, [], &map(&[("API_KEY", "hush")]));
+        assert!(!format!("{made:?}").contains("hush"));
+    }
+}

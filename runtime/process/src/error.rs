@@ -1,0 +1,82 @@
+//! Why a child did not start.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a child did not start; the texts read after "failed to".
+///
+/// Nothing is left behind in any case: no process, no folder.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// There is no such program.
+    #[error("start {program:?}: {}", not_found(.path.as_ref()))]
+    NotFound {
+        /// The program as it was asked for.
+        program: OsString,
+        /// The `PATH` that was searched; `None` when the program was given as a path.
+        path: Option<OsString>,
+    },
+    /// The program is a script, and the interpreter that its first line names is missing.
+    #[error("start {program:?}: the interpreter named by its first line was not found")]
+    Interpreter {
+        /// The script.
+        program: PathBuf,
+    },
+    /// The working directory is missing, is not a directory, or may not be entered.
+    #[error("enter the working directory {path:?}")]
+    WorkDir {
+        /// The directory that was asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The program exists and may not be run.
+    #[error("start {program:?}: permission denied; is it executable?")]
+    PermissionDenied {
+        /// The program, where it was found.
+        program: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system is short of processes, memory, threads or descriptors. Trying again later may work.
+    #[error("start {program:?}: out of processes, memory or descriptors; try again later")]
+    Resources {
+        /// The program as it was asked for.
+        program: OsString,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A declared variable cannot be given to a process.
+    #[error("set the variable {name:?}: {problem}")]
+    Environment {
+        /// Its name.
+        name: OsString,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// The private folder could not be made.
+    #[error("make a private folder in {root:?}")]
+    PrivateDir {
+        /// Where it was to be made.
+        root: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Anything else that the system refused.
+    #[error("start {program:?}")]
+    Other {
+        /// The program as it was asked for.
+        program: OsString,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn not_found(path: Option<&OsString>) -> String {
+    match path {
+        Some(path) => format!("not found in PATH {path:?}; install it, or name it by its full path"),
+        None => "no such file".to_owned(),
+    }
+}

@@ -1,0 +1,76 @@
+//! Runs one child process and knows no protocol: start, environment, pipes, stop, reap.
+//!
+//! # Theory of operation
+//!
+//! [`spawn`] prepares a [`ChildSpec`] (private folder, environment, checks) on the runtime's blocking pool and
+//! hands the start itself to one permanent thread, the *spawner*. The child's parent-death signal belongs to the
+//! thread that forked it, so that thread never ends: a child dies with the host, and not with a worker thread
+//! that happened to start it.
+//!
+//! A [`Child`] is the only owner of its process. The process leads a session and a process group of its own, so
+//! that a signal reaches wrappers and the programs beneath them ([`Child::signal_tree`]). A pidfd tells when it
+//! ends. Only then, in this order: the rest of its group is killed, its configuration file removed, and it is
+//! reaped. While it is not reaped the kernel keeps its number from being used again, so a signal to the group
+//! cannot reach a stranger.
+//!
+//! Dropping a [`Child`] kills its group; a second permanent thread, the *reaper*, waits for the dead and removes
+//! their folders. An orderly end is [`stop()`], or an [`Escalation`] driven by a host that goes on reading and
+//! answering meanwhile; then [`Child::finish`].
+//!
+//! What holds and what does not: everything that stays in the child's process group dies with the child, with
+//! its [`Child`] and with the host's explicit kill. The child itself dies when the host is killed with SIGKILL;
+//! its descendants see the end of their pipes then, and nothing more. A descendant that makes a session of its
+//! own leaves the group, and with it the reach of this crate.
+//!
+//! Linux 5.4 or later.
+//!
+//! # Example
+//!
+//! ```
+//! use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+//! use trunkline_process::{ChildSpec, StopSteps, spawn, stop};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut child = spawn(ChildSpec::new("cat")).await?;
+//! let mut stdin = child.take_stdin().expect("taken once");
+//! let mut stdout = BufReader::new(child.take_stdout().expect("taken once"));
+//!
+//! stdin.write_all(b"hello\n").await?;
+//! let mut line = String::new();
+//! stdout.read_line(&mut line).await?;
+//! assert_eq!(line, "hello\n");
+//!
+//! drop(stdin);
+//! let exit = stop(child, StopSteps::default()).await;
+//! assert!(exit.success(), "{exit}");
+//! # Ok(())
+//! # }
+//! ```
+
+mod before_exec;
+mod child;
+mod environment;
+mod error;
+mod exit;
+mod group;
+mod pipe;
+mod private_dir;
+mod reaper;
+mod signal;
+mod spawn;
+mod spawner;
+mod spec;
+mod stderr;
+mod stop;
+
+pub use crate::child::Child;
+pub use crate::environment::{Environment, child_environment};
+pub use crate::error::SpawnError;
+pub use crate::exit::Exit;
+pub use crate::pipe::{PipeEnd, read_held};
+pub use crate::signal::Signal;
+pub use crate::spawn::spawn;
+pub use crate::spec::{ChildSpec, Inherit};
+pub use crate::stderr::{MAX_STDERR_LINE, STDERR_TAIL, StderrDrain, StderrLine, StderrTail};
+pub use crate::stop::{Begun, Escalation, Step, StopSteps, stop};

@@ -1,0 +1,127 @@
+//! The folder that belongs to one process ([process.6], [process.7]).
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// A folder (0700) for one process: `tmp/`, which is its `TMPDIR`, and beside it, not within, `config.json` (0600).
+///
+/// Files that the child announces may come from its `TMPDIR`; the configuration may hold secrets, so it lies
+/// outside. Dropping removes everything and blocks meanwhile, so it is dropped where blocking is allowed, and
+/// after the process has ended.
+#[derive(Debug)]
+pub(crate) struct PrivateDir {
+    path: PathBuf,
+    temp: PathBuf,
+    config: Option<PathBuf>,
+}
+
+impl PrivateDir {
+    /// Makes the folder under `root`. Blocks.
+    pub(crate) fn create(root: &Path, config: Option<&[u8]>) -> io::Result<Self> {
+        let path = tempfile::Builder::new()
+            .prefix("trunkline-")
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(std::path::absolute(root)?)?
+            .keep();
+        let mut made = Self { temp: path.join("tmp"), path, config: None };
+        fs::create_dir(&made.temp)?;
+        if let Some(json) = config {
+            let file = made.path.join("config.json");
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file)?.write_all(json)?;
+            made.config = Some(file);
+        }
+        Ok(made)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn temp(&self) -> &Path {
+        &self.temp
+    }
+
+    pub(crate) fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
+    /// Removes the configuration file, as soon as its reader has ended; the folder may still be wanted for files
+    /// that the process announced with its last bytes.
+    pub(crate) fn forget_config(&mut self) {
+        let Some(file) = self.config.take() else { return };
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(?file, %error, "could not remove a configuration file");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
+impl Drop for PrivateDir {
+    fn drop(&mut self) {
+        let removed = match fs::remove_dir_all(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                open_up(&self.path);
+                fs::remove_dir_all(&self.path)
+            }
+            other => other,
+        };
+        match removed {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(path = ?self.path, %error, "could not remove a private folder");
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+}
+
+/// Makes directories below `dir` writable for us: package caches are often read-only. Its processes have ended,
+/// so nobody swaps a directory for a link meanwhile.
+fn open_up(dir: &Path) {
+    let _ = fs::set_permissions(dir, Permissions::from_mode(0o700));
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn the_folder_is_private_and_the_configuration_lies_outside_tmpdir() {
+        let root = tempfile::tempdir().unwrap();
+        let mut dir = PrivateDir::create(root.path(), Some(b"{}")).unwrap();
+        let config = dir.config().unwrap().to_owned();
+        assert_eq!(mode(dir.path()), 0o700);
+        assert_eq!(mode(&config), 0o600);
+        assert_eq!(fs::read(&config).unwrap(), b"{}");
+        assert!(!config.starts_with(dir.temp()));
+
+        dir.forget_config();
+        assert!(!config.exists());
+        assert!(dir.temp().is_dir());
+    }
+
+    #[test]
+    fn what_the_process_locked_is_removed_too() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = PrivateDir::create(root.path(), None).unwrap();
+        let deep = dir.temp().join("cache/deeper");
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(deep.join("file"), "x").unwrap();
+        fs::set_permissions(&deep, Permissions::from_mode(0o500)).unwrap();
+        fs::set_permissions(deep.parent().unwrap(), Permissions::from_mode(0o000)).unwrap();
+        drop(dir);
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,121 @@
+//! What to run: program, directory, environment, configuration.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Everything that decides how a child starts.
+///
+/// Fields are public; [`ChildSpec::new`] sets the defaults and the methods read well in a chain. Its `Debug` text
+/// leaves out arguments, values of variables and the configuration: they may be secret.
+#[derive(Clone)]
+pub struct ChildSpec {
+    /// The program. Without a slash it is searched in the *child's* `PATH`; a relative path with a slash counts
+    /// from the child's working directory, as after `cd`.
+    pub program: OsString,
+    /// Its arguments, without the program's own name.
+    pub args: Vec<OsString>,
+    /// Where it runs. `None` is the host's current directory. A directory that is missing is an error, never
+    /// replaced by another one.
+    pub work_dir: Option<PathBuf>,
+    /// Variables that the configuration names; they win over inherited ones and over the private `TMPDIR`.
+    pub env: BTreeMap<OsString, OsString>,
+    /// What it takes over from the host's environment ([process.6]).
+    pub inherit: Inherit,
+    /// JSON text that is written to a file of mode 0600 in the child's private folder; the variable
+    /// `ADAPTER_CONFIG` names the file ([process.7]).
+    pub config: Option<Vec<u8>>,
+    /// Where the child's private folder is made. `None` is the host's temporary directory.
+    pub private_root: Option<PathBuf>,
+}
+
+/// Which part of the host's environment a child inherits ([process.6]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Inherit {
+    /// `HOME`, `PATH`, `TERM`, `LANG`, `LC_*`, `USER`, `LOGNAME` and `SHELL`; nothing else.
+    #[default]
+    Curated,
+    /// Everything but the variables that load code into a program; see
+    /// [`child_environment`](crate::child_environment).
+    All,
+}
+
+impl ChildSpec {
+    /// A program without arguments, in the host's current directory, with the curated environment.
+    #[must_use]
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            work_dir: None,
+            env: BTreeMap::new(),
+            inherit: Inherit::Curated,
+            config: None,
+            private_root: None,
+        }
+    }
+
+    /// Adds one argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets the working directory.
+    #[must_use]
+    pub fn work_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.work_dir = Some(dir.into());
+        self
+    }
+
+    /// Declares one variable.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets what the child inherits.
+    #[must_use]
+    pub fn inherit(mut self, inherit: Inherit) -> Self {
+        self.inherit = inherit;
+        self
+    }
+
+    /// Sets the configuration, JSON text.
+    #[must_use]
+    pub fn config(mut self, json: impl Into<Vec<u8>>) -> Self {
+        self.config = Some(json.into());
+        self
+    }
+
+    /// Sets where the private folder is made.
+    #[must_use]
+    pub fn private_root(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.private_root = Some(dir.into());
+        self
+    }
+}
+
+impl fmt::Debug for ChildSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChildSpec")
+            .field("program", &self.program)
+            .field("args", &format_args!("{} of them", self.args.len()))
+            .field("work_dir", &self.work_dir)
+            .field("env", &self.env.keys().collect::<Vec<_>>())
+            .field("inherit", &self.inherit)
+            .field("config", &self.config.as_ref().map(|json| format!("{} bytes", json.len())))
+            .field("private_root", &self.private_root)
+            .finish()
+    }
+}
