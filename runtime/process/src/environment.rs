@@ -13,7 +13,7 @@ pub(crate) const ADAPTER_CONFIG: &str = "ADAPTER_CONFIG";
 pub(crate) const TMPDIR: &str = "TMPDIR";
 
 /// Inherited by every child, beside `LC_*`.
-const CURATED: [&str; 8] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME", "SHELL", "LC_"];
+const CURATED: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME", "SHELL"];
 
 /// A child's environment, and what of the host's was kept from it.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -73,10 +73,7 @@ pub(crate) fn problem(name: &OsStr, value: &OsStr) -> Option<&'static str> {
 }
 
 fn is_curated(name: &OsStr) -> bool {
-    CURATED.iter().any(|curated| match curated.strip_suffix('_') {
-        Some(_) => name.as_bytes().starts_with(curated.as_bytes()),
-        None => name == *curated,
-    })
+    CURATED.iter().any(|curated| name == *curated) || name.as_bytes().starts_with(b"LC_")
 }
 
 fn loads_code(name: &OsStr) -> bool {
@@ -211,7 +208,8 @@ mod tests {
     #[test]
     fn the_environment_is_the_list_and_what_was_declared() {
         for case in CASES {
-            let made = child_environment(map(case.host), case.inherit, map(case.private), &map(case.declared));
+            let made =
+                child_environment(map(case.host), case.inherit, map(case.private), &map(case.declared));
             assert_eq!(made.variables, map(case.child), "{}", case.says);
             assert_eq!(made.withheld, case.withheld, "{}", case.says);
         }

@@ -48,7 +48,6 @@
 //! # }
 //! ```
 
-mod before_exec;
 mod child;
 mod environment;
 mod error;
@@ -63,6 +62,7 @@ mod spawner;
 mod spec;
 mod stderr;
 mod stop;
+mod system;
 
 pub use crate::child::Child;
 pub use crate::environment::{Environment, child_environment};

@@ -1,8 +1,8 @@
 //! The folder that belongs to one process ([process.6], [process.7]).
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A folder (0700) for one process: `tmp/`, which is its `TMPDIR`, and beside it, not within, `config.json` (0600).
@@ -26,7 +26,7 @@ impl PrivateDir {
             .tempdir_in(std::path::absolute(root)?)?
             .keep();
         let mut made = Self { temp: path.join("tmp"), path, config: None };
-        fs::create_dir(&made.temp)?;
+        DirBuilder::new().mode(0o700).create(&made.temp)?;
         if let Some(json) = config {
             let file = made.path.join("config.json");
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file)?.write_all(json)?;
@@ -103,6 +103,7 @@ mod tests {
         let mut dir = PrivateDir::create(root.path(), Some(b"{}")).unwrap();
         let config = dir.config().unwrap().to_owned();
         assert_eq!(mode(dir.path()), 0o700);
+        assert_eq!(mode(dir.temp()), 0o700);
         assert_eq!(mode(&config), 0o600);
         assert_eq!(fs::read(&config).unwrap(), b"{}");
         assert!(!config.starts_with(dir.temp()));

@@ -1,8 +1,7 @@
-//! What the child does to itself between fork and exec; the only unsafe code of the crate.
+//! What the child does to itself between fork and exec.
 //!
 //! Between fork and exec the child is one thread of a copy of a many-threaded program: a lock that another
 //! thread held stays locked for ever. So nothing here allocates, locks or logs; each step is a system call.
-#![allow(unsafe_code, reason = "a closure that runs between fork and exec can only be installed by unsafe code")]
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -19,7 +18,7 @@ const FIRST_PRIVATE_DESCRIPTOR: c_int = 3;
 const LAST_DESCRIPTOR_WALKED: c_int = 65_536;
 
 /// The highest signal number of the kernel, real-time ones included.
-const LAST_SIGNAL: c_int = 64;
+const LAST_SIGNAL: usize = 64;
 
 /// Makes `command` start as the leader of its own session, tied to the life of the calling thread.
 ///
@@ -111,12 +110,17 @@ fn close_descriptors_on_exec() {
 /// Puts every disposition and the mask back: exec keeps what is ignored and blocked, and a child that ignores
 /// SIGPIPE or SIGTERM because its host did would not notice its end.
 fn default_signals() {
+    // The C library refuses to touch the signals that it keeps for itself, and a host may have been started with
+    // those ignored too; so the kernel is asked. All zeroes means default handler, no flags, empty mask, whatever
+    // the order of the fields; the array is larger than the kernel's structure anywhere.
+    let default = [0u64; 8];
+    let set_size = LAST_SIGNAL / 8;
     let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `signal` with `SIG_DFL` installs no code; it fails without effect on SIGKILL, SIGSTOP and the
-    // numbers that the C library keeps. `sigemptyset` writes the whole set before it is read.
+    // SAFETY: the kernel only reads `default`, which lives until after the call, and installs no code; it refuses
+    // SIGKILL and SIGSTOP without effect. `sigemptyset` writes the whole set before it is read.
     unsafe {
         for number in 1..=LAST_SIGNAL {
-            libc::signal(number, libc::SIG_DFL);
+            libc::syscall(libc::SYS_rt_sigaction, number, default.as_ptr(), ptr::null_mut::<u64>(), set_size);
         }
         libc::sigemptyset(none.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut());

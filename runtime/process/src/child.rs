@@ -1,0 +1,148 @@
+//! A running child and its pipes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::task::spawn_blocking;
+
+use crate::exit::Exit;
+use crate::group::Group;
+use crate::signal::Signal;
+use crate::spawner::Launched;
+use crate::system::EndWatch;
+
+/// A child process: its three pipes, its process group, its private folder.
+///
+/// Dropping it kills the whole group with SIGKILL, at once; reaping and the removal of the folder follow on a
+/// thread of this crate, also without a runtime. (A host that exits in the same moment may leave the folder.)
+/// The orderly ways are [`stop()`](crate::stop()) and [`Child::finish`].
+#[derive(Debug)]
+pub struct Child {
+    group: Group,
+    end: EndWatch,
+    private_dir: PathBuf,
+    temp_dir: PathBuf,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+}
+
+impl Child {
+    /// Makes a started child known to the current runtime; on an error it is killed.
+    pub(crate) fn new(launched: Launched) -> io::Result<Self> {
+        let Launched { group, stdin, stdout, stderr } = launched;
+        let end = EndWatch::new(group.pidfd())?;
+        let (private_dir, temp_dir) = match group.private() {
+            Some(private) => (private.path().to_owned(), private.temp().to_owned()),
+            None => (PathBuf::new(), PathBuf::new()),
+        };
+        Ok(Self {
+            group,
+            end,
+            private_dir,
+            temp_dir,
+            stdin: stdin.map(ChildStdin::from_std).transpose()?,
+            stdout: stdout.map(ChildStdout::from_std).transpose()?,
+            stderr: stderr.map(ChildStderr::from_std).transpose()?,
+        })
+    }
+
+    /// The number of the process, which is that of its group and session too. For people: once the child is
+    /// reaped the number may belong to somebody else.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.group.leader()
+    }
+
+    /// The child's private folder (0700). Its configuration lies here, and its [`Child::temp_dir`].
+    #[must_use]
+    pub fn private_dir(&self) -> &Path {
+        &self.private_dir
+    }
+
+    /// The folder that the child knows as `TMPDIR`; stays until [`Child::finish`] or drop, so that files which
+    /// the child announced with its last bytes can still be taken.
+    #[must_use]
+    pub fn temp_dir(&self) -> &Path {
+        &self.temp_dir
+    }
+
+    /// Its standard input, once; dropping it is the child's end of input ([process.1]).
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
+    }
+
+    /// Its standard output, once.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.stdout.take()
+    }
+
+    /// Its standard error, once; give it to a [`StderrDrain`](crate::StderrDrain), or the child blocks some day.
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.stderr.take()
+    }
+
+    /// Waits until the child has ended, kills what is left of its process group, and reaps it.
+    ///
+    /// When this returns the configuration file is gone, SIGKILL is on its way to every process of the group, and
+    /// no signal can reach a recycled process number. The pipes may still hold bytes
+    /// ([`read_held`](crate::read_held)). Later calls return the same at once.
+    ///
+    /// Does not close standard input: a child that waits for its end while the caller holds the pipe is waited
+    /// for until it ends.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped; the next call goes on.
+    pub async fn wait(&mut self) -> Exit {
+        if let Some(exit) = self.group.exit() {
+            return exit;
+        }
+        // Readiness first: a loop that asks anew each time it wakes must not cost a system call each time.
+        loop {
+            // An error means that the runtime shuts down, and nothing will wake this task again. Drop does the rest.
+            let Ok(mut ended) = self.end.ended().await else { return Exit::UNKNOWN };
+            if let Some(exit) = self.group.try_reap() {
+                return exit;
+            }
+            ended.clear_ready();
+        }
+    }
+
+    /// Waits like [`Child::wait`], then removes the private folder, and returns when it is gone.
+    ///
+    /// Closes standard input first if nobody took it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the child: a process that still runs is killed, and the folder is removed by
+    /// the reaper thread.
+    pub async fn finish(mut self) -> Exit {
+        self.stdin = None;
+        let exit = self.wait().await;
+        if let Some(private) = self.group.take_private() {
+            // Fails only when the runtime shuts down, and then the closure is dropped, folder and all.
+            let _ = spawn_blocking(move || drop(private)).await;
+        }
+        exit
+    }
+
+    /// Signals every process of the child's group.
+    ///
+    /// Having nobody left to signal is a success, and so is a child that is reaped: no signal ever goes to a
+    /// recycled number. A descendant with a session or group of its own is not reached.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses: every member of the group runs as another user.
+    pub fn signal_tree(&self, signal: Signal) -> io::Result<()> {
+        self.group.signal(signal)
+    }
+
+    /// How it ended, if [`Child::wait`] has told that before.
+    #[must_use]
+    pub fn exit(&self) -> Option<Exit> {
+        self.group.exit()
+    }
+}

@@ -1,0 +1,158 @@
+//! The process group of one child: who may signal it, and when it is reaped.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
+
+use crate::exit::Exit;
+use crate::private_dir::PrivateDir;
+use crate::reaper::{self, Remains};
+use crate::signal::Signal;
+
+/// The only authority over one child, the leader of its own process group, and over its private folder.
+///
+/// ```text
+///  Running ── the leader ends ──► Ended (a zombie, its number still taken) ── group killed, reaped ──► Reaped
+/// ```
+///
+/// The group is signalled by number. A number cannot mean another process while its zombie is not reaped, and
+/// reaping is done here and nowhere else, so the group is signalled in the first two states and never in the
+/// third. (An embedder that reaps every child of the program itself, or ignores SIGCHLD, takes this away.) A
+/// signal to a group reaches all its members at once: the kernel lets no fork slip between.
+///
+/// Dropping it kills the group and leaves the reaping and the folder to the reaper thread.
+#[derive(Debug)]
+pub(crate) struct Group {
+    leader: Pid,
+    pidfd: Arc<OwnedFd>,
+    private: Option<PrivateDir>,
+    exit: Option<Exit>,
+}
+
+impl Group {
+    /// Takes charge of a child that the caller has just started as a group leader and not waited for.
+    ///
+    /// # Errors
+    ///
+    /// When the process cannot be watched; it has been killed and reaped then. Blocks for that.
+    pub(crate) fn adopt(child: &mut std::process::Child, private: PrivateDir) -> io::Result<Self> {
+        let leader = Pid::from_child(child);
+        match pidfd_open(leader, PidfdFlags::empty()) {
+            Ok(pidfd) => Ok(Self { leader, pidfd: Arc::new(pidfd), private: Some(private), exit: None }),
+            Err(error) => {
+                let _ = kill_process_group(leader, rustix::process::Signal::KILL);
+                let _ = child.wait();
+                Err(error.into())
+            }
+        }
+    }
+
+    pub(crate) fn leader(&self) -> u32 {
+        self.leader.as_raw_nonzero().get().cast_unsigned()
+    }
+
+    /// Readable once the leader has ended.
+    pub(crate) fn pidfd(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.pidfd)
+    }
+
+    pub(crate) fn private(&self) -> Option<&PrivateDir> {
+        self.private.as_ref()
+    }
+
+    /// Gives the folder away; from then on its holder removes it.
+    pub(crate) fn take_private(&mut self) -> Option<PrivateDir> {
+        self.private.take()
+    }
+
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        self.exit
+    }
+
+    /// Signals every process of the group; one whose members are all gone, or that is reaped, is left alone.
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
+        if self.exit.is_some() {
+            return Ok(());
+        }
+        self.send(signal.to_rustix())?;
+        match signal {
+            // A stopped process would hear of the end only when somebody continues it.
+            Signal::Terminate => self.send(rustix::process::Signal::CONT),
+            Signal::Interrupt | Signal::Kill => Ok(()),
+        }
+    }
+
+    fn send(&self, signal: rustix::process::Signal) -> io::Result<()> {
+        match kill_process_group(self.leader, signal) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// If the leader has ended: kills what is left of its group, removes its configuration file, reaps it.
+    pub(crate) fn try_reap(&mut self) -> Option<Exit> {
+        if self.exit.is_some() {
+            return self.exit;
+        }
+        let exit = match peek(&self.pidfd) {
+            Ok(None) => return None,
+            Ok(Some(exit)) => {
+                self.kill_all();
+                let _ = reap(&self.pidfd);
+                exit
+            }
+            Err(error) => {
+                tracing::warn!(pid = self.leader(), %error, "the exit status of a child was taken by somebody else");
+                Exit::UNKNOWN
+            }
+        };
+        if let Some(private) = &mut self.private {
+            private.forget_config();
+        }
+        self.exit = Some(exit);
+        self.exit
+    }
+
+    fn kill_all(&self) {
+        if let Err(error) = self.signal(Signal::Kill) {
+            tracing::warn!(pid = self.leader(), %error, "could not kill every process of a group");
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let unreaped = self.exit.is_none();
+        if unreaped {
+            self.kill_all();
+        }
+        if unreaped || self.private.is_some() {
+            reaper::leave(Remains {
+                dying: unreaped.then(|| Arc::clone(&self.pidfd)),
+                private: self.private.take(),
+            });
+        }
+    }
+}
+
+/// How the process ended, leaving it to be reaped; `None` while it runs.
+fn peek(pidfd: &OwnedFd) -> io::Result<Option<Exit>> {
+    wait(pidfd, WaitIdOptions::NOWAIT)
+}
+
+/// Reaps the process if it has ended; `None` while it runs.
+///
+/// # Errors
+///
+/// When there is nothing to reap: somebody else did.
+pub(crate) fn reap(pidfd: &OwnedFd) -> io::Result<Option<Exit>> {
+    wait(pidfd, WaitIdOptions::empty())
+}
+
+fn wait(pidfd: &OwnedFd, options: WaitIdOptions) -> io::Result<Option<Exit>> {
+    let options = options | WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    let status = rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(pidfd.as_fd()), options))?;
+    Ok(status.as_ref().map(Exit::from_wait))
+}

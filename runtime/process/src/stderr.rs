@@ -1,0 +1,146 @@
+//! Reading a child's standard error to its own end, within bounded memory.
+
+mod lines;
+mod tail;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::timeout;
+
+use crate::pipe::read_held;
+use crate::stderr::lines::LineCutter;
+
+pub use crate::stderr::lines::{MAX_STDERR_LINE, StderrLine};
+pub use crate::stderr::tail::{STDERR_TAIL, StderrTail};
+
+/// Bytes taken by one read.
+const CHUNK: usize = 16 * 1024;
+
+/// Drains a child's standard error: into a [`StderrTail`], and line by line to a callback.
+///
+/// Runs beside everything else, so that no amount of noise ever blocks the child. A task typically awaits
+/// [`StderrDrain::run`] until it returns or the child has ended, and then [`StderrDrain::finish`]; only then is
+/// the tail complete and fit for a report.
+///
+/// The callback must not block. It gets every line, the last unfinished one included, in order, cut at
+/// [`MAX_STDERR_LINE`].
+#[derive(Debug)]
+pub struct StderrDrain<R> {
+    reader: R,
+    chunk: Box<[u8]>,
+    tail: StderrTail,
+    lines: LineCutter,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    Ended,
+}
+
+impl<R> StderrDrain<R> {
+    /// Makes a drain that has read nothing yet.
+    pub fn new(reader: R, tail: StderrTail) -> Self {
+        let chunk = vec![0; CHUNK].into_boxed_slice();
+        Self { reader, chunk, tail, lines: LineCutter::default(), state: State::Open }
+    }
+
+    /// Takes the last unfinished line, once.
+    fn end(&mut self, on_line: &mut impl FnMut(StderrLine<'_>)) {
+        if self.state == State::Open {
+            self.state = State::Ended;
+            self.lines.end(on_line);
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin> StderrDrain<R> {
+    /// Reads to the very end: until every process that holds the pipe has closed it.
+    ///
+    /// # Errors
+    ///
+    /// When the pipe cannot be read; that ends it as well.
+    ///
+    /// # Cancel safety
+    ///
+    /// No byte is lost when the future is dropped; the next call goes on.
+    pub async fn run(&mut self, mut on_line: impl FnMut(StderrLine<'_>)) -> io::Result<()> {
+        while self.state == State::Open {
+            match self.reader.read(&mut self.chunk).await {
+                Ok(0) => self.end(&mut on_line),
+                Ok(count) => {
+                    self.tail.push(&self.chunk[..count]);
+                    self.lines.push(&self.chunk[..count], &mut on_line);
+                }
+                Err(error) => {
+                    self.end(&mut on_line);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: AsyncRead + AsFd + Unpin> StderrDrain<R> {
+    /// Ends the reading after the child has ended: waits for the end of the pipe for at most `grace`, then takes
+    /// what the pipe holds at that moment, and stops.
+    ///
+    /// Everything that the child itself wrote is in the tail then, even while a descendant holds the pipe open.
+    ///
+    /// # Errors
+    ///
+    /// When the pipe cannot be read; what was read before is in the tail.
+    ///
+    /// # Cancel safety
+    ///
+    /// The tail keeps what was read.
+    pub async fn finish(
+        mut self,
+        grace: Duration,
+        mut on_line: impl FnMut(StderrLine<'_>),
+    ) -> io::Result<()> {
+        if let Ok(ended) = timeout(grace, self.run(&mut on_line)).await {
+            return ended;
+        }
+        let taken = read_held(&self.reader, |bytes| {
+            self.tail.push(bytes);
+            self.lines.push(bytes, &mut on_line);
+        });
+        self.end(&mut on_line);
+        taken.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cancelled_run_goes_on_where_it_was() {
+        let (mut child, host) = tokio::io::duplex(64);
+        let mut drain = StderrDrain::new(host, StderrTail::default());
+        let mut lines = Vec::new();
+
+        child.write_all(b"one\ntw").await.unwrap();
+        tokio::select! {
+            biased;
+            _ = drain.run(|line| lines.push(line.text.into_owned())) => panic!("the pipe is open"),
+            () = tokio::task::yield_now() => {}
+        }
+        child.write_all(b"o\nthree").await.unwrap();
+        drop(child);
+        drain.run(|line| lines.push(line.text.into_owned())).await.unwrap();
+        assert_eq!(lines, ["one", "two", "three"]);
+        assert_eq!(drain.tail.text(), "one\ntwo\nthree");
+
+        drain.run(|line| lines.push(line.text.into_owned())).await.unwrap();
+        assert_eq!(lines.len(), 3, "an end is an end");
+    }
+}

@@ -1,0 +1,13 @@
+//! Real children: start, stop, death of either side.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
+
+mod process {
+    mod host_death;
+    mod inheritance;
+    mod private_folder;
+    mod refusals;
+    mod start;
+    mod stderr;
+    mod stop;
+    mod watch;
+}

@@ -1,0 +1,50 @@
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, BufReader};
+use trunkline_process::{PipeEnd, StderrDrain, StderrTail, read_held};
+
+use super::watch::{DEADLINE, line, sh, start, within};
+
+#[tokio::test]
+async fn the_last_line_before_the_exit_is_in_the_tail() {
+    let mut child = start(sh("echo starting >&2; printf 'no such model' >&2; exit 2")).await;
+    let tail = StderrTail::default();
+    let drain = StderrDrain::new(child.take_stderr().unwrap(), tail.clone());
+    let exit = within("the end", child.wait()).await;
+    let mut lines = Vec::new();
+    within("the rest", drain.finish(DEADLINE * 2, |line| lines.push(line.text.into_owned()))).await.unwrap();
+    assert_eq!(exit.code, Some(2));
+    assert_eq!(tail.text(), "starting\nno such model");
+    assert_eq!(lines, ["starting", "no such model"]);
+    within("the folder to go", child.finish()).await;
+}
+
+/// A descendant that left the group holds the pipes open after the child's end.
+const HOLDER: &str =
+    "setsid sh -c 'echo $$; exec sleep 600' & read go; echo out; echo last words >&2; exit 3";
+
+#[tokio::test]
+async fn a_descendant_that_holds_the_pipes_holds_nobody_up() {
+    let mut child = start(sh(HOLDER)).await;
+    let mut stdout = BufReader::new(child.take_stdout().unwrap());
+    let holder: i32 = line(&mut stdout).await.parse().unwrap();
+    let tail = StderrTail::default();
+    let drain = StderrDrain::new(child.take_stderr().unwrap(), tail.clone());
+    drop(child.take_stdin());
+    let exit = within("the end", child.wait()).await;
+    assert_eq!(exit.code, Some(3));
+
+    within("the rest", drain.finish(Duration::from_millis(20), |_| ())).await.unwrap();
+    assert_eq!(tail.text(), "last words\n");
+    let mut rest = Vec::new();
+    assert_eq!(
+        read_held(stdout.get_ref(), |bytes| rest.extend_from_slice(bytes)).unwrap(),
+        PipeEnd::StillOpen
+    );
+    assert_eq!(rest, b"out\n");
+
+    let holder = rustix::process::Pid::from_raw(holder).unwrap();
+    rustix::process::kill_process(holder, rustix::process::Signal::KILL).unwrap();
+    within("the end of the pipe", stdout.read_to_end(&mut rest)).await.unwrap();
+    within("the folder to go", child.finish()).await;
+}
