@@ -1,1 +1,203 @@
-//! x
+//! The configuration: which agents there are, how each is run, and what each may.
+//!
+//! An embedder builds a [`Config`] of [`AgentConfig`]s in code. An operator writes it as a JSON file, in the
+//! published form of an Amurg runtime file, extended:
+//!
+//! ```json
+//! {
+//!   "agents": [
+//!     {
+//!       "id": "custom-agent",
+//!       "name": "Custom Agent",
+//!       "profile": "external",
+//!       "external": {
+//!         "command": "/usr/local/bin/my-adapter",
+//!         "args": ["--mode", "jsonl"],
+//!         "work_dir": "/opt/agents",
+//!         "env": { "LOG_LEVEL": "debug" }
+//!       },
+//!       "turn_timeout": "1h",
+//!       "permission": { "allow": ["Bash(git log*)"], "deny": ["Read(**/.env)"] }
+//!     }
+//!   ],
+//!   "default_agent": "custom-agent",
+//!   "runtime": { "max_sessions": 10, "max_file_bytes": "10MiB" }
+//! }
+//! ```
+//!
+//! `runtime` holds what concerns the whole host, and the timeouts and limits of every agent that does not set its
+//! own. Every key has a default ([`defaults`]) but `agents`, an agent's `id` and an external agent's `command`.
+//! A key that nothing reads is an error that names the nearest one that something does; keys of an Amurg file that
+//! have no meaning here are accepted and told in [`Config::notices`].
+//!
+//! Durations are texts such as `"1h30m"` or numbers of seconds; sizes are texts such as `"16MiB"` or numbers of
+//! bytes. Relative paths are meant from the folder of the file, but a `work_dir` from the host's current directory.
+//! `null` equals absent.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+mod agent;
+pub mod defaults;
+mod error;
+mod limits;
+mod lookup;
+mod profile;
+mod quantity;
+mod read_agent;
+mod read_file;
+mod reader;
+
+pub use agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
+pub use error::{ConfigError, Problem};
+pub use limits::{Limits, Restart, Shutdown, Timeouts};
+pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates};
+pub use profile::Profile;
+
+/// The largest configuration file, in bytes; it bounds what a wrong path can make us read.
+const MAX_FILE: u64 = 4 * 1024 * 1024;
+
+/// What a host runs and what bounds it.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Config {
+    /// The agents, each with an id of its own.
+    pub agents: Vec<AgentConfig>,
+    /// The agent of a session that names none; `None` is the first.
+    pub default_agent: Option<String>,
+    /// Open sessions of the whole host. `None` is no limit.
+    pub max_sessions: Option<usize>,
+    /// Where the host keeps what outlives a process: records of children, stored files. `None` is the user's state
+    /// folder.
+    pub state_dir: Option<PathBuf>,
+    /// Where output waits that nobody has read yet. `None` is `state_dir` or the system's folder for large
+    /// temporary files.
+    pub spool_dir: Option<PathBuf>,
+    /// How much output may wait, and where.
+    pub buffers: Buffers,
+    /// What of the file has no effect here, one sentence each, for the operator.
+    pub notices: Vec<String>,
+    /// Where this configuration comes from.
+    pub source: Source,
+}
+
+/// How much output may wait for its consumers, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffers {
+    /// `mailbox`: of one session in memory, before the spool.
+    pub mailbox: usize,
+    /// `mailboxes`: of all sessions in memory.
+    pub mailboxes: usize,
+    /// `backlog`: of one adapter neither consumed nor spooled, before its link pauses reading.
+    pub backlog: usize,
+    /// `spool`: of one session on disk, before its turn ends with cause `limit`.
+    pub spool: u64,
+}
+
+impl Default for Buffers {
+    fn default() -> Self {
+        Self {
+            mailbox: defaults::MAILBOX,
+            mailboxes: defaults::MAILBOXES,
+            backlog: defaults::BACKLOG,
+            spool: defaults::SPOOL,
+        }
+    }
+}
+
+impl Default for Config {
+    /// What a host does without any configuration: one agent, `echo`.
+    fn default() -> Self {
+        let echo = AgentConfig::built_in(defaults::BUILT_IN_AGENT, defaults::BUILT_IN_AGENT);
+        Self { source: Source::BuiltIn, ..Self::new(vec![echo]) }
+    }
+}
+
+impl Config {
+    /// A configuration of these agents, made in code, with defaults for all else.
+    pub fn new(agents: Vec<AgentConfig>) -> Self {
+        Self {
+            agents,
+            default_agent: None,
+            max_sessions: None,
+            state_dir: None,
+            spool_dir: None,
+            buffers: Buffers::default(),
+            notices: Vec::new(),
+            source: Source::Given,
+        }
+    }
+
+    /// Finds and reads the configuration: the first of [`candidates`] that exists. A file that was named, by
+    /// `explicit` or by the environment, must exist.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong with the file that was found.
+    pub fn discover(
+        explicit: Option<&Path>,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, ConfigError> {
+        for source in candidates(explicit, variable) {
+            let Some(path) = source.path() else { continue };
+            match Self::read(path) {
+                Err(error) if !source.must_exist() && error.is_missing_file() => {}
+                read => return read.map(|config| Self { source, ..config }),
+            }
+        }
+        Ok(Self::default())
+    }
+
+    /// Reads one file.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong with it, with its place.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let fail = |problem| ConfigError::new("", problem).in_file(path);
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
+            .map_err(|error| fail(Problem::Unreadable(error)))?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(fail(Problem::TooLarge { limit: MAX_FILE }));
+        }
+        let absolute = std::path::absolute(path).map_err(|error| fail(Problem::Unreadable(error)))?;
+        let folder = absolute.parent().unwrap_or(&absolute);
+        let config = Self::parse(&bytes, folder).map_err(|error| error.in_file(path))?;
+        Ok(Self { source: Source::Explicit(path.to_owned()), ..config })
+    }
+
+    /// Reads a configuration from the text of a file; relative paths in it are meant from `folder`.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong with it, with its place.
+    pub fn parse(text: &[u8], folder: &Path) -> Result<Self, ConfigError> {
+        read_file::parse(text, folder)
+    }
+
+    /// The agent of this id.
+    pub fn agent(&self, id: &str) -> Option<&AgentConfig> {
+        self.agents.iter().find(|agent| agent.id == id)
+    }
+
+    /// The agent of a session that names none: the configured default, else the first.
+    pub fn first_choice(&self) -> Option<&AgentConfig> {
+        match &self.default_agent {
+            Some(id) => self.agent(id),
+            None => self.agents.first(),
+        }
+    }
+}
+
+impl ConfigError {
+    fn is_missing_file(&self) -> bool {
+        matches!(self.problem(), Problem::Unreadable(error) if error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,10 +3,10 @@
 //! An adapter's `file.output` names a path, and a path is a promise that anybody can break: by `..`, by a link, by a
 //! device, by swapping the file between a look and an open. So nothing here trusts a path twice:
 //!
-//! 1. [`judge`] finds the allowed root ([`Roots`], held as directory handles) that the path lies in, walks from that
+//! 1. [`judge()`] finds the allowed root ([`Roots`], held as directory handles) that the path lies in, walks from that
 //!    handle without following any link, opens the file without waiting, and judges the *handle*: a regular file
 //!    with one link, within the size limit.
-//! 2. [`store`] copies from that handle into the host's own [`StoreDir`]; the copy is what a hub sees.
+//! 2. [`store()`] copies from that handle into the host's own [`StoreDir`]; the copy is what a hub sees.
 //! 3. The other way, [`Exchange::place`] copies a hub's file into a session's exchange folder, complete, before it is
 //!    announced.
 //!

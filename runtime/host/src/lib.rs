@@ -1,1 +1,63 @@
-//! Placeholder.
+//! Runs adapters: many sessions over one pipe to each.
+//!
+//! A [`Host`] has agents by id. [`Host::open`] opens a [`Session`], [`Session::send`] begins a [`Turn`]: a stream of
+//! [`Event`]s with exactly one [`TurnEnd`] at its end, whatever the adapter does. One long-lived process serves all
+//! sessions of an agent; when it dies, every turn is told, and the next input starts it again.
+//!
+//! ```no_run
+//! use trunkline_host::{EventKind, Host, SessionOptions, config::{AgentConfig, Command}};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let agent = AgentConfig::external("echo", Command::new("python3").arg("echo.py"));
+//! let host = Host::builder().agent(agent).build()?;
+//! let session = host.open("echo", SessionOptions::default())?;
+//!
+//! let mut turn = session.send("hello")?;
+//! while let Some(event) = turn.next().await {
+//!     match event.kind {
+//!         EventKind::Output(output) => print!("{}", output.content),
+//!         EventKind::Permission(permission) => permission.deny(),
+//!         EventKind::End(end) => println!("\n{}: {}", end.cause, end.status),
+//!         _ => {}
+//!     }
+//! }
+//! host.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Theory of operation
+//!
+//! A task on the embedder's runtime drives each agent's link: it reads, dispatches and writes, and waits for nobody
+//! (`link`). What is to be done is decided by a pure state machine (`core`). Events wait for their readers in memory up
+//! to a budget and then on disk (`lane`, `spool`). Handles are cheap to clone. Dropping a [`Turn`] stops it, dropping
+//! the last handle of a [`Session`] closes it, dropping the [`Host`] signals its processes to end.
+
+#![forbid(unsafe_code)]
+
+mod agent;
+pub mod config;
+mod core;
+mod counters;
+pub mod error;
+mod event;
+pub mod files;
+mod host;
+mod lane;
+mod link;
+pub mod policy;
+mod request;
+mod session;
+mod spool;
+mod supervise;
+mod turn;
+
+pub use counters::Counters;
+pub use event::{Cause, Event, EventKind, ExitStatus, File, Place, SessionEnd, TurnEnd, TurnNo};
+pub use host::{AgentStatus, Host, HostBuilder};
+pub use request::{Decision, Permission, Question};
+pub use session::{Feed, Held, Input, Session, SessionOptions};
+pub use turn::Turn;
+
+pub use trunkline_protocol as protocol;

@@ -93,12 +93,6 @@ impl<'a> Action<'a> {
 }
 
 /// Deny list, allow list, and what happens otherwise. Pure: the same action always gets the same decision.
-///
-/// ```ignore
-/// let policy = Policy::new(Unmatched::Ask, ["Read", "Bash(git log*)"], ["Read(**/.env)"])?;
-/// assert_eq!(policy.decide(&Action::new("Bash", "git log --oneline")), Decision::Allow);
-/// assert_eq!(policy.decide(&Action::new("Bash", "git log; rm -rf /")), Decision::Ask);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
     deny: Vec<Pattern>,

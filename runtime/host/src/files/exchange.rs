@@ -1,7 +1,8 @@
 //! The exchange folder of a session.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -21,7 +22,6 @@ const NUMBERED: usize = 100;
 #[derive(Debug)]
 pub struct Exchange {
     folder: TempDir,
-    handle: OwnedFd,
 }
 
 /// A hub's file in the exchange folder: whole, the adapter's to read and to change, there until the session closes.
@@ -43,12 +43,11 @@ impl Exchange {
     /// What the file system says.
     pub fn create(parent: &Path) -> io::Result<Self> {
         let parent = std::path::absolute(parent)?;
-        let folder = tempfile::Builder::new().prefix("exchange-").tempdir_in(parent)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(folder.path(), flags, Mode::empty())?;
-        // The umask may have taken bits away, and a library's default is not our promise.
-        rustix::fs::fchmod(&handle, Mode::RWXU)?;
-        Ok(Self { folder, handle })
+        let private = std::fs::Permissions::from_mode(0o700);
+        let folder = tempfile::Builder::new().prefix("exchange-").permissions(private).tempdir_in(parent)?;
+        // The umask may have taken bits away.
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700))?;
+        Ok(Self { folder })
     }
 
     /// The folder, absolute: `session.start.exchange_dir`.
@@ -61,16 +60,19 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// As [`store`](super::store); also [`Refusal::NotAbsolute`], [`Refusal::Missing`], [`Refusal::NotRegular`].
+    /// As [`store`](super::store()); also [`Refusal::NotAbsolute`], [`Refusal::Missing`], [`Refusal::NotRegular`].
     /// Nothing stays behind then.
     pub fn place(&self, source: &Path, label: Option<&str>, max_bytes: u64) -> Result<Placed, Refusal> {
         let judged = Judged::of_hub(source, max_bytes)?;
         let file_name = label::file_name(label, source);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(self.path(), flags, Mode::empty())
+            .map_err(|errno| Refusal::Store(io::Error::from(errno).kind()))?;
         let numbers = (2..=NUMBERED).map(|number| label::numbered(&file_name, &number.to_string()));
         let random =
             std::iter::once_with(|| label::numbered(&file_name, &Uuid::new_v4().simple().to_string()));
         for name in std::iter::once(file_name.clone()).chain(numbers).chain(random) {
-            match copy_into(self.handle.as_fd(), &name, &judged, Mode::RUSR | Mode::WUSR) {
+            match copy_into(folder.as_fd(), &name, &judged, Mode::RUSR | Mode::WUSR) {
                 Ok(size) => return Ok(Placed { path: self.path().join(name), file_name, size }),
                 Err(CopyError::NameTaken) => {}
                 Err(CopyError::Refused(refusal)) => return Err(refusal),

@@ -79,7 +79,7 @@ impl<'a> Found<'a> {
             FileType::Symlink => return Err(Refusal::Symlink),
             _ => return Err(Refusal::NotRegular),
         }
-        Ok(Self { path, folder: folder, name, seen: Seen::of(&stat) })
+        Ok(Self { path, folder, name, seen: Seen::of(&stat) })
     }
 
     /// Opens it, by its one name in the folder that we hold, and judges the handle.

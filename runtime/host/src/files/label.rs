@@ -53,7 +53,9 @@ fn cut(name: &str) -> String {
         return name.to_owned();
     }
     let (stem, ending) = split_ending(name);
-    format!("{}{ending}", &stem[..stem.floor_char_boundary(MAX_NAME - ending.len())])
+    let most = MAX_NAME - ending.len();
+    let end = stem.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= most).last();
+    format!("{}{ending}", &stem[..end.unwrap_or(0)])
 }
 
 /// Stem and ending; an ending that is long is part of the stem.

@@ -1,0 +1,199 @@
+//! One agent of a host: its configuration, its link, what others may read of it.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicUsize, Ordering},
+    },
+};
+
+use tempfile::TempDir;
+use trunkline_process::{ChildSpec, Inherit};
+use trunkline_protocol::{AgentState, Extensions, SessionStart, SessionUpdate};
+
+use crate::{
+    config::{AgentConfig, Limits, OnAdapterExit, Profile, Unenforced},
+    core::Rules,
+    counters::Counting,
+    error::OpenError,
+    files::StoreDir,
+    link::Inbox,
+    supervise::Backoff,
+};
+
+/// What an agent's handles and its driver share.
+#[derive(Debug)]
+pub(crate) struct AgentShared {
+    pub(crate) id: Arc<str>,
+    pub(crate) config: AgentConfig,
+    pub(crate) limits: Limits,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) counting: Arc<Counting>,
+    pub(crate) files: Arc<StoreDir>,
+    /// Whether `session.start` names the exchange folder.
+    pub(crate) names_exchange: bool,
+    /// Sessions that are open, counted when they are asked for.
+    pub(crate) opened: AtomicUsize,
+    standing: AtomicU8,
+    /// The host's private folder: exchange folders, copies of files. Removed with the last agent, driver and session.
+    _folder: Arc<TempDir>,
+}
+
+impl AgentShared {
+    pub(crate) fn new(
+        config: AgentConfig,
+        inbox: Arc<Inbox>,
+        files: Arc<StoreDir>,
+        folder: Arc<TempDir>,
+    ) -> Self {
+        Self {
+            id: config.id.as_str().into(),
+            limits: config.limits.clone(),
+            names_exchange: offered(&config).contains(Extensions::OPTIONS),
+            config,
+            inbox,
+            counting: Arc::default(),
+            files,
+            opened: AtomicUsize::new(0),
+            standing: AtomicU8::new(0),
+            _folder: folder,
+        }
+    }
+
+    /// How the agent stands.
+    pub(crate) fn standing(&self) -> AgentState {
+        match self.standing.load(Ordering::Relaxed) {
+            0 => AgentState::Idle,
+            1 => AgentState::Running,
+            _ => AgentState::Failed,
+        }
+    }
+
+    pub(crate) fn set_standing(&self, state: AgentState) {
+        let standing = match state {
+            AgentState::Idle => 0,
+            AgentState::Running => 1,
+            AgentState::Failed => 2,
+        };
+        self.standing.store(standing, Ordering::Relaxed);
+    }
+
+    /// Refuses what would widen the configuration ([ext.7]).
+    pub(crate) fn may_open(&self, start: &SessionStart) -> Result<(), OpenError> {
+        let widens = |option| Err(OpenError::WouldWiden { agent: self.id.to_string(), option });
+        if self.config.allow_session_override {
+            return Ok(());
+        }
+        if start.permission_mode.as_deref().is_some_and(is_bypass) {
+            return widens("permission_mode");
+        }
+        if let Some(cwd) = &start.cwd
+            && !self.is_allowed_dir(Path::new(cwd))
+        {
+            return widens("cwd");
+        }
+        if start.add_dirs.iter().flatten().any(|dir| !self.is_allowed_dir(Path::new(dir))) {
+            return widens("add_dirs");
+        }
+        if let (Some(allowed), Some(asked)) = (&self.config.allowed_domains, &start.allowed_domains)
+            && asked.iter().any(|domain| !allowed.contains(domain))
+        {
+            return widens("allowed_domains");
+        }
+        Ok(())
+    }
+
+    /// Refuses a change that would widen the configuration; names the option.
+    pub(crate) fn may_update(&self, update: &SessionUpdate) -> Result<(), &'static str> {
+        let bypass = update.permission_mode.as_deref().is_some_and(is_bypass);
+        if bypass && !self.config.allow_session_override { Err("permission_mode") } else { Ok(()) }
+    }
+
+    fn is_allowed_dir(&self, dir: &Path) -> bool {
+        let Ok(dir) = dir.canonicalize() else { return false };
+        let work_dir = work_dir(&self.config);
+        let mut allowed =
+            self.config.allowed_dirs.iter().chain(&work_dir).filter_map(|root| root.canonicalize().ok());
+        allowed.any(|root| dir.starts_with(root))
+    }
+}
+
+/// Permission modes that ask nobody, in the words of the agents that have them.
+fn is_bypass(mode: &str) -> bool {
+    let mode = mode.to_ascii_lowercase();
+    ["bypass", "danger", "yolo", "full-access", "fullaccess", "never"].iter().any(|word| mode.contains(word))
+}
+
+/// The directory that the agent's process runs in.
+fn work_dir(config: &AgentConfig) -> Option<PathBuf> {
+    let configured = &config.command.work_dir;
+    if configured.as_os_str().is_empty() { std::env::current_dir().ok() } else { Some(configured.clone()) }
+}
+
+/// What is offered to the agent's adapter.
+pub(crate) fn offered(config: &AgentConfig) -> Extensions {
+    config.extensions.as_ref().map_or(Extensions::all(), Extensions::from_names)
+}
+
+/// The folders that files may come from, besides each session's own ([file.4]).
+pub(crate) fn roots(config: &AgentConfig) -> Vec<PathBuf> {
+    config.file_roots.iter().cloned().chain(work_dir(config)).collect()
+}
+
+/// What the core decides by.
+pub(crate) fn rules(config: &AgentConfig) -> Rules {
+    let timeouts = &config.timeouts;
+    Rules {
+        offered: offered(config),
+        policy: config.permission.clone(),
+        work_dir: work_dir(config),
+        start_timeout: timeouts.start,
+        turn_timeout: timeouts.turn,
+        inactivity_timeout: timeouts.inactivity,
+        stop_timeout: timeouts.stop,
+        permission_timeout: timeouts.permission,
+        max_turn_output: config.limits.max_turn_output,
+        close_on_exit: config.on_adapter_exit == OnAdapterExit::Close,
+        unenforced_allowed: config.unenforced == Unenforced::Allow,
+        backoff: Backoff {
+            base: config.restart.base,
+            cap: config.restart.cap,
+            failures: config.restart.failures,
+            window: config.restart.window,
+            retry: config.restart.retry,
+        },
+    }
+}
+
+/// How the agent's process is started. A built-in profile is the same program, asked for that adapter.
+pub(crate) fn child_spec(config: &AgentConfig, profiles: &[String], private_root: &Path) -> ChildSpec {
+    let command = &config.command;
+    let mut spec = match &config.profile {
+        Profile::External => ChildSpec::new(&command.command).args(&command.args),
+        Profile::BuiltIn(name) => {
+            let (program, args) = profiles
+                .split_first()
+                .map_or(("trunkline", [].as_slice()), |(program, args)| (program, args));
+            ChildSpec::new(program).args(args).arg(name)
+        }
+    };
+    if !command.work_dir.as_os_str().is_empty() {
+        spec = spec.work_dir(&command.work_dir);
+    }
+    for name in &config.env_passthrough {
+        if let Some(value) = std::env::var_os(name) {
+            spec = spec.env(name, value);
+        }
+    }
+    for (name, value) in &command.env {
+        spec = spec.env(name, value);
+    }
+    if let Some(json) = &config.config {
+        spec = spec.config(json.to_string());
+    }
+    if config.inherit_env {
+        spec = spec.inherit(Inherit::All);
+    }
+    spec.private_root(private_root)
+}

@@ -1,0 +1,208 @@
+//! One agent: its program, and what it may.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::limits::{Limits, Restart, Timeouts};
+use super::profile::Profile;
+use crate::policy::Policy;
+
+/// One agent of a host.
+///
+/// Built by [`AgentConfig::external`] or [`AgentConfig::built_in`]; every field can be set afterwards. Its `Debug`
+/// shows no values of the environment and nothing of `config`: those are where secrets are.
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub struct AgentConfig {
+    /// What sessions call it; unique in a host.
+    pub id: String,
+    /// What people call it; the id when the file names none.
+    pub name: String,
+    /// What it is for, in a sentence or two.
+    pub description: Option<String>,
+    /// Which program it is.
+    pub profile: Profile,
+    /// How the program is started. For a built-in profile `command` is empty, and `work_dir` is the profile's.
+    pub command: Command,
+    /// What the process gets as `ADAPTER_CONFIG` ([process.7]): `config` of an external agent, the profile's own
+    /// object of a built-in one. Always an object.
+    pub config: Option<Value>,
+    /// The extensions that are offered; `None` is all that the host knows, an empty list the bare core ([ext.1]).
+    pub extensions: Option<Vec<String>>,
+    /// Whether the process gets the host's whole environment, and not just the few variables of [process.6].
+    pub inherit_env: bool,
+    /// More variables that are passed on from the host's environment, by name.
+    pub env_passthrough: Vec<String>,
+    /// What becomes of its sessions when its process ends.
+    pub on_adapter_exit: OnAdapterExit,
+    /// What is approved or denied without asking.
+    pub permission: Policy,
+    /// How long the host waits for what.
+    pub timeouts: Timeouts,
+    /// How much of what it may have.
+    pub limits: Limits,
+    /// How its process is started again.
+    pub restart: Restart,
+    /// More folders that its files may come from, absolute ([file.4]).
+    pub file_roots: Vec<PathBuf>,
+    /// Folders besides `work_dir` that a session may choose as its `cwd`, absolute ([ext.7]).
+    pub allowed_dirs: Vec<PathBuf>,
+    /// The domains that it may reach, of which a session may choose some ([ext.7]); `None` where nothing was said.
+    pub allowed_domains: Option<Vec<String>>,
+    /// What happens when a session asks for a restriction that the adapter does not say it applies ([ext.7]).
+    pub unenforced: Unenforced,
+    /// Whether a session may widen what this configuration says ([ext.7]).
+    pub allow_session_override: bool,
+    /// Whether the program is built on the SDK and so answers `--describe` and `--diagnose` ([ext.8]).
+    pub sdk: bool,
+}
+
+/// A program to start.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Command {
+    /// The program: a path, or a name to be found in `PATH`.
+    pub command: String,
+    /// Its arguments, passed as they are, through no shell.
+    pub args: Vec<String>,
+    /// Its working directory; empty is the host's current directory. One that is missing is an error at the start,
+    /// never replaced by another.
+    pub work_dir: PathBuf,
+    /// Variables of its environment, over all others.
+    pub env: BTreeMap<String, String>,
+}
+
+/// What becomes of a session when the adapter process beneath it ends ([process.5]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnAdapterExit {
+    /// Its next input starts the process again.
+    #[default]
+    Restart,
+    /// It is closed.
+    Close,
+}
+
+/// What happens when a session asks for a restriction that the adapter does not list in `options_applied`
+/// ([ext.7]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unenforced {
+    /// The session is closed before any input is written.
+    #[default]
+    Refuse,
+    /// The session goes on without the restriction.
+    Allow,
+}
+
+impl AgentConfig {
+    /// An agent that is a program of one's own, with defaults for all else.
+    pub fn external(id: impl Into<String>, command: impl Into<Command>) -> Self {
+        Self::new(id.into(), Profile::External, command.into())
+    }
+
+    /// An agent of a built-in profile such as `claude-code`, with defaults for all else.
+    pub fn built_in(id: impl Into<String>, profile: impl Into<String>) -> Self {
+        let agent = Self::new(id.into(), Profile::BuiltIn(profile.into()), Command::default());
+        Self { sdk: true, ..agent }
+    }
+
+    pub(super) fn new(id: String, profile: Profile, command: Command) -> Self {
+        Self {
+            name: id.clone(),
+            id,
+            description: None,
+            profile,
+            command,
+            config: None,
+            extensions: None,
+            inherit_env: false,
+            env_passthrough: Vec::new(),
+            on_adapter_exit: OnAdapterExit::default(),
+            permission: Policy::default(),
+            timeouts: Timeouts::default(),
+            limits: Limits::default(),
+            restart: Restart::default(),
+            file_roots: Vec::new(),
+            allowed_dirs: Vec::new(),
+            allowed_domains: None,
+            unenforced: Unenforced::default(),
+            allow_session_override: false,
+            sdk: false,
+        }
+    }
+}
+
+impl Command {
+    /// This program without arguments, in the host's current directory.
+    pub fn new(command: impl Into<String>) -> Self {
+        Self { command: command.into(), ..Self::default() }
+    }
+
+    /// With one argument more.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// With these arguments more.
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item: Into<String>>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// In this working directory.
+    #[must_use]
+    pub fn work_dir(mut self, work_dir: impl Into<PathBuf>) -> Self {
+        self.work_dir = work_dir.into();
+        self
+    }
+
+    /// With this variable.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.env.insert(name.into(), value.into());
+        self
+    }
+}
+
+impl From<&str> for Command {
+    fn from(command: &str) -> Self {
+        Self::new(command)
+    }
+}
+
+impl From<String> for Command {
+    fn from(command: String) -> Self {
+        Self::new(command)
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("command", &self.command)
+            .field("args", &self.args)
+            .field("work_dir", &self.work_dir)
+            .field("env", &self.env.keys())
+            .finish()
+    }
+}
+
+impl fmt::Debug for AgentConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.config.as_ref().and_then(Value::as_object).map(|object| object.keys());
+        f.debug_struct("AgentConfig")
+            .field("id", &self.id)
+            .field("profile", &self.profile)
+            .field("command", &self.command)
+            .field("config", &keys)
+            .field("extensions", &self.extensions)
+            .field("permission", &self.permission)
+            .field("timeouts", &self.timeouts)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

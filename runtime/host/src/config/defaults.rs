@@ -1,0 +1,52 @@
+//! Every default, one constant each, named as in the configuration.
+
+use std::time::Duration;
+
+/// From the spawn of a process to its first message while an input waits: package launchers download.
+pub const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// From the write of an input to the end of its turn.
+pub const TURN_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// From a `stop` to the end of its turn, before the host ends it ([turn.8]).
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// `shutdown.close`: the wait after the sessions were closed.
+pub const SHUTDOWN_CLOSE: Duration = Duration::from_secs(1);
+/// `shutdown.eof`: the wait after stdin was closed.
+pub const SHUTDOWN_EOF: Duration = Duration::from_secs(5);
+/// `shutdown.term`: the wait after SIGTERM, before SIGKILL.
+pub const SHUTDOWN_TERM: Duration = Duration::from_secs(3);
+
+/// The longest line from an adapter, in bytes ([frame.5]).
+pub const MAX_LINE: usize = 16 * 1024 * 1024;
+/// What every peer accepts of a line, in bytes: `max_line` is never below ([frame.5]).
+pub const MIN_MAX_LINE: usize = 1024 * 1024;
+/// The tail of stderr that is kept, in bytes.
+pub const STDERR_TAIL: usize = 64 * 1024;
+/// The largest file that is taken or placed, in bytes.
+pub const MAX_FILE_BYTES: u64 = 10 * 1024 * 1024;
+/// Inputs that wait in one session; the next is refused as `busy`.
+pub const QUEUED_INPUTS: usize = 64;
+/// Bytes that wait for one adapter's stdin; the next input is refused as `busy`.
+pub const OUTBOX: usize = 64 * 1024 * 1024;
+
+/// `restart.base`: the first wait of the back-off, doubled at each failure, with full jitter.
+pub const RESTART_BASE: Duration = Duration::from_millis(250);
+/// `restart.cap`: the longest wait of the back-off.
+pub const RESTART_CAP: Duration = Duration::from_secs(30);
+/// `restart.failures`: failed starts within the window after which an agent is `failed`.
+pub const RESTART_FAILURES: u32 = 5;
+/// `restart.window`: how long a failed start counts.
+pub const RESTART_WINDOW: Duration = Duration::from_secs(2 * 60);
+/// `restart.retry`: when a `failed` agent may be tried again.
+pub const RESTART_RETRY: Duration = Duration::from_secs(60);
+
+/// `mailbox`: bytes of one session that wait in memory for its consumer, before the spool.
+pub const MAILBOX: usize = 256 * 1024;
+/// `mailboxes`: bytes of all sessions of a host that wait in memory for their consumers.
+pub const MAILBOXES: usize = 256 * 1024 * 1024;
+/// `backlog`: bytes of one adapter that are neither consumed nor spooled, before its link pauses reading.
+pub const BACKLOG: usize = 64 * 1024 * 1024;
+/// `spool`: bytes of one session on disk, before its turn ends with cause `limit`.
+pub const SPOOL: u64 = 8 * 1024 * 1024 * 1024;
+
+/// The profile of the agent that a host without a configuration has, and its id.
+pub const BUILT_IN_AGENT: &str = "echo";

@@ -1,0 +1,120 @@
+//! Where the configuration file may be.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The variable that names the file.
+pub const FILE_VARIABLE: &str = "TRUNKLINE_CONFIG";
+
+/// The name of the file where it is looked for.
+pub const FILE_NAME: &str = "trunkline.json";
+
+/// The folder of the file in the user's configuration directory.
+const USER_FOLDER: &str = "trunkline";
+
+/// Where a configuration comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    /// The program that embeds the host made it.
+    Given,
+    /// A file that the caller named.
+    Explicit(PathBuf),
+    /// A file that [`FILE_VARIABLE`] names.
+    Environment(PathBuf),
+    /// [`FILE_NAME`] in the current directory.
+    WorkingDirectory(PathBuf),
+    /// The file in the user's configuration directory.
+    UserDirectory(PathBuf),
+    /// None was found: the built-in one.
+    BuiltIn,
+}
+
+impl Source {
+    /// The file, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Given | Self::BuiltIn => None,
+            Self::Explicit(path)
+            | Self::Environment(path)
+            | Self::WorkingDirectory(path)
+            | Self::UserDirectory(path) => Some(path),
+        }
+    }
+
+    /// Whether somebody named the file, so that its absence is an error.
+    pub(super) fn must_exist(&self) -> bool {
+        matches!(self, Self::Explicit(_) | Self::Environment(_))
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given => f.write_str("made by the program"),
+            Self::BuiltIn => f.write_str("built in"),
+            Self::Environment(path) => write!(f, "{} (from {FILE_VARIABLE})", path.display()),
+            Self::Explicit(path) | Self::WorkingDirectory(path) | Self::UserDirectory(path) => {
+                write!(f, "{}", path.display())
+            }
+        }
+    }
+}
+
+/// The places to look, in order: the file that the caller named; else the one that [`FILE_VARIABLE`] names; else
+/// `./trunkline.json`, then `trunkline/trunkline.json` in `XDG_CONFIG_HOME` or `~/.config`; at last the built-in
+/// one. `variable` reads the environment; an empty variable counts as unset.
+pub fn candidates(explicit: Option<&Path>, variable: impl Fn(&str) -> Option<OsString>) -> Vec<Source> {
+    if let Some(path) = explicit {
+        return vec![Source::Explicit(path.to_owned())];
+    }
+    let variable = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(path) = variable(FILE_VARIABLE) {
+        return vec![Source::Environment(path)];
+    }
+    let user = variable("XDG_CONFIG_HOME")
+        // The specification of these folders tells to ignore a relative one.
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| variable("HOME").filter(|home| home.is_absolute()).map(|home| home.join(".config")));
+    let mut places = vec![Source::WorkingDirectory(Path::new(".").join(FILE_NAME))];
+    places.extend(user.map(|folder| Source::UserDirectory(folder.join(USER_FOLDER).join(FILE_NAME))));
+    places.push(Source::BuiltIn);
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(explicit: Option<&str>, environment: &[(&str, &str)], expected: &[Source]) {
+        let variable = |name: &str| {
+            environment.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        };
+        assert_eq!(candidates(explicit.map(Path::new), variable), expected);
+    }
+
+    #[test]
+    fn a_named_file_is_the_only_candidate() {
+        let environment = [(FILE_VARIABLE, "b.json"), ("HOME", "/home/u")];
+        check(Some("a.json"), &environment, &[Source::Explicit("a.json".into())]);
+        check(None, &environment, &[Source::Environment("b.json".into())]);
+    }
+
+    #[test]
+    fn the_users_directory_comes_after_the_current_one() {
+        let here = Source::WorkingDirectory("./trunkline.json".into());
+        let user = |path: &str| Source::UserDirectory(path.into());
+        let home = ("HOME", "/home/u");
+        let below_home = user("/home/u/.config/trunkline/trunkline.json");
+        check(None, &[home, (FILE_VARIABLE, "")], &[here.clone(), below_home.clone(), Source::BuiltIn]);
+        check(
+            None,
+            &[home, ("XDG_CONFIG_HOME", "/x")],
+            &[here.clone(), user("/x/trunkline/trunkline.json"), Source::BuiltIn],
+        );
+        check(None, &[home, ("XDG_CONFIG_HOME", "x")], &[here.clone(), below_home, Source::BuiltIn]);
+        check(None, &[], &[here, Source::BuiltIn]);
+    }
+}

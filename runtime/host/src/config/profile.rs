@@ -1,0 +1,93 @@
+//! Which program an agent is.
+
+use std::fmt;
+
+use super::reader::nearest;
+
+/// The built-in profiles: the name, and the key of an agent that holds its configuration.
+const BUILT_IN: [(&str, &str); 14] = [
+    ("echo", "echo"),
+    ("replay", "replay"),
+    ("mock", "mock"),
+    ("generic-cli", "cli"),
+    ("generic-job", "job"),
+    ("generic-http", "http"),
+    ("claude-code", "claude_code"),
+    ("github-copilot", "copilot"),
+    ("codex", "codex"),
+    ("kilo-code", "kilo"),
+    ("gemini-cli", "gemini"),
+    ("opencode", "opencode"),
+    ("pi", "pi"),
+    ("acp", "acp"),
+];
+
+/// The name of the profile of a program of one's own, which is its key too.
+const EXTERNAL: &str = "external";
+
+/// Which program an agent is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Profile {
+    /// Any program that speaks the protocol: [`Command`](super::Command) names it.
+    External,
+    /// A built-in adapter of this name, started as `trunkline adapter <name>`.
+    BuiltIn(String),
+}
+
+impl Profile {
+    /// The key of an agent that holds what belongs to this profile: `external`, `claude_code`, …; `None` for a name
+    /// that is not built in.
+    pub fn key(&self) -> Option<&'static str> {
+        match self {
+            Self::External => Some(EXTERNAL),
+            Self::BuiltIn(name) => BUILT_IN.iter().find(|(known, _)| known == name).map(|(_, key)| *key),
+        }
+    }
+
+    /// The name, as in the configuration.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::External => EXTERNAL,
+            Self::BuiltIn(name) => name,
+        }
+    }
+
+    /// The profile of this name, whatever its case.
+    ///
+    /// # Errors
+    ///
+    /// The nearest name where one is near, else all of them.
+    pub(super) fn parse(name: &str) -> Result<Self, String> {
+        if name.eq_ignore_ascii_case(EXTERNAL) {
+            return Ok(Self::External);
+        }
+        if let Some((known, _)) = BUILT_IN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            return Ok(Self::BuiltIn((*known).to_owned()));
+        }
+        let names: Vec<_> =
+            std::iter::once(EXTERNAL).chain(BUILT_IN.iter().map(|(known, _)| *known)).collect();
+        Err(match nearest(name, &names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", names.join(", ")),
+        })
+    }
+
+    /// The profile that a key belongs to.
+    pub(super) fn of_key(key: &str) -> Option<Self> {
+        if key == EXTERNAL {
+            return Some(Self::External);
+        }
+        BUILT_IN.iter().find(|(_, known)| *known == key).map(|(name, _)| Self::BuiltIn((*name).to_owned()))
+    }
+
+    /// The keys of all profiles.
+    pub(super) fn keys() -> impl Iterator<Item = &'static str> {
+        std::iter::once(EXTERNAL).chain(BUILT_IN.iter().map(|(_, key)| *key))
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

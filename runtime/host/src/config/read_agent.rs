@@ -1,0 +1,285 @@
+//! One entry of `agents`.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
+use super::error::ConfigError;
+use super::limits::{none_if_zero, sessions};
+use super::profile::Profile;
+use super::quantity::shown;
+use super::read_file::{Context, RUNTIME_KEYS, Shared};
+use super::reader::{Field, Reader, nearest};
+use crate::policy::{Pattern, Policy, Unmatched};
+
+pub(super) const AGENT_KEYS: &[&str] = &[
+    "id",
+    "name",
+    "profile",
+    "description",
+    "config",
+    "extensions",
+    "inherit_env",
+    "env_passthrough",
+    "on_adapter_exit",
+    "permission",
+    "start_timeout",
+    "turn_timeout",
+    "inactivity_timeout",
+    "stop_timeout",
+    "permission_timeout",
+    "shutdown",
+    "max_line",
+    "stderr_tail",
+    "max_file_bytes",
+    "queued_inputs",
+    "outbox",
+    "max_sessions",
+    "max_turn_output",
+    "restart",
+    "file_roots",
+    "allowed_dirs",
+    "allowed_domains",
+    "unenforced",
+    "allow_session_override",
+    "sdk",
+    // One for each profile.
+    "external",
+    "echo",
+    "replay",
+    "mock",
+    "cli",
+    "job",
+    "http",
+    "claude_code",
+    "copilot",
+    "codex",
+    "kilo",
+    "gemini",
+    "opencode",
+    "pi",
+    "acp",
+    // Amurg's.
+    "tags",
+    "limits",
+    "security",
+];
+
+const COMMAND_KEYS: &[&str] = &["command", "args", "work_dir", "env"];
+const PERMISSION_KEYS: &[&str] = &["default", "allow", "deny"];
+const AMURG_LIMIT_KEYS: &[&str] = &["max_sessions", "session_timeout", "max_output_bytes", "idle_timeout"];
+const AMURG_SECURITY_KEYS: &[&str] =
+    &["allowed_paths", "denied_paths", "allowed_tools", "permission_mode", "cwd", "env_whitelist"];
+
+/// The names of the extensions ([ext.5]).
+const EXTENSIONS: &[&str] =
+    &["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
+
+/// The longest id of an agent, in bytes.
+const MAX_ID: usize = 256;
+
+pub(super) fn read_agent(
+    field: &Field<'_>,
+    shared: &Shared,
+    context: &mut Context<'_>,
+) -> Result<AgentConfig, ConfigError> {
+    let agent = field.object(AGENT_KEYS, &[("`external`", COMMAND_KEYS), ("`runtime`", RUNTIME_KEYS)])?;
+    let id = read_id(&agent.require("id")?)?;
+    let profile = read_profile(&agent)?;
+    let (command, config) = read_program(&agent, &profile)?;
+    let built_in = profile != Profile::External;
+
+    let mut read = AgentConfig::new(id, profile, command);
+    read.config = config;
+    read.sdk = built_in;
+    read.timeouts = shared.timeouts.clone();
+    read.limits = shared.limits.clone();
+    read.restart = shared.restart;
+    read.permission = shared.permission.clone();
+
+    agent.set("name", &mut read.name, Field::filled_string)?;
+    agent.set("description", &mut read.description, |f| f.string().map(Some))?;
+    agent.set("extensions", &mut read.extensions, |f| read_extensions(f).map(Some))?;
+    agent.set("inherit_env", &mut read.inherit_env, Field::boolean)?;
+    agent.set("env_passthrough", &mut read.env_passthrough, read_names)?;
+    agent.set("on_adapter_exit", &mut read.on_adapter_exit, |f| {
+        f.word(&[("restart", OnAdapterExit::Restart), ("close", OnAdapterExit::Close)])
+    })?;
+    agent.set("unenforced", &mut read.unenforced, |f| {
+        f.word(&[("refuse", Unenforced::Refuse), ("allow", Unenforced::Allow)])
+    })?;
+    agent.set("allow_session_override", &mut read.allow_session_override, Field::boolean)?;
+    agent.set("sdk", &mut read.sdk, Field::boolean)?;
+    agent.set("file_roots", &mut read.file_roots, |f| f.paths_from(context.folder))?;
+    agent.set("allowed_dirs", &mut read.allowed_dirs, |f| f.paths_from(context.folder))?;
+    agent.set("allowed_domains", &mut read.allowed_domains, |f| f.strings().map(Some))?;
+    if let Some(field) = agent.get("permission") {
+        read.permission = read_permission(&field, &read.permission)?;
+    }
+    // Amurg's names first, so that ours have the last word.
+    read_amurg(&agent, &mut read, context)?;
+    agent.set("max_sessions", &mut read.limits.max_sessions, sessions)?;
+    read.timeouts.read(&agent)?;
+    read.limits.read(&agent)?;
+    read.restart.read(&agent)?;
+    Ok(read)
+}
+
+fn read_id(field: &Field<'_>) -> Result<String, ConfigError> {
+    let id = field.filled_string()?;
+    if id.len() > MAX_ID {
+        return Err(field.invalid(format!("it is longer than {MAX_ID} bytes")));
+    }
+    if id.chars().any(char::is_control) {
+        return Err(field.invalid("it has a control character"));
+    }
+    Ok(id)
+}
+
+/// The profile by name; without one, that of the only profile's object that is there. An object of another profile
+/// is refused: it would be ignored.
+fn read_profile(agent: &Reader<'_>) -> Result<Profile, ConfigError> {
+    let present: Vec<(Field<'_>, &'static str)> =
+        Profile::keys().filter_map(|key| Some((agent.get(key)?, key))).collect();
+    let profile = match (agent.get("profile"), present.as_slice()) {
+        (Some(field), _) => {
+            let name = field.str()?;
+            Profile::parse(name)
+                .map_err(|hint| field.invalid(format!("`{}` is no profile; {hint}", shown(name))))?
+        }
+        (None, [(_, key)]) => return Ok(Profile::of_key(key).unwrap_or(Profile::External)),
+        (None, _) => agent.require("profile").map(|_| Profile::External)?,
+    };
+    match present.iter().find(|(_, key)| Some(*key) != profile.key()) {
+        None => Ok(profile),
+        Some((field, key)) => {
+            let reads = profile.key().unwrap_or_default();
+            Err(field.invalid(format!("an agent of profile `{profile}` reads `{reads}`, not `{key}`")))
+        }
+    }
+}
+
+/// What is started, and what it gets as its configuration.
+fn read_program(agent: &Reader<'_>, profile: &Profile) -> Result<(Command, Option<Value>), ConfigError> {
+    let config = agent.get("config").map(|field| read_object(&field)).transpose()?;
+    match profile {
+        Profile::External => Ok((read_command(&agent.require("external")?)?, config)),
+        Profile::BuiltIn(_) => {
+            let own = profile.key().and_then(|key| agent.get(key));
+            let Some(field) = own else { return Ok((Command::default(), config)) };
+            if config.is_some() {
+                let key = profile.key().unwrap_or_default();
+                let reason =
+                    format!("an agent of profile `{profile}` has its configuration in `{key}`; keep one");
+                return Err(ConfigError::invalid(agent.place_of("config"), reason));
+            }
+            let object = read_object(&field)?;
+            // The adapter checks its own keys when it starts; this one we share, for it says where files may be.
+            let work_dir = object.get("work_dir").and_then(Value::as_str).unwrap_or_default();
+            Ok((Command { work_dir: PathBuf::from(work_dir), ..Command::default() }, Some(object)))
+        }
+    }
+}
+
+fn read_object(field: &Field<'_>) -> Result<Value, ConfigError> {
+    field.any_object().cloned()
+}
+
+fn read_command(field: &Field<'_>) -> Result<Command, ConfigError> {
+    let external = field.object(COMMAND_KEYS, &[("the agent itself", AGENT_KEYS)])?;
+    let mut command = Command::new(external.require("command")?.filled_string()?);
+    external.set("args", &mut command.args, Field::strings)?;
+    external.set("work_dir", &mut command.work_dir, |f| f.string().map(PathBuf::from))?;
+    external.set("env", &mut command.env, |f| {
+        let env = f.string_map()?;
+        match env.keys().find(|name| !is_variable(name)) {
+            None => Ok(env),
+            Some(name) => Err(f.invalid(format!("`{}` is no name of a variable", shown(name)))),
+        }
+    })?;
+    Ok(command)
+}
+
+/// Reads the lists over those of `base`: denials add up, an allow list and a default replace.
+pub(super) fn read_permission(field: &Field<'_>, base: &Policy) -> Result<Policy, ConfigError> {
+    let permission = field.object(PERMISSION_KEYS, &[])?;
+    let (mut allow, mut deny, mut unmatched) =
+        (base.allow().to_vec(), base.deny().to_vec(), base.unmatched());
+    permission.set("default", &mut unmatched, |f| match f.value().as_str() {
+        Some("allow") => {
+            Err(f.invalid("approval is never a default; to allow everything write \"allow\": [\"*\"]"))
+        }
+        _ => f.word(&[("ask", Unmatched::Ask), ("deny", Unmatched::Deny)]),
+    })?;
+    permission.set("allow", &mut allow, read_patterns)?;
+    if let Some(field) = permission.get("deny") {
+        deny.extend(read_patterns(&field)?);
+    }
+    Ok(Policy::from_patterns(unmatched, allow, deny))
+}
+
+fn read_patterns(field: &Field<'_>) -> Result<Vec<Pattern>, ConfigError> {
+    let pattern = |item: &Field<'_>| item.str()?.parse::<Pattern>().map_err(|e| item.invalid(e.reason()));
+    field.items()?.iter().map(pattern).collect()
+}
+
+fn read_extensions(field: &Field<'_>) -> Result<Vec<String>, ConfigError> {
+    let extension = |item: &Field<'_>| {
+        let name = item.string()?;
+        if EXTENSIONS.contains(&name.as_str()) {
+            return Ok(name);
+        }
+        let hint = match nearest(&name, EXTENSIONS) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", EXTENSIONS.join(", ")),
+        };
+        Err(item.invalid(format!("`{}` is no extension; {hint}", shown(&name))))
+    };
+    field.items()?.iter().map(extension).collect()
+}
+
+fn read_names(field: &Field<'_>) -> Result<Vec<String>, ConfigError> {
+    let name = |item: &Field<'_>| {
+        let name = item.string()?;
+        if is_variable(&name) { Ok(name) } else { Err(item.invalid("it is no name of a variable")) }
+    };
+    field.items()?.iter().map(name).collect()
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+/// Amurg's own sections of an agent. What has a meaning here applies; what restricts and is not applied is told.
+fn read_amurg(
+    agent: &Reader<'_>,
+    read: &mut AgentConfig,
+    context: &mut Context<'_>,
+) -> Result<(), ConfigError> {
+    context.unused(agent, "tags", "an agent has a `description`");
+    if let Some(field) = agent.get("limits") {
+        let limits = field.object(AMURG_LIMIT_KEYS, &[("the agent itself", AGENT_KEYS)])?;
+        limits.set("max_sessions", &mut read.limits.max_sessions, sessions)?;
+        limits.set("max_output_bytes", &mut read.limits.max_turn_output, |f| f.size(0).map(none_if_zero))?;
+        context.unused(&limits, "session_timeout", "a session lives until it is closed; see `turn_timeout`");
+        context.unused(&limits, "idle_timeout", "a turn ends by `turn.complete`; see `inactivity_timeout`");
+    }
+    if let Some(field) = agent.get("security") {
+        let security = field.object(AMURG_SECURITY_KEYS, &[])?;
+        if let Some(field) = security.get("env_whitelist") {
+            read.env_passthrough.extend(read_names(&field)?);
+        }
+        if let Some(field) = security.get("cwd")
+            && read.command.work_dir.as_os_str().is_empty()
+        {
+            read.command.work_dir = PathBuf::from(field.string()?);
+        }
+        let paths = "what a process may touch is not bounded by a list of paths; use a sandbox";
+        context.unused(&security, "allowed_paths", paths);
+        context.unused(&security, "denied_paths", paths);
+        context.unused(&security, "allowed_tools", "what is approved without asking is `permission.allow`");
+        context.unused(&security, "permission_mode", "it belongs in the object of the agent's profile");
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! What to do: the state machine of one agent's sessions over one pipe.
+//!
+//! Pure: no `async`, no clock, no bytes. Ids, time and chance come in; effects go out. Four verbs: `handle_*` takes
+//! what happened, [`Core::handle_timeout`] what is due, [`Core::poll_effect`] yields what to do,
+//! [`Core::poll_timeout`] when to come back. The core outlives the adapter's process: sessions do ([process.5]).
+
+mod close;
+mod effect;
+mod message;
+mod process;
+mod queue;
+mod request;
+mod session;
+mod timers;
+mod turn;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    hash::{BuildHasher, RandomState},
+    time::{Duration, Instant},
+};
+
+use trunkline_protocol::{Extensions, SessionId};
+
+pub(crate) use self::{
+    close::WhyClosed,
+    effect::{Effect, Noted, Ticket},
+    process::{Ended, ProcessEnd, Standing},
+    queue::UpdateError,
+    session::{Key, NewSession},
+};
+use self::{process::Process, session::Session, timers::Timers};
+use crate::policy::Policy;
+
+/// What the configuration says, as far as the core decides by it.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    /// What is offered to the adapter; empty: the core of the protocol alone.
+    pub(crate) offered: Extensions,
+    pub(crate) policy: Policy,
+    /// Where the agent works: paths in permission requests count from there.
+    pub(crate) work_dir: Option<std::path::PathBuf>,
+    pub(crate) start_timeout: Duration,
+    pub(crate) turn_timeout: Option<Duration>,
+    pub(crate) inactivity_timeout: Option<Duration>,
+    pub(crate) stop_timeout: Duration,
+    pub(crate) permission_timeout: Option<Duration>,
+    pub(crate) max_turn_output: Option<u64>,
+    /// Whether the end of the process ends its sessions.
+    pub(crate) close_on_exit: bool,
+    /// Whether an option that must be enforced and is not may pass ([ext.7]).
+    pub(crate) unenforced_allowed: bool,
+    pub(crate) backoff: crate::supervise::Backoff,
+}
+
+/// The sessions of one agent.
+#[derive(Debug)]
+pub(crate) struct Core {
+    rules: Rules,
+    sessions: Vec<Slot>,
+    free: Vec<u32>,
+    open: usize,
+    /// The sessions by the id that the process knows them by.
+    wire: HashMap<SessionId, u32>,
+    /// The session that spoke last: the next line is mostly its, too.
+    last: Option<(SessionId, u32)>,
+    /// Ids that a user chose and that this process has seen, as hashes.
+    used: HashSet<u64>,
+    /// Ids that were closed lately, as hashes: tells what is late from what is unknown.
+    closed: VecDeque<u64>,
+    hasher: RandomState,
+    process: Process,
+    timers: Timers,
+    effects: VecDeque<Effect>,
+    serial: u64,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    session: Option<Session>,
+}
+
+/// How many closed ids are remembered to tell late messages from unknown ones.
+const REMEMBERED: usize = 4096;
+
+impl Core {
+    /// A core without sessions, whose process does not run. Chance seeds the jitter of restarts.
+    pub(crate) fn new(rules: Rules, chance: u64) -> Self {
+        Self {
+            process: Process::new(rules.backoff, chance),
+            rules,
+            sessions: Vec::new(),
+            free: Vec::new(),
+            open: 0,
+            wire: HashMap::new(),
+            last: None,
+            used: HashSet::new(),
+            closed: VecDeque::new(),
+            hasher: RandomState::new(),
+            timers: Timers::default(),
+            effects: VecDeque::new(),
+            serial: 0,
+        }
+    }
+
+    /// The next thing to do.
+    pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// When [`Core::handle_timeout`] is due next.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        match (self.timers.next(), self.process_deadline()) {
+            (Some(session), Some(process)) => Some(session.min(process)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Does what is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        while let Some(index) = self.timers.pop_due(now) {
+            self.session_timeout(index, now);
+        }
+        self.process_timeout(now);
+    }
+
+    /// How many sessions are open.
+    pub(crate) fn open_sessions(&self) -> usize {
+        self.open
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    fn note(&mut self, noted: Noted) {
+        self.effects.push_back(Effect::Note(noted));
+    }
+
+    fn get(&mut self, index: u32) -> Option<&mut Session> {
+        self.sessions.get_mut(index as usize)?.session.as_mut()
+    }
+
+    fn index_of(&self, key: Key) -> Option<u32> {
+        let slot = self.sessions.get(key.index() as usize)?;
+        (slot.generation == key.generation() && slot.session.is_some()).then(|| key.index())
+    }
+
+    fn key_of(&self, index: u32) -> Key {
+        Key::new(index, self.sessions.get(index as usize).map_or(0, |slot| slot.generation))
+    }
+
+    fn indices(&self) -> impl Iterator<Item = u32> + use<> {
+        0..u32::try_from(self.sessions.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The session that this id names in the running process. One comparison for the session that spoke last.
+    pub(crate) fn find(&mut self, wire_id: &str) -> Option<u32> {
+        if let Some((last, index)) = &self.last
+            && last.as_str() == wire_id
+        {
+            return Some(*index);
+        }
+        let (id, index) = self.wire.get_key_value(wire_id)?;
+        self.last = Some((id.clone(), *index));
+        Some(*index)
+    }
+
+    fn hash(&self, id: &str) -> u64 {
+        self.hasher.hash_one(id)
+    }
+
+    /// Whether this id was closed lately.
+    fn is_late(&self, id: &str) -> bool {
+        self.closed.contains(&self.hash(id))
+    }
+
+    fn forget_wire(&mut self, id: &SessionId) {
+        self.wire.remove(id);
+        self.last = None;
+        let hash = self.hash(id.as_str());
+        if self.closed.len() == REMEMBERED {
+            self.closed.pop_front();
+        }
+        self.closed.push_back(hash);
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+}

@@ -1,0 +1,259 @@
+//! What the adapter says ([session.5], [turn.6], [turn.9], [ext.2]).
+
+use std::time::Instant;
+
+use trunkline_protocol::{
+    AdapterBody, AdapterKind, Category, Context, ErrorEvent, Extensions, Head, SessionInfo, SessionReady,
+    StopReason, Unread,
+    rules::{SessionPhase, SessionRule, from_adapter},
+};
+
+use super::{Core, Noted, WhyClosed, queue::turn_named};
+use crate::{Cause, EventKind, Place, error::SteerError};
+
+impl Core {
+    /// Takes a line that was read as far as its head.
+    ///
+    /// # Errors
+    /// What is wrong with it, for the caller to count.
+    pub(crate) fn handle_line(&mut self, mut head: Head<'_>, now: Instant) -> Result<(), Unread> {
+        let kind = head.kind_of::<AdapterBody>()?;
+        self.hear_process();
+        if kind.is_of_pipe() {
+            self.note(Noted::UnknownType);
+            return Ok(());
+        }
+        let found = self.find(&head.session_id);
+        let phase = match found {
+            Some(_) => SessionPhase::Open,
+            None if self.is_late(&head.session_id) => SessionPhase::Closed,
+            None => SessionPhase::Unstarted,
+        };
+        let index = match (from_adapter(phase, kind), found) {
+            (SessionRule::Accept | SessionRule::Close, Some(index)) => index,
+            (SessionRule::IgnoreLate, _) => {
+                self.note(Noted::Late);
+                return Ok(());
+            }
+            _ => {
+                self.note(Noted::UnknownSession);
+                return Ok(());
+            }
+        };
+        self.agree(index, kind, now);
+        let agreed = self.get(index).and_then(|session| session.agreed).unwrap_or_default();
+        if !kind.is_agreed(agreed) && kind != AdapterKind::SessionReady {
+            self.note(Noted::UnknownType);
+            return Ok(());
+        }
+        let (body, meta) = match head.body::<AdapterBody>() {
+            Ok(read) => read,
+            Err(unread) => {
+                self.tell_bad(index, Category::Protocol, &unread.to_string());
+                return Err(unread);
+            }
+        };
+        self.handle_message(index, head.turn_id.as_deref(), body, meta.map(Box::new), now);
+        Ok(())
+    }
+
+    /// A line that named a session and was no message: its session is told, nobody else suffers ([msg.3], [frame.5]).
+    pub(crate) fn handle_bad(&mut self, wire_id: &str, category: Category, why: &str) {
+        if let Some(index) = self.find(wire_id) {
+            self.tell_bad(index, category, why);
+        }
+    }
+
+    /// A `turn.complete` that was longer than a line may be: the turn has ended, and how is lost.
+    pub(crate) fn handle_oversize_end(&mut self, wire_id: &str, now: Instant) {
+        if let Some(index) = self.find(wire_id) {
+            self.end_running(index, Cause::Oversize, None, None, now);
+            self.flush(index, now);
+        }
+    }
+
+    fn tell_bad(&mut self, index: u32, category: Category, why: &str) {
+        let place = self.current_place(index);
+        let error = ErrorEvent {
+            category: Some(category),
+            message: why.to_owned(),
+            fatal: Some(false),
+            ..ErrorEvent::default()
+        };
+        self.deliver(index, place, EventKind::Error(error), None);
+    }
+
+    fn current_place(&mut self, index: u32) -> Place {
+        let running = self.get(index).and_then(|session| session.running());
+        running.map_or(Place::Outside, |running| Place::Turn(running.no))
+    }
+
+    /// Settles what is agreed on by the adapter's first message of the session, and tells whether context was kept.
+    fn agree(&mut self, index: u32, kind: AdapterKind, now: Instant) {
+        let Some(session) = self.get(index) else { return };
+        let is_news = matches!(kind, AdapterKind::SessionReady | AdapterKind::SessionInfo);
+        if session.agreed.is_none() && kind != AdapterKind::SessionReady {
+            session.agreed = Some(Extensions::empty());
+            self.judge_options(index, now);
+        }
+        if let Some(session) = self.get(index)
+            && session.context_due
+            && !is_news
+        {
+            self.tell_context(index, Context::Lost);
+        }
+    }
+
+    /// Tells the user once, after a restart, whether the agent remembers ([process.5]).
+    pub(super) fn tell_context(&mut self, index: u32, context: Context) {
+        let Some(session) = self.get(index) else { return };
+        if std::mem::take(&mut session.context_due) {
+            let info = SessionInfo { context: Some(context), ..SessionInfo::default() };
+            self.deliver(index, Place::Outside, EventKind::Info(Box::new(info)), None);
+        }
+    }
+
+    fn handle_message(
+        &mut self,
+        index: u32,
+        turn_id: Option<&str>,
+        body: AdapterBody,
+        meta: Option<Box<trunkline_protocol::Meta>>,
+        now: Instant,
+    ) {
+        let Some(session) = self.get(index) else { return };
+        let (written, by_id) = (session.written, session.has_agreed(Extensions::TURNS));
+        let running = session.running().map(|running| running.no);
+        let named = turn_id.filter(|_| by_id).map(turn_named);
+        let place = match (by_id, named, running) {
+            _ if is_history(&body) => Place::Outside,
+            (false, _, Some(turn)) => Place::Turn(turn),
+            (false, _, None) | (true, None, _) => Place::Outside,
+            (true, Some(Some(named)), Some(turn)) if named == turn => Place::Turn(turn),
+            (true, Some(Some(named)), _) if (1..=written).contains(&named.get()) => Place::Late(named),
+            (true, Some(_), _) => {
+                self.note(Noted::Foreign);
+                Place::Outside
+            }
+        };
+        if matches!(place, Place::Late(_)) {
+            self.note(Noted::Late);
+        }
+        self.hear(index, &body, matches!(place, Place::Turn(_)), now);
+        let turn = match place {
+            Place::Turn(turn) => Some(turn),
+            Place::Outside | Place::Late(_) => None,
+        };
+        match body {
+            AdapterBody::TurnComplete(complete) => self.complete(index, named.flatten(), complete, now),
+            AdapterBody::FileOutput(file) => {
+                let key = self.key_of(index);
+                self.effect(super::Effect::Judge { key, place, file, meta });
+            }
+            // A replayed request asks nobody.
+            AdapterBody::PermissionRequest(request) if request.history != Some(true) => {
+                self.ask(index, turn, place, request, meta, now);
+            }
+            AdapterBody::PermissionRequest(_) => {}
+            AdapterBody::InputRequest(request) => self.ask_input(index, turn, place, request, meta, now),
+            AdapterBody::PermissionCancel(cancel) => {
+                self.withdraw(index, &cancel.request_id, cancel.reason.unwrap_or(StopReason::Stopped));
+            }
+            AdapterBody::SessionReady(ready) => self.ready(index, *ready, meta, now),
+            AdapterBody::SessionInfo(info) => self.info(index, info, meta, now),
+            AdapterBody::SteerResult(result) => self.steered(index, &result),
+            AdapterBody::SessionClosed(closed) => {
+                let reason = closed.reason.unwrap_or(trunkline_protocol::ClosedReason::Finished);
+                self.close_session(index, WhyClosed::Adapter(reason, closed.error), now);
+            }
+            other => {
+                if let Some(kind) = EventKind::from_body(other) {
+                    self.deliver(index, place, kind, meta);
+                }
+            }
+        }
+    }
+
+    /// The adapter's answer to the offer ([ext.2]). A second one changes nothing but facts.
+    fn ready(
+        &mut self,
+        index: u32,
+        ready: SessionReady,
+        meta: Option<Box<trunkline_protocol::Meta>>,
+        now: Instant,
+    ) {
+        let offered = self.rules.offered;
+        let Some(session) = self.get(index) else { return };
+        if session.agreed.is_none() {
+            session.agreed = Some(offered & Extensions::from_names(ready.extensions.iter().flatten()));
+        } else if offered.is_empty() {
+            return self.note(Noted::UnknownType);
+        }
+        self.info(index, Box::new(ready.info), meta, now);
+    }
+
+    fn info(
+        &mut self,
+        index: u32,
+        mut info: Box<SessionInfo>,
+        meta: Option<Box<trunkline_protocol::Meta>>,
+        now: Instant,
+    ) {
+        let Some(session) = self.get(index) else { return };
+        if let Some(id) = &info.native_session_id {
+            session.known().native_session_id = Some(id.clone());
+        }
+        if let Some(applied) = &info.options_applied {
+            session.known().options_applied.clone_from(applied);
+        }
+        if let Some(modes) = &info.input_modes {
+            session.known().steers = modes.iter().any(|mode| mode == "steer");
+        }
+        if session.context_due {
+            // After a restart the context is told once, by the host; what comes with it goes on without.
+            if let Some(context) = info.context.take() {
+                self.tell_context(index, context);
+            }
+        }
+        self.answer_update(index, &info);
+        if *info != SessionInfo::default() {
+            self.deliver(index, Place::Outside, EventKind::Info(info), meta);
+        }
+        self.judge_options(index, now);
+        self.flush(index, now);
+    }
+
+    fn steered(&mut self, index: u32, result: &trunkline_protocol::SteerResult) {
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
+        let at = match &result.message_id {
+            Some(id) => work.steers.iter().position(|(waiting, _)| waiting.as_ref() == Some(id)),
+            None => (!work.steers.is_empty()).then_some(0),
+        };
+        let Some((_, ticket)) = at.and_then(|at| work.steers.remove(at)) else {
+            return self.note(Noted::StrayRequest);
+        };
+        let refused = || SteerError::NotDelivered(result.reason.clone().unwrap_or_default());
+        let result = if result.delivered { Ok(()) } else { Err(refused()) };
+        self.effect(super::Effect::Steered { ticket, result });
+    }
+}
+
+/// Whether a message is replayed: it belongs to no turn.
+fn is_history(body: &AdapterBody) -> bool {
+    let history = match body {
+        AdapterBody::Output(output) => output.history,
+        AdapterBody::Thinking(thinking) => thinking.history,
+        AdapterBody::Message(message) => message.history,
+        AdapterBody::ToolStart(start) => start.history,
+        AdapterBody::ToolUpdate(update) => update.history,
+        AdapterBody::ToolEnd(end) => end.history,
+        AdapterBody::Plan(plan) => plan.history,
+        AdapterBody::PermissionRequest(request) => request.history,
+        AdapterBody::Progress(progress) => progress.history,
+        AdapterBody::Log(log) => log.history,
+        AdapterBody::Error(error) => error.history,
+        AdapterBody::Custom(custom) => custom.history,
+        _ => None,
+    };
+    history == Some(true)
+}

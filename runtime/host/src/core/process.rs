@@ -1,0 +1,297 @@
+//! The process beneath the sessions: whether it runs, when it is started again, what its end does ([process.3] to
+//! [process.5]).
+
+use std::time::Instant;
+
+use trunkline_protocol::{Category, ErrorEvent, Failure, StopReason};
+
+use super::{Core, Effect, Noted, WhyClosed};
+use crate::{
+    Cause, EventKind, ExitStatus, Place,
+    supervise::{Backoff, Next, Supervisor},
+};
+
+/// Where the process stands.
+#[derive(Debug, Clone, PartialEq)]
+enum State {
+    /// It does not run; the next session or input starts it.
+    Idle,
+    /// It is being started.
+    Starting { since: Instant },
+    /// It runs.
+    Running { since: Instant, heard: bool, completed: bool },
+    /// It was told to end; its end is still to come.
+    Ending,
+    /// A start failed; it is started again no sooner than this.
+    Waiting { until: Instant },
+    /// Starts failed too often.
+    Failed { until: Instant, why: Failure },
+    /// The host shuts down.
+    Down,
+}
+
+/// How an agent stands, as its users are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Idle,
+    Running,
+    Failed,
+}
+
+#[derive(Debug)]
+pub(super) struct Process {
+    state: State,
+    supervisor: Supervisor,
+    started_before: bool,
+    /// When an input began to wait for a start.
+    waiting_since: Option<Instant>,
+}
+
+/// Why the process is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It ended by itself, or somebody else ended it.
+    Exit,
+    /// It closed its stdout and was ended by the host.
+    EndOfStream,
+    /// It said nothing within `start_timeout` and was ended by the host.
+    StartTimeout,
+}
+
+/// The end of a process.
+#[derive(Debug, Clone)]
+pub(crate) struct ProcessEnd {
+    pub(crate) why: Ended,
+    pub(crate) exit: ExitStatus,
+    pub(crate) stderr_tail: Option<String>,
+    /// How many bytes of all that was handed to the writer went into the pipe.
+    pub(crate) written: u64,
+}
+
+impl Process {
+    pub(super) fn new(backoff: Backoff, chance: u64) -> Self {
+        Self {
+            state: State::Idle,
+            supervisor: Supervisor::new(backoff, chance),
+            started_before: false,
+            waiting_since: None,
+        }
+    }
+}
+
+impl Core {
+    pub(super) fn process_is_up(&self) -> bool {
+        matches!(self.process.state, State::Running { .. })
+    }
+
+    /// Whether the process said anything yet: until then inactivity rests.
+    pub(super) fn process_was_heard(&self) -> bool {
+        matches!(self.process.state, State::Running { heard: true, .. })
+    }
+
+    pub(super) fn hear_process(&mut self) {
+        if let State::Running { heard, .. } = &mut self.process.state {
+            *heard = true;
+        }
+    }
+
+    pub(super) fn completed_a_turn(&mut self) {
+        if let State::Running { completed, .. } = &mut self.process.state
+            && !std::mem::replace(completed, true)
+        {
+            self.process.supervisor.worked();
+        }
+    }
+
+    /// How the agent stands.
+    pub(crate) fn standing(&self) -> Standing {
+        match self.process.state {
+            State::Starting { .. } | State::Running { .. } | State::Ending => Standing::Running,
+            State::Failed { .. } => Standing::Failed,
+            State::Idle | State::Waiting { .. } | State::Down => Standing::Idle,
+        }
+    }
+
+    /// Something wants the process to run: starts it, once, or ends the inputs that wait where it has failed.
+    pub(super) fn demand_process(&mut self, now: Instant) {
+        match self.process.state.clone() {
+            State::Idle => self.start_process(now),
+            State::Failed { until, .. } if until <= now => self.start_process(now),
+            State::Failed { why, .. } => self.end_waiting(Cause::StartFailed, &why),
+            State::Starting { .. } | State::Ending | State::Waiting { .. } => {
+                self.process.waiting_since.get_or_insert(now);
+            }
+            State::Running { .. } | State::Down => {}
+        }
+    }
+
+    fn start_process(&mut self, now: Instant) {
+        self.process.state = State::Starting { since: now };
+        self.process.waiting_since.get_or_insert(now);
+        if std::mem::replace(&mut self.process.started_before, true) {
+            self.note(Noted::Restart);
+        }
+        self.effect(Effect::Start);
+    }
+
+    /// The process runs.
+    pub(crate) fn handle_started(&mut self, now: Instant) {
+        if let State::Starting { since } = self.process.state {
+            self.process.state = State::Running { since, heard: false, completed: false };
+            self.process.waiting_since = None;
+            self.start_waiting(now);
+        }
+    }
+
+    /// The process could not be started: the inputs that wait end with the reason.
+    pub(crate) fn handle_start_failed(&mut self, why: Failure, now: Instant) {
+        if self.process.state == State::Down {
+            return;
+        }
+        self.process.waiting_since = None;
+        self.end_waiting(Cause::StartFailed, &why);
+        self.process.state = match self.process.supervisor.failed(None, now) {
+            Next::Wait(until) => State::Waiting { until },
+            Next::Failed(until) => State::Failed { until, why },
+        };
+    }
+
+    /// The process has ended, its output is read to the end: so have all turns of its sessions.
+    pub(crate) fn handle_ended(&mut self, end: &ProcessEnd, now: Instant) {
+        let cause = match end.why {
+            Ended::Exit => Cause::ProcessExit,
+            Ended::EndOfStream => Cause::EndOfStream,
+            Ended::StartTimeout => Cause::StartTimeout,
+        };
+        let was = std::mem::replace(&mut self.process.state, State::Idle);
+        let completed = matches!(was, State::Running { completed: true, .. });
+        if was == State::Down {
+            self.process.state = State::Down;
+        } else if !completed {
+            self.process.state = match self.process.supervisor.failed(end.exit.code, now) {
+                Next::Wait(until) => State::Waiting { until },
+                Next::Failed(until) => State::Failed { until, why: Self::failure_of(end) },
+            };
+        }
+        self.wire.clear();
+        self.last = None;
+        self.used.clear();
+        self.closed.clear();
+        self.process.waiting_since = None;
+        for index in self.indices() {
+            if self.get(index).is_none_or(|session| session.wire.is_none()) {
+                continue;
+            }
+            self.lose_wire(index);
+            self.drop_requests(index, StopReason::Stopped);
+            self.end_running(index, cause, None, Some(end), now);
+            self.end_queued(index, cause, None, Some(end));
+            self.fail_updates(index);
+            let error = ErrorEvent {
+                category: Some(Category::ProcessExit),
+                message: format!("the adapter's process ended with {}", end.exit),
+                fatal: Some(false),
+                ..ErrorEvent::default()
+            };
+            self.deliver(index, Place::Outside, EventKind::Error(error), None);
+            if self.rules.close_on_exit {
+                self.close_session(index, WhyClosed::ProcessEnded, now);
+            }
+        }
+        // Sessions that came while it was ending want it to run.
+        let waits = self.indices().any(|index| self.has_queue(index));
+        if waits {
+            self.demand_process(now);
+        }
+    }
+
+    fn failure_of(end: &ProcessEnd) -> Failure {
+        let mut why = format!("the adapter ended with {} before it completed a turn", end.exit);
+        if let Some(tail) = end.stderr_tail.as_deref().filter(|tail| !tail.is_empty()) {
+            why.push_str("; its last words on stderr:\n");
+            why.push_str(tail);
+        }
+        Failure::new(Category::ProcessExit, why)
+    }
+
+    fn fail_updates(&mut self, index: u32) {
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
+        for ticket in std::mem::take(&mut work.updates) {
+            self.effect(Effect::Updated { ticket, result: Err(super::UpdateError::Closed) });
+        }
+    }
+
+    /// Nothing is started any more.
+    pub(super) fn process_down(&mut self) {
+        self.process.state = State::Down;
+    }
+
+    /// Tries a failed agent again at once.
+    pub(crate) fn handle_retry(&mut self, now: Instant) {
+        if matches!(self.process.state, State::Failed { .. } | State::Waiting { .. }) {
+            self.process.state = State::Idle;
+            self.demand_process(now);
+        }
+    }
+
+    pub(super) fn process_deadline(&self) -> Option<Instant> {
+        match self.process.state {
+            State::Waiting { until } => {
+                self.process.waiting_since.map(|since| until.min(since + self.rules.start_timeout))
+            }
+            State::Starting { since } => Some(since + self.rules.start_timeout),
+            State::Running { since, heard: false, .. } => Some(since + self.rules.start_timeout),
+            State::Idle | State::Running { .. } | State::Ending | State::Failed { .. } | State::Down => None,
+        }
+    }
+
+    pub(super) fn process_timeout(&mut self, now: Instant) {
+        match self.process.state {
+            State::Waiting { until } => {
+                let Some(since) = self.process.waiting_since else { return };
+                if since + self.rules.start_timeout <= now {
+                    self.process.waiting_since = None;
+                    let why = "the adapter did not start within `start_timeout`";
+                    self.end_waiting(Cause::StartTimeout, &Failure::new(Category::Timeout, why));
+                } else if until <= now {
+                    self.start_process(now);
+                }
+            }
+            State::Starting { since } if since + self.rules.start_timeout <= now => {
+                self.process.state = State::Ending;
+                self.effect(Effect::Kill(Ended::StartTimeout));
+                let why = "the adapter did not start within `start_timeout`";
+                self.end_waiting(Cause::StartTimeout, &Failure::new(Category::Timeout, why));
+            }
+            State::Running { since, heard: false, completed } if since + self.rules.start_timeout <= now => {
+                if self.indices().any(|index| self.has_input(index)) {
+                    self.process.state = State::Ending;
+                    self.effect(Effect::Kill(Ended::StartTimeout));
+                } else {
+                    // Nobody waits for it: it may stay silent, and counts from the next input on.
+                    self.process.state = State::Running { since: now, heard: false, completed };
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the inputs of all sessions that wait for a start.
+    fn end_waiting(&mut self, cause: Cause, why: &Failure) {
+        for index in self.indices() {
+            if self.get(index).is_some_and(|session| session.wire.is_none()) {
+                self.end_queued(index, cause, Some(why), None);
+            }
+        }
+    }
+
+    fn has_queue(&mut self, index: u32) -> bool {
+        self.get(index)
+            .is_some_and(|session| session.work.as_ref().is_some_and(|work| !work.queue.is_empty()))
+    }
+
+    fn has_input(&mut self, index: u32) -> bool {
+        let Some(work) = self.get(index).and_then(|session| session.work.as_ref()) else { return false };
+        work.running.is_some() || !work.queue.is_empty()
+    }
+}

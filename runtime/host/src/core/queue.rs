@@ -1,0 +1,228 @@
+//! What the host holds back for a session, in the order in which it was given ([turn.3], [turn.11]).
+
+use std::time::{Duration, Instant};
+
+use trunkline_protocol::{
+    Envelope, Extensions, FileInput, HostBody, HostMessage, Meta, SessionInfo, SessionUpdate, StopReason,
+    TurnId, UserInput,
+};
+
+use super::{Core, Effect, Key, Noted, Ticket, turn::Running};
+pub(crate) use crate::error::UpdateError;
+use crate::{Cause, TurnNo, error::SteerError};
+
+/// How long an update waits for the adapter's first message, which tells whether it knows `options`.
+const READY_WAIT: Duration = Duration::from_secs(5);
+
+/// One thing that is held back.
+#[derive(Debug)]
+pub(super) enum Queued {
+    Input { turn: TurnNo, input: Box<UserInput>, meta: Option<Meta> },
+    File(Box<FileInput>),
+    Update { update: Box<SessionUpdate>, ticket: Ticket, given: Instant },
+}
+
+impl Core {
+    /// Takes an input. It is written when the turns before it have ended.
+    pub(crate) fn handle_send(
+        &mut self,
+        key: Key,
+        turn: TurnNo,
+        input: Box<UserInput>,
+        meta: Option<Meta>,
+        now: Instant,
+    ) {
+        let Some(index) = self.index_of(key) else { return };
+        let Some(session) = self.get(index) else { return };
+        session.work().queue.push_back(Queued::Input { turn, input, meta });
+        self.flush(index, now);
+    }
+
+    /// Takes a file that lies in the exchange folder.
+    pub(crate) fn handle_file(&mut self, key: Key, file: Box<FileInput>, now: Instant) {
+        let Some(index) = self.index_of(key) else { return };
+        let Some(session) = self.get(index) else { return };
+        session.work().queue.push_back(Queued::File(file));
+        self.flush(index, now);
+    }
+
+    /// Takes a change of options.
+    pub(crate) fn handle_update(
+        &mut self,
+        key: Key,
+        update: Box<SessionUpdate>,
+        ticket: Ticket,
+        now: Instant,
+    ) {
+        let Some(index) = self.index_of(key) else {
+            return self.effect(Effect::Updated { ticket, result: Err(UpdateError::Closed) });
+        };
+        let Some(session) = self.get(index) else { return };
+        session.work().queue.push_back(Queued::Update { update, ticket, given: now });
+        self.flush(index, now);
+    }
+
+    /// Takes an addition to the running turn ([turn.10]).
+    pub(crate) fn handle_steer(&mut self, key: Key, input: UserInput, meta: Option<Meta>, ticket: Ticket) {
+        let index = self.index_of(key);
+        let Some((index, session)) = index.and_then(|index| Some((index, self.get(index)?))) else {
+            return self.effect(Effect::Steered { ticket, result: Err(SteerError::Closed) });
+        };
+        let can =
+            session.has_agreed(Extensions::TURNS) && session.known.as_ref().is_some_and(|known| known.steers);
+        let running = session.running().map(|running| running.no);
+        let (Some(turn), Some(wire)) = (running, session.wire.clone()) else {
+            return self.effect(Effect::Steered { ticket, result: Err(SteerError::NoTurn) });
+        };
+        if !can {
+            return self.effect(Effect::Steered { ticket, result: Err(SteerError::Unsupported) });
+        }
+        session.work().steers.push_back((input.message_id.clone(), ticket));
+        let message = HostMessage { session_id: wire, turn_id: turn_id(turn), meta, body: input.into() };
+        let key = self.key_of(index);
+        self.effect(Effect::Write { key, input_of: None, message });
+    }
+
+    /// Writes what may be written now, in order.
+    pub(super) fn flush(&mut self, index: u32, now: Instant) {
+        if !self.process_is_up() {
+            return self.demand_process(now);
+        }
+        let Some(session) = self.get(index) else { return };
+        if session.wire.is_none() {
+            self.start_session(index, now);
+        }
+        loop {
+            let offered = self.rules.offered;
+            let key = self.key_of(index);
+            let Some(session) = self.get(index) else { return };
+            let Some(wire) = session.wire.clone() else { return };
+            if session.options_due {
+                return;
+            }
+            let agreed = session.agreed;
+            let has_meta = !offered.is_empty();
+            let Some(work) = session.work.as_mut() else { return };
+            let body: HostBody = match work.queue.front() {
+                None => return self.rest(index),
+                Some(Queued::Input { .. }) if work.running.is_some() => return,
+                Some(Queued::Update { given, .. }) if agreed.is_none() && now < *given + READY_WAIT => {
+                    return self.arm(index, now);
+                }
+                Some(_) => match work.queue.pop_front() {
+                    Some(Queued::Input { turn, input, meta }) => {
+                        let with_turns = session.may_use(Extensions::TURNS, offered);
+                        self.begin(index, turn, *input, meta.filter(|_| has_meta), with_turns, now);
+                        continue;
+                    }
+                    Some(Queued::File(file)) => (*file).into(),
+                    Some(Queued::Update { update, ticket, .. }) => {
+                        if !agreed.is_some_and(|agreed| agreed.contains(Extensions::OPTIONS)) {
+                            self.effect(Effect::Updated { ticket, result: Err(UpdateError::Unsupported) });
+                            continue;
+                        }
+                        work.updates.push_back(ticket);
+                        HostBody::SessionUpdate(update)
+                    }
+                    None => return,
+                },
+            };
+            self.effect(Effect::Write { key, input_of: None, message: Envelope::new(wire, body) });
+        }
+    }
+
+    /// Writes an input: its turn runs.
+    fn begin(
+        &mut self,
+        index: u32,
+        turn: TurnNo,
+        mut input: UserInput,
+        meta: Option<Meta>,
+        with_turns: bool,
+        now: Instant,
+    ) {
+        let key = self.key_of(index);
+        let turn_timeout = self.rules.turn_timeout;
+        let Some(session) = self.get(index) else { return };
+        let Some(wire) = session.wire.clone() else { return };
+        session.written = session.written.max(turn.get());
+        session.work().running = Some(Running::begin(turn, turn_timeout.map(|timeout| now + timeout), now));
+        if !with_turns {
+            (input.message_id, input.mode) = (None, None);
+        }
+        let turn_id = with_turns.then(|| turn_id(turn)).flatten();
+        let bytes = input.content.len();
+        let message = HostMessage { session_id: wire, turn_id, meta, body: input.into() };
+        self.note(Noted::Turn);
+        self.effect(Effect::Begun { key, bytes });
+        self.effect(Effect::Write { key, input_of: Some(turn), message });
+        self.arm(index, now);
+    }
+
+    /// Ends all inputs that wait: they were never written.
+    pub(super) fn end_queued(
+        &mut self,
+        index: u32,
+        cause: Cause,
+        failure: Option<&trunkline_protocol::Failure>,
+        end: Option<&super::ProcessEnd>,
+    ) {
+        let key = self.key_of(index);
+        let Some(session) = self.get(index) else { return };
+        let Some(work) = session.work.as_mut() else { return };
+        for queued in std::mem::take(&mut work.queue) {
+            match queued {
+                Queued::Input { turn, input, .. } => {
+                    self.effect(Effect::Begun { key, bytes: input.content.len() });
+                    let end = super::turn::unsent(turn, cause, failure, end);
+                    self.effect(Effect::End { key, end: Box::new(end) });
+                }
+                Queued::Update { ticket, .. } => {
+                    self.effect(Effect::Updated { ticket, result: Err(UpdateError::Closed) });
+                }
+                Queued::File(_) => {}
+            }
+        }
+    }
+
+    /// Removes a waiting input. Whether it waited is told.
+    pub(super) fn unqueue(&mut self, index: u32, turn: TurnNo, reason: StopReason) -> bool {
+        let key = self.key_of(index);
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return false };
+        let is_it =
+            |queued: &Queued| matches!(queued, Queued::Input { turn: waiting, .. } if *waiting == turn);
+        let Some(at) = work.queue.iter().position(is_it) else { return false };
+        let Some(Queued::Input { input, .. }) = work.queue.remove(at) else { return false };
+        let mut end = super::turn::unsent(turn, Cause::StoppedUnsent, None, None);
+        end.complete.stop_reason = Some(reason.as_str().to_owned());
+        self.effect(Effect::Begun { key, bytes: input.content.len() });
+        self.effect(Effect::End { key, end: Box::new(end) });
+        true
+    }
+
+    /// When the first thing in the queue stops waiting.
+    pub(super) fn queue_deadline(queue: &std::collections::VecDeque<Queued>) -> Option<Instant> {
+        match queue.front()? {
+            Queued::Update { given, .. } => Some(*given + READY_WAIT),
+            Queued::Input { .. } | Queued::File(_) => None,
+        }
+    }
+
+    /// Answers the oldest update with what is now in force.
+    pub(super) fn answer_update(&mut self, index: u32, info: &SessionInfo) {
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
+        if let Some(ticket) = work.updates.pop_front() {
+            self.effect(Effect::Updated { ticket, result: Ok(Box::new(info.clone())) });
+        }
+    }
+}
+
+/// The id of a turn on the wire: `t` and its number, so that it is read back without a table.
+pub(super) fn turn_id(turn: TurnNo) -> Option<TurnId> {
+    TurnId::new(turn.to_string()).ok()
+}
+
+/// The turn that an id on the wire names, if it may be ours.
+pub(super) fn turn_named(id: &str) -> Option<TurnNo> {
+    id.strip_prefix('t')?.parse().ok().map(TurnNo)
+}

@@ -1,0 +1,271 @@
+//! Permissions and questions that wait for an answer ([permission.*]).
+
+use std::time::Instant;
+
+use trunkline_protocol::{
+    Envelope, Extensions, InputRequest, InputResponse, Meta, PermissionOption, PermissionRequest,
+    PermissionResponse, RequestId, StopReason,
+    rules::{RequestPhase, RequestRule, RequestStep, request},
+};
+
+use super::{Core, Effect, Key, Noted};
+use crate::{
+    EventKind, Place, TurnNo,
+    policy::{Action, Decision},
+    request::Answer,
+};
+
+/// How many requests of one session may wait. One more is denied at once.
+const PENDING: usize = 4096;
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Request {
+    id: RequestId,
+    serial: u64,
+    /// The turn that asks; nothing where it was asked outside any.
+    turn: Option<TurnNo>,
+    kind: Kind,
+    pub(super) deadline: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Permission { options: Vec<PermissionOption> },
+    Question,
+}
+
+impl Core {
+    /// The adapter asks for a permission.
+    pub(super) fn ask(
+        &mut self,
+        index: u32,
+        turn: Option<TurnNo>,
+        place: Place,
+        asked: Box<PermissionRequest>,
+        meta: Option<Box<Meta>>,
+        now: Instant,
+    ) {
+        if self.phase_of(index, &asked.request_id, RequestStep::Ask) == RequestRule::Reject {
+            return self.note(Noted::Bad);
+        }
+        let input = asked.input.as_ref().and_then(|input| serde_json::from_str(input.get()).ok());
+        let work_dir = self.rules.work_dir.as_deref();
+        let action = Action { input: input.as_ref(), work_dir, ..Action::new(&asked.tool, &asked.resource) };
+        let decision = match self.rules.policy.decide(&action) {
+            _ if self.must_deny(index, turn, place) => Some((false, StopReason::Stopped)),
+            Decision::Deny => Some((false, StopReason::Policy)),
+            Decision::Allow => Some((true, StopReason::Policy)),
+            Decision::Ask => None,
+        };
+        if let Some((approved, reason)) = decision {
+            return self.respond(index, &asked.request_id, approved, reason);
+        }
+        let kind = Kind::Permission { options: asked.options.clone().unwrap_or_default() };
+        let serial = self.open_request(index, asked.request_id.clone(), turn, kind, now);
+        let key = self.key_of(index);
+        self.effect(Effect::Ask { key, place, request: asked, serial, meta });
+    }
+
+    /// The adapter asks the user.
+    pub(super) fn ask_input(
+        &mut self,
+        index: u32,
+        turn: Option<TurnNo>,
+        place: Place,
+        asked: Box<InputRequest>,
+        meta: Option<Box<Meta>>,
+        now: Instant,
+    ) {
+        if self.phase_of(index, &asked.request_id, RequestStep::Ask) == RequestRule::Reject {
+            return self.note(Noted::Bad);
+        }
+        if self.must_deny(index, turn, place) {
+            return self.cancel(index, &asked.request_id);
+        }
+        let serial = self.open_request(index, asked.request_id.clone(), turn, Kind::Question, now);
+        let key = self.key_of(index);
+        self.effect(Effect::AskInput { key, place, request: asked, serial, meta });
+    }
+
+    /// The adapter withdraws a request.
+    pub(super) fn withdraw(&mut self, index: u32, id: &RequestId, reason: StopReason) {
+        if self.phase_of(index, id, RequestStep::Withdraw) != RequestRule::Settle {
+            return self.note(Noted::StrayRequest);
+        }
+        if let Some(request) = self.take_request(index, |request| request.id == *id) {
+            self.tell_withdrawn(index, request, reason);
+        }
+    }
+
+    /// The user answers. An answer that comes too late is counted and ignored ([permission.4]).
+    pub(crate) fn handle_answer(
+        &mut self,
+        key: Key,
+        id: &RequestId,
+        serial: u64,
+        answer: Answer,
+        now: Instant,
+    ) {
+        let Some(index) = self.index_of(key) else { return };
+        let Some(asked) = self.take_request(index, |request| request.serial == serial) else {
+            return match answer {
+                Answer::Nobody => {}
+                Answer::Permission(_) | Answer::Question(_) => self.note(Noted::StrayRequest),
+            };
+        };
+        match (asked.kind, answer) {
+            (Kind::Permission { options }, Answer::Permission(response)) => {
+                let response = consistent(*response, &options);
+                self.write_response(index, response);
+            }
+            (Kind::Permission { .. }, Answer::Nobody | Answer::Question(_)) => {
+                self.respond(index, id, false, StopReason::Policy);
+            }
+            (Kind::Question, Answer::Question(Some(values))) => {
+                let response =
+                    InputResponse { request_id: id.clone(), values: Some(values), cancelled: None };
+                self.write_to(index, response);
+            }
+            (Kind::Question, Answer::Nobody | Answer::Question(None) | Answer::Permission(_)) => {
+                self.cancel(index, id)
+            }
+        }
+        if let Some(running) = self.get(index).and_then(|session| session.running()) {
+            running.rested_until(now);
+        }
+        self.arm(index, now);
+    }
+
+    /// Settles the requests of a turn as denied, or all where none is named, and says so on the wire ([permission.3]).
+    pub(super) fn deny_requests_of(&mut self, index: u32, turn: Option<TurnNo>, reason: StopReason) {
+        while let Some(request) = self.take_request(index, |request| turn.is_none() || request.turn == turn) {
+            match request.kind {
+                Kind::Permission { .. } => self.respond(index, &request.id, false, reason),
+                Kind::Question => self.cancel(index, &request.id),
+            }
+            self.tell_withdrawn(index, request, reason);
+        }
+    }
+
+    /// Settles all requests without a word on the wire: the session or the process is gone.
+    pub(super) fn drop_requests(&mut self, index: u32, reason: StopReason) {
+        while let Some(request) = self.take_request(index, |_| true) {
+            self.tell_withdrawn(index, request, reason);
+        }
+    }
+
+    /// Denies what has waited for too long.
+    pub(super) fn request_timeout(&mut self, index: u32, now: Instant) {
+        let due = |request: &Request| request.deadline.is_some_and(|deadline| deadline <= now);
+        while let Some(request) = self.take_request(index, due) {
+            match request.kind {
+                Kind::Permission { .. } => self.respond(index, &request.id, false, StopReason::Timeout),
+                Kind::Question => self.cancel(index, &request.id),
+            }
+            self.tell_withdrawn(index, request, StopReason::Timeout);
+            if let Some(running) = self.get(index).and_then(|session| session.running()) {
+                running.rested_until(now);
+            }
+        }
+    }
+
+    /// Whether nobody may be asked: the turn is stopping or has ended, or too many requests wait.
+    fn must_deny(&mut self, index: u32, turn: Option<TurnNo>, place: Place) -> bool {
+        let Some(session) = self.get(index) else { return true };
+        let full = session.work.as_ref().is_some_and(|work| work.requests.len() >= PENDING);
+        let stopping = turn.is_some() && session.running().is_some_and(|running| running.is_stopping());
+        full || stopping || matches!(place, Place::Late(_))
+    }
+
+    fn phase_of(&mut self, index: u32, id: &RequestId, step: RequestStep) -> RequestRule {
+        let work = self.get(index).and_then(|session| session.work.as_ref());
+        let pending = work.is_some_and(|work| work.requests.iter().any(|request| request.id == *id));
+        request(if pending { RequestPhase::Pending } else { RequestPhase::Settled }, step)
+    }
+
+    fn open_request(
+        &mut self,
+        index: u32,
+        id: RequestId,
+        turn: Option<TurnNo>,
+        kind: Kind,
+        now: Instant,
+    ) -> u64 {
+        let serial = self.next_serial();
+        let deadline = self.rules.permission_timeout.map(|timeout| now + timeout);
+        if let Some(session) = self.get(index) {
+            session.work().requests.push(Request { id, serial, turn, kind, deadline });
+        }
+        self.arm(index, now);
+        serial
+    }
+
+    fn take_request(&mut self, index: u32, which: impl Fn(&Request) -> bool) -> Option<Request> {
+        let requests = &mut self.get(index)?.work.as_mut()?.requests;
+        let at = requests.iter().position(which)?;
+        Some(requests.remove(at))
+    }
+
+    fn tell_withdrawn(&mut self, index: u32, request: Request, reason: StopReason) {
+        let place = request.turn.map_or(Place::Outside, Place::Turn);
+        self.deliver(index, place, EventKind::Withdrawn { request_id: request.id, reason }, None);
+    }
+
+    fn respond(&mut self, index: u32, id: &RequestId, approved: bool, reason: StopReason) {
+        let response = PermissionResponse {
+            request_id: id.clone(),
+            approved,
+            option_id: None,
+            always_allow: None,
+            updated_input: None,
+            message: None,
+            end_turn: None,
+            reason: Some(reason),
+        };
+        self.write_response(index, response);
+    }
+
+    /// Writes an answer with the members that the adapter knows.
+    fn write_response(&mut self, index: u32, mut response: PermissionResponse) {
+        let Some(session) = self.get(index) else { return };
+        if !session.has_agreed(Extensions::TURNS) {
+            response.reason = None;
+        }
+        if !session.has_agreed(Extensions::CONTROL) {
+            let PermissionResponse { request_id, approved, reason, .. } = response;
+            response = PermissionResponse {
+                request_id,
+                approved,
+                reason,
+                option_id: None,
+                always_allow: None,
+                updated_input: None,
+                message: None,
+                end_turn: None,
+            };
+        }
+        self.write_to(index, response);
+    }
+
+    fn cancel(&mut self, index: u32, id: &RequestId) {
+        self.write_to(index, InputResponse { request_id: id.clone(), values: None, cancelled: Some(true) });
+    }
+
+    fn write_to(&mut self, index: u32, body: impl Into<trunkline_protocol::HostBody>) {
+        let key = self.key_of(index);
+        let Some(wire) = self.get(index).and_then(|session| session.wire.clone()) else { return };
+        self.effect(Effect::Write { key, input_of: None, message: Envelope::new(wire, body) });
+    }
+}
+
+/// An option that contradicts `approved` denies ([ext.5]), and so does one that was not offered.
+fn consistent(mut response: PermissionResponse, options: &[PermissionOption]) -> PermissionResponse {
+    if let Some(chosen) = &response.option_id {
+        let kind = options.iter().find(|option| option.id == *chosen).and_then(|option| option.kind);
+        if kind.map(|kind| kind.allows()) != Some(response.approved) {
+            response.approved = false;
+        }
+    }
+    response
+}

@@ -1,0 +1,334 @@
+//! One session: where it stands on the wire, what is known of it, what waits.
+
+use std::{collections::VecDeque, time::Instant};
+
+use trunkline_protocol::{Envelope, Extensions, Json, Meta, PROTOCOL, Resume, SessionId, SessionStart};
+
+use super::{Core, Effect, Slot, Ticket, WhyClosed, queue::Queued, request::Request, turn::Running};
+use crate::{Cause, Place};
+
+/// A session's place in the core, told from those that had the place before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key(u64);
+
+impl Key {
+    pub(crate) fn new(index: u32, generation: u32) -> Self {
+        Self(u64::from(generation) << 32 | u64::from(index))
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    pub(crate) fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    pub(crate) fn index(self) -> u32 {
+        self.0 as u32
+    }
+
+    pub(crate) fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// What a session is opened with.
+#[derive(Debug)]
+pub(crate) struct NewSession {
+    pub(crate) id: SessionId,
+    /// Whether the user chose the id, so that it may have been used before.
+    pub(crate) chosen: bool,
+    /// The options, where any were given.
+    pub(crate) start: Option<Box<SessionStart>>,
+    pub(crate) meta: Option<Box<Meta>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    /// The id that its user knows; also the wire's, unless that was used before.
+    id: SessionId,
+    chosen: bool,
+    start: Option<Box<SessionStart>>,
+    meta: Option<Box<Meta>>,
+    /// The id in the running process; nothing where the process does not know the session.
+    pub(super) wire: Option<SessionId>,
+    /// What was agreed on; nothing until the adapter's first message ([ext.2]).
+    pub(super) agreed: Option<Extensions>,
+    /// Since when the process knows it.
+    pub(super) started_at: Option<Instant>,
+    /// Whether the process ever knew it: a new start is then a restart.
+    was_started: bool,
+    /// Whether this process knew it under another id.
+    renamed: bool,
+    /// Whether the user has yet to be told if the context was kept ([process.5]).
+    pub(super) context_due: bool,
+    /// Whether inputs wait until the adapter has said which options it applies ([ext.7]).
+    pub(super) options_due: bool,
+    /// Whether the user holds events back: the inactivity deadline rests.
+    pub(super) held: bool,
+    /// The highest number of a turn that was written.
+    pub(super) written: u64,
+    pub(super) armed: Option<Instant>,
+    pub(super) known: Option<Box<Known>>,
+    /// What is under way; given back when nothing is, so that an idle session is small.
+    pub(super) work: Option<Box<Work>>,
+}
+
+/// What the adapter told of a session.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) native_session_id: Option<String>,
+    pub(super) params: Option<Json>,
+    pub(super) options_applied: Vec<String>,
+    pub(super) steers: bool,
+}
+
+/// What is under way in a session.
+#[derive(Debug, Default)]
+pub(super) struct Work {
+    pub(super) queue: VecDeque<Queued>,
+    pub(super) running: Option<Running>,
+    pub(super) requests: Vec<Request>,
+    pub(super) steers: VecDeque<(Option<trunkline_protocol::MessageId>, Ticket)>,
+    pub(super) updates: VecDeque<Ticket>,
+}
+
+impl Work {
+    fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+            && self.running.is_none()
+            && self.requests.is_empty()
+            && self.steers.is_empty()
+            && self.updates.is_empty()
+    }
+}
+
+impl Session {
+    pub(super) fn work(&mut self) -> &mut Work {
+        self.work.get_or_insert_default()
+    }
+
+    pub(super) fn known(&mut self) -> &mut Known {
+        self.known.get_or_insert_default()
+    }
+
+    pub(super) fn running(&mut self) -> Option<&mut Running> {
+        self.work.as_mut()?.running.as_mut()
+    }
+
+    /// Whether this extension may be used towards the adapter: agreed on, or offered while nothing is known.
+    pub(super) fn may_use(&self, extension: Extensions, offered: Extensions) -> bool {
+        self.agreed.unwrap_or(offered).contains(extension)
+    }
+
+    pub(super) fn has_agreed(&self, extension: Extensions) -> bool {
+        self.agreed.is_some_and(|agreed| agreed.contains(extension))
+    }
+
+    /// The options that must be enforced and that this session asked for ([ext.7]).
+    fn must_apply(&self) -> impl Iterator<Item = &'static str> {
+        let asked = self.start.as_deref().map(|start| {
+            [
+                ("denied_tools", start.denied_tools.is_some()),
+                ("allowed_tools", start.allowed_tools.is_some()),
+                ("permission_mode", start.permission_mode.is_some()),
+                ("allowed_domains", start.allowed_domains.is_some()),
+                ("cwd", start.cwd.is_some()),
+                ("max_cost_usd", start.max_cost_usd.is_some()),
+            ]
+        });
+        asked.into_iter().flatten().filter(|(_, asked)| *asked).map(|(name, _)| name)
+    }
+}
+
+impl Core {
+    /// Takes a session. Its `session.start` is written as soon as the process runs ([session.1]).
+    pub(crate) fn handle_open(&mut self, new: NewSession, now: Instant) -> Key {
+        let NewSession { id, chosen, start, meta } = new;
+        let session = Session {
+            id,
+            chosen,
+            start,
+            meta,
+            wire: None,
+            agreed: None,
+            started_at: None,
+            was_started: false,
+            renamed: false,
+            context_due: false,
+            options_due: false,
+            held: false,
+            written: 0,
+            armed: None,
+            known: None,
+            work: None,
+        };
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.sessions.push(Slot { generation: 0, session: None });
+            u32::try_from(self.sessions.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.sessions[index as usize].session = Some(session);
+        self.open += 1;
+        if self.process_is_up() {
+            self.start_session(index, now);
+        } else {
+            self.demand_process(now);
+        }
+        self.key_of(index)
+    }
+
+    /// Starts on a new process what waits for it: new sessions, and those with something to say.
+    pub(super) fn start_waiting(&mut self, now: Instant) {
+        for index in self.indices() {
+            let Some(session) = self.get(index) else { continue };
+            let waits = session.work.as_ref().is_some_and(|work| !work.queue.is_empty());
+            if !session.was_started || waits {
+                self.flush(index, now);
+            }
+        }
+    }
+
+    /// Writes `session.start`, with what the session goes on with after a restart.
+    pub(super) fn start_session(&mut self, index: u32, now: Instant) {
+        let offered = self.rules.offered;
+        let fresh = SessionId::new(uuid::Uuid::new_v4().simple().to_string());
+        let hash = self.sessions[index as usize].session.as_ref().map(|session| self.hasher_of(&session.id));
+        let seen = hash.is_some_and(|hash| self.used.contains(&hash));
+        let Some(session) = self.sessions[index as usize].session.as_mut() else { return };
+        if session.wire.is_some() {
+            return;
+        }
+        let taken = session.renamed || self.wire.contains_key(&session.id) || (session.chosen && seen);
+        let wire = if taken { fresh.unwrap_or_else(|_| session.id.clone()) } else { session.id.clone() };
+        if session.chosen
+            && let Some(hash) = hash
+        {
+            self.used.insert(hash);
+        }
+        session.wire = Some(wire.clone());
+        session.agreed = offered.is_empty().then_some(Extensions::empty());
+        session.started_at = Some(now);
+        session.context_due = session.was_started;
+        session.was_started = true;
+        let must_apply = session.must_apply().next().is_some();
+        session.options_due = must_apply && !self.rules.unenforced_allowed;
+
+        let mut start = Box::new(SessionStart::default());
+        if offered.contains(Extensions::OPTIONS)
+            && let Some(options) = &session.start
+        {
+            *start = SessionStart { resume: None, ..options.as_ref().clone() };
+        }
+        if offered.contains(Extensions::RESUME) {
+            start.resume = session.start.as_ref().and_then(|start| start.resume.clone());
+            if let Some(known) = &session.known
+                && (known.native_session_id.is_some() || known.params.is_some())
+            {
+                let (native_session_id, params) = (known.native_session_id.clone(), known.params.clone());
+                start.resume = Some(Resume { native_session_id, params, history: None });
+            }
+        }
+        if !offered.is_empty() {
+            start.protocol = Some(PROTOCOL);
+            start.extensions = Some(offered.to_names());
+        }
+        let mut message = Envelope::new(wire.clone(), start);
+        message.meta = session.meta.as_deref().filter(|_| !offered.is_empty()).cloned();
+        self.wire.insert(wire, index);
+        let key = self.key_of(index);
+        self.effect(Effect::Write { key, input_of: None, message });
+        self.arm(index, now);
+        if self.get(index).is_some_and(|session| session.options_due) && offered.is_empty() {
+            self.refuse_unenforced(index, now);
+        }
+    }
+
+    fn hasher_of(&self, id: &SessionId) -> u64 {
+        self.hash(id.as_str())
+    }
+
+    /// Judges what the adapter said it applies; what must be enforced and is not refuses the session ([ext.7]).
+    pub(super) fn judge_options(&mut self, index: u32, now: Instant) {
+        let Some(session) = self.get(index) else { return };
+        if !std::mem::take(&mut session.options_due) {
+            return;
+        }
+        let applied =
+            session.known.as_ref().map(|known| known.options_applied.as_slice()).unwrap_or_default();
+        let missing = session.must_apply().find(|name| !applied.iter().any(|applied| applied == name));
+        if missing.is_some() {
+            session.options_due = true;
+            self.refuse_unenforced(index, now);
+        } else {
+            self.flush(index, now);
+        }
+    }
+
+    pub(super) fn refuse_unenforced(&mut self, index: u32, now: Instant) {
+        let Some(session) = self.get(index) else { return };
+        let applied = session.known.as_ref().map(|known| known.options_applied.clone()).unwrap_or_default();
+        let missing: Vec<_> =
+            session.must_apply().filter(|name| !applied.iter().any(|applied| applied == name)).collect();
+        let why = format!("the adapter does not enforce {}", missing.join(", "));
+        self.close_session(index, WhyClosed::Refused(why), now);
+    }
+
+    /// Ends the wire session and begins a new one with the next input, since what the adapter still says of the old
+    /// one cannot be told from the new ([turn.8]).
+    pub(super) fn replace_wire(&mut self, index: u32) {
+        let key = self.key_of(index);
+        let Some(session) = self.get(index) else { return };
+        let Some(wire) = session.wire.take() else { return };
+        session.agreed = None;
+        session.renamed = true;
+        session.started_at = None;
+        let message = Envelope::new(wire.clone(), trunkline_protocol::SessionClose::default());
+        self.forget_wire(&wire);
+        self.effect(Effect::Write { key, input_of: None, message });
+    }
+
+    /// Forgets the wire session with its process.
+    pub(super) fn lose_wire(&mut self, index: u32) {
+        let Some(session) = self.get(index) else { return };
+        session.wire = None;
+        session.agreed = None;
+        session.renamed = false;
+        session.started_at = None;
+        session.options_due = false;
+    }
+
+    /// Gives the memory of a session with nothing under way back.
+    pub(super) fn rest(&mut self, index: u32) {
+        if let Some(session) = self.get(index)
+            && let Some(work) = &session.work
+            && work.is_idle()
+        {
+            session.work = None;
+        }
+    }
+
+    /// The place of what the adapter says in no turn's name, or in a turn's.
+    pub(super) fn deliver(
+        &mut self,
+        index: u32,
+        place: Place,
+        kind: crate::EventKind,
+        meta: Option<Box<Meta>>,
+    ) {
+        let key = self.key_of(index);
+        self.effect(Effect::Deliver { key, place, kind, meta });
+    }
+
+    /// What an input ends with when its session is refused or ended.
+    pub(super) fn cause_of(why: &WhyClosed) -> Cause {
+        match why {
+            WhyClosed::User => Cause::Closed,
+            WhyClosed::Shutdown => Cause::Shutdown,
+            WhyClosed::Adapter(..) => Cause::SessionClosed,
+            WhyClosed::Refused(_) => Cause::Refused,
+            WhyClosed::Limit(_) => Cause::Limit,
+            WhyClosed::ProcessEnded => Cause::ProcessExit,
+        }
+    }
+}

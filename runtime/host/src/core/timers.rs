@@ -1,0 +1,30 @@
+//! When each session is due next: one entry a session, made earlier when needed and never moved back.
+
+use std::{cmp::Reverse, collections::BinaryHeap, time::Instant};
+
+/// The sessions by when they are due.
+#[derive(Debug, Default)]
+pub(crate) struct Timers(BinaryHeap<Reverse<(Instant, u32)>>);
+
+impl Timers {
+    /// Makes a session due at this time, too. `armed` is its earliest entry, and is updated.
+    pub(crate) fn arm(&mut self, armed: &mut Option<Instant>, due: Instant, index: u32) {
+        if armed.is_none_or(|armed| due < armed) {
+            *armed = Some(due);
+            self.0.push(Reverse((due, index)));
+        }
+    }
+
+    /// When the next session is due.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.0.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// The next session that is due by now.
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<u32> {
+        if self.next()? > now {
+            return None;
+        }
+        self.0.pop().map(|Reverse((_, index))| index)
+    }
+}

@@ -1,0 +1,418 @@
+//! The running turn of a session: what it has had, when it is due, how it ends ([turn.*]).
+
+use std::time::Instant;
+
+use trunkline_protocol::{
+    AdapterBody, Category, Delivered, Envelope, Extensions, Failure, Status, Stop, StopReason, ToolCallId,
+    ToolEnd, TurnComplete,
+    rules::{TurnPhase, TurnStep},
+};
+
+use super::{Core, Effect, Key, Noted, ProcessEnd, queue::turn_id};
+use crate::{Cause, EventKind, Place, TurnEnd, TurnNo};
+
+/// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
+const OPEN_TOOLS: usize = 256;
+
+/// A turn whose input was written and that has not ended.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) no: TurnNo,
+    phase: TurnPhase,
+    /// When its input was handed to the writer.
+    begun: Instant,
+    /// Where its input begins in all that was ever handed to the writer, in bytes.
+    at: Option<u64>,
+    /// Whether the adapter said anything of it.
+    answered: bool,
+    last_heard: Instant,
+    /// When it is to be stopped.
+    deadline: Option<Instant>,
+    /// When its stop counts as unanswered.
+    stop_deadline: Option<Instant>,
+    /// Why it was told to stop, where that was not its user.
+    stopped_by: Option<Cause>,
+    stop_reason: Option<StopReason>,
+    output: u64,
+    open_tools: Vec<ToolCallId>,
+}
+
+impl Running {
+    pub(super) fn begin(no: TurnNo, deadline: Option<Instant>, now: Instant) -> Self {
+        Self {
+            no,
+            phase: TurnPhase::Running,
+            begun: now,
+            at: None,
+            answered: false,
+            last_heard: now,
+            deadline,
+            stop_deadline: None,
+            stopped_by: None,
+            stop_reason: None,
+            output: 0,
+            open_tools: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.phase == TurnPhase::Stopping
+    }
+
+    /// The inactivity deadline rested until now.
+    pub(super) fn rested_until(&mut self, now: Instant) {
+        self.last_heard = now;
+    }
+
+    /// Takes note that the adapter said something of it.
+    pub(super) fn hear(&mut self, body: &AdapterBody) {
+        self.answered = true;
+        match body {
+            AdapterBody::Output(output) => self.output += output.content.len() as u64,
+            AdapterBody::ToolStart(start) if self.open_tools.len() < OPEN_TOOLS => {
+                self.open_tools.push(start.tool_call_id.clone());
+            }
+            AdapterBody::ToolEnd(end) => self.open_tools.retain(|open| *open != end.tool_call_id),
+            _ => {}
+        }
+    }
+}
+
+/// The end of a turn whose input was never written.
+pub(super) fn unsent(
+    turn: TurnNo,
+    cause: Cause,
+    failure: Option<&Failure>,
+    end: Option<&ProcessEnd>,
+) -> TurnEnd {
+    TurnEnd {
+        turn,
+        cause,
+        status: host_status(cause),
+        complete: Box::default(),
+        error: failure.cloned().or_else(|| host_failure(cause, end)),
+        delivered: Delivered::No,
+        exit: end.map(|end| end.exit),
+        stderr_tail: end.and_then(|end| end.stderr_tail.clone()),
+        took: std::time::Duration::ZERO,
+    }
+}
+
+/// How a turn ended that the host ended.
+fn host_status(cause: Cause) -> Status {
+    match cause {
+        Cause::Complete => Status::Completed,
+        Cause::StoppedUnsent | Cause::Closed | Cause::Shutdown => Status::Stopped,
+        Cause::Limit => Status::Limit,
+        Cause::Refused => Status::Refused,
+        Cause::ProcessExit
+        | Cause::EndOfStream
+        | Cause::StartTimeout
+        | Cause::StartFailed
+        | Cause::TurnTimeout
+        | Cause::Inactivity
+        | Cause::StopUnanswered
+        | Cause::SessionClosed
+        | Cause::Oversize => Status::Failed,
+    }
+}
+
+/// What a person reads of an end that the host made.
+fn host_failure(cause: Cause, end: Option<&ProcessEnd>) -> Option<Failure> {
+    let category = cause.category()?;
+    let exit = || end.map_or_else(|| "ended".to_owned(), |end| format!("ended with {}", end.exit));
+    let mut text = match cause {
+        Cause::Complete | Cause::StoppedUnsent | Cause::Closed | Cause::Shutdown => return None,
+        Cause::ProcessExit => format!("the adapter's process {}", exit()),
+        Cause::EndOfStream => "the adapter closed its output".to_owned(),
+        Cause::StartTimeout => "the adapter said nothing within `start_timeout`".to_owned(),
+        Cause::StartFailed => "the adapter could not be started".to_owned(),
+        Cause::TurnTimeout => "the turn took longer than `turn_timeout`".to_owned(),
+        Cause::Inactivity => "the adapter said nothing of this session for `inactivity_timeout`".to_owned(),
+        Cause::StopUnanswered => "the adapter did not stop within `stop_timeout`".to_owned(),
+        Cause::SessionClosed => "the adapter ended the session".to_owned(),
+        Cause::Oversize => "the end of the turn was longer than a line may be (`max_line`)".to_owned(),
+        Cause::Limit => "the turn put out more than it may".to_owned(),
+        Cause::Refused => "the adapter does not enforce what was asked".to_owned(),
+    };
+    if let Some(tail) = end.and_then(|end| end.stderr_tail.as_deref())
+        && !tail.is_empty()
+    {
+        text.push_str("; its last words on stderr:\n");
+        text.push_str(tail);
+    }
+    let category = if cause == Cause::SessionClosed { Category::Other } else { category };
+    Some(Failure::new(category, text))
+}
+
+impl Core {
+    /// Stops the running turn, or the one that is named ([turn.4], [turn.9], [turn.11]).
+    pub(crate) fn handle_stop(&mut self, key: Key, turn: Option<TurnNo>, reason: StopReason, now: Instant) {
+        let Some(index) = self.index_of(key) else { return };
+        if let Some(turn) = turn {
+            let running = self.get(index).and_then(|session| session.running()).map(|running| running.no);
+            if running != Some(turn) {
+                // Waiting: it ends here. Ended already: nothing happens.
+                self.unqueue(index, turn, reason);
+                self.flush(index, now);
+                return;
+            }
+        }
+        self.stop_running(index, None, reason, now);
+    }
+
+    /// Tells the running turn to stop; `by` is what ends it then, where that is not its user.
+    pub(super) fn stop_running(&mut self, index: u32, by: Option<Cause>, reason: StopReason, now: Instant) {
+        let (offered, stop_timeout) = (self.rules.offered, self.rules.stop_timeout);
+        let key = self.key_of(index);
+        let Some(session) = self.get(index) else { return };
+        let with_turns = session.may_use(Extensions::TURNS, offered);
+        let Some(wire) = session.wire.clone() else { return };
+        let Some(running) = session.running() else { return };
+        if running.phase != TurnPhase::Running {
+            return;
+        }
+        let Ok(phase) = running.phase.after(TurnStep::Stop) else { return };
+        running.phase = phase;
+        running.stopped_by = by;
+        running.stop_reason = Some(reason);
+        running.stop_deadline = Some(now + stop_timeout);
+        let turn = running.no;
+        let stop = Stop { reason: with_turns.then_some(reason) };
+        let message = Envelope::new(wire, stop).of_turn(with_turns.then(|| turn_id(turn)).flatten());
+        self.effect(Effect::Write { key, input_of: None, message });
+        self.deny_requests_of(index, Some(turn), StopReason::Stopped);
+        self.arm(index, now);
+    }
+
+    /// The adapter's `turn.complete`. One that ends nothing is counted ([turn.9]).
+    pub(super) fn complete(
+        &mut self,
+        index: u32,
+        named: Option<TurnNo>,
+        complete: Box<TurnComplete>,
+        now: Instant,
+    ) {
+        let Some(session) = self.get(index) else { return };
+        let by_id = session.has_agreed(Extensions::TURNS);
+        let running = session.running().map(|running| running.no);
+        if running.is_none() || (by_id && named != running) {
+            return self.note(Noted::StrayEnd);
+        }
+        let known = (complete.native_session_id.clone(), complete.session_params.clone());
+        if complete.clear_session == Some(true) {
+            let known = session.known();
+            (known.native_session_id, known.params) = (None, None);
+        }
+        if let Some(id) = known.0 {
+            session.known().native_session_id = Some(id);
+        }
+        if let Some(params) = known.1 {
+            session.known().params = Some(params);
+        }
+        self.completed_a_turn();
+        self.end_running(index, Cause::Complete, Some(complete), None, now);
+        self.flush(index, now);
+    }
+
+    /// Ends the running turn, once. `cause` yields to why it was stopped.
+    pub(super) fn end_running(
+        &mut self,
+        index: u32,
+        cause: Cause,
+        complete: Option<Box<TurnComplete>>,
+        process: Option<&ProcessEnd>,
+        now: Instant,
+    ) {
+        let key = self.key_of(index);
+        let Some(session) = self.get(index) else { return };
+        let by_id = session.has_agreed(Extensions::TURNS);
+        let has_events = session.has_agreed(Extensions::EVENTS);
+        let Some(running) = session.work.as_mut().and_then(|work| work.running.take()) else { return };
+        let turn = running.no;
+        self.deny_requests_of(index, Some(turn), StopReason::Stopped);
+        self.settle_steers(index);
+        if has_events {
+            for tool_call_id in running.open_tools {
+                let end = Box::new(ToolEnd { is_error: Some(true), ..tool_end(tool_call_id) });
+                self.deliver(index, Place::Turn(turn), EventKind::ToolEnd(end), None);
+            }
+        }
+        let said = complete.as_ref().and_then(|complete| complete.status);
+        let cause = if cause == Cause::Complete { running.stopped_by.unwrap_or(cause) } else { cause };
+        let status = match (cause, running.phase) {
+            (Cause::Complete, TurnPhase::Stopping) if !by_id => said.unwrap_or(Status::Stopped),
+            (Cause::Complete, _) => said.unwrap_or(Status::Completed),
+            (cause, _) => host_status(cause),
+        };
+        let mut complete = complete.unwrap_or_default();
+        if complete.stop_reason.is_none() && status == Status::Stopped {
+            complete.stop_reason = running.stop_reason.map(|reason| reason.as_str().to_owned());
+        }
+        let delivered = match (complete.delivered, process) {
+            (Some(delivered), _) => delivered,
+            (None, None) => {
+                if running.answered || cause == Cause::Complete {
+                    Delivered::Yes
+                } else {
+                    Delivered::Unknown
+                }
+            }
+            (None, Some(_)) if running.answered => Delivered::Yes,
+            (None, Some(process)) => {
+                let written = running.at.is_none_or(|at| at < process.written);
+                if written { Delivered::Unknown } else { Delivered::No }
+            }
+        };
+        let end = TurnEnd {
+            turn,
+            cause,
+            status,
+            error: complete.error.clone().or_else(|| host_failure(cause, process)),
+            complete,
+            delivered,
+            exit: process.map(|process| process.exit),
+            stderr_tail: process.and_then(|process| process.stderr_tail.clone()),
+            took: now.saturating_duration_since(running.begun),
+        };
+        self.effect(Effect::End { key, end: Box::new(end) });
+    }
+
+    /// Where the input of the running turn stands in all that was handed to the writer.
+    pub(crate) fn handle_written_at(&mut self, key: Key, turn: TurnNo, at: u64) {
+        let Some(index) = self.index_of(key) else { return };
+        if let Some(running) = self.get(index).and_then(|session| session.running())
+            && running.no == turn
+        {
+            running.at = Some(at);
+        }
+    }
+
+    /// Takes note of a sign of life; stops a turn that puts out more than it may.
+    pub(super) fn hear(&mut self, index: u32, body: &AdapterBody, in_turn: bool, now: Instant) {
+        let limit = self.rules.max_turn_output;
+        let Some(running) = self.get(index).and_then(|session| session.running()) else { return };
+        running.last_heard = now;
+        if !in_turn {
+            return;
+        }
+        running.hear(body);
+        if limit.is_some_and(|limit| running.output > limit) {
+            self.stop_running(index, Some(Cause::Limit), StopReason::Policy, now);
+        }
+    }
+
+    /// The turn's own deadlines.
+    pub(super) fn turn_timeout(&mut self, index: u32, now: Instant) {
+        let (inactivity, heard) = (self.rules.inactivity_timeout, self.process_was_heard());
+        let Some(session) = self.get(index) else { return };
+        let by_id = session.has_agreed(Extensions::TURNS);
+        let rests =
+            session.held || !heard || session.work.as_ref().is_some_and(|work| !work.requests.is_empty());
+        let Some(running) = session.running() else { return };
+        if running.stop_deadline.is_some_and(|deadline| deadline <= now) {
+            self.end_running(index, Cause::StopUnanswered, None, None, now);
+            if !by_id {
+                self.replace_wire(index);
+            }
+            return self.flush(index, now);
+        }
+        if running.is_stopping() {
+            return;
+        }
+        if running.deadline.is_some_and(|deadline| deadline <= now) {
+            return self.stop_running(index, Some(Cause::TurnTimeout), StopReason::Timeout, now);
+        }
+        if rests {
+            // It rests: silence counts from the end of the rest.
+            running.last_heard = now;
+        } else if inactivity.is_some_and(|inactivity| running.last_heard + inactivity <= now) {
+            self.stop_running(index, Some(Cause::Inactivity), StopReason::Timeout, now);
+        }
+    }
+
+    /// When the session is due next.
+    pub(super) fn arm(&mut self, index: u32, now: Instant) {
+        let inactivity = self.rules.inactivity_timeout;
+        let Some(session) = self.sessions.get_mut(index as usize).and_then(|slot| slot.session.as_mut())
+        else {
+            return;
+        };
+        let mut due: Option<Instant> = None;
+        let mut consider = |at: Option<Instant>| due = [due, at].into_iter().flatten().min();
+        if let Some(work) = &session.work {
+            if let Some(running) = &work.running {
+                consider(running.stop_deadline);
+                if !running.is_stopping() {
+                    consider(running.deadline);
+                    consider(inactivity.map(|inactivity| (running.last_heard + inactivity).max(now)));
+                }
+            }
+            consider(work.requests.iter().filter_map(|request| request.deadline).min());
+            consider(Self::queue_deadline(&work.queue));
+        }
+        if session.options_due {
+            consider(session.started_at.map(|at| at + self.rules.start_timeout));
+        }
+        if let Some(due) = due {
+            self.timers.arm(&mut session.armed, due, index);
+        }
+    }
+
+    /// What is due in a session.
+    pub(super) fn session_timeout(&mut self, index: u32, now: Instant) {
+        let start_timeout = self.rules.start_timeout;
+        let Some(session) = self.get(index) else { return };
+        if session.armed.is_none_or(|armed| armed > now) {
+            return;
+        }
+        session.armed = None;
+        if session.options_due && session.started_at.is_some_and(|at| at + start_timeout <= now) {
+            return self.refuse_unenforced(index, now);
+        }
+        self.request_timeout(index, now);
+        self.turn_timeout(index, now);
+        if self
+            .get(index)
+            .is_some_and(|session| session.work.as_ref().is_some_and(|work| !work.queue.is_empty()))
+        {
+            self.flush(index, now);
+        }
+        self.arm(index, now);
+    }
+
+    /// Answers steers that the ended turn left open.
+    fn settle_steers(&mut self, index: u32) {
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
+        for (_, ticket) in std::mem::take(&mut work.steers) {
+            self.effect(Effect::Steered { ticket, result: Err(crate::error::SteerError::NoTurn) });
+        }
+    }
+}
+
+fn tool_end(tool_call_id: ToolCallId) -> ToolEnd {
+    ToolEnd {
+        tool_call_id,
+        content: None,
+        is_error: None,
+        truncated: None,
+        diffs: None,
+        data: None,
+        duration_ms: None,
+        message_id: None,
+        parent_tool_call_id: None,
+        history: None,
+    }
+}
+
+impl TurnEnd {
+    /// The end of a turn whose link is gone without a word: the host itself was dropped.
+    pub(crate) fn lost(turn: TurnNo) -> Self {
+        Self::unsent(turn, Cause::Shutdown)
+    }
+
+    /// The end of a turn that the core never saw.
+    pub(crate) fn unsent(turn: TurnNo, cause: Cause) -> Self {
+        unsent(turn, cause, None, None)
+    }
+}

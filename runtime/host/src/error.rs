@@ -1,0 +1,109 @@
+//! What can go wrong for a caller.
+
+use thiserror::Error;
+
+/// Why a session was not opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No agent has this id.
+    #[error("no agent is called {id:?}; there {}", known_agents(.known))]
+    UnknownAgent {
+        /// The id.
+        id: String,
+        /// The agents that there are.
+        known: Vec<String>,
+    },
+    /// `max_sessions` are open already.
+    #[error("no session more on agent {agent:?}: {limit} are open, which is the limit (`max_sessions`)")]
+    TooManySessions {
+        /// The agent.
+        agent: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// An option would widen what the agent's configuration says ([ext.7]).
+    #[error(
+        "option {option:?} would widen what the configuration of agent {agent:?} allows; say `allow_session_override` there if it may"
+    )]
+    WouldWiden {
+        /// The agent.
+        agent: String,
+        /// The option.
+        option: &'static str,
+    },
+    /// The exchange folder could not be made.
+    #[error("failed to make the session's exchange folder")]
+    Exchange(#[source] std::io::Error),
+    /// The host is shutting down.
+    #[error("the host is shutting down")]
+    Shutdown,
+}
+
+fn known_agents(known: &[String]) -> String {
+    match known {
+        [] => "is none".to_owned(),
+        [one] => format!("is {one:?}"),
+        many => format!("are {}", many.join(", ")),
+    }
+}
+
+/// Why an input was not accepted. Nothing has happened to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// Too many inputs (`queued_inputs`) or bytes (`outbox`) wait already.
+    #[error("too much is waiting for the adapter already; try again when a turn has ended")]
+    Busy,
+    /// The session or its host has ended.
+    #[error("the session has ended")]
+    Closed,
+}
+
+/// Why a steer did not reach the running turn. Nothing has happened; it may be sent as a turn ([turn.10]).
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SteerError {
+    /// No turn is running.
+    #[error("no turn is running")]
+    NoTurn,
+    /// The agent takes no input while a turn runs.
+    #[error("the agent takes no input while a turn runs")]
+    Unsupported,
+    /// The adapter says that it was not delivered.
+    #[error("the agent did not take it: {0}")]
+    NotDelivered(String),
+    /// The session has ended.
+    #[error("the session has ended")]
+    Closed,
+}
+
+/// Why options were not changed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum UpdateError {
+    /// The adapter does not know `options`.
+    #[error("the adapter cannot change options of a live session")]
+    Unsupported,
+    /// The value would widen what the configuration says ([ext.7]).
+    #[error("option {0:?} would widen what the agent's configuration allows")]
+    WouldWiden(&'static str),
+    /// The session has ended.
+    #[error("the session has ended")]
+    Closed,
+}
+
+/// Why a file was not delivered.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FileError {
+    /// It was refused.
+    #[error("the file was refused: {0}")]
+    Refused(#[from] crate::files::Refusal),
+    /// It could not be copied.
+    #[error("failed to copy the file")]
+    Io(#[from] std::io::Error),
+    /// The session has ended.
+    #[error("the session has ended")]
+    Closed,
+}

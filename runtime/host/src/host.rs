@@ -1,0 +1,363 @@
+//! The host: agents by id, the sessions that are opened on them.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use dashmap::DashMap;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::oneshot,
+};
+use trunkline_protocol::{AgentState, SessionId, SessionStart};
+
+use crate::{
+    Counters, Session, SessionOptions,
+    agent::{self, AgentShared},
+    config::{AgentConfig, Config, Shutdown},
+    core::Core,
+    error::OpenError,
+    files::StoreDir,
+    lane::Lane,
+    link::{Command, Connect, Driver, Inbox, InboxLimits, Streams},
+    session::SessionShared,
+    spool::Store,
+};
+
+/// Runs adapters and routes many sessions over each one's pipe.
+///
+/// Clones are handles to the same host. An agent's process is started with its first session and serves all of its
+/// sessions. Dropping the last handle signals every process to end; [`Host::shutdown`] waits until they have.
+#[derive(Debug, Clone)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    agents: DashMap<Arc<str>, Agent>,
+    default_agent: Option<String>,
+    store: Arc<Store>,
+    max_sessions: Option<usize>,
+    down: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Agent {
+    shared: Arc<AgentShared>,
+    /// How the driver begins, until it runs.
+    connect: Mutex<Option<Connect>>,
+}
+
+/// How one agent stands.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct AgentStatus {
+    /// Its configuration.
+    pub config: AgentConfig,
+    /// Whether its process runs.
+    pub state: AgentState,
+    /// What was counted.
+    pub counters: Counters,
+}
+
+/// Makes a [`Host`].
+#[derive(Debug, Default)]
+pub struct HostBuilder {
+    agents: BTreeMap<String, (AgentConfig, Option<Connect>)>,
+    first: Option<String>,
+    default_agent: Option<String>,
+    profiles: Option<Vec<String>>,
+    max_sessions: Option<usize>,
+    spool_dir: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
+}
+
+impl HostBuilder {
+    /// Adds an agent; a later one of the same id replaces the earlier.
+    #[must_use]
+    pub fn agent(mut self, agent: AgentConfig) -> Self {
+        self.first.get_or_insert_with(|| agent.id.clone());
+        self.agents.insert(agent.id.clone(), (agent, None));
+        self
+    }
+
+    /// Adds an agent whose adapter is reached over streams instead of a process's pipes: an in-memory pipe, say.
+    ///
+    /// `connect` is called for each run of the adapter and gives its output to read and its input to write.
+    #[must_use]
+    pub fn agent_over<R, W>(
+        mut self,
+        agent: AgentConfig,
+        mut connect: impl FnMut() -> (R, W) + Send + 'static,
+    ) -> Self
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let streams = move || -> Streams {
+            let (output, input) = connect();
+            (Box::new(output), Box::new(input))
+        };
+        self.first.get_or_insert_with(|| agent.id.clone());
+        self.agents.insert(agent.id.clone(), (agent, Some(Connect::Streams(Box::new(streams)))));
+        self
+    }
+
+    /// Takes agents, default and limits of a configuration.
+    #[must_use]
+    pub fn config(mut self, config: Config) -> Self {
+        self.default_agent = config.default_agent.or(self.default_agent);
+        self.max_sessions = config.max_sessions.or(self.max_sessions);
+        self.spool_dir = config.spool_dir.or(self.spool_dir);
+        self.state_dir = config.state_dir.or(self.state_dir);
+        config.agents.into_iter().fold(self, Self::agent)
+    }
+
+    /// The agent of sessions that name none; without it, the first that was added.
+    #[must_use]
+    pub fn default_agent(mut self, id: impl Into<String>) -> Self {
+        self.default_agent = Some(id.into());
+        self
+    }
+
+    /// How this program is asked for a built-in adapter: program and arguments, to which the profile's name is added.
+    /// Without it: the running program with the argument `adapter`.
+    #[must_use]
+    pub fn profile_command(mut self, command: impl IntoIterator<Item: Into<String>>) -> Self {
+        self.profiles = Some(command.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Where events wait on disk for slow readers. Without it: `/var/tmp`.
+    #[must_use]
+    pub fn spool_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.spool_dir = Some(folder.into());
+        self
+    }
+
+    /// Makes the host. No process is started yet.
+    ///
+    /// # Errors
+    /// When its private folder cannot be made.
+    pub fn build(self) -> io::Result<Host> {
+        let folder = Arc::new(tempfile::Builder::new().prefix("trunkline-").tempdir()?);
+        let exchange_root = folder.path().join("exchange");
+        std::fs::create_dir(&exchange_root)?;
+        let files = Arc::new(StoreDir::open(&folder.path().join("files"))?);
+        let spool_dir = self.spool_dir.unwrap_or_else(|| {
+            let var_tmp = PathBuf::from("/var/tmp");
+            if var_tmp.is_dir() { var_tmp } else { std::env::temp_dir() }
+        });
+        let store = Arc::new(Store::new(spool_dir));
+        let profiles = self.profiles.unwrap_or_else(|| {
+            let program = std::env::current_exe().unwrap_or_else(|_| "trunkline".into());
+            vec![program.to_string_lossy().into_owned(), "adapter".to_owned()]
+        });
+        let agents = DashMap::new();
+        for (config, connect) in self.agents.into_values() {
+            let limits = InboxLimits {
+                queued_inputs: config.limits.queued_inputs,
+                outbox: config.limits.outbox,
+                max_file_bytes: config.limits.max_file_bytes,
+            };
+            let inbox = Arc::new(Inbox::new(limits, store.clone(), exchange_root.clone()));
+            let shared = Arc::new(AgentShared::new(config, inbox, files.clone(), folder.clone()));
+            let connect = connect.unwrap_or_else(|| {
+                let (config, profiles, root) =
+                    (shared.config.clone(), profiles.clone(), folder.path().to_owned());
+                Connect::Process(Box::new(move || agent::child_spec(&config, &profiles, &root)))
+            });
+            agents.insert(shared.id.clone(), Agent { shared, connect: Mutex::new(Some(connect)) });
+        }
+        let inner = Inner {
+            agents,
+            default_agent: self.default_agent.or(self.first),
+            store,
+            max_sessions: self.max_sessions,
+            down: AtomicBool::new(false),
+        };
+        Ok(Host { inner: Arc::new(inner) })
+    }
+}
+
+impl Host {
+    /// Begins to make a host.
+    #[must_use]
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    /// Opens a session on an agent and starts the agent's process where it does not run. Waits for nothing: what goes
+    /// wrong with the start ends the inputs that wait for it.
+    ///
+    /// Must be called within a tokio runtime, on which the agent's link then runs.
+    ///
+    /// # Errors
+    /// [`OpenError`] when there is no such agent, its limit is reached, or an option would widen its configuration.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn open(&self, agent: &str, options: SessionOptions) -> Result<Session, OpenError> {
+        if self.inner.down.load(Ordering::Acquire) {
+            return Err(OpenError::Shutdown);
+        }
+        let shared = self.link(agent)?;
+        let SessionOptions { id, start, meta, feed } = options;
+        shared.may_open(&start)?;
+        self.make_room(&shared)?;
+        let chosen = id.is_some();
+        let id = id.unwrap_or_else(fresh_id);
+        let lane = Lane::new(&self.inner.store);
+        let session = Arc::new(SessionShared::new(id, shared, lane, feed));
+        if session.agent.names_exchange {
+            session.exchange().map_err(OpenError::Exchange)?;
+        }
+        let start = (start != SessionStart::default()).then(|| Box::new(start));
+        let meta = meta.map(Box::new);
+        session.command(Command::Open { session: session.clone(), chosen, start, meta });
+        Ok(Session::new(session))
+    }
+
+    /// Counts a session in, unless the agent's or the host's limit is reached.
+    fn make_room(&self, agent: &AgentShared) -> Result<(), OpenError> {
+        let refuse = |limit| Err(OpenError::TooManySessions { agent: agent.id.to_string(), limit });
+        if let Some(limit) = self.inner.max_sessions
+            && self
+                .inner
+                .agents
+                .iter()
+                .map(|entry| entry.shared.opened.load(Ordering::Acquire))
+                .sum::<usize>()
+                >= limit
+        {
+            return refuse(limit);
+        }
+        let before = agent.opened.fetch_add(1, Ordering::AcqRel);
+        match agent.limits.max_sessions {
+            Some(limit) if before >= limit => {
+                agent.opened.fetch_sub(1, Ordering::AcqRel);
+                refuse(limit)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The agent's link, whose driver runs from now on.
+    fn link(&self, agent: &str) -> Result<Arc<AgentShared>, OpenError> {
+        let Some(entry) = self.inner.agents.get(agent) else {
+            let known = self.agents().into_iter().map(|agent| agent.config.id).collect();
+            return Err(OpenError::UnknownAgent { id: agent.to_owned(), known });
+        };
+        if let Some(connect) = entry.take_connect() {
+            let shared = entry.shared.clone();
+            let core = Core::new(agent::rules(&shared.config), chance());
+            let roots = agent::roots(&shared.config);
+            tokio::spawn(Driver::new(core, shared, connect, roots).run());
+        }
+        Ok(entry.shared.clone())
+    }
+
+    /// The agent of sessions that name none.
+    #[must_use]
+    pub fn default_agent(&self) -> Option<&str> {
+        self.inner.default_agent.as_deref()
+    }
+
+    /// Every agent, by id.
+    #[must_use]
+    pub fn agents(&self) -> Vec<AgentStatus> {
+        let mut agents: Vec<_> = self.inner.agents.iter().map(|entry| entry.value().status()).collect();
+        agents.sort_by(|one, other| one.config.id.cmp(&other.config.id));
+        agents
+    }
+
+    /// One agent.
+    #[must_use]
+    pub fn agent(&self, id: &str) -> Option<AgentStatus> {
+        self.inner.agents.get(id).map(|entry| entry.status())
+    }
+
+    /// Tries an agent that has failed again at once.
+    pub fn retry(&self, agent: &str) {
+        if let Some(entry) = self.inner.agents.get(agent) {
+            entry.shared.inbox.push(Command::Retry);
+        }
+    }
+
+    /// Ends every session, then every process, in four timed steps while it still reads and answers ([process.2]), and
+    /// returns when all are gone. A second call waits for the same end.
+    ///
+    /// # Cancel safety
+    /// Dropping the future lets the shutdown go on.
+    pub async fn shutdown(&self) {
+        self.shutdown_within(None).await;
+    }
+
+    /// Shuts down with other times than the configuration's.
+    ///
+    /// # Cancel safety
+    /// As [`Host::shutdown`].
+    pub async fn shutdown_within(&self, steps: Option<Shutdown>) {
+        for ended in self.inner.signal(steps) {
+            // An error means that the driver is gone, and the process with it.
+            let _ = ended.await;
+        }
+    }
+}
+
+impl Agent {
+    fn take_connect(&self) -> Option<Connect> {
+        self.connect.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether its driver runs.
+    fn is_linked(&self) -> bool {
+        self.connect.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    fn status(&self) -> AgentStatus {
+        AgentStatus {
+            config: self.shared.config.clone(),
+            state: self.shared.standing(),
+            counters: self.shared.counting.snapshot(),
+        }
+    }
+}
+
+impl Inner {
+    /// Tells every running link to end.
+    fn signal(&self, steps: Option<Shutdown>) -> Vec<oneshot::Receiver<()>> {
+        self.down.store(true, Ordering::Release);
+        let mut ends = Vec::new();
+        for entry in self.agents.iter().filter(|entry| entry.is_linked()) {
+            let (done, ended) = oneshot::channel();
+            let steps = steps.unwrap_or(entry.shared.config.timeouts.shutdown);
+            entry.shared.inbox.push(Command::Shutdown { steps, done: Some(done) });
+            ends.push(ended);
+        }
+        ends
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Dropping only signals: nobody waits for the ends.
+        drop(self.signal(None));
+    }
+}
+
+fn fresh_id() -> SessionId {
+    SessionId::new(uuid::Uuid::new_v4().simple().to_string()).unwrap_or_else(|_| SessionId::none())
+}
+
+/// A number to seed jitter with.
+fn chance() -> u64 {
+    uuid::Uuid::new_v4().as_u64_pair().0
+}

@@ -1,0 +1,273 @@
+//! Where events wait for their reader: in memory up to a budget, then on disk, in order.
+//!
+//! The link pushes and never waits; the reader polls. A lane belongs to one turn, or to one session for what happens
+//! outside turns. Its last event, the end, is kept apart: it can neither be lost nor overtake.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use crate::{
+    Event,
+    spool::{Backlog, Pressure, Store},
+};
+
+/// How many bytes of events wait in memory for one lane.
+pub(crate) const LANE_BYTES: usize = 256 * 1024;
+
+/// A handle to a queue of events with one reader and one writer.
+#[derive(Debug, Clone)]
+pub(crate) struct Lane(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    store: Arc<Store>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    queue: VecDeque<Slot>,
+    /// The bytes of `queue`.
+    bytes: usize,
+    /// What has gone to disk, while anything is there.
+    backlog: Option<Box<Backlog>>,
+    /// The end, delivered after all else.
+    last: Option<Event>,
+    finished: bool,
+    /// Whether the reader has gone: events are dropped.
+    discarded: bool,
+    /// Whether the link has pushed since it last woke the reader.
+    touched: bool,
+    waker: Option<Waker>,
+}
+
+/// A place in the queue.
+#[derive(Debug)]
+pub(crate) enum Slot {
+    /// An event that is there.
+    Event(Event),
+    /// An event that is being made: a file that is judged and copied. Those behind it wait.
+    Pending(Arc<OnceLock<Mutex<Option<Event>>>>),
+}
+
+/// What became of a pushed event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// It waits; the reader is to be woken, and was not due to be already.
+    Touched,
+    /// It waits.
+    Quiet,
+    /// It does not fit: the spool's limit is reached or the disk is full. It is gone, and this is said ([process.4]).
+    Overflow,
+}
+
+impl Lane {
+    pub(crate) fn new(store: &Arc<Store>) -> Self {
+        Self(Arc::new(Shared { state: Mutex::default(), store: store.clone() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an event. Never waits.
+    pub(crate) fn push(&self, event: Event, pressure: &Arc<Pressure>) -> Pushed {
+        self.push_slot(Slot::Event(event), pressure)
+    }
+
+    /// Keeps a place for an event that will be made; fill it by [`Promise::keep`].
+    pub(crate) fn promise(&self, pressure: &Arc<Pressure>) -> (Promise, Pushed) {
+        let place = Arc::new(OnceLock::new());
+        let pushed = self.push_slot(Slot::Pending(place.clone()), pressure);
+        (Promise { place, lane: self.clone() }, pushed)
+    }
+
+    fn push_slot(&self, slot: Slot, pressure: &Arc<Pressure>) -> Pushed {
+        let mut state = self.lock();
+        if state.discarded || state.finished {
+            drop(state);
+            // Dropped outside the lock: a request that is dropped answers itself.
+            drop(slot);
+            return Pushed::Quiet;
+        }
+        let weight = slot.weight();
+        if state.backlog.is_none() {
+            let fits = state.bytes + weight <= LANE_BYTES || state.queue.is_empty();
+            if fits && self.0.store.reserve(weight) {
+                state.bytes += weight;
+                state.queue.push_back(slot);
+                return state.touch();
+            }
+            match self.0.store.open_backlog() {
+                Ok(backlog) => state.backlog = Some(Box::new(backlog)),
+                Err(_) => return Pushed::Overflow,
+            }
+        }
+        let Some(backlog) = &mut state.backlog else { return Pushed::Overflow };
+        match backlog.push(slot, self, pressure, &self.0.store) {
+            Ok(()) => state.touch(),
+            Err(slot) => {
+                drop(state);
+                drop(slot);
+                Pushed::Overflow
+            }
+        }
+    }
+
+    /// Sets the last event and wakes the reader.
+    pub(crate) fn finish(&self, last: Event) {
+        let mut state = self.lock();
+        if state.last.is_none() && !state.finished {
+            state.last = Some(last);
+        }
+        wake(state);
+    }
+
+    /// Wakes the reader after a chunk's events.
+    pub(crate) fn wake(&self) {
+        wake(self.lock());
+    }
+
+    /// The reader has gone: what waits and what comes is dropped.
+    pub(crate) fn discard(&self) {
+        let mut state = self.lock();
+        state.discarded = true;
+        state.finished = true;
+        let dropped =
+            (std::mem::take(&mut state.queue), state.backlog.take(), state.last.take(), state.waker.take());
+        self.0.store.release(std::mem::take(&mut state.bytes));
+        drop(state);
+        drop(dropped);
+    }
+
+    /// The next event; nothing after the last.
+    pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        let mut state = self.lock();
+        loop {
+            match state.queue.pop_front() {
+                Some(Slot::Event(event)) => {
+                    let weight = weight_of(&event);
+                    state.bytes -= weight;
+                    self.0.store.release(weight);
+                    return Poll::Ready(Some(event));
+                }
+                Some(Slot::Pending(place)) => match place.get() {
+                    Some(event) => {
+                        state.bytes -= Slot::PENDING_WEIGHT;
+                        self.0.store.release(Slot::PENDING_WEIGHT);
+                        if let Some(event) = event.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                            return Poll::Ready(Some(event));
+                        }
+                    }
+                    None => {
+                        state.queue.push_front(Slot::Pending(place));
+                        break;
+                    }
+                },
+                None => {
+                    if let Some(backlog) = &mut state.backlog {
+                        if !backlog.is_drained() {
+                            backlog.load(self, &self.0.store);
+                            break;
+                        }
+                        state.backlog = None;
+                        continue;
+                    }
+                    if let Some(last) = state.last.take() {
+                        state.finished = true;
+                        return Poll::Ready(Some(last));
+                    }
+                    if state.finished {
+                        return Poll::Ready(None);
+                    }
+                    break;
+                }
+            }
+        }
+        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            state.waker = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Takes back what was read from disk. Called by the spool's thread.
+    pub(crate) fn loaded(&self, update: impl FnOnce(&mut Backlog) -> Vec<Slot>) {
+        let mut state = self.lock();
+        let Some(backlog) = &mut state.backlog else { return };
+        let slots = update(backlog);
+        for slot in slots {
+            let weight = slot.weight();
+            self.0.store.reserve_always(weight);
+            state.bytes += weight;
+            state.queue.push_back(slot);
+        }
+        wake(state);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.store.release(std::mem::take(&mut state.bytes));
+    }
+}
+
+impl State {
+    fn touch(&mut self) -> Pushed {
+        if std::mem::replace(&mut self.touched, true) { Pushed::Quiet } else { Pushed::Touched }
+    }
+}
+
+fn wake(mut state: MutexGuard<'_, State>) {
+    state.touched = false;
+    let waker = state.waker.take();
+    drop(state);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+impl Slot {
+    const PENDING_WEIGHT: usize = 64;
+
+    fn weight(&self) -> usize {
+        match self {
+            Self::Event(event) => weight_of(event),
+            Self::Pending(_) => Self::PENDING_WEIGHT,
+        }
+    }
+}
+
+fn weight_of(event: &Event) -> usize {
+    size_of::<Event>() + event.kind.weight()
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").finish_non_exhaustive()
+    }
+}
+
+/// A place in a lane for an event that is being made. Dropped unkept, the place is empty and the lane goes on.
+#[derive(Debug)]
+pub(crate) struct Promise {
+    place: Arc<OnceLock<Mutex<Option<Event>>>>,
+    lane: Lane,
+}
+
+impl Promise {
+    /// Fills the place.
+    pub(crate) fn keep(self, event: Event) {
+        let _ = self.place.set(Mutex::new(Some(event)));
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        let _ = self.place.set(Mutex::new(None));
+        self.lane.wake();
+    }
+}

@@ -1,0 +1,16 @@
+//! What surrounds one adapter's pipes: the commands of its users, the driver that reads, dispatches and writes, the
+//! child process.
+
+mod command;
+mod connection;
+mod driver;
+mod inbox;
+mod judge;
+mod outbox;
+
+pub(crate) use self::{
+    command::Command,
+    connection::{Connect, Streams},
+    driver::Driver,
+    inbox::{Inbox, InboxLimits},
+};

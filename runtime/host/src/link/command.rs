@@ -1,0 +1,78 @@
+//! What the users of a link ask of it.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use trunkline_protocol::{
+    FileInput, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate, StopReason, UserInput,
+};
+
+use crate::{
+    Held, TurnNo,
+    config::Shutdown,
+    error::{SteerError, UpdateError},
+    lane::Lane,
+    request::Answer,
+    session::SessionShared,
+};
+
+/// One thing that is asked.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Open {
+        session: Arc<SessionShared>,
+        chosen: bool,
+        start: Option<Box<SessionStart>>,
+        meta: Option<Box<Meta>>,
+    },
+    Send {
+        session: Arc<SessionShared>,
+        turn: TurnNo,
+        lane: Lane,
+        input: Box<UserInput>,
+        meta: Option<Meta>,
+    },
+    Steer {
+        session: Arc<SessionShared>,
+        input: Box<UserInput>,
+        meta: Option<Meta>,
+        reply: Reply<(), SteerError>,
+    },
+    Update {
+        session: Arc<SessionShared>,
+        update: Box<SessionUpdate>,
+        reply: Reply<SessionInfo, UpdateError>,
+    },
+    File {
+        session: Arc<SessionShared>,
+        file: Box<FileInput>,
+    },
+    Stop {
+        session: Arc<SessionShared>,
+        turn: Option<TurnNo>,
+        reason: StopReason,
+    },
+    Answer {
+        session: Arc<SessionShared>,
+        request_id: RequestId,
+        serial: u64,
+        answer: Answer,
+    },
+    Hold {
+        session: Arc<SessionShared>,
+        held: Held,
+    },
+    Close {
+        session: Arc<SessionShared>,
+        done: Option<oneshot::Sender<()>>,
+    },
+    /// Tries a failed agent again now.
+    Retry,
+    Shutdown {
+        steps: Shutdown,
+        done: Option<oneshot::Sender<()>>,
+    },
+}
+
+/// Where an answer goes.
+pub(crate) type Reply<T, E> = oneshot::Sender<Result<T, E>>;

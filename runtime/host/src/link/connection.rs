@@ -1,0 +1,237 @@
+//! One run of an adapter: its pipes and, where it is a process, the child.
+
+use std::{
+    fmt, io,
+    path::PathBuf,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    process::{ChildStderr, ChildStdin, ChildStdout},
+    sync::oneshot,
+    task::JoinHandle,
+    time::timeout,
+};
+use trunkline_process::{Child, ChildSpec, Signal, SpawnError, StderrDrain, StderrTail, read_held};
+use trunkline_protocol::{Category, Failure, LineReader};
+
+use super::outbox::Outbox;
+use crate::{
+    ExitStatus,
+    core::{Ended, ProcessEnd},
+};
+
+/// How long the process may take to end after its output has.
+const EXIT_GRACE: Duration = Duration::from_millis(250);
+/// How long stderr is read on after the process has ended while a descendant holds it open.
+const STDERR_GRACE: Duration = Duration::from_millis(100);
+
+/// How a run of the adapter begins.
+pub(crate) enum Connect {
+    /// By starting a process.
+    Process(Box<dyn Fn() -> ChildSpec + Send + Sync>),
+    /// Over streams that somebody else makes, such as an in-memory pipe.
+    Streams(Box<dyn FnMut() -> Streams + Send>),
+}
+
+impl fmt::Debug for Connect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Process(_) => "Process",
+            Self::Streams(_) => "Streams",
+        })
+    }
+}
+
+/// The adapter's output to read and its input to write.
+pub(crate) type Streams = (Box<dyn AsyncRead + Send + Unpin>, Box<dyn AsyncWrite + Send + Unpin>);
+
+/// What the driver reads.
+pub(super) enum Output {
+    Pipe(ChildStdout),
+    Stream(Box<dyn AsyncRead + Send + Unpin>),
+}
+
+/// One run.
+pub(super) struct Connection {
+    pub(super) output: Option<Output>,
+    pub(super) input: Option<Input>,
+    pub(super) lines: LineReader,
+    pub(super) outbox: Outbox,
+    pub(super) child: Option<Child>,
+    stderr: Option<Stderr>,
+    /// Why it ends, where the host made it end.
+    pub(super) ending: Option<Ended>,
+}
+
+/// What the driver writes.
+pub(super) enum Input {
+    Pipe(ChildStdin),
+    Stream(Box<dyn AsyncWrite + Send + Unpin>),
+}
+
+struct Stderr {
+    task: JoinHandle<()>,
+    tail: StderrTail,
+    finish: oneshot::Sender<()>,
+}
+
+impl Connection {
+    pub(super) fn over((output, input): Streams, max_line: usize) -> Self {
+        Self {
+            output: Some(Output::Stream(output)),
+            input: Some(Input::Stream(input)),
+            lines: LineReader::new(max_line),
+            outbox: Outbox::default(),
+            child: None,
+            stderr: None,
+            ending: None,
+        }
+    }
+
+    pub(super) fn to_child(mut child: Child, agent: Arc<str>, max_line: usize, stderr_tail: usize) -> Self {
+        let stderr = child.take_stderr().map(|stderr| Stderr::drain(stderr, agent, stderr_tail));
+        Self {
+            output: child.take_stdout().map(Output::Pipe),
+            input: child.take_stdin().map(Input::Pipe),
+            lines: LineReader::new(max_line),
+            outbox: Outbox::default(),
+            child: Some(child),
+            stderr,
+            ending: None,
+        }
+    }
+
+    /// The private folder that the process may write files to.
+    pub(super) fn temp_dir(&self) -> Option<PathBuf> {
+        self.child.as_ref().map(|child| child.temp_dir().to_owned())
+    }
+
+    /// Ends the process by force; streams are just dropped.
+    pub(super) fn kill(&mut self, why: Ended) {
+        self.ending.get_or_insert(why);
+        self.input = None;
+        match &self.child {
+            // An error means that nobody is left whom we may signal.
+            Some(child) => drop(child.signal_tree(Signal::Kill)),
+            None => self.output = None,
+        }
+    }
+
+    /// Asks the process to end.
+    pub(super) fn terminate(&self) {
+        if let Some(child) = &self.child {
+            // As above.
+            let _ = child.signal_tree(Signal::Terminate);
+        }
+    }
+
+    /// Reads what a process that has ended left in its pipe ([process.3]).
+    pub(super) fn read_rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        if let Some(Output::Pipe(pipe)) = &self.output {
+            // A pipe that cannot be read holds nothing for us.
+            let _ = read_held(pipe, |bytes| rest.extend_from_slice(bytes));
+        }
+        self.output = None;
+        rest
+    }
+
+    /// Waits for the process's end, for a moment, then makes it end; reads its stderr to the end; reaps it.
+    pub(super) async fn finish(mut self) -> ProcessEnd {
+        let written = self.outbox.written();
+        let mut why = self.ending.unwrap_or(Ended::Exit);
+        self.input = None;
+        let exit = match self.child.take() {
+            None => {
+                why = self.ending.unwrap_or(Ended::EndOfStream);
+                ExitStatus::default()
+            }
+            Some(mut child) => {
+                if timeout(EXIT_GRACE, child.wait()).await.is_err() {
+                    why = self.ending.unwrap_or(Ended::EndOfStream);
+                    let _ = child.signal_tree(Signal::Kill);
+                }
+                let exit = child.finish().await;
+                ExitStatus { code: exit.code, signal: exit.signal }
+            }
+        };
+        let stderr_tail = match self.stderr.take() {
+            Some(stderr) => Some(stderr.finish().await),
+            None => None,
+        };
+        ProcessEnd { why, exit, stderr_tail, written }
+    }
+}
+
+impl Stderr {
+    /// Drains a child's stderr to its end, whatever happens.
+    fn drain(stderr: ChildStderr, agent: Arc<str>, limit: usize) -> Self {
+        let tail = StderrTail::new(limit);
+        let (finish, finished) = oneshot::channel::<()>();
+        let mut drain = StderrDrain::new(stderr, tail.clone());
+        let task = tokio::spawn(async move {
+            let log = |line: trunkline_process::StderrLine<'_>| {
+                tracing::debug!(target: "trunkline::stderr", agent = &*agent, line = &*line.text);
+            };
+            let ended = tokio::select! {
+                ended = drain.run(log) => ended.is_ok(),
+                _ = finished => false,
+            };
+            if !ended {
+                // What cannot be read any more is over.
+                let _ = drain.finish(STDERR_GRACE, log).await;
+            }
+        });
+        Self { task, tail, finish }
+    }
+
+    async fn finish(self) -> String {
+        drop(self.finish);
+        // A task that panicked has drained what it could.
+        let _ = self.task.await;
+        self.tail.text()
+    }
+}
+
+impl Output {
+    pub(super) fn poll_read(&mut self, space: &mut [u8], cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::new(space);
+        let read = match self {
+            Self::Pipe(pipe) => Pin::new(pipe).poll_read(cx, &mut buffer),
+            Self::Stream(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
+        };
+        read.map_ok(|()| buffer.filled().len())
+    }
+}
+
+impl Input {
+    pub(super) fn poll_write(
+        &mut self,
+        outbox: &mut Outbox,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Pipe(pipe) => outbox.poll_write(pipe, cx),
+            Self::Stream(stream) => outbox.poll_write(stream, cx),
+        }
+    }
+}
+
+/// What a spawn error tells the sessions that wait.
+pub(super) fn start_failure(error: &SpawnError) -> Failure {
+    let category = match error {
+        SpawnError::NotFound { .. } | SpawnError::Interpreter { .. } => Category::NotInstalled,
+        _ => Category::ProcessExit,
+    };
+    let mut text = format!("failed to {error}");
+    if let Some(source) = std::error::Error::source(error) {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+    }
+    Failure::new(category, text)
+}

@@ -1,0 +1,137 @@
+//! The commands that wait for a link, and the bounds of what may wait.
+
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use futures_util::task::AtomicWaker;
+
+use super::Command;
+use crate::{TurnNo, error::SendError, spool::Store};
+
+/// The queue from the users of a link to its driver.
+///
+/// Inputs are bounded by count a session and by bytes a link; every other command answers or ends something that is
+/// bounded itself. Nobody waits here.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    commands: Mutex<VecDeque<Command>>,
+    driver: AtomicWaker,
+    /// Bytes of inputs that were accepted and have not been handed to the writer.
+    accepted: AtomicUsize,
+    /// Bytes that the writer has not written.
+    pub(super) unwritten: AtomicUsize,
+    limits: InboxLimits,
+    store: Arc<Store>,
+    exchange_root: PathBuf,
+}
+
+/// What bounds an inbox.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InboxLimits {
+    pub(crate) queued_inputs: usize,
+    pub(crate) outbox: usize,
+    pub(crate) max_file_bytes: u64,
+}
+
+impl Inbox {
+    pub(crate) fn new(limits: InboxLimits, store: Arc<Store>, exchange_root: PathBuf) -> Self {
+        Self {
+            commands: Mutex::default(),
+            driver: AtomicWaker::new(),
+            accepted: AtomicUsize::new(0),
+            unwritten: AtomicUsize::new(0),
+            limits,
+            store,
+            exchange_root,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Command>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes an input into account, or refuses it.
+    pub(crate) fn admit(&self, waiting: &AtomicU32, bytes: usize) -> Result<(), SendError> {
+        let limit = u32::try_from(self.limits.queued_inputs).unwrap_or(u32::MAX);
+        if waiting.fetch_add(1, Ordering::AcqRel) >= limit {
+            waiting.fetch_sub(1, Ordering::AcqRel);
+            return Err(SendError::Busy);
+        }
+        let accepted = self.accepted.fetch_add(bytes, Ordering::AcqRel);
+        // One input may always go, however large: it is bounded by whoever made it.
+        if accepted + self.unwritten.load(Ordering::Acquire) + bytes > self.limits.outbox && accepted > 0 {
+            self.release(waiting, bytes);
+            return Err(SendError::Busy);
+        }
+        Ok(())
+    }
+
+    /// An accepted input waits no more.
+    pub(super) fn release(&self, waiting: &AtomicU32, bytes: usize) {
+        waiting.fetch_sub(1, Ordering::AcqRel);
+        self.accepted.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Adds a command.
+    pub(crate) fn push(&self, command: Command) {
+        self.lock().push_back(command);
+        self.driver.wake();
+    }
+
+    /// Adds an input whose turn is numbered in the order of the queue.
+    pub(crate) fn push_numbered(&self, number: impl FnOnce() -> (TurnNo, Command)) -> TurnNo {
+        let mut commands = self.lock();
+        let (turn, command) = number();
+        commands.push_back(command);
+        drop(commands);
+        self.driver.wake();
+        turn
+    }
+
+    /// Moves up to this many commands out; ready when there are any.
+    pub(super) fn poll_take(
+        &self,
+        most: usize,
+        taken: &mut VecDeque<Command>,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        self.driver.register(cx.waker());
+        let mut commands = self.lock();
+        if commands.is_empty() {
+            return Poll::Pending;
+        }
+        if commands.len() <= most {
+            std::mem::swap(&mut *commands, taken);
+        } else {
+            taken.extend(commands.drain(..most));
+        }
+        Poll::Ready(())
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// The memory budget and the spool of the host.
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// The largest file in either direction, in bytes.
+    pub(crate) fn max_file_bytes(&self) -> u64 {
+        self.limits.max_file_bytes
+    }
+
+    /// Where the sessions' exchange folders are made.
+    pub(crate) fn exchange_root(&self) -> &Path {
+        &self.exchange_root
+    }
+}

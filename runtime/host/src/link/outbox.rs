@@ -1,0 +1,76 @@
+//! What waits to be written: one buffer, drained by one write.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::io::AsyncWrite;
+use trunkline_protocol::HostMessage;
+
+/// A buffer larger than this is given back when it is empty.
+const KEPT_BYTES: usize = 256 * 1024;
+
+/// Whole lines on their way into the pipe.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    buffer: Vec<u8>,
+    /// Up to where the buffer was written.
+    sent: usize,
+    /// All bytes that were ever written.
+    written: u64,
+}
+
+impl Outbox {
+    /// Appends a message.
+    pub(super) fn push(&mut self, message: &HostMessage) {
+        message.write(&mut self.buffer);
+    }
+
+    /// How many bytes wait.
+    pub(super) fn len(&self) -> usize {
+        self.buffer.len() - self.sent
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes were ever written.
+    pub(super) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Where the next message begins in all that is ever written.
+    pub(super) fn end(&self) -> u64 {
+        self.written + self.len() as u64
+    }
+
+    /// Writes once; says how much.
+    pub(super) fn poll_write<W: AsyncWrite + Unpin + ?Sized>(
+        &mut self,
+        writer: &mut W,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let result = std::task::ready!(Pin::new(writer).poll_write(cx, &self.buffer[self.sent..]));
+        if let Ok(bytes) = result {
+            self.sent += bytes;
+            self.written += bytes as u64;
+            if self.sent == self.buffer.len() {
+                self.sent = 0;
+                self.buffer.clear();
+                if self.buffer.capacity() > KEPT_BYTES {
+                    self.buffer = Vec::new();
+                }
+            } else if self.sent > self.buffer.len() / 2 && self.sent > KEPT_BYTES {
+                self.buffer.drain(..self.sent);
+                self.sent = 0;
+            }
+        }
+        Poll::Ready(match result {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            result => result,
+        })
+    }
+}

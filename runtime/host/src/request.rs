@@ -1,0 +1,143 @@
+//! What an agent asks: permissions and questions, and their answers ([permission.*]).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use trunkline_protocol::{InputRequest, Json, PermissionRequest, PermissionResponse, RequestId, StopReason};
+
+use crate::{link::Command, session::SessionShared};
+
+/// The agent asks whether it may do something.
+///
+/// It waits as long as it takes; it blocks nobody ([permission.5]). Dropped unanswered, it is denied, since approval is
+/// never a default ([permission.3]). An answer that comes after the turn was stopped or the session closed is ignored.
+#[derive(Debug)]
+pub struct Permission {
+    request: Box<PermissionRequest>,
+    responder: Responder,
+}
+
+impl Permission {
+    pub(crate) fn new(request: Box<PermissionRequest>, serial: u64, session: Arc<SessionShared>) -> Self {
+        let responder = Responder { request_id: request.request_id.clone(), serial, session: Some(session) };
+        Self { request, responder }
+    }
+
+    /// What is asked.
+    #[must_use]
+    pub fn request(&self) -> &PermissionRequest {
+        &self.request
+    }
+
+    /// Allows it, this once.
+    pub fn allow(self) {
+        self.answer(Decision { approved: true, ..Decision::default() });
+    }
+
+    /// Denies it.
+    pub fn deny(self) {
+        self.answer(Decision::default());
+    }
+
+    /// Answers it in full.
+    pub fn answer(mut self, decision: Decision) {
+        let response = PermissionResponse {
+            request_id: self.request.request_id.clone(),
+            approved: decision.approved,
+            option_id: decision.option_id,
+            always_allow: decision.always_allow,
+            updated_input: decision.updated_input,
+            message: decision.message,
+            end_turn: decision.end_turn,
+            reason: decision.reason,
+        };
+        self.responder.send(Answer::Permission(Box::new(response)));
+    }
+}
+
+/// The answer to a permission request. The default denies.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Decision {
+    /// Whether the action may happen.
+    pub approved: bool,
+    /// The option that was chosen. An option that contradicts `approved` denies ([ext.5]).
+    pub option_id: Option<String>,
+    /// Short for the first option of kind `allow_always`.
+    pub always_allow: Option<bool>,
+    /// The tool's input as the user changed it.
+    pub updated_input: Option<Json>,
+    /// What to tell the agent.
+    pub message: Option<String>,
+    /// Whether the turn ends with this denial.
+    pub end_turn: Option<bool>,
+    /// Who or what decided; absent: the user.
+    pub reason: Option<StopReason>,
+}
+
+/// The agent asks the user. Dropped unanswered, it is cancelled.
+#[derive(Debug)]
+pub struct Question {
+    request: Box<InputRequest>,
+    responder: Responder,
+}
+
+impl Question {
+    pub(crate) fn new(request: Box<InputRequest>, serial: u64, session: Arc<SessionShared>) -> Self {
+        let responder = Responder { request_id: request.request_id.clone(), serial, session: Some(session) };
+        Self { request, responder }
+    }
+
+    /// What is asked.
+    #[must_use]
+    pub fn request(&self) -> &InputRequest {
+        &self.request
+    }
+
+    /// Answers with values by field id.
+    pub fn answer(mut self, values: BTreeMap<String, Json>) {
+        self.responder.send(Answer::Question(Some(values)));
+    }
+
+    /// Says that nobody answers.
+    pub fn cancel(mut self) {
+        self.responder.send(Answer::Question(None));
+    }
+}
+
+/// An answer on its way to the adapter.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Permission(Box<PermissionResponse>),
+    /// Nothing where it is cancelled.
+    Question(Option<BTreeMap<String, Json>>),
+    /// Nobody decided: the user dropped the request.
+    Nobody,
+}
+
+/// Sends one answer, or on drop says that there is none.
+#[derive(Debug)]
+struct Responder {
+    request_id: RequestId,
+    /// Tells this request from a later one of the same id ([permission.4]).
+    serial: u64,
+    session: Option<Arc<SessionShared>>,
+}
+
+impl Responder {
+    fn send(&mut self, answer: Answer) {
+        if let Some(session) = self.session.take() {
+            let command = Command::Answer {
+                session: session.clone(),
+                request_id: self.request_id.clone(),
+                serial: self.serial,
+                answer,
+            };
+            session.command(command);
+        }
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.send(Answer::Nobody);
+    }
+}

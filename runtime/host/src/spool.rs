@@ -1,0 +1,369 @@
+//! What readers have not read yet and memory does not hold: on disk, bounded, in unlinked files.
+//!
+//! One thread a host does all reading and writing of these files; it starts at the first overflow. The link hands over
+//! buffers and never waits; [`Pressure`] tells it when the disk is too slow, and then it pauses reading.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::PathBuf,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use rustix::fs::{FallocateFlags, fallocate};
+use tokio::sync::Notify;
+use trunkline_protocol::{AdapterMessage, Envelope, SessionId};
+
+use crate::{
+    Event, EventKind, Place, TurnNo,
+    lane::{Lane, Slot},
+};
+
+/// How many bytes of events wait in memory for all sessions of a host.
+pub(crate) const HOST_BYTES: usize = 256 * 1024 * 1024;
+/// How many bytes of one session wait on disk.
+pub(crate) const BACKLOG_BYTES: u64 = 8 * 1024 * 1024 * 1024;
+/// How many bytes of one link may be neither read nor on disk before its reading pauses.
+pub(crate) const PRESSURE_BYTES: usize = 64 * 1024 * 1024;
+/// How many bytes go to disk in one write, and come back in one read.
+const BLOCK_BYTES: usize = 256 * 1024;
+
+/// The memory budget and the spool of one host.
+#[derive(Debug)]
+pub(crate) struct Store {
+    in_memory: AtomicUsize,
+    folder: PathBuf,
+    queue: Arc<Queue>,
+    running: Mutex<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    jobs: Mutex<VecDeque<Job>>,
+    more: Condvar,
+    closed: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Job {
+    Write {
+        lane: Lane,
+        file: Arc<File>,
+        at: u64,
+        block: Vec<u8>,
+        pressure: Arc<Pressure>,
+        failed: Arc<AtomicBool>,
+    },
+    Load {
+        lane: Lane,
+        file: Arc<File>,
+        from: u64,
+        to: u64,
+    },
+}
+
+/// How many bytes of one link wait for the disk.
+#[derive(Debug, Default)]
+pub(crate) struct Pressure {
+    bytes: AtomicUsize,
+    /// All that ever went to disk.
+    spooled: AtomicUsize,
+    eased: Notify,
+}
+
+impl Pressure {
+    /// Whether reading must pause.
+    pub(crate) fn is_high(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) > PRESSURE_BYTES
+    }
+
+    /// Resolves when reading may go on. Cancel-safe.
+    pub(crate) async fn eased(&self) {
+        while self.is_high() {
+            self.eased.notified().await;
+        }
+    }
+
+    /// How many bytes went to disk so far.
+    pub(crate) fn spooled(&self) -> usize {
+        self.spooled.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        self.spooled.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn sub(&self, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        self.eased.notify_one();
+    }
+}
+
+impl Store {
+    /// A store that spools into files in this folder.
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { in_memory: AtomicUsize::new(0), folder, queue: Arc::default(), running: Mutex::new(false) }
+    }
+
+    /// Takes bytes of the memory budget, if there are as many.
+    pub(crate) fn reserve(&self, bytes: usize) -> bool {
+        if self.in_memory.fetch_add(bytes, Ordering::Relaxed) + bytes <= HOST_BYTES {
+            return true;
+        }
+        self.release(bytes);
+        false
+    }
+
+    /// Takes bytes of the memory budget for what was read back from disk: at most a block for each reader.
+    pub(crate) fn reserve_always(&self, bytes: usize) {
+        self.in_memory.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives bytes of the memory budget back.
+    pub(crate) fn release(&self, bytes: usize) {
+        self.in_memory.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Opens an unlinked file for what does not fit into memory.
+    pub(crate) fn open_backlog(&self) -> io::Result<Backlog> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*running {
+            let queue = self.queue.clone();
+            std::thread::Builder::new().name("trunkline-spool".to_owned()).spawn(move || serve(&queue))?;
+            *running = true;
+        }
+        Ok(Backlog {
+            file: Arc::new(tempfile::tempfile_in(&self.folder)?),
+            read: 0,
+            handed: 0,
+            block: Vec::new(),
+            in_block: None,
+            kept: VecDeque::new(),
+            loading: false,
+            failed: Arc::default(),
+        })
+    }
+
+    fn hand(&self, job: Job) {
+        self.queue.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
+        self.queue.more.notify_one();
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // No lane is left, so nobody waits for a job.
+        let jobs = self.queue.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        self.queue.closed.store(true, Ordering::Release);
+        drop(jobs);
+        self.queue.more.notify_one();
+    }
+}
+
+/// One lane's events on disk.
+#[derive(Debug)]
+pub(crate) struct Backlog {
+    file: Arc<File>,
+    /// Up to where the file was read back.
+    read: u64,
+    /// Up to where blocks were handed to the writer.
+    handed: u64,
+    /// What was pushed since.
+    block: Vec<u8>,
+    /// Who waits for the block, while it is not empty.
+    in_block: Option<Arc<Pressure>>,
+    /// What cannot be written, in order; a mark stands for each in the file.
+    kept: VecDeque<Slot>,
+    loading: bool,
+    failed: Arc<AtomicBool>,
+}
+
+impl Backlog {
+    /// Whether all has been read back.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.read == self.handed && self.block.is_empty() && !self.loading
+    }
+
+    /// Adds an event; gives it back when the spool is full or broken.
+    pub(crate) fn push(
+        &mut self,
+        slot: Slot,
+        lane: &Lane,
+        pressure: &Arc<Pressure>,
+        store: &Arc<Store>,
+    ) -> Result<(), Slot> {
+        let waiting = self.handed + self.block.len() as u64 - self.read;
+        if waiting > BACKLOG_BYTES || self.failed.load(Ordering::Acquire) {
+            return Err(slot);
+        }
+        let before = self.block.len();
+        if let Some(kept) = record(&mut self.block, slot) {
+            self.kept.push_back(kept);
+        }
+        pressure.add(self.block.len() - before);
+        self.in_block = Some(pressure.clone());
+        if self.block.len() >= BLOCK_BYTES {
+            self.hand_block(lane, store);
+        }
+        Ok(())
+    }
+
+    /// Asks for the next events to be read back.
+    pub(crate) fn load(&mut self, lane: &Lane, store: &Arc<Store>) {
+        if std::mem::replace(&mut self.loading, true) {
+            return;
+        }
+        self.hand_block(lane, store);
+        store.hand(Job::Load {
+            lane: lane.clone(),
+            file: self.file.clone(),
+            from: self.read,
+            to: self.handed,
+        });
+    }
+
+    fn hand_block(&mut self, lane: &Lane, store: &Arc<Store>) {
+        let Some(pressure) = self.in_block.take() else { return };
+        let block = std::mem::take(&mut self.block);
+        let at = self.handed;
+        self.handed += block.len() as u64;
+        let (file, failed) = (self.file.clone(), self.failed.clone());
+        store.hand(Job::Write { lane: lane.clone(), file, at, block, pressure, failed });
+    }
+}
+
+/// The spool's thread: writes and reads in the order in which it was asked.
+fn serve(queue: &Queue) {
+    loop {
+        let mut jobs = queue.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let job = loop {
+            match jobs.pop_front() {
+                Some(job) => break job,
+                None if queue.closed.load(Ordering::Acquire) => return,
+                None => jobs = queue.more.wait(jobs).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        drop(jobs);
+        match job {
+            Job::Write { lane, file, at, block, pressure, failed } => {
+                if file.write_all_at(&block, at).is_err() {
+                    failed.store(true, Ordering::Release);
+                }
+                pressure.sub(block.len());
+                drop(lane);
+            }
+            Job::Load { lane, file, from, to } => {
+                let read = read_back(&file, from, to);
+                lane.loaded(|backlog| {
+                    let (records, used) = read.unwrap_or_else(|_| (Vec::new(), to - from));
+                    backlog.loading = false;
+                    backlog.read = from + used;
+                    // Gives the disk back; a file system that cannot gives it back when the file is closed.
+                    let _ =
+                        fallocate(&*file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, used);
+                    records
+                        .into_iter()
+                        .filter_map(|record| record.or_else(|| backlog.kept.pop_front()))
+                        .collect()
+                });
+            }
+        }
+    }
+}
+
+// A record: what it is, where it belongs, the turn, the length of the line, the line.
+const LINE: u8 = 0;
+const KEPT: u8 = 1;
+const HEAD_BYTES: usize = 1 + 1 + 8 + 4;
+
+/// Appends the record of an event; gives back what stays in memory.
+fn record(block: &mut Vec<u8>, slot: Slot) -> Option<Slot> {
+    let (place, meta, body) = match slot {
+        Slot::Event(Event { place, kind, meta }) => match kind.into_body() {
+            Ok(body) => (place, meta, body),
+            Err(kind) => return keep(block, Slot::Event(Event { place, kind, meta })),
+        },
+        pending @ Slot::Pending(_) => return keep(block, pending),
+    };
+    let (mark, turn) = match place {
+        Place::Turn(turn) => (0, turn.get()),
+        Place::Outside => (1, 0),
+        Place::Late(turn) => (2, turn.get()),
+    };
+    block.extend_from_slice(&[LINE, mark]);
+    block.extend_from_slice(&turn.to_le_bytes());
+    let length = block.len();
+    block.extend_from_slice(&[0; 4]);
+    let mut message: AdapterMessage = Envelope::new(any_session(), body);
+    message.meta = meta.map(|meta| *meta);
+    message.write(block);
+    let bytes = u32::try_from(block.len() - length - 4).unwrap_or(u32::MAX);
+    block[length..length + 4].copy_from_slice(&bytes.to_le_bytes());
+    None
+}
+
+fn keep(block: &mut Vec<u8>, slot: Slot) -> Option<Slot> {
+    block.extend_from_slice(&[KEPT; 1]);
+    block.extend_from_slice(&[0; HEAD_BYTES - 1]);
+    Some(slot)
+}
+
+/// A name for the lines on disk, which belong to one lane anyway.
+fn any_session() -> SessionId {
+    SessionId::new("s").unwrap_or_else(|_| SessionId::none())
+}
+
+/// Reads whole records from a range: the events, with nothing for each that was kept, and how many bytes they took.
+fn read_back(file: &File, from: u64, to: u64) -> io::Result<(Vec<Option<Slot>>, u64)> {
+    let mut wanted = (to - from).min(BLOCK_BYTES as u64);
+    loop {
+        let mut block = vec![0; usize::try_from(wanted).map_err(io::Error::other)?];
+        file.read_exact_at(&mut block, from)?;
+        let (mut records, mut used) = (Vec::new(), 0);
+        while let Some((record, length)) = first_record(&block[used..]) {
+            records.push(record);
+            used += length;
+        }
+        if used > 0 || wanted >= to - from {
+            return Ok((records, if used > 0 { used as u64 } else { to - from }));
+        }
+        wanted = (2 * wanted).min(to - from);
+    }
+}
+
+fn first_record(bytes: &[u8]) -> Option<(Option<Slot>, usize)> {
+    let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+    let length = u32::from_le_bytes([head[10], head[11], head[12], head[13]]) as usize;
+    if head[0] == KEPT {
+        return Some((None, HEAD_BYTES));
+    }
+    let line = rest.get(..length)?;
+    let turn =
+        TurnNo(u64::from_le_bytes([head[2], head[3], head[4], head[5], head[6], head[7], head[8], head[9]]));
+    let place = match head[1] {
+        0 => Place::Turn(turn),
+        1 => Place::Outside,
+        _ => Place::Late(turn),
+    };
+    let event = std::str::from_utf8(line).ok().and_then(|line| AdapterMessage::parse(line.trim_end()).ok());
+    let event = event.and_then(|message| {
+        let kind = EventKind::from_body(message.body)?;
+        Some(Event { place, kind, meta: message.meta.map(Box::new) })
+    });
+    // What we wrote ourselves reads back; an event that did not would leave a gap, so it becomes an error that says so.
+    let event = event.unwrap_or_else(|| Event {
+        place,
+        kind: EventKind::Error(trunkline_protocol::ErrorEvent {
+            message: "an event could not be read back from disk".to_owned(),
+            ..Default::default()
+        }),
+        meta: None,
+    });
+    Some((Some(Slot::Event(event)), HEAD_BYTES + length))
+}
