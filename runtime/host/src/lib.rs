@@ -40,7 +40,7 @@ mod agent;
 pub mod config;
 mod core;
 mod counters;
-pub mod error;
+mod error;
 mod event;
 pub mod files;
 mod host;
@@ -54,6 +54,7 @@ mod supervise;
 mod turn;
 
 pub use counters::Counters;
+pub use error::{FileError, OpenError, SendError, SteerError, UpdateError};
 pub use event::{Cause, Event, EventKind, ExitStatus, File, Place, SessionEnd, TurnEnd, TurnNo};
 pub use host::{AgentStatus, Host, HostBuilder};
 pub use request::{Decision, Permission, Question};

@@ -74,11 +74,7 @@ impl Core {
         self.drop_requests(index, StopReason::Shutdown);
         self.end_running(index, cause, None, None, now);
         self.end_queued(index, cause, error.as_ref(), None);
-        if let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) {
-            for ticket in std::mem::take(&mut work.updates) {
-                self.effect(Effect::Updated { ticket, result: Err(super::UpdateError::Closed) });
-            }
-        }
+        self.fail_updates(index);
         if let Some(wire) = wire {
             self.forget_wire(&wire);
             if !by_adapter {

@@ -214,7 +214,8 @@ impl Core {
         Failure::new(Category::ProcessExit, why)
     }
 
-    fn fail_updates(&mut self, index: u32) {
+    /// Answers updates that nobody will answer any more.
+    pub(super) fn fail_updates(&mut self, index: u32) {
         let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
         for ticket in std::mem::take(&mut work.updates) {
             self.effect(Effect::Updated { ticket, result: Err(super::UpdateError::Closed) });

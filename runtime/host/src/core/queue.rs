@@ -90,6 +90,9 @@ impl Core {
         }
         let Some(session) = self.get(index) else { return };
         if session.wire.is_none() {
+            if session.was_started() && session.work.as_ref().is_none_or(|work| work.queue.is_empty()) {
+                return;
+            }
             self.start_session(index, now);
         }
         loop {

@@ -113,6 +113,10 @@ impl Session {
         self.known.get_or_insert_default()
     }
 
+    pub(super) fn was_started(&self) -> bool {
+        self.was_started
+    }
+
     pub(super) fn running(&mut self) -> Option<&mut Running> {
         self.work.as_mut()?.running.as_mut()
     }
@@ -284,6 +288,8 @@ impl Core {
         session.renamed = true;
         session.started_at = None;
         let message = Envelope::new(wire.clone(), trunkline_protocol::SessionClose::default());
+        self.drop_requests(index, trunkline_protocol::StopReason::Stopped);
+        self.fail_updates(index);
         self.forget_wire(&wire);
         self.effect(Effect::Write { key, input_of: None, message });
     }

@@ -1,1 +1,5 @@
+//! The core under a virtual clock: dialogues for each clause, and a random walk over all interleavings.
 
+mod bench;
+mod endings;
+mod walk;

@@ -1,0 +1,191 @@
+//! A core with a virtual clock and everything it did, for tests.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use trunkline_protocol::{Extensions, Head, HostBody, SessionId, UserInput};
+
+use super::super::{Core, Effect, Key, NewSession, ProcessEnd, Rules};
+use crate::{
+    Cause, EventKind, Place, TurnEnd, TurnNo,
+    core::Ended,
+    policy::{Policy, Unmatched},
+    supervise::Backoff,
+};
+
+/// What the core did, in short.
+#[derive(Debug, PartialEq)]
+pub(super) enum Did {
+    Start,
+    Kill(Ended),
+    /// The line that was written.
+    Wrote(String),
+    /// An event, told by its place and kind.
+    Told(Place, &'static str),
+    Ended(TurnNo, Cause),
+    Closed,
+}
+
+pub(super) struct Bench {
+    pub(super) core: Core,
+    pub(super) now: Instant,
+    pub(super) did: Vec<Did>,
+    pub(super) ends: Vec<TurnEnd>,
+    /// The id on the wire, by session.
+    pub(super) wire: HashMap<Key, SessionId>,
+    pub(super) serials: Vec<(Key, trunkline_protocol::RequestId, u64)>,
+    turns: u64,
+}
+
+pub(super) fn rules(offered: Extensions) -> Rules {
+    Rules {
+        offered,
+        policy: Policy::new(Unmatched::Ask, ["Read"], ["Nuke"]).unwrap(),
+        work_dir: None,
+        start_timeout: Duration::from_secs(120),
+        turn_timeout: Some(Duration::from_secs(1800)),
+        inactivity_timeout: None,
+        stop_timeout: Duration::from_secs(10),
+        permission_timeout: None,
+        max_turn_output: None,
+        close_on_exit: false,
+        unenforced_allowed: false,
+        backoff: Backoff {
+            base: Duration::from_millis(250),
+            cap: Duration::from_secs(30),
+            failures: 5,
+            window: Duration::from_secs(120),
+            retry: Duration::from_secs(60),
+        },
+    }
+}
+
+impl Bench {
+    pub(super) fn new(rules: Rules) -> Self {
+        Self {
+            core: Core::new(rules, 7),
+            now: Instant::now(),
+            did: Vec::new(),
+            ends: Vec::new(),
+            wire: HashMap::new(),
+            serials: Vec::new(),
+            turns: 0,
+        }
+    }
+
+    /// A bench whose process runs and has one session, which said that it knows what was offered.
+    pub(super) fn running(rules: Rules) -> (Self, Key) {
+        let offered = rules.offered;
+        let mut bench = Self::new(rules);
+        let key = bench.open("s");
+        bench.core.handle_started(bench.now);
+        bench.drain();
+        if !offered.is_empty() {
+            let names = serde_json::to_string(&offered.to_names()).unwrap();
+            bench.say(&format!(r#"{{"type":"session.ready","session_id":"s","protocol":1,"extensions":{names},"input_modes":["steer"]}}"#));
+        }
+        bench.did.clear();
+        (bench, key)
+    }
+
+    pub(super) fn open(&mut self, id: &str) -> Key {
+        let new = NewSession { id: SessionId::new(id).unwrap(), chosen: true, start: None, meta: None };
+        let key = self.core.handle_open(new, self.now);
+        self.drain();
+        key
+    }
+
+    pub(super) fn send(&mut self, key: Key, text: &str) -> TurnNo {
+        self.turns += 1;
+        let turn = TurnNo(self.turns);
+        self.core.handle_send(key, turn, Box::new(UserInput::text(text)), None, self.now);
+        self.drain();
+        turn
+    }
+
+    /// The adapter says a line.
+    pub(super) fn say(&mut self, line: &str) {
+        let read = Head::read(line).and_then(|head| self.core.handle_line(head, self.now));
+        self.drain();
+        read.unwrap_or_else(|unread| panic!("{line}: {unread}"));
+    }
+
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(due) = self.core.poll_timeout().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.core.handle_timeout(self.now);
+            self.drain();
+        }
+        self.now = end;
+    }
+
+    pub(super) fn die(&mut self, why: Ended, code: Option<i32>) {
+        let exit = crate::ExitStatus { code, signal: None };
+        let end = ProcessEnd { why, exit, stderr_tail: Some("last words".to_owned()), written: 0 };
+        self.core.handle_ended(&end, self.now);
+        self.drain();
+    }
+
+    pub(super) fn stop(&mut self, key: Key, turn: Option<TurnNo>) {
+        self.core.handle_stop(key, turn, trunkline_protocol::StopReason::User, self.now);
+        self.drain();
+    }
+
+    pub(super) fn drain(&mut self) {
+        while let Some(effect) = self.core.poll_effect() {
+            match effect {
+                Effect::Start => self.did.push(Did::Start),
+                Effect::Kill(why) => self.did.push(Did::Kill(why)),
+                Effect::Write { key, message, .. } => {
+                    if let HostBody::SessionStart(_) = message.body {
+                        self.wire.insert(key, message.session_id.clone());
+                    }
+                    let line = String::from_utf8(message.to_line()).unwrap();
+                    self.did.push(Did::Wrote(line.trim_end().to_owned()));
+                }
+                Effect::Deliver { place, kind, .. } => self.did.push(Did::Told(place, name_of(&kind))),
+                Effect::Ask { key, place, request, serial, .. } => {
+                    self.serials.push((key, request.request_id.clone(), serial));
+                    self.did.push(Did::Told(place, "permission"));
+                }
+                Effect::AskInput { key, place, request, serial, .. } => {
+                    self.serials.push((key, request.request_id.clone(), serial));
+                    self.did.push(Did::Told(place, "question"));
+                }
+                Effect::Judge { place, .. } => self.did.push(Did::Told(place, "file")),
+                Effect::End { end, .. } => {
+                    self.did.push(Did::Ended(end.turn, end.cause));
+                    self.ends.push(*end);
+                }
+                Effect::Closed { .. } => self.did.push(Did::Closed),
+                Effect::Begun { .. } | Effect::Steered { .. } | Effect::Updated { .. } | Effect::Note(_) => {}
+            }
+        }
+    }
+
+    /// What was done since the last look.
+    pub(super) fn take(&mut self) -> Vec<Did> {
+        std::mem::take(&mut self.did)
+    }
+
+    /// The lines that were written since the last look; the other deeds are forgotten.
+    pub(super) fn lines(&mut self) -> Vec<String> {
+        let wrote = |did| if let Did::Wrote(line) = did { Some(line) } else { None };
+        self.take().into_iter().filter_map(wrote).collect()
+    }
+}
+
+fn name_of(kind: &EventKind) -> &'static str {
+    match kind {
+        EventKind::Output(_) => "output",
+        EventKind::Error(_) => "error",
+        EventKind::Info(_) => "info",
+        EventKind::ToolStart(_) => "tool.start",
+        EventKind::ToolEnd(_) => "tool.end",
+        EventKind::Withdrawn { .. } => "withdrawn",
+        _ => "other",
+    }
+}

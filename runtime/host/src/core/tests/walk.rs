@@ -1,0 +1,316 @@
+//! A random walk over all interleavings of users, adapter, process and clock. Whatever happens: one end for each input,
+//! order on the wire, nothing for a session after its end, no approval that nobody gave.
+
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
+
+use trunkline_protocol::{Extensions, Head, HostBody, HostMessage, PermissionResponse, UserInput};
+
+use super::{
+    super::{Effect, Key, NewSession, ProcessEnd, WhyClosed},
+    bench::{Bench, rules},
+};
+use crate::{ExitStatus, Place, TurnNo, core::Ended, request::Answer};
+
+const STEPS: usize = 1_000_000;
+const STEPS_A_WALK: usize = 2_000;
+
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+
+    fn pick<T: Clone>(&mut self, of: &[T]) -> Option<T> {
+        if of.is_empty() { None } else { Some(of[self.below(of.len())].clone()) }
+    }
+}
+
+/// What the wire has seen of one id in one process.
+#[derive(Default)]
+struct Seen {
+    started: bool,
+    closed: bool,
+    /// The turn whose input was written and that has no end.
+    running: Option<TurnNo>,
+    /// How often each request was made and not answered.
+    asked: HashMap<String, usize>,
+    allowed: HashSet<String>,
+}
+
+/// What must hold, kept beside the core.
+#[derive(Default)]
+struct Model {
+    wire: HashMap<String, Seen>,
+    accepted: HashMap<TurnNo, Key>,
+    ended: HashSet<TurnNo>,
+    closed: HashSet<Key>,
+    running_process: bool,
+    wants_start: bool,
+}
+
+#[test]
+fn a_million_steps_hold_every_promise() {
+    let seed = std::env::var("TRUNKLINE_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
+    println!("TRUNKLINE_SEED={seed}");
+    let mut chance = Chance(seed | 1);
+    for walk in 0..STEPS / STEPS_A_WALK {
+        let offered = if walk % 2 == 0 { Extensions::all() } else { Extensions::empty() };
+        one_walk(offered, &mut chance);
+    }
+}
+
+fn one_walk(offered: Extensions, chance: &mut Chance) {
+    let mut with = rules(offered);
+    with.inactivity_timeout = (chance.below(2) == 0).then_some(Duration::from_secs(40));
+    with.permission_timeout = (chance.below(2) == 0).then_some(Duration::from_secs(20));
+    with.close_on_exit = chance.below(4) == 0;
+    let by_id = !offered.is_empty();
+    let mut bench = Bench::new(with);
+    let mut model = Model::default();
+    let mut keys: Vec<Key> = Vec::new();
+    let (mut turns, mut names, mut requests) = (0, 0, 0);
+    for _ in 0..STEPS_A_WALK {
+        let now = bench.now;
+        let key = chance.pick(&keys);
+        let wire: Option<String> = {
+            let ids: Vec<_> =
+                model.wire.keys().cloned().collect::<std::collections::BTreeSet<_>>().into_iter().collect();
+            chance.pick(&ids)
+        };
+        match (chance.below(24), key, wire) {
+            (0, ..) if keys.len() < 6 => {
+                names += 1;
+                let id = trunkline_protocol::SessionId::new(format!("s{}", names % 9)).unwrap();
+                let new = NewSession { id, chosen: true, start: None, meta: None };
+                keys.push(bench.core.handle_open(new, now));
+            }
+            (1..=5, Some(key), _) => {
+                turns += 1;
+                let turn = TurnNo(turns);
+                model.accepted.insert(turn, key);
+                if model.closed.contains(&key) {
+                    model.ended.insert(turn);
+                }
+                bench.core.handle_send(key, turn, Box::new(UserInput::text("x")), None, now);
+            }
+            (6, Some(key), _) => {
+                let turn =
+                    (chance.below(2) == 0).then(|| TurnNo(1 + chance.below(turns.max(1) as usize) as u64));
+                bench.core.handle_stop(key, turn, trunkline_protocol::StopReason::User, now);
+            }
+            (7, Some(key), _) if chance.below(6) == 0 => bench.core.handle_close(key, WhyClosed::User, now),
+            (8, ..) if model.wants_start => {
+                model.wants_start = false;
+                if chance.below(5) == 0 {
+                    let why =
+                        trunkline_protocol::Failure::new(trunkline_protocol::Category::NotInstalled, "no");
+                    bench.core.handle_start_failed(why, now);
+                } else {
+                    model.running_process = true;
+                    bench.core.handle_started(now);
+                }
+            }
+            (9, ..) if model.running_process && chance.below(8) == 0 => die(&mut bench, &mut model, chance),
+            (10, Some(_), _) => {
+                if let Some((key, id, serial)) = chance.pick(&bench.serials) {
+                    let approved = chance.below(2) == 0;
+                    let response = response(id.clone(), approved);
+                    if approved && let Some(wire) = bench.wire.get(&key) {
+                        model.wire.entry(wire.to_string()).or_default().allowed.insert(id.to_string());
+                    }
+                    let answer = if chance.below(4) == 0 {
+                        Answer::Nobody
+                    } else {
+                        Answer::Permission(Box::new(response))
+                    };
+                    bench.core.handle_answer(key, &id, serial, answer, now);
+                }
+            }
+            (11, ..) => {
+                let time = [1, 500, 9_000, 45_000, 130_000][chance.below(5)];
+                let end = now + Duration::from_millis(time);
+                while let Some(due) = bench.core.poll_timeout().filter(|due| *due <= end) {
+                    bench.now = bench.now.max(due);
+                    bench.core.handle_timeout(bench.now);
+                    check(&mut bench, &mut model);
+                }
+                bench.now = end;
+            }
+            (_, _, Some(wire)) if model.running_process => {
+                let running = model.wire.get(&wire).and_then(|seen| seen.running);
+                let turn = match chance.below(6) {
+                    0 => format!(r#","turn_id":"t{}""#, chance.below(turns.max(1) as usize)),
+                    1 => r#","turn_id":"alien""#.to_owned(),
+                    2 => String::new(),
+                    _ => running.map_or(String::new(), |turn| format!(r#","turn_id":"{turn}""#)),
+                };
+                requests += 1;
+                let ready = if by_id && chance.below(3) > 0 {
+                    r#"["turns","events","control","resume","questions"]"#
+                } else {
+                    "[]"
+                };
+                let line = match chance.below(10) {
+                    0 => format!(r#"{{"type":"session.ready","session_id":"{wire}","extensions":{ready}}}"#),
+                    1..=3 => format!(r#"{{"type":"turn.complete","session_id":"{wire}"{turn}}}"#),
+                    4 => format!(
+                        r#"{{"type":"permission.request","session_id":"{wire}"{turn},"request_id":"r{}","tool":"Bash","description":"d","resource":"x"}}"#,
+                        requests % 7
+                    ),
+                    5 if chance.below(10) == 0 => {
+                        format!(r#"{{"type":"session.closed","session_id":"{wire}"}}"#)
+                    }
+                    6 => format!(
+                        r#"{{"type":"permission.cancel","session_id":"{wire}","request_id":"r{}"}}"#,
+                        requests % 7
+                    ),
+                    7 => format!(
+                        r#"{{"type":"tool.start","session_id":"{wire}"{turn},"tool_call_id":"c{requests}","tool":"t"}}"#
+                    ),
+                    _ => format!(r#"{{"type":"output","session_id":"{wire}"{turn},"content":"x"}}"#),
+                };
+                if line.contains("permission.request")
+                    && let Some(seen) = model.wire.get_mut(&wire)
+                {
+                    *seen.asked.entry(format!("r{}", requests % 7)).or_default() += 1;
+                }
+                // What is bad is counted by the caller; nothing else follows from it.
+                let _ = Head::read(&line).and_then(|head| bench.core.handle_line(head, now));
+            }
+            _ => {}
+        }
+        check(&mut bench, &mut model);
+        keys.retain(|key| !model.closed.contains(key));
+    }
+    let now = bench.now;
+    bench.core.handle_shutdown(now);
+    check(&mut bench, &mut model);
+    let open: Vec<_> = model.accepted.keys().filter(|turn| !model.ended.contains(turn)).collect();
+    assert!(open.is_empty(), "every accepted input has ended: {open:?}");
+}
+
+fn die(bench: &mut Bench, model: &mut Model, chance: &mut Chance) {
+    let why = [Ended::Exit, Ended::EndOfStream][chance.below(2)];
+    let exit = ExitStatus { code: Some([0, 1, 2][chance.below(3)]), signal: None };
+    model.running_process = false;
+    let end = ProcessEnd { why, exit, stderr_tail: None, written: 0 };
+    bench.core.handle_ended(&end, bench.now);
+    let ended: Vec<_> = model.wire.drain().filter_map(|(_, seen)| seen.running).collect();
+    check(bench, model);
+    assert!(ended.iter().all(|turn| model.ended.contains(turn)), "a dead process leaves no turn running");
+}
+
+fn response(request_id: trunkline_protocol::RequestId, approved: bool) -> PermissionResponse {
+    PermissionResponse {
+        request_id,
+        approved,
+        option_id: None,
+        always_allow: None,
+        updated_input: None,
+        message: None,
+        end_turn: None,
+        reason: None,
+    }
+}
+
+/// Checks what the core did against what must hold.
+fn check(bench: &mut Bench, model: &mut Model) {
+    while let Some(effect) = bench.core.poll_effect() {
+        match effect {
+            Effect::Start => {
+                assert!(!model.running_process && !model.wants_start, "one process at a time");
+                model.wants_start = true;
+            }
+            Effect::Kill(why) => {
+                if model.running_process {
+                    model.running_process = false;
+                    let end = ProcessEnd { why, exit: ExitStatus::default(), stderr_tail: None, written: 0 };
+                    model.wire.clear();
+                    bench.core.handle_ended(&end, bench.now);
+                } else {
+                    model.wants_start = false;
+                    let end = ProcessEnd { why, exit: ExitStatus::default(), stderr_tail: None, written: 0 };
+                    bench.core.handle_ended(&end, bench.now);
+                }
+            }
+            Effect::Write { key, message, input_of } => check_write(bench, model, key, &message, input_of),
+            Effect::Deliver { key, place, .. } | Effect::Judge { key, place, .. } => {
+                check_place(model, key, place)
+            }
+            Effect::Ask { key, place, request, serial, .. } => {
+                check_place(model, key, place);
+                bench.serials.push((key, request.request_id.clone(), serial));
+            }
+            Effect::AskInput { key, place, .. } => check_place(model, key, place),
+            Effect::End { end, .. } => {
+                assert!(model.accepted.contains_key(&end.turn));
+                assert!(model.ended.insert(end.turn), "turn {} ended twice, now by {}", end.turn, end.cause);
+                for seen in model.wire.values_mut().filter(|seen| seen.running == Some(end.turn)) {
+                    seen.running = None;
+                }
+            }
+            Effect::Closed { key, .. } => assert!(model.closed.insert(key), "a session ends once"),
+            Effect::Begun { .. } | Effect::Steered { .. } | Effect::Updated { .. } | Effect::Note(_) => {}
+        }
+    }
+}
+
+fn check_place(model: &Model, key: Key, place: Place) {
+    match place {
+        Place::Turn(turn) => assert!(!model.ended.contains(&turn), "an event of {turn} after its end"),
+        Place::Late(turn) if model.accepted.get(&turn) == Some(&key) => {
+            assert!(model.ended.contains(&turn), "late while it runs");
+        }
+        // The numbers of other sessions mean nothing here.
+        Place::Late(_) | Place::Outside => {}
+    }
+}
+
+fn check_write(
+    bench: &mut Bench,
+    model: &mut Model,
+    key: Key,
+    message: &HostMessage,
+    input_of: Option<TurnNo>,
+) {
+    assert!(model.running_process, "nothing is written to nobody: {message:?}");
+    let id = message.session_id.to_string();
+    let seen = model.wire.entry(id).or_default();
+    match &message.body {
+        HostBody::SessionStart(_) => {
+            assert!(!seen.started, "an id is started once in a process");
+            seen.started = true;
+            bench.wire.insert(key, message.session_id.clone());
+            return;
+        }
+        HostBody::UserInput(_) => {
+            assert_eq!(seen.running, None, "one turn at a time");
+            seen.running = input_of;
+        }
+        HostBody::PermissionResponse(response) => {
+            let asked = seen.asked.entry(response.request_id.to_string()).or_default();
+            *asked = asked
+                .checked_sub(1)
+                .unwrap_or_else(|| panic!("an answer for each request, once: {message:?}"));
+            if response.approved {
+                assert!(seen.allowed.remove(response.request_id.as_str()), "nobody approved this");
+            }
+        }
+        HostBody::SessionClose(_) => {
+            assert!(seen.started && !seen.closed);
+            seen.closed = true;
+            return;
+        }
+        _ => {}
+    }
+    assert!(seen.started, "session.start comes first");
+    assert!(!seen.closed, "session.close comes last: {message:?}");
+}

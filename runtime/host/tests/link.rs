@@ -1,0 +1,284 @@
+//! The link over an in-memory pipe: floods, giants, silence, ends.
+
+mod support;
+
+use support::{agent, core_agent, played, soon};
+use tokio::io::AsyncWriteExt;
+use trunkline_host::{
+    Cause, EventKind, Place, SendError, SessionOptions,
+    protocol::{Category, SessionId, Status},
+};
+
+fn named(id: &str) -> SessionOptions {
+    SessionOptions { id: Some(SessionId::new(id).unwrap()), ..SessionOptions::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_published_exchange_is_written_line_by_line() {
+    let (host, mut peers) = played(core_agent(), 64);
+    let session = host.open("a", named("abc-123")).unwrap();
+    let mut turn = session.send("Hello, agent!").unwrap();
+    let mut peer = peers.recv().await.unwrap();
+    assert_eq!(peer.read_line().await.unwrap(), r#"{"type":"session.start","session_id":"abc-123"}"#);
+    assert_eq!(
+        peer.read_line().await.unwrap(),
+        r#"{"type":"user.input","session_id":"abc-123","content":"Hello, agent!"}"#
+    );
+    peer.say("output", "abc-123", r#","content":"Hello! How can I help?","channel":"stdout""#).await;
+    peer.say("turn.complete", "abc-123", "").await;
+    let EventKind::Output(output) = turn.next().await.unwrap().kind else { panic!("an output") };
+    assert_eq!(output.content, "Hello! How can I help?");
+    assert_eq!(turn.end().await.cause, Cause::Complete);
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data.csv");
+    std::fs::write(&file, "1,2").unwrap();
+    soon(session.deliver_file(&file, None, Some("text/csv".to_owned()))).await.unwrap();
+    let announced = peer.read("file.input").await;
+    assert_eq!(
+        (&announced["file_name"], &announced["file_mime_type"]),
+        (&"data.csv".into(), &"text/csv".into())
+    );
+    assert_eq!(std::fs::read_to_string(announced["file_path"].as_str().unwrap()).unwrap(), "1,2");
+    assert_eq!(announced.as_object().unwrap().len(), 5);
+
+    let turn = session.send("more").unwrap();
+    peer.read("user.input").await;
+    session.stop();
+    assert_eq!(peer.read_line().await.unwrap(), r#"{"type":"stop","session_id":"abc-123"}"#);
+    peer.say("turn.complete", "abc-123", "").await;
+    assert_eq!(turn.end().await.status, Status::Stopped);
+    session.close().await;
+    assert_eq!(peer.read_line().await.unwrap(), r#"{"type":"session.close","session_id":"abc-123"}"#);
+}
+
+#[tokio::test]
+async fn both_sides_push_sixteen_mebibytes_unread_and_nothing_locks() {
+    const LINES: usize = 256;
+    let (host, mut peers) = played(core_agent(), 4096);
+    let session = host.open("a", named("s")).unwrap();
+    let big = "x".repeat(64 * 1024);
+    // Nobody reads these turns yet, and the adapter does not read its input yet.
+    let mut turns: Vec<_> = (0..60).map(|_| session.send(big.as_str()).unwrap()).collect();
+    let mut peer = peers.recv().await.unwrap();
+    for _ in 0..LINES {
+        peer.say("output", "s", &format!(",\"content\":\"{big}\"")).await;
+    }
+    peer.say("turn.complete", "s", "").await;
+    let mut bytes = 0;
+    let mut first = turns.remove(0);
+    while let Some(event) = soon(first.next()).await {
+        if let EventKind::Output(output) = event.kind {
+            bytes += output.content.len();
+        }
+    }
+    assert_eq!(bytes, LINES * big.len());
+    for _ in turns {
+        assert_eq!(soon(peer.read("user.input")).await["content"].as_str().unwrap().len(), big.len());
+        peer.say("turn.complete", "s", "").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_oversize_line_costs_itself_and_its_session_is_told() {
+    let mut small = core_agent();
+    small.limits.max_line = 1024 * 1024;
+    let (host, mut peers) = played(small, 64 * 1024);
+    let (one, two) = (host.open("a", named("one")).unwrap(), host.open("a", named("two")).unwrap());
+    let (mut first, second) = (one.send("x").unwrap(), two.send("x").unwrap());
+    let mut peer = peers.recv().await.unwrap();
+    peer.say("output", "one", &format!(",\"content\":\"{}\"", "y".repeat(2 * 1024 * 1024))).await;
+    peer.say("output", "two", ",\"content\":\"fine\"").await;
+    peer.say("turn.complete", "two", "").await;
+    let (text, end) = soon(second.text()).await;
+    assert_eq!((text.as_str(), end.cause), ("fine", Cause::Complete));
+    let EventKind::Error(error) = soon(first.next()).await.unwrap().kind else { panic!("an error") };
+    assert_eq!(error.category, Some(Category::Oversize));
+    assert_eq!(host.agent("a").unwrap().counters.too_long, 1);
+    // An end that is too long is an end.
+    peer.say("turn.complete", "one", &format!(",\"summary\":\"{}\"", "y".repeat(2 * 1024 * 1024))).await;
+    assert_eq!(soon(first.end()).await.cause, Cause::Oversize);
+}
+
+#[tokio::test(start_paused = true)]
+async fn noise_is_counted_and_harms_nobody() {
+    let (host, mut peers) = played(core_agent(), 4096);
+    let session = host.open("a", named("s")).unwrap();
+    let turn = session.send("x").unwrap();
+    let mut peer = peers.recv().await.unwrap();
+    for noise in [
+        "banner",
+        "{",
+        "[]",
+        "\u{1b}[31mred\u{1b}[0m",
+        "{\"type\":\"output\"}",
+        "{\"type\":\"nope\",\"session_id\":\"s\"}",
+    ] {
+        peer.write(&format!("{noise}\n\r\n")).await;
+    }
+    peer.output.write_all(b"\xff\xfe{}\n").await.unwrap();
+    peer.say("output", "s", ",\"content\":\"still here\"").await;
+    peer.say("turn.complete", "s", "").await;
+    assert_eq!(soon(turn.text()).await.0, "still here");
+    let counters = host.agent("a").unwrap().counters;
+    assert_eq!((counters.noise, counters.bad, counters.unknown_type), (5, 1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_of_stream_ends_every_turn_once_and_a_new_start_serves_the_next() {
+    let (host, mut peers) = played(agent(), 4096);
+    let sessions: Vec<_> = (0..100).map(|at| host.open("a", named(&format!("s{at}"))).unwrap()).collect();
+    let turns: Vec<_> = sessions.iter().map(|session| session.send("x").unwrap()).collect();
+    let mut peer = peers.recv().await.unwrap();
+    peer.read("user.input").await;
+    drop(peer);
+    for turn in turns {
+        assert_eq!(soon(turn.end()).await.cause, Cause::EndOfStream);
+    }
+    let turns: Vec<_> = sessions.iter().map(|session| session.send("again").unwrap()).collect();
+    tokio::spawn(soon(peers.recv()).await.unwrap().echo());
+    for turn in turns {
+        let (text, end) = soon(turn.text()).await;
+        assert_eq!((text.as_str(), end.cause), ("again", Cause::Complete));
+    }
+    assert!(peers.try_recv().is_err(), "a hundred inputs start one process");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_turn_is_stopped_and_a_detached_one_runs() {
+    let (host, mut peers) = played(core_agent(), 4096);
+    let session = host.open("a", named("s")).unwrap();
+    let turn = session.send("stop me").unwrap();
+    let mut peer = peers.recv().await.unwrap();
+    peer.read("user.input").await;
+    drop(turn);
+    peer.read("stop").await;
+    peer.say("turn.complete", "s", "").await;
+    session.send("let me run").unwrap().detach();
+    let next = session.send("next").unwrap();
+    assert_eq!(peer.read("user.input").await["content"], "let me run");
+    peer.say("turn.complete", "s", "").await;
+    assert_eq!(peer.read("user.input").await["content"], "next");
+    peer.say("turn.complete", "s", "").await;
+    assert_eq!(soon(next.end()).await.cause, Cause::Complete);
+    drop(session);
+    assert_eq!(peer.read_line().await.unwrap(), r#"{"type":"session.close","session_id":"s"}"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn output_outside_turns_is_delivered_and_marked() {
+    let (host, mut peers) = played(agent(), 4096);
+    let session = host.open("a", named("s")).unwrap();
+    let mut peer = peers.recv().await.unwrap();
+    peer.say("session.ready", "s", r#","protocol":1,"extensions":["turns"]"#).await;
+    peer.say("output", "s", r#","content":"hello""#).await;
+    let event = soon(session.next_event()).await.unwrap();
+    assert!(matches!(event.kind, EventKind::Output(_)) && event.place == Place::Outside, "{event:?}");
+    let turn = session.send("x").unwrap();
+    let id = peer.read("user.input").await["turn_id"].as_str().unwrap().to_owned();
+    peer.say("turn.complete", "s", &format!(r#","turn_id":"{id}""#)).await;
+    peer.say("output", "s", &format!(r#","turn_id":"{id}","content":"late""#)).await;
+    let no = turn.no();
+    assert_eq!(soon(turn.text()).await.0, "");
+    assert_eq!(soon(session.next_event()).await.unwrap().place, Place::Late(no));
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_inputs_than_may_wait_are_refused_as_busy_and_lose_nothing() {
+    let (host, mut peers) = played(core_agent(), 4096);
+    let session = host.open("a", named("s")).unwrap();
+    let mut turns = Vec::new();
+    let refused = loop {
+        match session.send("x") {
+            Ok(turn) => turns.push(turn),
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!((refused, turns.len()), (SendError::Busy, 64));
+    tokio::spawn(soon(peers.recv()).await.unwrap().echo());
+    for turn in turns {
+        assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_closes_ends_and_waits_for_the_adapter() {
+    let (host, mut peers) = played(core_agent(), 4096);
+    let session = host.open("a", named("s")).unwrap();
+    let turn = session.send("x").unwrap();
+    let mut peer = peers.recv().await.unwrap();
+    peer.read("user.input").await;
+    let adapter = tokio::spawn(async move {
+        peer.read("session.close").await;
+        while peer.read_line().await.is_some() {}
+    });
+    soon(host.shutdown()).await;
+    assert_eq!(soon(turn.end()).await.cause, Cause::Shutdown);
+    adapter.await.unwrap();
+    assert_eq!(session.send("late").unwrap_err(), SendError::Closed);
+    assert!(host.open("a", SessionOptions::default()).is_err());
+}
+
+#[tokio::test]
+async fn a_slow_reader_gets_all_in_order_and_keeps_nobody_waiting() {
+    const LINES: usize = 4_000;
+    let (host, mut peers) = played(core_agent(), 64 * 1024);
+    let (slow, quick) = (host.open("a", named("slow")).unwrap(), host.open("a", named("quick")).unwrap());
+    let mut flooded = slow.send("flood").unwrap();
+    let answered = quick.send("hi").unwrap();
+    let mut peer = peers.recv().await.unwrap();
+    let pad = "p".repeat(8 * 1024);
+    for at in 0..LINES {
+        peer.say("output", "slow", &format!(",\"content\":\"{at}:{pad}\"")).await;
+    }
+    peer.say(
+        "permission.request",
+        "slow",
+        r#","request_id":"r","tool":"t","description":"d","resource":"x""#,
+    )
+    .await;
+    peer.say("output", "quick", ",\"content\":\"ho\"").await;
+    peer.say("turn.complete", "quick", "").await;
+    assert_eq!(soon(answered.text()).await.0, "ho");
+    assert!(host.agent("a").unwrap().counters.spooled_bytes > 0, "it went to disk");
+    peer.say("turn.complete", "slow", "").await;
+    let (mut next, mut asked) = (0, false);
+    while let Some(event) = soon(flooded.next()).await {
+        match event.kind {
+            EventKind::Output(output) => {
+                assert!(output.content.starts_with(&format!("{next}:")) && !asked);
+                next += 1;
+            }
+            EventKind::Permission(_) => asked = true,
+            _ => {}
+        }
+    }
+    assert_eq!((next, asked), (LINES, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn files_are_judged_copied_and_told_in_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut agent = core_agent();
+    agent.file_roots.push(folder.path().to_owned());
+    let (host, mut peers) = played(agent, 4096);
+    let session = host.open("a", named("s")).unwrap();
+    let mut turn = session.send("x").unwrap();
+    let mut peer = peers.recv().await.unwrap();
+    std::fs::write(folder.path().join("good.txt"), "good").unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", folder.path().join("link")).unwrap();
+    for name in ["good.txt", "link", "missing", "../x"] {
+        peer.say("file.output", "s", &format!(",\"file_path\":\"{}/{name}\"", folder.path().display())).await;
+    }
+    peer.say("turn.complete", "s", "").await;
+    let EventKind::File(file) = soon(turn.next()).await.unwrap().kind else { panic!("a file") };
+    assert_eq!((file.name.as_str(), file.mime_type.as_str()), ("good.txt", "application/octet-stream"));
+    assert_eq!(std::fs::read_to_string(&file.path).unwrap(), "good");
+    for _ in 0..3 {
+        let EventKind::Error(error) = soon(turn.next()).await.unwrap().kind else { panic!("a refusal") };
+        assert_eq!(error.category, Some(Category::FileRefused));
+    }
+    assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
+    session.close().await;
+    drop(session);
+}
