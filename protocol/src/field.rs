@@ -8,7 +8,7 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::{Channel, Json, Meta, RequestId, SessionId, ToolCallId, id};
+use crate::{Channel, Json, Meta, RequestId, SessionId, ToolCallId, id, surrogate};
 
 /// The deepest nesting that is read ([frame.10]).
 const MAX_DEPTH: usize = 128;
@@ -96,7 +96,9 @@ impl<'a> Fields<'a> {
 
             fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members: Vec<(&'static str, &'a RawValue)> = Vec::new();
-                while let Some(Key(key)) = map.next_key()? {
+                while let Some(key) = map.next_key::<&'a RawValue>()? {
+                    // A key that is no text, by an unpaired surrogate, is none that is known.
+                    let key = text(key).unwrap_or_default();
                     let Some(name) = self.0.iter().copied().flatten().find(|name| **name == key) else {
                         map.next_value::<IgnoredAny>()?;
                         continue;
@@ -128,9 +130,12 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A key, borrowed where it has no escapes.
-#[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+/// The text of a JSON string, borrowed where it has no escapes. Nothing for other JSON and for an unpaired surrogate.
+fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
+    #[derive(serde::Deserialize)]
+    struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+    serde_json::from_str(raw.get()).ok().map(|Text(text)| text)
+}
 
 /// A member of a message as its field takes it: required, or an `Option`.
 pub(crate) trait Member: Sized {
@@ -199,7 +204,24 @@ macro_rules! scalars {
     )*};
 }
 
-scalars!(String, bool, u32, u64, i32, f64);
+scalars!(bool, u64, i32, f64);
+
+impl Value for u32 {
+    /// A larger integer is as good as the largest: versions and limits are compared only.
+    fn of(raw: &RawValue) -> Result<Self, Why> {
+        u64::of(raw).map(|number| Self::try_from(number).unwrap_or(Self::MAX))
+    }
+}
+
+impl Value for String {
+    /// Free text: an unpaired surrogate becomes U+FFFD ([frame.10]).
+    fn of(raw: &RawValue) -> Result<Self, Why> {
+        if let Some(text) = text(raw) {
+            return Ok(text.into_owned());
+        }
+        serde_json::from_str(&surrogate::mend(raw.get())).map_err(|_| Why::WrongType)
+    }
+}
 
 macro_rules! ids {
     ($($id:ident),*) => {$(
@@ -214,19 +236,18 @@ macro_rules! ids {
 
 ids!(SessionId, TurnId, RequestId, MessageId, ToolCallId);
 
-/// The text of an id, nothing where it is empty. An escape that stands for an unpaired surrogate is no text.
+/// The text of an id, nothing where it is empty. A string with an unpaired surrogate is no text ([frame.10]).
 pub(crate) fn text_id(raw: &RawValue) -> Result<Option<Cow<'_, str>>, Why> {
-    let id: Key<'_> = serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)?;
-    if raw.get().contains("\\ufffd") {
-        return Err(Why::BadId);
+    match text(raw) {
+        Some(id) => Ok((!id.is_empty()).then_some(id)),
+        None if raw.get().starts_with('"') => Err(Why::BadId),
+        None => Err(Why::WrongType),
     }
-    Ok((!id.0.is_empty()).then_some(id.0))
 }
 
 impl Value for Channel {
     fn of(raw: &RawValue) -> Result<Self, Why> {
-        let name: Key<'_> = serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)?;
-        Ok(Self::named(&name.0))
+        String::of(raw).map(|name| Self::named(&name))
     }
 }
 
@@ -251,8 +272,9 @@ impl<T: Value> Value for Vec<T> {
 
 impl<T: Value> Value for BTreeMap<String, T> {
     fn of(raw: &RawValue) -> Result<Self, Why> {
+        let mended = surrogate::mend(raw.get());
         let members: BTreeMap<String, &RawValue> =
-            serde_json::from_str(raw.get()).map_err(|_| Why::WrongType)?;
+            serde_json::from_str(&mended).map_err(|_| Why::WrongType)?;
         members.into_iter().map(|(name, raw)| Ok((name, T::of(raw)?))).collect()
     }
 }

@@ -25,7 +25,7 @@ pub enum Folded {
     Nothing,
     /// It is sent, perhaps with fewer members.
     One(AdapterMessage),
-    /// A text is sent before it.
+    /// Two are sent, in this order.
     Two(AdapterMessage, AdapterMessage),
 }
 
@@ -67,7 +67,13 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
             }
             AdapterBody::SessionInfo(info) => return fold_info(info.as_ref().clone(), message, agreed),
             AdapterBody::SessionReady(ready) => {
+                let lost = ready.info.context == Some(Context::Lost) && !has(Extensions::RESUME);
                 strip_info(&mut ready.info, agreed);
+                if lost {
+                    // The first message of a session stays the first ([ext.2]).
+                    let text = system(&message, CONTEXT_LOST.to_owned());
+                    return Folded::Two(message, text);
+                }
                 None
             }
             _ => None,
@@ -82,6 +88,9 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
         AdapterBody::InputRequest(question) => Folded::One(question_as_output(&message, question)),
         AdapterBody::SessionClosed(closed) => Folded::One(system(&message, closed_text(closed))),
         AdapterBody::SessionInfo(info) if info.context == Some(Context::Lost) => {
+            Folded::One(system(&message, CONTEXT_LOST.to_owned()))
+        }
+        AdapterBody::SessionReady(ready) if ready.info.context == Some(Context::Lost) => {
             Folded::One(system(&message, CONTEXT_LOST.to_owned()))
         }
         AdapterBody::ToolStart(_) | AdapterBody::ToolUpdate(_) | AdapterBody::ToolEnd(_)
@@ -135,26 +144,29 @@ fn fold_end(end: &mut TurnComplete, agreed: Extensions) -> Option<String> {
     if agreed.contains(Extensions::TURNS) {
         return None;
     }
-    let text = match end.status_or_completed() {
-        Status::Completed | Status::Stopped => end.error.as_ref().map(|error| failure_text(error, "")),
-        Status::Failed => Some(failure_text(&end.error.clone().unwrap_or_default(), "the turn failed")),
-        Status::Refused => Some(failure_text(&end.error.clone().unwrap_or_default(), "the agent declined")),
-        Status::Limit => Some(failure_text(&end.error.clone().unwrap_or_default(), "a limit is reached")),
+    let fallback = match end.status_or_completed() {
+        Status::Completed | Status::Stopped => None,
+        Status::Failed => Some("the turn failed"),
+        Status::Refused => Some("the agent declined"),
+        Status::Limit => Some("a limit is reached"),
     };
+    let text = failure_text(&end.error.take().unwrap_or_default(), fallback);
     let TurnComplete { usage, native_session_id, session_params, clear_session, .. } = std::mem::take(end);
     *end =
         TurnComplete { usage, native_session_id, session_params, clear_session, ..TurnComplete::default() };
-    text.filter(|text| !text.is_empty())
+    text
 }
 
-fn failure_text(failure: &Failure, fallback: &str) -> String {
-    let mut text = failure.message.clone().unwrap_or_else(|| fallback.to_owned());
+/// What a person reads of a failure: its message, or else the fallback.
+fn failure_text(failure: &Failure, fallback: Option<&str>) -> Option<String> {
+    let message = failure.message.as_deref().filter(|message| !message.is_empty());
+    let mut text = message.or(fallback)?.to_owned();
     if let Some(retry_at) = &failure.retry_at {
         text.push_str(" (try again at ");
         text.push_str(retry_at);
         text.push(')');
     }
-    text
+    Some(text)
 }
 
 fn closed_text(closed: &SessionClosed) -> String {

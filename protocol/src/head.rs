@@ -10,7 +10,7 @@ use crate::{
     envelope::Body,
     field::{Fault, Fields, Member, Value, Why, text_id},
     id::MAX_ID_BYTES,
-    surrogate,
+    line::BOM,
 };
 
 /// The members that every message may have and those of `output` and `user.input`.
@@ -29,8 +29,7 @@ pub struct Head<'a> {
     content: Option<Cow<'a, str>>,
     /// Whether there was nothing else.
     plain: bool,
-    /// The line, with unpaired surrogates mended where it had any.
-    line: Cow<'a, str>,
+    line: &'a str,
 }
 
 impl<'a> Head<'a> {
@@ -55,8 +54,7 @@ impl<'a> Head<'a> {
                 plain,
             }) => {
                 let turn_id = turn_id.filter(|id| !id.is_empty());
-                let head =
-                    Self { kind, session_id, turn_id, channel, content, plain, line: Cow::Borrowed(line) };
+                let head = Self { kind, session_id, turn_id, channel, content, plain, line };
                 head.with_bounded_ids()
             }
             // Something unusual: read again, member by member, to tell what.
@@ -66,8 +64,7 @@ impl<'a> Head<'a> {
 
     fn read_slowly(line: &'a str) -> Result<Self, Unread> {
         const FIELDS: &[&str] = &["type", "session_id", "turn_id"];
-        let mended = surrogate::mend(line);
-        let Some(fields) = Fields::split(&mended, &[FIELDS]) else { return Err(Unread::Noise) };
+        let Some(fields) = Fields::split(line, &[FIELDS]) else { return Err(Unread::Noise) };
         let bad = |field, why| Unread::Bad { kind: None, session_id: session_in(&fields), field, why };
         let required = |field| {
             let raw = fields.get(field).ok_or(Why::Missing);
@@ -83,7 +80,7 @@ impl<'a> Head<'a> {
             channel: None,
             content: None,
             plain: false,
-            line: mended,
+            line,
         };
         head.with_bounded_ids()
     }
@@ -144,7 +141,7 @@ impl<'a> Head<'a> {
         {
             return Ok((body, None));
         }
-        let Some(fields) = Fields::split(&self.line, &[&["_meta"], B::fields(kind)]) else {
+        let Some(fields) = Fields::split(self.line, &[&["_meta"], B::fields(kind)]) else {
             return Err(Unread::Noise);
         };
         let bad = |Fault { field, why }: Fault| Unread::Bad {
@@ -186,6 +183,7 @@ pub fn type_named_in(first: &[u8]) -> Option<String> {
 
 /// A member of an object of which only the beginning is there.
 fn member_in<'a>(first: &'a [u8], name: &str) -> Option<&'a RawValue> {
+    let first = first.strip_prefix(BOM).unwrap_or(first);
     let mut rest = first.trim_ascii_start().strip_prefix(b"{")?;
     loop {
         let (key, after) = split_token(rest)?;

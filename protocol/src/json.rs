@@ -1,10 +1,12 @@
 //! JSON that passes through untouched.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
+
+use crate::surrogate;
 
 /// Any JSON value, kept as its text: what this project has no opinion on.
 #[derive(Clone)]
@@ -19,13 +21,13 @@ impl Json {
         serde_json::value::to_raw_value(value).map(|raw| Self::from_raw(&raw))
     }
 
-    /// Keeps a piece of a line. CR between tokens becomes a space and U+2028 and U+2029 their escapes, since the
-    /// piece will be written again ([frame.1], [frame.2]).
+    /// Keeps a piece of a line. CR between tokens becomes a space, U+2028 and U+2029 their escapes, and an unpaired
+    /// surrogate U+FFFD, since the piece will be written again ([frame.1], [frame.2], [frame.10]).
     pub(crate) fn from_raw(raw: &RawValue) -> Self {
-        let text = raw.get();
+        let text = surrogate::mend(raw.get());
         let clean = memchr::memchr2(b'\r', b'\n', text.as_bytes()).is_none()
             && !text.contains(['\u{2028}', '\u{2029}']);
-        if clean {
+        if clean && matches!(text, Cow::Borrowed(_)) {
             return Self(raw.to_owned());
         }
         let text =

@@ -8,10 +8,10 @@ pub const READ_BYTES: usize = 64 * 1024;
 /// How many bytes of a line that is too long or no text are kept to tell whose it was.
 pub const FIRST_BYTES: usize = 1024;
 
-/// A buffer larger than this is given back once it is empty.
+/// A buffer larger than this is given back once it holds no more than one read.
 const KEPT_BYTES: usize = 4 * READ_BYTES;
 
-const BOM: &[u8] = b"\xEF\xBB\xBF";
+pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// What a line turned out to be. Blank lines are no items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Item<'a> {
 
 /// Splits a stream of bytes into lines: bytes in, [`Item`]s out.
 ///
-/// However the bytes are split over reads, the items are the same. Memory is bounded by the limit plus one read and
+/// However the bytes are split over reads, the items are the same. Memory is bounded by the limit plus two reads and
 /// falls back after a long line. Each byte is looked at once for LF and once for UTF-8.
 ///
 /// ```
@@ -67,6 +67,7 @@ pub struct LineReader {
     skipped: Option<Skipped>,
     /// The line that the last item borrowed, kept until the next call.
     reported: Skipped,
+    /// Whether a line began as an object: a BOM is data from then on ([frame.3]).
     begun: bool,
 }
 
@@ -94,22 +95,27 @@ impl LineReader {
 
     /// Room for the next read: at least [`READ_BYTES`]. Take all items before asking.
     pub fn space(&mut self) -> &mut [u8] {
-        if self.start == self.end {
+        let held = self.end - self.start;
+        if held == 0 {
             (self.start, self.searched, self.end) = (0, 0, 0);
-            if self.buffer.len() > KEPT_BYTES {
-                self.buffer = Vec::new();
-            }
         }
-        if self.buffer.len() - self.end < READ_BYTES {
+        let oversized = self.buffer.len() > KEPT_BYTES && held <= READ_BYTES;
+        if oversized || self.buffer.len() - self.end < READ_BYTES {
             self.buffer.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
+            self.end = held;
             self.searched -= self.start;
             self.start = 0;
-            if self.buffer.len() - self.end < READ_BYTES {
-                // Doubling keeps a long line linear; a line never needs more than the limit and one read.
-                let wanted = (2 * self.end).max(READ_BYTES) + READ_BYTES;
-                self.buffer.resize(wanted.min(self.end.max(self.limit) + 2 * READ_BYTES), 0);
-            }
+        }
+        if oversized {
+            self.buffer.truncate(held + READ_BYTES);
+            self.buffer.shrink_to_fit();
+        }
+        if self.buffer.len() - self.end < READ_BYTES {
+            // Doubling keeps a long line linear; a line never needs more than the limit and one read.
+            let wanted = (2 * held).max(READ_BYTES) + READ_BYTES;
+            let wanted = wanted.min(held.max(self.limit) + 2 * READ_BYTES);
+            self.buffer.reserve_exact(wanted - self.buffer.len());
+            self.buffer.resize(wanted, 0);
         }
         &mut self.buffer[self.end..]
     }
@@ -195,7 +201,6 @@ impl LineReader {
     }
 
     fn report(&mut self, skipped: Skipped) -> Item<'_> {
-        self.begun = true;
         self.reported = skipped;
         Item::TooLong { first: &self.reported.first, bytes: self.reported.bytes }
     }
@@ -210,7 +215,7 @@ impl LineReader {
         }
         let lead = bytes.len() - bytes.trim_ascii_start().len();
         let length = bytes.trim_ascii().len();
-        self.begun |= length > 0;
+        self.begun |= bytes.get(lead) == Some(&b'{');
         from + lead..from + lead + length
     }
 }

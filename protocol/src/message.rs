@@ -30,7 +30,6 @@ macro_rules! objects {
             $(
                 $(#[$field_doc])*
                 #[serde(skip_serializing_if = "crate::field::Absent::is_absent")]
-                $(#[serde(default)] #[doc = concat!("(Read by `", stringify!($reader), "`.)")])?
                 pub $field: $type,
             )*
         }

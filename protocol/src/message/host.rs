@@ -85,6 +85,7 @@ objects! {
     #[derive(Default)]
     pub struct UserInput {
         /// The text. Absent and null mean the empty string ([msg.3]).
+        #[serde(default)]
         pub content: String = text_or_empty,
         /// The input's own id (`turns`).
         pub message_id: Option<MessageId>,
@@ -108,6 +109,7 @@ objects! {
         /// The request that is answered.
         pub request_id: RequestId,
         /// Whether the action may happen. Anything but `true` denies ([permission.4]).
+        #[serde(default)]
         pub approved: bool = true_alone,
         /// The option that was chosen (`control`).
         pub option_id: Option<String>,

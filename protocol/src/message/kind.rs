@@ -292,3 +292,19 @@ impl AdapterBody {
         }
     }
 }
+
+macro_rules! boxed {
+    ($($Body:ident: $($Type:ident),*;)*) => {$($(
+        impl From<$Type> for $Body {
+            fn from(body: $Type) -> Self {
+                Self::$Type(Box::new(body))
+            }
+        }
+    )*)*};
+}
+
+boxed! {
+    HostBody: SessionStart, SessionUpdate;
+    AdapterBody: TurnComplete, PermissionRequest, SessionReady, SessionInfo, ToolStart, ToolUpdate, ToolEnd, Usage,
+        InputRequest, SessionClosed;
+}

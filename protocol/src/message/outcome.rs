@@ -176,7 +176,7 @@ impl Failure {
 }
 
 impl TurnComplete {
-    /// Whether it carries anything but its status.
+    /// How the turn ended; an absent status means completed.
     #[must_use]
     pub fn status_or_completed(&self) -> Status {
         self.status.unwrap_or(Status::Completed)

@@ -1,1 +1,14 @@
-//! Placeholder.
+//! The built-in adapters: each a program on the SDK, started as a child like any third party's.
+//!
+//! ```
+//! assert!(trunkline_profiles::PROFILES.iter().any(|profile| profile.name == "echo"));
+//! assert!(trunkline_profiles::run("unheard of", ["--describe"]).is_none());
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod echo;
+mod profile;
+
+pub use echo::Echo;
+pub use profile::{PROFILES, Profile, run};

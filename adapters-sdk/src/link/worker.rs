@@ -1,0 +1,172 @@
+//! What a session does, one thing after the other. There is a task only while there is something to do.
+
+use std::{
+    any::Any,
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
+
+use trunkline_protocol::{ClosedReason, SessionInfo, SessionStart, Status, TurnComplete};
+
+use super::Link;
+use crate::{
+    Adapter, Error, Input, Session, Turn, probe,
+    session::{Next, Verdict},
+};
+
+/// Serves a session until it has nothing to do.
+pub(super) async fn work<A: Adapter>(link: Arc<Link<A>>, session: Session) {
+    let (mut state, cut) = session.0.begin_work::<A::State>();
+    while let Some(next) = session.0.next(&mut state) {
+        match next {
+            Next::Start(options) => {
+                tokio::select! {
+                    biased;
+                    () = cut.cancelled() => {}
+                    started = start(&link, &session, *options) => state = started,
+                }
+            }
+            Next::Turn(turn, input) => {
+                serve(&link, &session, turn, input, state.get_or_insert_default()).await;
+            }
+            Next::File(file) => {
+                let hook = link.adapter_file(&session, file, state.get_or_insert_default());
+                tokio::select! {
+                    biased;
+                    () = cut.cancelled() => {}
+                    () = hook => {}
+                }
+            }
+            Next::Update(update) => {
+                let state = state.get_or_insert_default();
+                let hook = caught(async { link.adapter.update(&session, *update, state).await });
+                let info = tokio::select! {
+                    biased;
+                    () = cut.cancelled() => SessionInfo::default(),
+                    updated = hook => updated.unwrap_or_else(|error| {
+                        tracing::warn!(session = %session.id(), %error, "the update failed");
+                        SessionInfo::default()
+                    }),
+                };
+                session.info(info);
+            }
+            Next::Close => return close(&link, &session, state).await,
+        }
+        tokio::task::consume_budget().await;
+    }
+}
+
+impl<A: Adapter> Link<A> {
+    async fn adapter_file(
+        &self,
+        session: &Session,
+        file: trunkline_protocol::FileInput,
+        state: &mut A::State,
+    ) {
+        if let Err(error) = caught(async { self.adapter.file(session, file, state).await }).await {
+            let event = trunkline_protocol::ErrorEvent {
+                category: error.failure().category,
+                message: error.to_string(),
+                fatal: Some(false),
+                ..Default::default()
+            };
+            session.emit(event).await;
+        }
+    }
+}
+
+async fn start<A: Adapter>(link: &Link<A>, session: &Session, options: SessionStart) -> Option<A::State> {
+    match caught(async { link.adapter.start(session, options).await }).await {
+        Ok(state) => Some(state),
+        Err(error) => {
+            let reason = error.closes().unwrap_or(match error.status() {
+                Status::Refused => ClosedReason::Refused,
+                Status::Limit => ClosedReason::Limit,
+                Status::Completed | Status::Stopped | Status::Failed => ClosedReason::Failed,
+            });
+            session.end(reason, Some(error.failure().clone()));
+            None
+        }
+    }
+}
+
+async fn serve<A: Adapter>(
+    link: &Link<A>,
+    session: &Session,
+    turn: Turn,
+    input: Input,
+    state: &mut A::State,
+) {
+    let serial = turn.serial();
+    let cut = session.0.cut_of(serial);
+    let handler = caught(async {
+        match probe::script_in(link.terms.probing, &input.content) {
+            Some(script) => probe::run(turn, script, &link.description).await,
+            None => link.adapter.turn(turn, input, state).await,
+        }
+    });
+    let ended = tokio::select! {
+        biased;
+        // Who cuts has ended the turn.
+        () = cut.cancelled() => return,
+        ended = handler => ended,
+    };
+    let (end, closes) = match ended {
+        Ok(()) => (TurnComplete { status: Some(Status::Completed), ..TurnComplete::default() }, None),
+        Err(error) => {
+            let closes = error.closes().map(|reason| (reason, error.failure().clone()));
+            (error.into_end(), closes)
+        }
+    };
+    session.0.end_turn(serial, end, Verdict::Returned);
+    if let Some((reason, failure)) = closes {
+        session.end(reason, Some(failure));
+    }
+}
+
+async fn close<A: Adapter>(link: &Link<A>, session: &Session, state: Option<A::State>) {
+    if let Some(state) = state {
+        let hook = caught(async {
+            link.adapter.close(session, state).await;
+            Ok(())
+        });
+        tokio::select! {
+            biased;
+            () = link.gone.cancelled() => {}
+            closed = hook => if let Err(error) = closed {
+                tracing::warn!(session = %session.id(), %error, "the session's close failed");
+            }
+        }
+    }
+    let made = session.0.take_made();
+    if !made.is_empty() {
+        remove(made).await;
+    }
+}
+
+async fn remove(folders: Vec<PathBuf>) {
+    for folder in folders {
+        if let Err(error) = tokio::fs::remove_dir_all(&folder).await {
+            tracing::debug!(%error, "a made file is gone already");
+        }
+    }
+}
+
+/// Runs an author's future; a panic in it becomes an error.
+pub(super) async fn caught<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let mut future = pin!(future);
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+        Ok(poll) => poll,
+        Err(panic) => Poll::Ready(Err(Error::other(format!("the adapter panicked: {}", text_of(&*panic))))),
+    })
+    .await
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

@@ -1,0 +1,148 @@
+//! Asking whether an action may happen.
+
+use trunkline_protocol::{
+    Diff, Json, OptionKind, PermissionOption, PermissionRequest, PermissionResponse, RequestId, StopReason,
+    ToolCallId,
+};
+
+/// An action that waits for a person's word.
+///
+/// What a host without `control` cannot take (`input`, `title`, `diffs`, `options`) is left out for it.
+#[derive(Debug, Clone)]
+pub struct Permission {
+    request: PermissionRequest,
+}
+
+impl Permission {
+    /// Asks for `tool` to act on `resource`: a command, a path, an address. `description` is what a person reads.
+    ///
+    /// # Panics
+    /// Never: the id it carries until it is sent is a fixed one.
+    #[must_use]
+    pub fn new(tool: impl Into<String>, description: impl Into<String>, resource: impl Into<String>) -> Self {
+        Self {
+            request: PermissionRequest {
+                request_id: RequestId::new("unsent").expect("six bytes are an id"),
+                tool: tool.into(),
+                description: description.into(),
+                resource: resource.into(),
+                input: None,
+                title: None,
+                tool_call_id: None,
+                diffs: None,
+                expires_at: None,
+                options: None,
+                message_id: None,
+                parent_tool_call_id: None,
+                history: None,
+            },
+        }
+    }
+
+    /// Adds the tool's input.
+    #[must_use]
+    pub fn input(mut self, input: Json) -> Self {
+        self.request.input = Some(input);
+        self
+    }
+
+    /// Adds a headline.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.request.title = Some(title.into());
+        self
+    }
+
+    /// Names the tool call that waits.
+    #[must_use]
+    pub fn tool_call(mut self, call: ToolCallId) -> Self {
+        self.request.tool_call_id = Some(call);
+        self
+    }
+
+    /// Names the tool call of the sub-agent that asks.
+    #[must_use]
+    pub fn parent(mut self, call: ToolCallId) -> Self {
+        self.request.parent_tool_call_id = Some(call);
+        self
+    }
+
+    /// Shows what the action would change in files.
+    #[must_use]
+    pub fn diffs(mut self, diffs: Vec<Diff>) -> Self {
+        self.request.diffs = Some(diffs);
+        self
+    }
+
+    /// Says when the agent gives up, in RFC 3339.
+    #[must_use]
+    pub fn expires_at(mut self, time: impl Into<String>) -> Self {
+        self.request.expires_at = Some(time.into());
+        self
+    }
+
+    /// Adds a way to answer.
+    #[must_use]
+    pub fn option(mut self, id: impl Into<String>, label: impl Into<String>, kind: OptionKind) -> Self {
+        self.request.options.get_or_insert_default().push(PermissionOption {
+            id: id.into(),
+            label: Some(label.into()),
+            kind: Some(kind),
+        });
+        self
+    }
+
+    pub(crate) fn into_request(self, id: RequestId) -> PermissionRequest {
+        PermissionRequest { request_id: id, ..self.request }
+    }
+}
+
+/// The answer to a [`Permission`]. Without anybody's word it denies ([permission.3]).
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Decision {
+    approved: bool,
+    /// The option that was chosen, by its id.
+    pub option_id: Option<String>,
+    /// The tool's input as the user changed it.
+    pub updated_input: Option<Json>,
+    /// What the user says to it.
+    pub message: Option<String>,
+    /// Whether the turn shall end with this denial.
+    pub end_turn: bool,
+    /// Who or what decided.
+    pub reason: Option<StopReason>,
+}
+
+impl Decision {
+    /// Whether the action may happen.
+    #[must_use]
+    pub fn is_approved(&self) -> bool {
+        self.approved
+    }
+
+    /// A denial that nobody spoke: the turn or the session ended first.
+    pub(crate) fn denied(reason: Option<StopReason>) -> Self {
+        Self { reason, ..Self::default() }
+    }
+
+    /// Judges an answer against what was offered: an option that says the opposite of `approved` denies.
+    pub(crate) fn of(response: PermissionResponse, options: &[PermissionOption]) -> Self {
+        let kind_of = |id: &str| options.iter().find(|option| option.id == id).and_then(|option| option.kind);
+        let always = || options.iter().find(|option| option.kind == Some(OptionKind::AllowAlways));
+        let option_id = response.option_id.or_else(|| {
+            let short = response.approved && response.always_allow == Some(true);
+            short.then(always).flatten().map(|option| option.id.clone())
+        });
+        let contradicted =
+            option_id.as_deref().and_then(kind_of).is_some_and(|kind| kind.allows() != response.approved);
+        Self {
+            approved: response.approved && !contradicted,
+            option_id,
+            updated_input: response.updated_input,
+            message: response.message,
+            end_turn: response.end_turn.unwrap_or(false),
+            reason: response.reason,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The two flags that are answered without a session ([ext.8]).
+
+use std::{ffi::OsString, io::Write, process::ExitCode};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    Adapter, Description,
+    diagnose::{Report, Status},
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flag {
+    Describe,
+    Diagnose,
+}
+
+impl Flag {
+    pub(super) fn among(arguments: &[OsString]) -> Option<Self> {
+        arguments.iter().find_map(|argument| match argument.to_str() {
+            Some("--describe") => Some(Self::Describe),
+            Some("--diagnose") => Some(Self::Diagnose),
+            _ => None,
+        })
+    }
+}
+
+pub(super) fn describe(description: Option<&Description>, config_schema: Option<Value>) -> ExitCode {
+    let unnamed = Description::default();
+    print(&description.unwrap_or(&unnamed).printed(config_schema));
+    ExitCode::SUCCESS
+}
+
+/// Status 1 where a check failed.
+pub(super) async fn diagnose<A: Adapter>(adapter: &A) -> ExitCode {
+    let report = Report::of(adapter.diagnose().await);
+    print(&report);
+    if report.status == Status::Fail { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn print(value: &impl Serialize) {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    // Who asked may have gone; there is nobody to tell.
+    drop(writeln!(std::io::stdout(), "{text}"));
+}

@@ -1,0 +1,226 @@
+//! What a session is beneath its handles: its phase, its queue, its running turn.
+//!
+//! Everything that must keep an order is decided and put on the wire under one lock, so that all output of a turn
+//! precedes its end and nothing follows a session's end. No lock is held while anything is waited for.
+
+use std::{
+    any::Any,
+    collections::VecDeque,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError, Weak},
+};
+
+use tokio_util::sync::CancellationToken;
+use trunkline_protocol::{
+    AdapterBody, AdapterKind, AdapterMessage, Envelope, ErrorEvent, Extensions, FileInput,
+    PermissionResponse, SessionClosed, SessionId, SessionReady, ToolsAsOutput, TurnId, fold, rules::TurnStep,
+};
+
+use super::{Session, job::Job, request::Pending, running::Running, turning::Late};
+use crate::{
+    link::Ground,
+    probe::Ledger,
+    wire::{Key, SharedWire},
+};
+
+/// What a session needs of the link that it is on.
+pub(crate) trait Keeper: Send + Sync {
+    /// The session has ended by itself: its id is unknown from now on.
+    fn forget(&self, core: &Core);
+    /// The session has work and no worker.
+    fn work(&self, session: Session);
+    /// The turn was told to stop: its time runs.
+    fn count_down(&self, late: Late);
+}
+
+pub(crate) struct Core {
+    pub(crate) id: SessionId,
+    pub(crate) key: Key,
+    pub(crate) agreed: Extensions,
+    pub(crate) tools: ToolsAsOutput,
+    pub(crate) steerable: bool,
+    pub(crate) exchange_dir: Option<Box<Path>>,
+    pub(crate) wire: SharedWire,
+    pub(crate) keeper: Weak<dyn Keeper>,
+    pub(super) inner: Mutex<Inner>,
+}
+
+/// What changes in a session's life.
+#[derive(Default)]
+pub(super) struct Inner {
+    pub(super) phase: Phase,
+    pub(super) queue: VecDeque<Job>,
+    pub(super) queued_turns: usize,
+    pub(super) queued_bytes: usize,
+    pub(super) next_serial: u64,
+    pub(super) running: Option<Running>,
+    pub(super) requests: Vec<Pending>,
+    /// Announced since the last input ([file.2]).
+    pub(super) files: Vec<FileInput>,
+    /// A worker is on; cancelled to cut what it does besides turns.
+    pub(super) worker: Option<CancellationToken>,
+    /// The author's state, while no worker holds it.
+    pub(super) state: Option<Box<dyn Any + Send>>,
+    /// What the probe has seen, where it is on.
+    pub(super) ledger: Option<Box<Ledger>>,
+    /// Files made by the SDK, removed at the session's end ([file.3]).
+    pub(super) made: Vec<PathBuf>,
+}
+
+#[derive(Default)]
+pub(super) enum Phase {
+    #[default]
+    Open,
+    /// The link shuts down: turns that wait are ended, not run.
+    Shutting,
+    /// Ended by the adapter, and the host can only be told by text: every further input is answered so.
+    Told(Box<SessionClosed>),
+    /// Silent.
+    Closed,
+}
+
+impl Inner {
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Told(_) | Phase::Closed)
+    }
+
+    /// The id that a message carries: of the turn, if this is still the one that runs; nothing for a session that
+    /// takes no more messages or a turn that has ended.
+    pub(super) fn speaks_for(&mut self, turn: Option<u64>) -> Option<Option<TurnId>> {
+        if self.is_over() {
+            return None;
+        }
+        let Some(serial) = turn else { return Some(None) };
+        let running = self.running.as_ref().filter(|running| running.serial == serial)?;
+        running.phase.after(TurnStep::Emit).ok()?;
+        Some(running.id.clone())
+    }
+
+    pub(super) fn note_answer(&mut self, response: &PermissionResponse) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.answer(response);
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn new(
+        id: SessionId,
+        key: Key,
+        agreed: Extensions,
+        exchange_dir: Option<Box<Path>>,
+        link: Ground,
+    ) -> Self {
+        let Ground { tools, steerable, wire, keeper, probing } = link;
+        let ledger = probing.then(Box::default);
+        let inner = Mutex::new(Inner { ledger, ..Inner::default() });
+        Self { id, key, agreed, tools, steerable, exchange_dir, wire, keeper, inner }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().is_over()
+    }
+
+    /// Writes a message, folded down to what the host offered. Call it under the lock.
+    pub(super) fn send(&self, turn_id: Option<TurnId>, body: AdapterBody) {
+        let message: AdapterMessage = Envelope::new(self.id.clone(), body).of_turn(turn_id);
+        for message in fold(message, self.agreed, self.tools) {
+            self.wire.put(self.key, message.to_line());
+        }
+    }
+
+    /// Sends the SDK's own `session.ready` ([ext.2]).
+    pub(crate) fn greet(&self, ready: SessionReady) {
+        let _inner = self.lock();
+        self.send(None, ready.into());
+    }
+
+    /// Says that a line to this session was lost ([frame.5]).
+    pub(crate) fn report(&self, error: ErrorEvent) {
+        let inner = self.lock();
+        if !inner.is_over() {
+            self.send(None, error.into());
+        }
+    }
+
+    /// Sends an author's event, of a turn or of none. Late ones are left out.
+    pub(crate) fn put(&self, turn: Option<u64>, body: AdapterBody) {
+        if is_ours(body.kind()) {
+            return tracing::warn!(kind = body.kind().as_str(), "the SDK sends this itself; left out");
+        }
+        let mut inner = self.lock();
+        let Some(turn_id) = inner.speaks_for(turn) else { return };
+        if is_history(&body) {
+            return self.send(None, body);
+        }
+        if let Some(running) = inner.running.as_mut().filter(|_| turn.is_some()) {
+            let open = &mut running.open_tools;
+            match &body {
+                AdapterBody::ToolStart(start) if open.contains(&start.tool_call_id) => return,
+                AdapterBody::ToolStart(start) => open.push(start.tool_call_id.clone()),
+                AdapterBody::ToolEnd(end) => {
+                    let Some(at) = open.iter().position(|id| *id == end.tool_call_id) else { return };
+                    open.remove(at);
+                }
+                _ => {}
+            }
+        }
+        self.send(turn_id, body);
+    }
+
+    /// Remembers a file that the SDK made for the session.
+    pub(crate) fn made(&self, path: PathBuf) {
+        self.lock().made.push(path);
+    }
+
+    /// The files to remove at the session's end.
+    pub(crate) fn take_made(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.lock().made)
+    }
+
+    /// Works on what the probe has seen; nothing where it is off.
+    pub(crate) fn with_ledger<T>(&self, work: impl FnOnce(&mut Ledger) -> T) -> Option<T> {
+        self.lock().ledger.as_deref_mut().map(work)
+    }
+}
+
+/// Whether the SDK alone sends messages of this kind.
+fn is_ours(kind: AdapterKind) -> bool {
+    use AdapterKind as K;
+    matches!(
+        kind,
+        K::TurnComplete
+            | K::PermissionRequest
+            | K::PermissionCancel
+            | K::InputRequest
+            | K::SessionReady
+            | K::SessionClosed
+            | K::SteerResult
+            | K::SessionsListResult
+            | K::AgentsListResult
+            | K::Pong
+    )
+}
+
+/// Whether a message repeats what was said before: it belongs to no turn ([ext.5]).
+fn is_history(body: &AdapterBody) -> bool {
+    let history = match body {
+        AdapterBody::Output(event) => event.history,
+        AdapterBody::Thinking(event) => event.history,
+        AdapterBody::Message(event) => event.history,
+        AdapterBody::ToolStart(event) => event.history,
+        AdapterBody::ToolUpdate(event) => event.history,
+        AdapterBody::ToolEnd(event) => event.history,
+        AdapterBody::Plan(event) => event.history,
+        AdapterBody::Progress(event) => event.history,
+        AdapterBody::Log(event) => event.history,
+        AdapterBody::Error(event) => event.history,
+        AdapterBody::Custom(event) => event.history,
+        _ => None,
+    };
+    history == Some(true)
+}

@@ -1,0 +1,112 @@
+//! A session's end, by its host, by its adapter, by the end of the link.
+
+use std::sync::Arc;
+
+use trunkline_protocol::{
+    Category, ClosedReason, Extensions, Failure, SessionClosed, SessionInfo, Status, StopReason, TurnComplete,
+};
+
+use super::{
+    core::{Core, Inner, Phase},
+    job::Job,
+    queue::busy,
+    running::{Verdict, stopped},
+};
+
+impl Core {
+    /// The host's last word: silence from now on ([session.4]).
+    pub(crate) fn close(self: &Arc<Self>) {
+        let mut inner = self.lock();
+        let was_over = inner.is_over();
+        self.stop_running(&mut inner, None);
+        inner.phase = Phase::Closed;
+        inner.queue.clear();
+        inner.deny_requests(None, None);
+        self.wire.purge(self.key);
+        if !was_over {
+            self.over(&mut inner);
+        }
+    }
+
+    /// Ends the session from this side ([session.8]).
+    pub(crate) fn finish(self: &Arc<Self>, reason: ClosedReason, error: Option<Failure>) {
+        let mut inner = self.lock();
+        if inner.is_over() {
+            return;
+        }
+        let status = if reason == ClosedReason::Finished { Status::Completed } else { Status::Failed };
+        let end = TurnComplete { status: Some(status), error: error.clone(), ..TurnComplete::default() };
+        if let Some(running) = self.end_running(&mut inner, None, end, Verdict::Returned) {
+            self.count_down(&running);
+        }
+        while let Some(job) = inner.queue.pop_front() {
+            match job {
+                Job::Turn(turn) => {
+                    let error = Failure::new(Category::Cancelled, "the session has ended");
+                    let status = Some(Status::Failed);
+                    self.end_queued(&turn, TurnComplete { status, error: Some(error), ..Default::default() });
+                }
+                Job::Refused(count) => (0..count).for_each(|_| self.send(None, busy().into())),
+                Job::Update(_) => self.send(None, SessionInfo::default().into()),
+                Job::Start(_) | Job::File(_) => {}
+            }
+        }
+        inner.deny_requests(None, None);
+        let closed = SessionClosed { reason: Some(reason), error };
+        self.send(None, closed.clone().into());
+        inner.phase = if self.agreed.contains(Extensions::CONTROL) {
+            Phase::Closed
+        } else {
+            Phase::Told(Box::new(closed))
+        };
+        self.over(&mut inner);
+        let forget = matches!(inner.phase, Phase::Closed) && !self.wire.is_paused(self.key);
+        drop(inner);
+        if forget && let Some(keeper) = self.keeper.upgrade() {
+            keeper.forget(self);
+        }
+    }
+
+    /// Cuts what is no turn, and has the worker call the author's `close`.
+    fn over(self: &Arc<Self>, inner: &mut Inner) {
+        match &inner.worker {
+            Some(worker) => worker.cancel(),
+            None => self.wake_worker(inner),
+        }
+    }
+
+    /// The link shuts down: the running turn is stopped, those that wait are ended after it ([process.1]).
+    pub(crate) fn shut(self: &Arc<Self>) {
+        let mut inner = self.lock();
+        if inner.is_over() {
+            return;
+        }
+        self.stop_running(&mut inner, Some(StopReason::Shutdown));
+        inner.deny_requests(None, Some(StopReason::Shutdown));
+        inner.phase = Phase::Shutting;
+        match &inner.worker {
+            Some(worker) => worker.cancel(),
+            None => self.wake_worker(&mut inner),
+        }
+    }
+
+    /// Ends every turn now and falls silent; handlers are dropped.
+    pub(crate) fn shut_now(&self) {
+        let mut inner = self.lock();
+        let end = stopped(Some(StopReason::Shutdown));
+        if let Some(running) = self.end_running(&mut inner, None, end, Verdict::Returned) {
+            running.cut.cancel();
+        }
+        if !inner.is_over() {
+            while let Some(job) = inner.queue.pop_front() {
+                if let Job::Turn(turn) = job {
+                    self.end_queued(&turn, stopped(Some(StopReason::Shutdown)));
+                }
+            }
+            inner.phase = Phase::Closed;
+        }
+        if let Some(worker) = &inner.worker {
+            worker.cancel();
+        }
+    }
+}

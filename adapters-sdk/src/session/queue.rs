@@ -1,0 +1,162 @@
+//! What the host asks of a session, and what its worker takes of it, in one order ([session.3]).
+
+use std::{any::Any, sync::Arc};
+
+use tokio_util::sync::CancellationToken;
+use trunkline_protocol::{Category, Extensions, Failure, SessionInfo, Status, StopReason, TurnComplete};
+
+use super::{
+    Session,
+    core::{Core, Inner, Phase},
+    job::{Job, Next, QueuedTurn},
+    running::stopped,
+    turning::not_delivered,
+};
+
+/// The most inputs that wait in one session.
+const QUEUED_TURNS: usize = 1024;
+
+/// The most bytes of inputs that wait in one session.
+const QUEUED_BYTES: usize = 32 * 1024 * 1024;
+
+/// The most files and updates that wait in one session.
+const QUEUED_OTHERS: usize = 4096;
+
+impl Core {
+    /// Takes a job of the host's. Never waits.
+    pub(crate) fn take(self: &Arc<Self>, job: Job) {
+        let mut inner = self.lock();
+        match &inner.phase {
+            Phase::Open => {}
+            Phase::Told(closed) => {
+                if let Job::Turn(turn) = job {
+                    self.send(turn.id.clone(), (**closed).clone().into());
+                    let with_turns = self.agreed.contains(Extensions::TURNS);
+                    let status = with_turns.then_some(Status::Failed);
+                    self.send(turn.id, TurnComplete { status, ..TurnComplete::default() }.into());
+                }
+                return;
+            }
+            Phase::Shutting => {
+                if let Job::Turn(turn) = job {
+                    self.end_queued(&turn, stopped(Some(StopReason::Shutdown)));
+                }
+                return;
+            }
+            Phase::Closed => return,
+        }
+        match job {
+            Job::Turn(mut turn) => {
+                turn.input.files = std::mem::take(&mut inner.files);
+                if let Some(ledger) = &mut inner.ledger {
+                    ledger.input(&turn.input.content);
+                }
+                let bytes = turn.input.content.len();
+                if inner.queued_turns >= QUEUED_TURNS || inner.queued_bytes + bytes > QUEUED_BYTES {
+                    return self.refuse(&mut inner, &turn);
+                }
+                inner.queued_turns += 1;
+                inner.queued_bytes += bytes;
+                inner.queue.push_back(Job::Turn(turn));
+            }
+            Job::File(file) => {
+                if inner.files.len() >= QUEUED_OTHERS || inner.queue.len() >= QUEUED_OTHERS {
+                    return tracing::warn!(session = %self.id, "too many files before an input; one left out");
+                }
+                if let Some(ledger) = &mut inner.ledger {
+                    ledger.file(&file);
+                }
+                inner.files.push(file.clone());
+                inner.queue.push_back(Job::File(file));
+            }
+            Job::Update(_) if inner.queue.len() >= QUEUED_OTHERS => {
+                self.send(None, SessionInfo::default().into());
+            }
+            Job::Start(_) | Job::Update(_) | Job::Refused(_) => inner.queue.push_back(job),
+        }
+        self.wake_worker(&mut inner);
+    }
+
+    pub(super) fn wake_worker(self: &Arc<Self>, inner: &mut Inner) {
+        if inner.worker.is_none()
+            && let Some(keeper) = self.keeper.upgrade()
+        {
+            inner.worker = Some(CancellationToken::new());
+            keeper.work(Session(self.clone()));
+        }
+    }
+
+    /// Ends a turn that there is no room for. Where turns have ids at once, else in its order.
+    pub(super) fn refuse(&self, inner: &mut Inner, turn: &QueuedTurn) {
+        if self.agreed.contains(Extensions::TURNS) && turn.id.is_some() {
+            self.end_queued(turn, busy());
+        } else if let Some(Job::Refused(count)) = inner.queue.back_mut() {
+            *count += 1;
+        } else {
+            inner.queue.push_back(Job::Refused(1));
+        }
+    }
+
+    pub(super) fn end_queued(&self, turn: &QueuedTurn, end: TurnComplete) {
+        for steer in &turn.steers {
+            self.send(turn.id.clone(), not_delivered(steer, "the turn has ended").into());
+        }
+        self.send(turn.id.clone(), end.into());
+    }
+
+    /// The worker's first step: the author's state, and what cuts hooks that are no turns.
+    pub(crate) fn begin_work<S: Send + 'static>(&self) -> (Option<S>, CancellationToken) {
+        let mut inner = self.lock();
+        let state = inner.state.take().and_then(|state| state.downcast().ok()).map(|state| *state);
+        (state, inner.worker.get_or_insert_default().clone())
+    }
+
+    /// The worker's next step; nothing when there is none, and then the worker has ended and given the state back.
+    pub(crate) fn next<S: Send + 'static>(self: &Arc<Self>, state: &mut Option<S>) -> Option<Next> {
+        let mut inner = self.lock();
+        loop {
+            if inner.is_over() {
+                return Some(Next::Close);
+            }
+            let shutting = matches!(inner.phase, Phase::Shutting);
+            match inner.queue.pop_front() {
+                None if shutting => inner.phase = Phase::Closed,
+                None => {
+                    inner.worker = None;
+                    inner.state = state.take().map(|state| Box::new(state) as Box<dyn Any + Send>);
+                    return None;
+                }
+                Some(Job::Turn(turn)) => {
+                    inner.forget_queued(&turn);
+                    if shutting {
+                        self.end_queued(&turn, stopped(Some(StopReason::Shutdown)));
+                        continue;
+                    }
+                    return Some(self.begin_turn(&mut inner, turn));
+                }
+                Some(Job::Refused(count)) => {
+                    for _ in 0..count {
+                        self.send(None, busy().into());
+                    }
+                }
+                Some(_) if shutting => {}
+                Some(Job::Start(start)) => return Some(Next::Start(start)),
+                Some(Job::File(file)) => return Some(Next::File(file)),
+                Some(Job::Update(update)) => return Some(Next::Update(update)),
+            }
+        }
+    }
+}
+
+impl Inner {
+    pub(super) fn forget_queued(&mut self, turn: &QueuedTurn) {
+        self.queued_turns -= 1;
+        self.queued_bytes -= turn.input.content.len();
+    }
+}
+
+/// The end of a turn that there is no room for.
+pub(super) fn busy() -> TurnComplete {
+    let error = Failure::new(Category::Busy, "too many inputs wait in this session");
+    TurnComplete { status: Some(Status::Failed), error: Some(error), ..TurnComplete::default() }
+}

@@ -1,0 +1,65 @@
+//! The turn that is being served.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use trunkline_protocol::{MessageId, Status, StopReason, ToolCallId, TurnComplete, TurnId, rules::TurnPhase};
+
+/// A turn from its begin to its one end. Taking it out of its session is what ends it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// Tells this turn from every other of the session, also where the host gives no ids.
+    pub(super) serial: u64,
+    pub(super) id: Option<TurnId>,
+    pub(super) phase: TurnPhase,
+    pub(super) stop_reason: Option<StopReason>,
+    /// Cancelled by a stop, and by the end.
+    pub(super) stop: CancellationToken,
+    /// Cancelled when the handler has had its time: its future is dropped.
+    pub(super) cut: CancellationToken,
+    pub(super) open_tools: Vec<ToolCallId>,
+    pub(super) steers: VecDeque<Steer>,
+    pub(super) steered: Arc<Notify>,
+}
+
+/// An input that adds to the running turn and was not taken yet.
+#[derive(Debug)]
+pub(crate) struct Steer {
+    pub(crate) message_id: Option<MessageId>,
+    pub(crate) content: String,
+}
+
+/// Whose word the end of a turn is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// What the handler returned: a stop before it makes it `stopped`.
+    Returned,
+    /// What the handler said by `finish`: stands as it is.
+    Said,
+}
+
+impl Running {
+    /// What is written at its end.
+    pub(super) fn end(&self, end: TurnComplete, verdict: Verdict) -> TurnComplete {
+        if self.phase == TurnPhase::Stopping && verdict == Verdict::Returned {
+            return stopped(self.stop_reason);
+        }
+        let stop_reason = end.stop_reason.clone();
+        let reason = self.stop_reason.map(|reason| reason.as_str().to_owned());
+        TurnComplete {
+            status: Some(end.status_or_completed()),
+            stop_reason: stop_reason.or(reason.filter(|_| end.status == Some(Status::Stopped))),
+            ..end
+        }
+    }
+}
+
+/// The end of a turn that was stopped.
+pub(super) fn stopped(reason: Option<StopReason>) -> TurnComplete {
+    TurnComplete {
+        status: Some(Status::Stopped),
+        stop_reason: reason.map(|reason| reason.as_str().to_owned()),
+        ..TurnComplete::default()
+    }
+}

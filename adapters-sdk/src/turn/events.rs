@@ -1,0 +1,126 @@
+//! The events that most turns have, each by its own verb. All others go through [`Turn::emit`].
+
+use trunkline_protocol::{
+    Category, Compaction, ContextUsage, Custom, ErrorEvent, Json, Log, LogStream, Plan, PlanEntry, Progress,
+    RateLimit, Thinking, ToolCallId, ToolEnd, ToolStart, ToolUpdate, Usage, Working,
+};
+
+use crate::Turn;
+
+/// How a tool call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolOutcome {
+    /// It did what it was to do.
+    Succeeded,
+    /// It failed.
+    Failed,
+}
+
+impl Turn {
+    /// Sends a piece of what the model thinks.
+    pub async fn thinking(&self, content: impl Into<String>) {
+        self.emit(Thinking { content: content.into(), ..Thinking::default() }).await;
+    }
+
+    /// Says that a tool call begins. A call that the turn leaves open is ended for it, as failed.
+    pub async fn tool_start(&self, call: &ToolCallId, tool: impl Into<String>, input: Option<Json>) {
+        let start = ToolStart {
+            tool_call_id: call.clone(),
+            tool: tool.into(),
+            kind: None,
+            title: None,
+            input,
+            locations: None,
+            message_id: None,
+            parent_tool_call_id: None,
+            history: None,
+        };
+        self.emit(start).await;
+    }
+
+    /// Sends what a tool call printed since the last update.
+    pub async fn tool_update(&self, call: &ToolCallId, content: impl Into<String>) {
+        let update = ToolUpdate {
+            tool_call_id: call.clone(),
+            content: Some(content.into()),
+            stream: None,
+            title: None,
+            input: None,
+            data: None,
+            message_id: None,
+            parent_tool_call_id: None,
+            history: None,
+        };
+        self.emit(update).await;
+    }
+
+    /// Says that a tool call has ended.
+    pub async fn tool_end(&self, call: &ToolCallId, content: impl Into<String>, outcome: ToolOutcome) {
+        let end = ToolEnd {
+            tool_call_id: call.clone(),
+            content: Some(content.into()),
+            is_error: Some(outcome == ToolOutcome::Failed),
+            truncated: None,
+            diffs: None,
+            data: None,
+            duration_ms: None,
+            message_id: None,
+            parent_tool_call_id: None,
+            history: None,
+        };
+        self.emit(end).await;
+    }
+
+    /// Sends the plan, whole each time.
+    pub async fn plan(&self, entries: Vec<PlanEntry>) {
+        self.emit(Plan { entries, ..Plan::default() }).await;
+    }
+
+    /// Says in a line how the work goes.
+    pub async fn progress(&self, message: impl Into<String>) {
+        self.emit(Progress { message: message.into(), ..Progress::default() }).await;
+    }
+
+    /// Sends a line for the log.
+    pub async fn log(&self, stream: LogStream, content: impl Into<String>) {
+        self.emit(Log { stream: Some(stream), content: content.into(), ..Log::default() }).await;
+    }
+
+    /// Says that something went wrong that does not end the turn. Told as text to every host ([ext.3]).
+    pub async fn error(&self, category: Category, message: impl Into<String>) {
+        let category = Some(category);
+        let event =
+            ErrorEvent { category, message: message.into(), fatal: Some(false), ..ErrorEvent::default() };
+        self.emit(event).await;
+    }
+
+    /// Sends an event of the agent's own.
+    pub async fn custom(&self, name: impl Into<String>, data: Option<Json>) {
+        self.emit(Custom { name: name.into(), data, ..Custom::default() }).await;
+    }
+
+    /// Tells tokens and cost so far.
+    pub async fn usage(&self, usage: Usage) {
+        self.emit(usage).await;
+    }
+
+    /// Tells how full the context is.
+    pub async fn context_usage(&self, usage: ContextUsage) {
+        self.emit(usage).await;
+    }
+
+    /// Tells that the agent shortened its context.
+    pub async fn compaction(&self, compaction: Compaction) {
+        self.emit(compaction).await;
+    }
+
+    /// Tells how much of a provider's limit is used.
+    pub async fn rate_limit(&self, limit: RateLimit) {
+        self.emit(limit).await;
+    }
+
+    /// Says that quiet work goes on, so that no host takes it for a stall.
+    pub async fn working(&self) {
+        self.emit(Working {}).await;
+    }
+}

@@ -1,0 +1,33 @@
+//! Which profiles there are, and how one is run.
+
+use std::{ffi::OsString, process::ExitCode};
+
+use trunkline_sdk::Program;
+
+use crate::Echo;
+
+/// A built-in adapter.
+#[derive(Debug, Clone, Copy)]
+pub struct Profile {
+    /// What the configuration and `trunkline adapter` call it.
+    pub name: &'static str,
+    /// What it is for, in a line.
+    pub description: &'static str,
+    run: fn(Vec<OsString>) -> ExitCode,
+}
+
+/// Every profile, in the order in which they are listed.
+pub const PROFILES: &[Profile] = &[Profile {
+    name: "echo",
+    description: "Says what it is told; commands show permissions, files, stops and failures",
+    run: |arguments| Program::new(Echo).arguments(arguments).run(),
+}];
+
+/// Runs a profile as this process's adapter until its host is done with it, and returns what `main` returns. Nothing
+/// when there is no such profile.
+///
+/// The arguments are those after the profile's name: `--describe` and `--diagnose` are answered.
+pub fn run<S: Into<OsString>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Option<ExitCode> {
+    let profile = PROFILES.iter().find(|profile| profile.name == name)?;
+    Some((profile.run)(arguments.into_iter().map(Into::into).collect()))
+}
