@@ -8,6 +8,8 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 
+use crate::swar;
+
 /// Appends a value as JSON.
 pub(crate) fn write_value(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let start = out.len();
@@ -43,17 +45,22 @@ pub(crate) fn write_str(out: &mut Vec<u8>, text: &str) {
 
 /// How many bytes at the front are copied as they are.
 fn plain_prefix(bytes: &[u8]) -> usize {
+    const SHORT: usize = 64;
     const STEP: usize = 32;
+    let (short, long) = bytes.split_at(bytes.len().min(SHORT));
+    if let Some(found) = swar::first_to_escape(short) {
+        return found;
+    }
     let needs_care = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\' || byte == 0xE2;
     let mut at = 0;
-    for block in bytes.chunks_exact(STEP) {
+    for block in long.chunks_exact(STEP) {
         // A fold without a branch, so that it becomes a few vector instructions.
         if block.iter().fold(false, |found, byte| found | needs_care(*byte)) {
             break;
         }
         at += STEP;
     }
-    bytes[at..].iter().position(|byte| needs_care(*byte)).map_or(bytes.len(), |found| at + found)
+    short.len() + swar::first_to_escape(&long[at..]).map_or(long.len(), |found| at + found)
 }
 
 fn write_byte(out: &mut Vec<u8>, byte: u8) {

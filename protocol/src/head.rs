@@ -11,6 +11,7 @@ use crate::{
     field::{Fault, Fields, Member, Value, Why, text_id},
     id::MAX_ID_BYTES,
     line::BOM,
+    scan::{self, Scanned},
 };
 
 /// The members that every message may have and those of `output` and `user.input`.
@@ -39,13 +40,9 @@ impl<'a> Head<'a> {
     /// [`Unread::Noise`] for what is no JSON object, [`Unread::Bad`] where `type`, `session_id` or `turn_id` are
     /// unusable.
     pub fn read(line: &'a str) -> Result<Self, Unread> {
-        let mut deserializer = serde_json::Deserializer::from_str(line);
-        let fast = deserializer.deserialize_map(Scan(PhantomData)).and_then(|scanned| {
-            deserializer.end()?;
-            Ok(scanned)
-        });
-        match fast {
-            Ok(Scanned {
+        let scanned = scan::scan(line).or_else(|| scan_generally(line));
+        match scanned {
+            Some(Scanned {
                 kind: Some(kind),
                 session_id: Some(session_id),
                 turn_id,
@@ -136,6 +133,14 @@ impl<'a> Head<'a> {
     /// [`Unread`], as [`Envelope::parse`].
     pub fn body<B: Body>(&mut self) -> Result<(B, Option<crate::Meta>), Unread> {
         let kind = self.kind_of::<B>()?;
+        self.body_of(kind)
+    }
+
+    /// The body and the `_meta` of a message whose type [`Head::kind_of`] has told.
+    ///
+    /// # Errors
+    /// [`Unread`], as [`Envelope::parse`].
+    pub fn body_of<B: Body>(&mut self, kind: B::Kind) -> Result<(B, Option<crate::Meta>), Unread> {
         if self.plain
             && let Some(body) = B::from_head(kind, self)
         {
@@ -225,15 +230,12 @@ fn split_token(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     None
 }
 
-/// What one pass over a line finds.
-#[derive(Default)]
-struct Scanned<'a> {
-    kind: Option<Cow<'a, str>>,
-    session_id: Option<Cow<'a, str>>,
-    turn_id: Option<Cow<'a, str>>,
-    content: Option<Cow<'a, str>>,
-    channel: Option<Cow<'a, str>>,
-    plain: bool,
+/// Reads a line that has more than strings, or strings that the scan leaves.
+pub(crate) fn scan_generally(line: &str) -> Option<Scanned<'_>> {
+    let mut deserializer = serde_json::Deserializer::from_str(line);
+    let scanned = deserializer.deserialize_map(Scan(PhantomData)).ok()?;
+    deserializer.end().ok()?;
+    Some(scanned)
 }
 
 struct Scan<'a>(PhantomData<&'a ()>);

@@ -34,8 +34,10 @@ mod json;
 mod line;
 mod message;
 pub mod rules;
+mod scan;
 pub mod schema;
 mod surrogate;
+mod swar;
 
 pub use channel::Channel;
 pub use envelope::{AdapterMessage, Body, Envelope, HostMessage};

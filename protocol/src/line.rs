@@ -208,6 +208,10 @@ impl LineReader {
     /// The line without white space at its ends and without a BOM before the first message ([frame.3]).
     fn trimmed(&mut self, line: std::ops::Range<usize>) -> std::ops::Range<usize> {
         let mut bytes = &self.buffer[line.clone()];
+        if let [b'{', .., b'}'] = bytes {
+            self.begun = true;
+            return line;
+        }
         let mut from = line.start;
         if !self.begun && bytes.starts_with(BOM) {
             from += BOM.len();

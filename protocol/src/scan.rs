@@ -1,0 +1,175 @@
+//! The first pass over the usual line: an object whose members are all strings.
+//!
+//! Such a line is read whole and checked whole, many bytes at a time. Anything else, a number or an object among the
+//! members, an error, is left to the general reader; this one never accepts what that one would not.
+
+use std::borrow::Cow;
+
+use crate::swar;
+
+/// What one pass over a line finds.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Scanned<'a> {
+    pub(crate) kind: Option<Cow<'a, str>>,
+    pub(crate) session_id: Option<Cow<'a, str>>,
+    pub(crate) turn_id: Option<Cow<'a, str>>,
+    pub(crate) content: Option<Cow<'a, str>>,
+    pub(crate) channel: Option<Cow<'a, str>>,
+    /// Whether there was nothing else.
+    pub(crate) plain: bool,
+}
+
+/// Reads a line of string members; nothing where it is anything else.
+pub(crate) fn scan(line: &str) -> Option<Scanned<'_>> {
+    let mut scanned = Scanned { plain: true, ..Scanned::default() };
+    let mut at = Cursor { line, at: 0 };
+    at.expect(b'{')?;
+    loop {
+        let key = at.string()?;
+        at.expect(b':')?;
+        let value = at.string()?;
+        match &*key {
+            "type" => scanned.kind = Some(value),
+            "session_id" => scanned.session_id = Some(value),
+            "turn_id" => scanned.turn_id = Some(value),
+            "content" => scanned.content = Some(value),
+            "channel" => scanned.channel = Some(value),
+            _ => scanned.plain = false,
+        }
+        match at.next()? {
+            b',' => {}
+            b'}' => break,
+            _ => return None,
+        }
+    }
+    at.is_at_end().then_some(scanned)
+}
+
+struct Cursor<'a> {
+    line: &'a str,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// The next byte that is no white space.
+    fn next(&mut self) -> Option<u8> {
+        loop {
+            let byte = *self.line.as_bytes().get(self.at)?;
+            self.at += 1;
+            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+                return Some(byte);
+            }
+        }
+    }
+
+    fn expect(&mut self, wanted: u8) -> Option<()> {
+        (self.next()? == wanted).then_some(())
+    }
+
+    fn is_at_end(&mut self) -> bool {
+        self.next().is_none()
+    }
+
+    /// A string, borrowed where it has no escapes.
+    fn string(&mut self) -> Option<Cow<'a, str>> {
+        self.expect(b'"')?;
+        let start = self.at;
+        let rest = &self.line.as_bytes()[start..];
+        let length = end_of_plain(rest)?;
+        if rest[length] == b'"' {
+            self.at = start + length + 1;
+            return Some(Cow::Borrowed(&self.line[start..start + length]));
+        }
+        if rest[length] != b'\\' {
+            return None;
+        }
+        // An escape: the string ends at the first quote that none precedes.
+        let mut end = length;
+        while rest[end] == b'\\' {
+            end += 2;
+            end += memchr::memchr2(b'"', b'\\', rest.get(end..)?)?;
+        }
+        self.at = start + end + 1;
+        // Between the quotes stand whole characters: a quote is never within one.
+        serde_json::from_str(&self.line[start - 1..self.at]).ok().map(Cow::Owned)
+    }
+}
+
+/// Where the first quote, backslash or control character is. Short strings are read word by word, long ones by vectors.
+fn end_of_plain(bytes: &[u8]) -> Option<usize> {
+    const SHORT: usize = 64;
+    let (short, long) = bytes.split_at(bytes.len().min(SHORT));
+    if let Some(found) = swar::first_special(short) {
+        return Some(found);
+    }
+    let length = memchr::memchr2(b'"', b'\\', long)?;
+    // A fold without a branch becomes a few vector instructions.
+    let control = long[..length].iter().fold(false, |found, byte| found | (*byte < 0x20));
+    (!control).then_some(short.len() + length)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::scan;
+    use crate::head::scan_generally;
+
+    /// Whatever is scanned is what the general reader reads.
+    fn check(line: &str) {
+        if let Some(scanned) = scan(line) {
+            assert_eq!(Some(scanned), scan_generally(line), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn usual_lines_are_scanned() {
+        for line in [
+            r#"{"type":"output","session_id":"s","content":"a\n\"b\" \u00e9 ü","channel":"stdout"}"#,
+            r#" { "type" : "turn.complete" , "session_id":"s" } "#,
+            r#"{"type":"x","type":"stop","session_id":"s","other":"y"}"#,
+        ] {
+            assert!(scan(line).is_some(), "{line}");
+            check(line);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_line_of_strings_is_left() {
+        for line in [
+            "",
+            "{",
+            "{}",
+            "[]",
+            r#"{"a"}"#,
+            r#"{"a":1}"#,
+            r#"{"a":null}"#,
+            r#"{"a":"b",}"#,
+            r#"{"a":"b"}x"#,
+            r#"{"a":"b"#,
+            r#"{"a":"\"#,
+            r#"{"a":"\q"}"#,
+            r#"{"a":"\ud800"}"#,
+            "{\"a\":\"\t\"}",
+            "{\"a\":\"\\n\t\"}",
+            r#"{a:"b"}"#,
+        ] {
+            assert_eq!(scan(line), None, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_never_differs_from_the_general_reader(
+            pieces in prop::collection::vec(prop_oneof![
+                Just("{".to_owned()), Just("}".to_owned()), Just("\"".to_owned()), Just(":".to_owned()), Just(",".to_owned()),
+                Just("\\".to_owned()), Just("\"type\":\"output\"".to_owned()), Just("\"content\":\"a\\u0041\"".to_owned()),
+                Just("\"session_id\":\"s\"".to_owned()), Just(" ".to_owned()), Just("\u{1}".to_owned()), Just("é".to_owned()),
+                "[a-z\"\\\\{}:, ]{0,6}",
+            ], 0..14)
+        ) {
+            check(&pieces.concat());
+            check(&format!("{{{}}}", pieces.concat()));
+        }
+    }
+}
