@@ -18,11 +18,12 @@ mod turn;
 mod tests;
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    hash::{BuildHasher, RandomState},
+    collections::VecDeque,
+    hash::BuildHasher,
     time::{Duration, Instant},
 };
 
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use trunkline_protocol::{Extensions, SessionId};
 
 pub(crate) use self::{
@@ -71,7 +72,7 @@ pub(crate) struct Core {
     used: HashSet<u64>,
     /// Ids that were closed lately, as hashes: tells what is late from what is unknown.
     closed: VecDeque<u64>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
     process: Process,
     timers: Timers,
     effects: VecDeque<Effect>,
@@ -100,7 +101,7 @@ impl Core {
             last: None,
             used: HashSet::new(),
             closed: VecDeque::new(),
-            hasher: RandomState::new(),
+            hasher: DefaultHashBuilder::default(),
             timers: Timers::default(),
             effects: VecDeque::new(),
             serial: 0,

@@ -129,8 +129,8 @@ pub struct TurnEnd {
     pub cause: Cause,
     /// How it ended.
     pub status: Status,
-    /// What the adapter said of it; empty where the host made the end.
-    pub complete: Box<TurnComplete>,
+    /// What the adapter said of it; nothing where the host made the end, or the adapter said no more than that it came.
+    pub complete: Option<Box<TurnComplete>>,
     /// What went wrong, where something did.
     pub error: Option<Failure>,
     /// Whether the input reached the agent ([process.4]).

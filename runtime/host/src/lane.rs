@@ -29,7 +29,7 @@ struct Shared {
 
 #[derive(Default)]
 pub(crate) struct State {
-    queue: VecDeque<Slot>,
+    queue: Queue,
     /// The bytes of `queue`.
     bytes: usize,
     /// What has gone to disk, while anything is there.
@@ -42,6 +42,37 @@ pub(crate) struct State {
     /// Whether the link has pushed since it last woke the reader.
     touched: bool,
     waker: Option<Waker>,
+}
+
+/// Slots in order. The first has its place without an allocation: most turns have one event before their end.
+#[derive(Debug, Default)]
+struct Queue {
+    first: Option<Slot>,
+    rest: VecDeque<Slot>,
+}
+
+impl Queue {
+    fn push_back(&mut self, slot: Slot) {
+        if self.is_empty() {
+            self.first = Some(slot);
+        } else {
+            self.rest.push_back(slot);
+        }
+    }
+
+    fn push_front(&mut self, slot: Slot) {
+        if let Some(second) = self.first.replace(slot) {
+            self.rest.push_front(second);
+        }
+    }
+
+    fn pop_front(&mut self) -> Option<Slot> {
+        self.first.take().or_else(|| self.rest.pop_front())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.rest.is_empty()
+    }
 }
 
 /// A place in the queue.

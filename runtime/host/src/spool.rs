@@ -13,10 +13,11 @@ use std::{
         Arc, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::{Context, Poll},
 };
 
+use futures_util::task::AtomicWaker;
 use rustix::fs::{FallocateFlags, fallocate};
-use tokio::sync::Notify;
 use trunkline_protocol::{AdapterMessage, Envelope, SessionId};
 
 use crate::{
@@ -73,7 +74,8 @@ pub(crate) struct Pressure {
     bytes: AtomicUsize,
     /// All that ever went to disk.
     spooled: AtomicUsize,
-    eased: Notify,
+    /// The driver whose reading pauses.
+    reader: AtomicWaker,
 }
 
 impl Pressure {
@@ -82,11 +84,10 @@ impl Pressure {
         self.bytes.load(Ordering::Acquire) > PRESSURE_BYTES
     }
 
-    /// Resolves when reading may go on. Cancel-safe.
-    pub(crate) async fn eased(&self) {
-        while self.is_high() {
-            self.eased.notified().await;
-        }
+    /// Whether reading may go on; wakes the driver when it may.
+    pub(crate) fn poll_eased(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.reader.register(cx.waker());
+        if self.is_high() { Poll::Pending } else { Poll::Ready(()) }
     }
 
     /// How many bytes went to disk so far.
@@ -101,7 +102,7 @@ impl Pressure {
 
     fn sub(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
-        self.eased.notify_one();
+        self.reader.wake();
     }
 }
 

@@ -10,7 +10,7 @@ use trunkline_host::{
 };
 
 fn named(id: &str) -> SessionOptions {
-    SessionOptions { id: Some(SessionId::new(id).unwrap()), ..SessionOptions::default() }
+    SessionOptions { id: Some(SessionId::new(id).expect("an id")), ..SessionOptions::default() }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::task::{Context, Poll, ready};
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::spawn_blocking;
@@ -105,6 +106,22 @@ impl Child {
             let Ok(mut ended) = self.end.ended().await else { return Exit::UNKNOWN };
             if let Some(exit) = self.group.try_reap() {
                 return exit;
+            }
+            ended.clear_ready();
+        }
+    }
+
+    /// Polls for what [`Child::wait`] waits for. Of several tasks that poll, the last is woken.
+    ///
+    /// For a driver that polls many sources by hand: a [`Child::wait`] that is dropped between polls wakes nobody.
+    pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Exit> {
+        if let Some(exit) = self.group.exit() {
+            return Poll::Ready(exit);
+        }
+        loop {
+            let Ok(mut ended) = ready!(self.end.poll_ended(cx)) else { return Poll::Ready(Exit::UNKNOWN) };
+            if let Some(exit) = self.group.try_reap() {
+                return Poll::Ready(exit);
             }
             ended.clear_ready();
         }

@@ -46,7 +46,12 @@ impl Core {
             self.note(Noted::UnknownType);
             return Ok(());
         }
-        let (body, meta) = match head.body::<AdapterBody>() {
+        if kind == AdapterKind::TurnComplete && head.is_plain() {
+            // The most frequent end says nothing but that it is one: no body is made for it.
+            self.complete(index, head.turn_id.as_deref().and_then(turn_named), None, now);
+            return Ok(());
+        }
+        let (body, meta) = match head.body_of::<AdapterBody>(kind) {
             Ok(read) => read,
             Err(unread) => {
                 self.tell_bad(index, Category::Protocol, &unread.to_string());
@@ -145,7 +150,7 @@ impl Core {
             Place::Outside | Place::Late(_) => None,
         };
         match body {
-            AdapterBody::TurnComplete(complete) => self.complete(index, named.flatten(), complete, now),
+            AdapterBody::TurnComplete(complete) => self.complete(index, named.flatten(), Some(complete), now),
             AdapterBody::FileOutput(file) => {
                 let key = self.key_of(index);
                 self.effect(super::Effect::Judge { key, place, file, meta });

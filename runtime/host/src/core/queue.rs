@@ -107,7 +107,7 @@ impl Core {
             let has_meta = !offered.is_empty();
             let Some(work) = session.work.as_mut() else { return };
             let body: HostBody = match work.queue.front() {
-                None => return self.rest(index),
+                None => return,
                 Some(Queued::Input { .. }) if work.running.is_some() => return,
                 Some(Queued::Update { given, .. }) if agreed.is_none() && now < *given + READY_WAIT => {
                     return self.arm(index, now);
@@ -197,7 +197,7 @@ impl Core {
         let Some(at) = work.queue.iter().position(is_it) else { return false };
         let Some(Queued::Input { input, .. }) = work.queue.remove(at) else { return false };
         let mut end = super::turn::unsent(turn, Cause::StoppedUnsent, None, None);
-        end.complete.stop_reason = Some(reason.as_str().to_owned());
+        end.complete.get_or_insert_default().stop_reason = Some(reason.as_str().to_owned());
         self.effect(Effect::Begun { key, bytes: input.content.len() });
         self.effect(Effect::End { key, end: Box::new(end) });
         true

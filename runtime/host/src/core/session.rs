@@ -113,6 +113,20 @@ impl Session {
         self.known.get_or_insert_default()
     }
 
+    /// Remembers what a turn's end says of going on from there.
+    pub(super) fn learn(&mut self, complete: &trunkline_protocol::TurnComplete) {
+        if complete.clear_session == Some(true) {
+            let known = self.known();
+            (known.native_session_id, known.params) = (None, None);
+        }
+        if let Some(id) = &complete.native_session_id {
+            self.known().native_session_id = Some(id.clone());
+        }
+        if let Some(params) = &complete.session_params {
+            self.known().params = Some(params.clone());
+        }
+    }
+
     pub(super) fn was_started(&self) -> bool {
         self.was_started
     }
@@ -304,7 +318,7 @@ impl Core {
         session.options_due = false;
     }
 
-    /// Gives the memory of a session with nothing under way back.
+    /// Gives the memory of a session with nothing under way back. Not after each turn: the next is mostly near.
     pub(super) fn rest(&mut self, index: u32) {
         if let Some(session) = self.get(index)
             && let Some(work) = &session.work

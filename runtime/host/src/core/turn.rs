@@ -89,7 +89,7 @@ pub(super) fn unsent(
         turn,
         cause,
         status: host_status(cause),
-        complete: Box::default(),
+        complete: None,
         error: failure.cloned().or_else(|| host_failure(cause, end)),
         delivered: Delivered::No,
         exit: end.map(|end| end.exit),
@@ -190,7 +190,7 @@ impl Core {
         &mut self,
         index: u32,
         named: Option<TurnNo>,
-        complete: Box<TurnComplete>,
+        complete: Option<Box<TurnComplete>>,
         now: Instant,
     ) {
         let Some(session) = self.get(index) else { return };
@@ -199,19 +199,11 @@ impl Core {
         if running.is_none() || (by_id && named != running) {
             return self.note(Noted::StrayEnd);
         }
-        let known = (complete.native_session_id.clone(), complete.session_params.clone());
-        if complete.clear_session == Some(true) {
-            let known = session.known();
-            (known.native_session_id, known.params) = (None, None);
-        }
-        if let Some(id) = known.0 {
-            session.known().native_session_id = Some(id);
-        }
-        if let Some(params) = known.1 {
-            session.known().params = Some(params);
+        if let Some(complete) = &complete {
+            session.learn(complete);
         }
         self.completed_a_turn();
-        self.end_running(index, Cause::Complete, Some(complete), None, now);
+        self.end_running(index, Cause::Complete, complete, None, now);
         self.flush(index, now);
     }
 
@@ -245,11 +237,12 @@ impl Core {
             (Cause::Complete, _) => said.unwrap_or(Status::Completed),
             (cause, _) => host_status(cause),
         };
-        let mut complete = complete.unwrap_or_default();
-        if complete.stop_reason.is_none() && status == Status::Stopped {
-            complete.stop_reason = running.stop_reason.map(|reason| reason.as_str().to_owned());
+        let mut complete = complete;
+        if let (Status::Stopped, Some(reason)) = (status, running.stop_reason) {
+            let complete = complete.get_or_insert_default();
+            complete.stop_reason.get_or_insert_with(|| reason.as_str().to_owned());
         }
-        let delivered = match (complete.delivered, process) {
+        let delivered = match (complete.as_ref().and_then(|complete| complete.delivered), process) {
             (Some(delivered), _) => delivered,
             (None, None) => {
                 if running.answered || cause == Cause::Complete {
@@ -268,7 +261,10 @@ impl Core {
             turn,
             cause,
             status,
-            error: complete.error.clone().or_else(|| host_failure(cause, process)),
+            error: complete
+                .as_ref()
+                .and_then(|complete| complete.error.clone())
+                .or_else(|| host_failure(cause, process)),
             complete,
             delivered,
             exit: process.map(|process| process.exit),
@@ -378,6 +374,7 @@ impl Core {
         {
             self.flush(index, now);
         }
+        self.rest(index);
         self.arm(index, now);
     }
 

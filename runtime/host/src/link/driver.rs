@@ -8,7 +8,7 @@ use std::{
     collections::{HashMap, VecDeque},
     future::Future,
     io,
-    pin::{Pin, pin},
+    pin::Pin,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -50,10 +50,12 @@ pub(crate) struct Driver {
     connect: Connect,
     judge: Judge,
     pressure: Arc<Pressure>,
+    /// Whether reading pauses, since the disk is slower than the adapter.
+    paused: bool,
     /// The sessions by their place in the core.
     sessions: Vec<Option<Entry>>,
-    connection: Option<Connection>,
-    starting: Option<Work<Result<Connection, Failure>>>,
+    connection: Option<Box<Connection>>,
+    starting: Option<Work<Result<Box<Connection>, Failure>>>,
     ending: Option<Work<ProcessEnd>>,
     /// When a process whose input is broken is killed.
     broken: Option<Instant>,
@@ -92,8 +94,8 @@ struct Wake {
     wrote: Option<io::Result<()>>,
     read: Option<io::Result<usize>>,
     exited: bool,
-    started: Option<Result<Connection, Failure>>,
-    ended: Option<ProcessEnd>,
+    started: Option<Result<Box<Connection>, Failure>>,
+    ended: Option<Box<ProcessEnd>>,
     due: bool,
 }
 
@@ -117,6 +119,7 @@ impl Driver {
             connect,
             judge,
             pressure: Arc::default(),
+            paused: false,
             sessions: Vec::new(),
             connection: None,
             starting: None,
@@ -174,10 +177,11 @@ impl Driver {
                     break;
                 }
             }
-            let paused = self.pressure.is_high();
-            if paused && pin!(self.pressure.eased()).poll(cx).is_ready() {
-                any = true;
+            let paused = self.pressure.is_high() && self.pressure.poll_eased(cx).is_pending();
+            if paused && !std::mem::replace(&mut self.paused, paused) {
+                self.agent.counting.pauses.one();
             }
+            self.paused = paused;
             if let Some(output) = connection.output.as_mut().filter(|_| !paused)
                 && let Poll::Ready(read) = output.poll_read(connection.lines.space(), cx)
             {
@@ -187,7 +191,7 @@ impl Driver {
             // An exit is looked at when nothing more comes: what the process wrote before is read first.
             if wake.read.is_none()
                 && let Some(child) = &mut connection.child
-                && pin!(child.wait()).poll(cx).is_ready()
+                && child.poll_wait(cx).is_ready()
             {
                 wake.exited = true;
                 any = true;
@@ -204,7 +208,7 @@ impl Driver {
             && let Poll::Ready(ended) = ending.as_mut().poll(cx)
         {
             self.ending = None;
-            wake.ended = Some(ended);
+            wake.ended = Some(Box::new(ended));
             any = true;
         }
         wake.due = self.poll_timer(cx).is_ready();
@@ -469,7 +473,7 @@ impl Driver {
         }
     }
 
-    fn started(&mut self, started: Result<Connection, Failure>, now: Instant) {
+    fn started(&mut self, started: Result<Box<Connection>, Failure>, now: Instant) {
         match started {
             Ok(connection) => {
                 self.connection = Some(connection);
@@ -491,15 +495,18 @@ impl Driver {
         match &mut self.connect {
             Connect::Streams(streams) => {
                 let connection = Connection::over(streams(), limits.max_line);
-                self.starting = Some(Box::pin(std::future::ready(Ok(connection))));
+                self.starting = Some(Box::pin(std::future::ready(Ok(Box::new(connection)))));
             }
             Connect::Process(spec) => {
                 let spec = spec();
                 self.starting = Some(Box::pin(async move {
                     match trunkline_process::spawn(spec).await {
-                        Ok(child) => {
-                            Ok(Connection::to_child(child, agent, limits.max_line, limits.stderr_tail))
-                        }
+                        Ok(child) => Ok(Box::new(Connection::to_child(
+                            child,
+                            agent,
+                            limits.max_line,
+                            limits.stderr_tail,
+                        ))),
                         Err(error) => Err(start_failure(&error)),
                     }
                 }));
@@ -553,7 +560,7 @@ impl Driver {
 
     fn apply(&mut self, now: Instant) {
         let mut connection = self.connection.take();
-        self.apply_with(connection.as_mut(), now);
+        self.apply_with(connection.as_deref_mut(), now);
         if self.connection.is_none() {
             self.connection = connection;
         }

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -16,6 +17,14 @@ impl EndWatch {
         // SAFETY: the `Arc` keeps the descriptor open for as long as the watch lives, and an `OwnedFd` behind a
         // shared pointer cannot be exchanged for another.
         Ok(Self(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }?))
+    }
+
+    /// Ready when the process has ended; wakes the last that polled. Fails only when the runtime shuts down.
+    pub(crate) fn poll_ended(
+        &self,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyGuard<'_, Arc<OwnedFd>>>> {
+        self.0.poll_read_ready(cx)
     }
 
     /// Cancel-safe. Fails only when the runtime shuts down.

@@ -1,0 +1,112 @@
+//! The other side of the pipe: this program again, as fast as a page of code can be.
+
+use std::io::{Read, Write};
+
+pub(crate) const LINE: &str = "{\"type\":\"output\",\"session_id\":\"0123456789abcdef0123456789abcdef\",\"content\":\"0123456789012345678901234567\"}\n";
+const READ: usize = 64 * 1024;
+
+/// `ping`: each line back. `adapter`: a turn of two lines for each input. `lines N BYTES`: so many outputs, batched.
+pub(crate) fn run(args: &[String]) {
+    match args[0].as_str() {
+        "ping" => ping(),
+        "adapter" => adapter(),
+        "lines" => lines(args[1].parse().unwrap(), args[2].parse().unwrap()),
+        other => panic!("no counterpart {other}"),
+    }
+}
+
+fn ping() {
+    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    let mut buffer = [0; 4096];
+    loop {
+        match input.read(&mut buffer).unwrap() {
+            0 => return,
+            bytes => {
+                output.write_all(&buffer[..bytes]).unwrap();
+                output.flush().unwrap();
+            }
+        }
+    }
+}
+
+fn lines(count: usize, bytes: usize) {
+    let mut output = std::io::stdout().lock();
+    let line = line_of("0123456789abcdef0123456789abcdef", bytes);
+    let mut batch = Vec::new();
+    for _ in 0..count {
+        batch.extend_from_slice(&line);
+        if batch.len() >= READ {
+            if output.write_all(&batch).is_err() {
+                return;
+            }
+            batch.clear();
+        }
+    }
+    // The reader may have seen enough.
+    let _ = output.write_all(&batch);
+    let _ = output.flush();
+}
+
+fn line_of(session: &str, bytes: usize) -> Vec<u8> {
+    let frame = format!("{{\"type\":\"output\",\"session_id\":\"{session}\",\"content\":\"\"}}\n").len();
+    let content = "c".repeat(bytes.saturating_sub(frame));
+    format!("{{\"type\":\"output\",\"session_id\":\"{session}\",\"content\":\"{content}\"}}\n").into_bytes()
+}
+
+/// Reads what the host writes by a scan for known bytes; it is a counterpart for measuring, not an example.
+fn adapter() {
+    use std::os::fd::AsFd;
+    let input = std::io::stdin();
+    let output = std::io::stdout();
+    let mut buffer = vec![0; READ];
+    let mut held: Vec<u8> = Vec::new();
+    let mut answers = Vec::new();
+    loop {
+        let bytes = rustix::io::read(input.as_fd(), &mut buffer).unwrap();
+        if bytes == 0 {
+            return;
+        }
+        held.extend_from_slice(&buffer[..bytes]);
+        let mut start = 0;
+        while let Some(found) = memchr::memchr(b'\n', &held[start..]) {
+            answer(&held[start..start + found], &mut answers);
+            start += found + 1;
+        }
+        held.drain(..start);
+        let mut rest = &answers[..];
+        while !rest.is_empty() {
+            match rustix::io::write(output.as_fd(), rest) {
+                Ok(bytes) => rest = &rest[bytes..],
+                Err(_) => return,
+            }
+        }
+        answers.clear();
+    }
+}
+
+fn answer(line: &[u8], answers: &mut Vec<u8>) {
+    const INPUT: &[u8] = b"{\"type\":\"user.input\",\"session_id\":\"";
+    let Some(rest) = line.strip_prefix(INPUT) else { return };
+    let session = &rest[..memchr::memchr(b'"', rest).unwrap()];
+    if let Some(at) = memchr::memmem::find(rest, b"\"content\":\"stream ") {
+        let order = &rest[at + 18..];
+        let order = std::str::from_utf8(&order[..memchr::memchr(b'"', order).unwrap()]).unwrap();
+        let (count, bytes) = order.split_once(' ').unwrap();
+        let line = line_of(std::str::from_utf8(session).unwrap(), bytes.parse().unwrap());
+        for _ in 0..count.parse().unwrap() {
+            answers.extend_from_slice(&line);
+            if answers.len() >= READ {
+                let _ = std::io::stdout().write_all(answers);
+                let _ = std::io::stdout().flush();
+                answers.clear();
+            }
+        }
+    } else {
+        answers.extend_from_slice(b"{\"type\":\"output\",\"session_id\":\"");
+        answers.extend_from_slice(session);
+        answers.extend_from_slice(b"\",\"content\":\"0123456789012345678901234567\"}\n");
+    }
+    answers.extend_from_slice(b"{\"type\":\"turn.complete\",\"session_id\":\"");
+    answers.extend_from_slice(session);
+    answers.extend_from_slice(b"\"}\n");
+}
