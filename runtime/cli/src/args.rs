@@ -1,0 +1,69 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{
+    Parser,
+    builder::styling::{AnsiColor, Styles},
+};
+
+use crate::{command::Command, exit};
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::White.on_default().bold())
+    .usage(AnsiColor::White.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default())
+    .placeholder(AnsiColor::White.on_default().dimmed());
+
+const EXAMPLES: &str = "\
+Examples:
+  trunkline demo                               a thousand sessions over one pipe
+  trunkline chat                               talk to the built-in echo
+  trunkline chat --adapter 'python3 mine.py'   talk to your own adapter
+  trunkline run --agent claude 'Explain this'  one turn, the answer on stdout
+  trunkline serve                              drive agents from any language
+
+The configuration is the first of --config FILE, $TRUNKLINE_CONFIG,
+./trunkline.json, and trunkline/trunkline.json in the user's configuration
+folder. Without one there is one agent, the built-in echo.
+";
+
+fn after_help() -> String {
+    format!("{EXAMPLES}\n{}", exit::TABLE)
+}
+
+/// Many sessions over one pipe: runs adapters, talks to them, serves them to others
+#[derive(Debug, Parser)]
+#[command(name = "trunkline", version, styles = STYLES, after_help = after_help(), max_term_width = 110)]
+pub(crate) struct Args {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Logs more on stderr; twice, even more ($TRUNKLINE_LOG sets it in detail)
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    pub(crate) verbose: u8,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_by_example() {
+        for command in Args::command().get_subcommands().filter(|command| command.get_name() != "help") {
+            let taught = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(taught.contains("trunkline "), "{} has no example", command.get_name());
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Asks the person at the terminal: permissions and questions. Without a terminal nobody is asked, and nothing allowed.
+
+use std::{collections::BTreeMap, io::Write, sync::Arc};
+
+use anstream::stderr;
+use tokio::task::JoinHandle;
+use trunkline_host::{
+    Decision, Permission, Question,
+    protocol::{FieldKind, InputRequest, Json, OptionKind, PermissionRequest, QuestionField, RequestId},
+};
+
+use crate::{
+    paint,
+    screen::diff_lines,
+    terminal::{Cancel, Echo, Terminal, one_line, shown},
+};
+
+/// Asks on the terminal, where there is one.
+#[derive(Debug, Clone)]
+pub(crate) struct Asker {
+    terminal: Option<Arc<Terminal>>,
+}
+
+/// A request of the agent that waits for the user.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Permission(Permission),
+    Question(Question),
+}
+
+/// A request that is being asked. Dropping it ends the asking; the request itself is then settled as denied.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    request: Option<Request>,
+    cancel: Cancel,
+    reply: JoinHandle<Option<Reply>>,
+}
+
+/// What the person said.
+#[derive(Debug)]
+enum Reply {
+    Decision(Box<Decision>),
+    Values(BTreeMap<String, Json>),
+}
+
+/// How a request was settled, for those who show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// The request.
+    pub(crate) request_id: RequestId,
+    /// Whether it was allowed, or answered.
+    pub(crate) approved: bool,
+    /// Whether nobody could be asked.
+    pub(crate) unasked: bool,
+}
+
+impl Asker {
+    /// Finds the terminal.
+    pub(crate) fn new() -> Self {
+        Self { terminal: Terminal::find().map(Arc::new) }
+    }
+
+    /// Begins to ask. Gives the request's end at once where nobody can be asked.
+    pub(crate) fn ask(&self, request: Request) -> Result<Asking, Settled> {
+        let Some(terminal) = self.terminal.clone() else {
+            let settled = Settled { request_id: request.id().clone(), approved: false, unasked: true };
+            request.decline();
+            return Err(settled);
+        };
+        let cancel = Cancel::default();
+        let dialogue = Dialogue { terminal, cancel: cancel.clone() };
+        let reply = match &request {
+            Request::Permission(permission) => {
+                let asked = permission.request().clone();
+                tokio::task::spawn_blocking(move || {
+                    dialogue.permission(&asked).map(|decision| Reply::Decision(Box::new(decision)))
+                })
+            }
+            Request::Question(question) => {
+                let asked = question.request().clone();
+                tokio::task::spawn_blocking(move || dialogue.question(&asked).map(Reply::Values))
+            }
+        };
+        Ok(Asking { request: Some(request), cancel, reply })
+    }
+}
+
+impl Request {
+    /// Its id.
+    pub(crate) fn id(&self) -> &RequestId {
+        match self {
+            Self::Permission(permission) => &permission.request().request_id,
+            Self::Question(question) => &question.request().request_id,
+        }
+    }
+
+    /// What it is about, on one line.
+    pub(crate) fn headline(&self) -> String {
+        match self {
+            Self::Permission(permission) => headline(permission.request()),
+            Self::Question(question) => one_line(&question.request().prompt),
+        }
+    }
+
+    fn decline(self) {
+        match self {
+            Self::Permission(permission) => permission.deny(),
+            Self::Question(question) => question.cancel(),
+        }
+    }
+}
+
+impl Asking {
+    /// Ends the asking, and waits until the terminal is as it was before it. The request is settled as denied.
+    pub(crate) async fn end(mut self) {
+        self.cancel.cancel();
+        // An answer at the last moment comes too late.
+        let _ = (&mut self.reply).await;
+    }
+
+    /// Whether this is the request.
+    pub(crate) fn is_about(&self, request_id: &RequestId) -> bool {
+        self.request.as_ref().is_some_and(|request| request.id() == request_id)
+    }
+
+    /// Waits for the person and hands the answer to the agent.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses no answer.
+    pub(crate) async fn answered(&mut self) -> Option<Settled> {
+        let reply = (&mut self.reply).await.unwrap_or_default();
+        let request = self.request.take()?;
+        let request_id = request.id().clone();
+        let approved = match (request, reply) {
+            (Request::Permission(permission), Some(Reply::Decision(decision))) => {
+                let approved = decision.approved;
+                permission.answer(*decision);
+                approved
+            }
+            (Request::Question(question), Some(Reply::Values(values))) => {
+                question.answer(values);
+                true
+            }
+            (request, _) => {
+                request.decline();
+                false
+            }
+        };
+        Some(Settled { request_id, approved, unasked: false })
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+/// Asks on the terminal, on a thread of its own.
+struct Dialogue {
+    terminal: Arc<Terminal>,
+    cancel: Cancel,
+}
+
+impl Dialogue {
+    fn permission(&self, request: &PermissionRequest) -> Option<Decision> {
+        let (care, bold, dim) = (paint::CARE, paint::STRONG, paint::DIM);
+        let mut lines = vec![format!("  {care}?{care:#} {bold}{}{bold:#}", headline(request))];
+        if !request.description.is_empty() {
+            lines.extend(shown(&request.description).lines().map(|line| format!("    {line}")));
+        }
+        if ![request.description.as_str(), request.tool.as_str(), ""].contains(&request.resource.as_str()) {
+            lines.extend(shown(&request.resource).lines().map(|line| format!("    {dim}{line}{dim:#}")));
+        }
+        for diff in request.diffs.iter().flatten() {
+            lines.extend(diff_lines(diff));
+        }
+        let options = request.options.as_deref().unwrap_or_default();
+        for (number, option) in options.iter().enumerate() {
+            let label = one_line(option.label.as_deref().unwrap_or(&option.id));
+            lines.push(format!("    {bold}{}{bold:#} {label}", number + 1));
+        }
+        self.write(&lines);
+        let prompt = if options.is_empty() {
+            "allow? [y/N]".to_owned()
+        } else {
+            format!("1-{}, or y/N?", options.len())
+        };
+        self.terminal.forget_typed();
+        loop {
+            let line = self.ask(&prompt, Echo::Shown)?;
+            if let Some(decision) = decision(&line, request) {
+                return Some(decision);
+            }
+            self.write(&[format!("    {dim}y allows it once; n or Enter denies it{dim:#}")]);
+        }
+    }
+
+    fn question(&self, request: &InputRequest) -> Option<BTreeMap<String, Json>> {
+        let (care, bold) = (paint::CARE, paint::STRONG);
+        let prompt = shown(&request.prompt);
+        let mut lines = prompt.lines();
+        let mut head = vec![format!("  {care}?{care:#} {bold}{}{bold:#}", lines.next().unwrap_or_default())];
+        head.extend(lines.map(|line| format!("    {line}")));
+        self.write(&head);
+        self.terminal.forget_typed();
+        let one_text = [QuestionField { id: "text".to_owned(), ..QuestionField::default() }];
+        let fields = request.fields.as_deref().filter(|fields| !fields.is_empty()).unwrap_or(&one_text);
+        let mut values = BTreeMap::new();
+        for field in fields {
+            if let Some(value) = self.field(field)? {
+                values.insert(field.id.clone(), value);
+            }
+        }
+        Some(values)
+    }
+
+    /// Asks for one value; nothing in it where it may be left out and was.
+    fn field(&self, field: &QuestionField) -> Option<Option<Json>> {
+        let (bold, dim) = (paint::STRONG, paint::DIM);
+        let choices = field.choices.as_deref().unwrap_or_default();
+        let mut lines = Vec::new();
+        for (number, choice) in choices.iter().enumerate() {
+            let label = one_line(choice.label.as_deref().unwrap_or(&choice.id));
+            let more = one_line(choice.description.as_deref().unwrap_or_default());
+            lines.push(format!("    {bold}{}{bold:#} {label} {dim}{more}{dim:#}", number + 1));
+        }
+        self.write(&lines);
+        let label = one_line(field.label.as_deref().unwrap_or("answer"));
+        let hint = match field.kind {
+            Some(FieldKind::Boolean) => " [y/n]".to_owned(),
+            Some(FieldKind::Choice) if !choices.is_empty() => format!(" [1-{}]", choices.len()),
+            Some(FieldKind::Choices) if !choices.is_empty() => {
+                format!(" [1-{}, several by commas]", choices.len())
+            }
+            _ => String::new(),
+        };
+        let default = field
+            .default
+            .as_ref()
+            .map_or(String::new(), |default| format!(" (Enter: {})", one_line(default.get())));
+        let echo = if field.kind == Some(FieldKind::Secret) { Echo::Hidden } else { Echo::Shown };
+        loop {
+            let line = self.ask(&format!("{label}{hint}{default}"), echo)?;
+            if echo == Echo::Hidden {
+                self.write(&[String::new()]);
+            }
+            match value(&line, field) {
+                Ok(value) => return Some(value),
+                Err(why) => self.write(&[format!("    {dim}{why}{dim:#}")]),
+            }
+        }
+    }
+
+    fn ask(&self, prompt: &str, echo: Echo) -> Option<String> {
+        let act = paint::ACT;
+        let _ = write!(stderr(), "    {prompt} {act}›{act:#} ");
+        let _ = stderr().flush();
+        self.terminal.line(echo, &self.cancel)
+    }
+
+    #[expect(clippy::unused_self, reason = "writing belongs to the dialogue that reads")]
+    fn write(&self, lines: &[String]) {
+        let mut stderr = stderr().lock();
+        for line in lines {
+            let _ = writeln!(stderr, "{}", line.trim_end());
+        }
+    }
+}
+
+fn headline(request: &PermissionRequest) -> String {
+    match request.title.as_deref().filter(|title| !title.trim().is_empty()) {
+        Some(title) => format!("{} · {}", one_line(&request.tool), one_line(title)),
+        None => format!("{} asks for permission", one_line(&request.tool)),
+    }
+}
+
+/// What a typed line decides; nothing where it must be asked again. Only a clear yes allows.
+fn decision(line: &str, request: &PermissionRequest) -> Option<Decision> {
+    let options = request.options.as_deref().unwrap_or_default();
+    let of_kind =
+        |kind| options.iter().find(|option| option.kind == Some(kind)).map(|option| option.id.clone());
+    match line.trim().to_lowercase().as_str() {
+        "y" | "yes" => Some(Decision {
+            approved: true,
+            option_id: of_kind(OptionKind::AllowOnce),
+            ..Decision::default()
+        }),
+        "" | "n" | "no" => {
+            Some(Decision { option_id: of_kind(OptionKind::RejectOnce), ..Decision::default() })
+        }
+        number => {
+            let option = options.get(number.parse::<usize>().ok()?.checked_sub(1)?)?;
+            // An option whose kind is not known allows nothing.
+            let approved = option.kind.is_some_and(OptionKind::allows);
+            Some(Decision { approved, option_id: Some(option.id.clone()), ..Decision::default() })
+        }
+    }
+}
+
+/// The value of a typed line; an error says what is wanted.
+fn value(line: &str, field: &QuestionField) -> Result<Option<Json>, String> {
+    let typed = line.trim();
+    if typed.is_empty() {
+        return match (&field.default, field.required) {
+            (Some(default), _) => Ok(Some(default.clone())),
+            (None, Some(true)) => Err("an answer is needed; Ctrl-C stops the turn".to_owned()),
+            (None, _) => Ok(None),
+        };
+    }
+    let choices = field.choices.as_deref().unwrap_or_default();
+    let chosen = |typed: &str| {
+        let by_number = typed.parse::<usize>().ok().and_then(|number| choices.get(number.checked_sub(1)?));
+        let choice = by_number.or_else(|| choices.iter().find(|choice| choice.id == typed));
+        choice.map(|choice| choice.id.clone()).ok_or_else(|| format!("a number from 1 to {}", choices.len()))
+    };
+    let json = match field.kind {
+        Some(FieldKind::Boolean) => match typed.to_lowercase().as_str() {
+            "y" | "yes" | "true" => Json::of(&true),
+            "n" | "no" | "false" => Json::of(&false),
+            _ => return Err("y or n".to_owned()),
+        },
+        Some(FieldKind::Number) => {
+            let number: serde_json::Number = typed.parse().map_err(|_| "a number".to_owned())?;
+            Json::of(&number)
+        }
+        Some(FieldKind::Choice) if !choices.is_empty() => Json::of(&chosen(typed)?),
+        Some(FieldKind::Choices) if !choices.is_empty() => {
+            let ids = typed.split(',').map(|one| chosen(one.trim())).collect::<Result<Vec<_>, _>>()?;
+            Json::of(&ids)
+        }
+        Some(FieldKind::Secret) => Json::of(line),
+        Some(FieldKind::Text | FieldKind::Choice | FieldKind::Choices) | None => Json::of(typed),
+    };
+    json.map(Some).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_host::protocol::{Choice, PermissionOption};
+
+    use super::*;
+
+    fn request(options: &[(&str, Option<OptionKind>)]) -> PermissionRequest {
+        let options = options.iter().map(|(id, kind)| PermissionOption {
+            id: (*id).to_owned(),
+            label: None,
+            kind: *kind,
+        });
+        PermissionRequest {
+            request_id: RequestId::new("r").unwrap(),
+            tool: "bash".to_owned(),
+            description: String::new(),
+            resource: String::new(),
+            input: None,
+            title: None,
+            tool_call_id: None,
+            diffs: None,
+            expires_at: None,
+            options: Some(options.collect()),
+            message_id: None,
+            parent_tool_call_id: None,
+            history: None,
+        }
+    }
+
+    #[test]
+    fn only_a_clear_yes_allows() {
+        let request = request(&[]);
+        for (line, expected) in
+            [("y", Some(true)), ("YES", Some(true)), ("", Some(false)), ("n", Some(false))]
+        {
+            assert_eq!(decision(line, &request).map(|decision| decision.approved), expected, "{line:?}");
+        }
+        for unclear in ["ye", "1", "0", "sure", "-1"] {
+            assert_eq!(decision(unclear, &request), None, "{unclear:?}");
+        }
+    }
+
+    #[test]
+    fn an_option_is_chosen_by_its_number() {
+        let request = request(&[
+            ("once", Some(OptionKind::AllowOnce)),
+            ("no", Some(OptionKind::RejectAlways)),
+            ("odd", None),
+        ]);
+        let chosen =
+            |line| decision(line, &request).map(|decision| (decision.approved, decision.option_id.unwrap()));
+        assert_eq!(chosen("1"), Some((true, "once".to_owned())));
+        assert_eq!(chosen("2"), Some((false, "no".to_owned())));
+        assert_eq!(chosen("3"), Some((false, "odd".to_owned())));
+        assert_eq!(chosen("y"), Some((true, "once".to_owned())));
+        assert_eq!(decision("4", &request), None);
+    }
+
+    #[test]
+    fn a_value_has_its_fields_kind() {
+        let choices = ["a", "b"].map(|id| Choice { id: id.to_owned(), ..Choice::default() }).to_vec();
+        let field = |kind| QuestionField {
+            kind: Some(kind),
+            choices: Some(choices.clone()),
+            required: Some(true),
+            ..QuestionField::default()
+        };
+        let json = |line, kind| value(line, &field(kind)).map(|json| json.unwrap().get().to_owned());
+        assert_eq!(json("hi", FieldKind::Text).as_deref(), Ok("\"hi\""));
+        assert_eq!(json("y", FieldKind::Boolean).as_deref(), Ok("true"));
+        assert_eq!(json("1.5", FieldKind::Number).as_deref(), Ok("1.5"));
+        assert_eq!(json("2", FieldKind::Choice).as_deref(), Ok("\"b\""));
+        assert_eq!(json("2, a", FieldKind::Choices).as_deref(), Ok("[\"b\",\"a\"]"));
+        assert!(json("3", FieldKind::Choice).is_err());
+        assert!(json("", FieldKind::Text).is_err());
+    }
+}

@@ -1,0 +1,78 @@
+//! The commands.
+
+use std::{future::Future, path::Path, process::ExitCode};
+
+use anyhow::anyhow;
+use clap::Subcommand;
+use tokio::runtime::Builder;
+
+use crate::{
+    fault::{Done, Fault},
+    log::Reader,
+};
+
+mod adapter;
+mod agents;
+mod chat;
+mod demo;
+mod profiles;
+mod run;
+mod schema;
+mod serve;
+mod table;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(run::Run),
+    Chat(chat::Chat),
+    Serve(serve::Serve),
+    Demo(demo::Demo),
+    Agents(agents::Agents),
+    Profiles(profiles::Profiles),
+    Adapter(adapter::Adapter),
+    Schema(schema::Schema),
+}
+
+impl Command {
+    /// Does it.
+    ///
+    /// # Errors
+    /// Why it could not be done.
+    pub(crate) fn run(self, config: Option<&Path>) -> Result<ExitCode, Fault> {
+        let code = match self {
+            // It builds its own runtimes and owns stdout.
+            Self::Adapter(command) => return command.run(),
+            Self::Run(command) => on_runtime(command.run(config))?,
+            Self::Chat(command) => on_runtime(command.run(config))?,
+            Self::Serve(command) => on_runtime(command.run(config))?,
+            Self::Demo(command) => on_runtime(command.run(config))?,
+            Self::Agents(command) => command.run(config)?,
+            Self::Profiles(command) => command.run()?,
+            Self::Schema(command) => command.run()?,
+        };
+        Ok(ExitCode::from(code))
+    }
+
+    /// Who reads what it logs.
+    pub(crate) fn reader(&self) -> Reader {
+        match self {
+            Self::Chat(command) if command.debug => Reader::Author,
+            Self::Chat(_) | Self::Run(_) | Self::Demo(_) => Reader::Person,
+            Self::Serve(_) | Self::Adapter(_) | Self::Agents(_) | Self::Profiles(_) | Self::Schema(_) => {
+                Reader::Operator
+            }
+        }
+    }
+}
+
+/// Runs a command on a runtime that is left without waiting for threads that still sit before a terminal.
+fn on_runtime(work: impl Future<Output = Done>) -> Done {
+    let runtime = Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Fault::failed(anyhow!(error).context("failed to start the runtime")))?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_background();
+    done
+}

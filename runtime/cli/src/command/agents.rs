@@ -1,0 +1,79 @@
+//! `trunkline agents`: what is configured.
+
+use std::{io::Write, path::Path};
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+use trunkline_host::Host;
+
+use super::table;
+use crate::{
+    exit,
+    fault::Done,
+    paint,
+    target::{self, command_line},
+};
+
+/// Lists the configured agents
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline agents
+  trunkline agents --json
+  trunkline --config ./team.json agents
+
+A file of one agent:
+  { \"agents\": [
+    { \"id\": \"mine\", \"profile\": \"external\",
+      \"external\": { \"command\": \"./my-adapter\", \"args\": [\"--fast\"] } } ] }")]
+pub(crate) struct Agents {
+    /// As one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+impl Agents {
+    pub(super) fn run(self, config: Option<&Path>) -> Done {
+        let config = target::config(config)?;
+        let source = config.source.clone();
+        let host =
+            Host::builder().config(config).build().context("failed to make the host's private folder")?;
+        let first = host.default_agent().map(str::to_owned);
+        let mut out = anstream::stdout().lock();
+        if self.json {
+            let agents: Vec<_> = host
+                .agents()
+                .iter()
+                .map(|agent| {
+                    json!({
+                        "id": agent.config.id,
+                        "name": agent.config.name,
+                        "description": agent.config.description,
+                        "profile": agent.config.profile.name(),
+                        "command": command_line(&agent.config),
+                        "state": agent.state,
+                        "default": first.as_ref() == Some(&agent.config.id),
+                    })
+                })
+                .collect();
+            writeln!(out, "{}", json!(agents))?;
+            return Ok(exit::OK);
+        }
+        let mut list = table::of(&["id", "name", "profile", "command", "state"]);
+        for agent in host.agents() {
+            let mark = if first.as_ref() == Some(&agent.config.id) { " *" } else { "" };
+            list.add_row([
+                format!("{}{mark}", agent.config.id),
+                agent.config.name.clone(),
+                agent.config.profile.name().to_owned(),
+                command_line(&agent.config),
+                agent.state.to_string(),
+            ]);
+        }
+        out.write_all(table::lines(&list).as_bytes())?;
+        let dim = paint::DIM;
+        writeln!(out, "{dim}* the default · configuration: {source}{dim:#}")?;
+        Ok(exit::OK)
+    }
+}

@@ -1,0 +1,157 @@
+//! The prompt: a line editor with history and completion.
+
+use std::{borrow::Cow, io, path::PathBuf};
+
+use anstream::{AutoStream, ColorChoice};
+use anyhow::{Context as _, anyhow};
+use rustyline::{
+    ColorMode, CompletionType, Config, Context, Editor, Helper,
+    completion::{Completer, FilenameCompleter, Pair},
+    error::ReadlineError,
+    highlight::Highlighter,
+    hint::Hinter,
+    history::FileHistory,
+    validate::Validator,
+};
+use tokio::task::JoinHandle;
+
+use super::{history, word::NAMES};
+use crate::paint;
+
+/// What the prompt shows.
+const PROMPT: &str = "› ";
+
+/// Lines of history that are kept.
+const HISTORY: usize = 1000;
+
+type Lines = Editor<Hand, FileHistory>;
+
+/// Reads lines from the person, on a thread while one is awaited.
+pub(super) struct Prompt {
+    editor: Option<Box<Lines>>,
+    reading: Option<Reading>,
+    history: Option<PathBuf>,
+}
+
+/// What was typed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Text(String),
+    /// Ctrl-C.
+    Interrupted,
+    /// Ctrl-D, or the end of a piped stdin.
+    End,
+}
+
+type Reading = JoinHandle<(Box<Lines>, Result<String, ReadlineError>)>;
+
+impl Prompt {
+    /// Sets the editor up and reads the history.
+    ///
+    /// # Errors
+    /// When the terminal cannot be used.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let colours = if AutoStream::choice(&io::stdout()) == ColorChoice::Never {
+            ColorMode::Disabled
+        } else {
+            ColorMode::Enabled
+        };
+        let config = Config::builder()
+            .color_mode(colours)
+            .completion_type(CompletionType::List)
+            .history_ignore_space(true)
+            .max_history_size(HISTORY)
+            .and_then(|config| config.history_ignore_dups(true))?
+            .build();
+        let mut editor = Lines::with_config(config)?;
+        editor.set_helper(Some(Hand { files: FilenameCompleter::new() }));
+        let history = history();
+        if let Some(path) = &history {
+            // The first time there is none.
+            let _ = editor.load_history(path);
+        }
+        Ok(Self { editor: Some(Box::new(editor)), reading: None, history })
+    }
+
+    /// The next line.
+    ///
+    /// # Errors
+    /// When the terminal fails.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the reading to the next call.
+    pub(super) async fn line(&mut self) -> anyhow::Result<Line> {
+        if self.reading.is_none() {
+            let mut editor = self.editor.take().ok_or_else(|| anyhow!("the line editor is gone"))?;
+            self.reading = Some(tokio::task::spawn_blocking(move || {
+                let line = editor.readline(PROMPT);
+                (editor, line)
+            }));
+        }
+        let Some(reading) = &mut self.reading else { return Ok(Line::End) };
+        let (mut editor, line) = reading.await.context("the line editor failed")?;
+        self.reading = None;
+        let line = match line {
+            Ok(text) => {
+                self.remember(&mut editor, &text);
+                Line::Text(text)
+            }
+            Err(ReadlineError::Interrupted) => Line::Interrupted,
+            Err(ReadlineError::Eof) => Line::End,
+            Err(error) => return Err(anyhow!(error).context("failed to read a line")),
+        };
+        self.editor = Some(editor);
+        Ok(line)
+    }
+
+    fn remember(&self, editor: &mut Lines, text: &str) {
+        let (Some(path), Ok(true)) = (&self.history, editor.add_history_entry(text)) else { return };
+        // A history that cannot be kept is no reason not to talk.
+        if let Err(error) = editor.append_history(path) {
+            tracing::debug!(%error, path = %path.display(), "the history is not kept");
+        }
+    }
+}
+
+/// Helps the hand: completes, and colours the prompt.
+struct Hand {
+    files: FilenameCompleter,
+}
+
+impl Helper for Hand {}
+
+impl Validator for Hand {}
+
+impl Hinter for Hand {
+    type Hint = String;
+}
+
+impl Highlighter for Hand {
+    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _default: bool) -> Cow<'b, str> {
+        let act = paint::ACT;
+        Cow::Owned(format!("{act}{prompt}{act:#}"))
+    }
+}
+
+impl Completer for Hand {
+    type Candidate = Pair;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        context: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<Pair>)> {
+        if line.starts_with("/file ") {
+            return self.files.complete(line, at, context);
+        }
+        let typed = &line[..at];
+        let names = NAMES.iter().filter(|name| typed.starts_with('/') && name.starts_with(typed));
+        Ok((
+            0,
+            names
+                .map(|name| Pair { display: name.trim().to_owned(), replacement: (*name).to_owned() })
+                .collect(),
+        ))
+    }
+}

@@ -1,0 +1,84 @@
+//! What a line of the person means.
+
+use std::path::PathBuf;
+
+/// The commands, for people.
+pub(super) const HELP: &str = "\
+/file PATH   gives the agent a file, with what you say next
+/stop        stops the turn; while it runs, Ctrl-C does
+/quit        leaves; Ctrl-D does too
+/help        shows this
+Any other line goes to the agent as it is, /its own commands too; //file sends /file.";
+
+/// The names of the commands, for completion.
+pub(super) const NAMES: &[&str] = &["/file ", "/help", "/quit", "/stop"];
+
+/// What a line of the person means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Word {
+    /// An empty line.
+    Nothing,
+    /// To leave.
+    Quit,
+    /// To be told the commands.
+    Help,
+    /// To stop the turn.
+    Stop,
+    /// To give the agent a file.
+    File(PathBuf),
+    /// To say something to the agent.
+    Say(String),
+}
+
+impl Word {
+    /// What the line means. Commands that are not ours are the agent's.
+    pub(super) fn of(line: &str) -> Self {
+        let trimmed = line.trim();
+        let (name, rest) = trimmed.split_once(char::is_whitespace).unwrap_or((trimmed, ""));
+        match (name, rest.trim()) {
+            ("", _) => Self::Nothing,
+            ("/quit" | "/exit", "") => Self::Quit,
+            ("/help", "") => Self::Help,
+            ("/stop", "") => Self::Stop,
+            ("/file", path) if !path.is_empty() => Self::File(file(path)),
+            ("/file", _) => Self::Help,
+            _ => Self::Say(
+                line.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(line).to_owned(),
+            ),
+        }
+    }
+}
+
+/// A path as it is typed: in quotes or with escapes, from the home folder.
+fn file(typed: &str) -> PathBuf {
+    let words = shell_words::split(typed).ok();
+    let path = match words.as_deref() {
+        Some([one]) => one.clone(),
+        _ => typed.to_owned(),
+    };
+    match (path.strip_prefix("~/"), std::env::home_dir()) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => path.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_is_not_ours_is_the_agents() {
+        assert_eq!(Word::of("/tool bash"), Word::Say("/tool bash".to_owned()));
+        assert_eq!(Word::of("//file x"), Word::Say("/file x".to_owned()));
+        assert_eq!(Word::of("/help me"), Word::Say("/help me".to_owned()));
+        assert_eq!(Word::of("  indented"), Word::Say("  indented".to_owned()));
+    }
+
+    #[test]
+    fn our_commands_are_known() {
+        assert_eq!(Word::of("  "), Word::Nothing);
+        assert_eq!(Word::of("/quit "), Word::Quit);
+        assert_eq!(Word::of("/file 'a b.txt'"), Word::File("a b.txt".into()));
+        assert_eq!(Word::of("/file a b.txt"), Word::File("a b.txt".into()));
+    }
+}

@@ -1,0 +1,177 @@
+//! `trunkline demo`: a thousand sessions over one pipe.
+
+use std::{
+    io::{IsTerminal, Write},
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::task::JoinSet;
+use trunkline_host::{
+    SessionOptions, Turn,
+    config::{AgentConfig, Config, Shutdown},
+};
+
+use self::{
+    load::{Load, Tally},
+    report::Report,
+};
+use super::run::shut_down;
+use crate::{
+    exit,
+    fault::{Done, Fault},
+    interrupt::Interrupts,
+    target::{Chosen, Target},
+};
+
+mod load;
+mod report;
+mod system;
+mod token;
+
+/// How long a turn may take before it counts as unanswered.
+const TURN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the adapter has at the end.
+const LEAVING: Shutdown =
+    Shutdown { close: Duration::from_secs(1), eof: Duration::from_secs(3), term: Duration::from_secs(1) };
+
+/// Runs many sessions over one adapter process and proves that they do not meet
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline demo
+  trunkline demo --sessions 5000 --turns 10
+  trunkline demo --adapter 'python3 my_adapter.py' --sessions 50
+  trunkline demo --json | tail -n 1 | jq .p99_us
+
+Every session says a text of its own in every turn. Now and then it asks for a
+permission (/tool) and stops a long turn (/sleep), all at the same time. A
+session that sees another one's text is cross-talk; a turn without exactly one
+end is unanswered. Either makes the exit code 1. An adapter that does not know
+/tool and /sleep takes them as plain inputs.")]
+pub(crate) struct Demo {
+    #[command(flatten)]
+    target: Target,
+
+    /// How many sessions are open at the same time
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    sessions: u32,
+
+    /// How many turns each has
+    #[arg(long, value_name = "M", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    turns: u32,
+
+    /// The result as one JSON object on one line
+    #[arg(long)]
+    json: bool,
+}
+
+impl Demo {
+    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+        let chosen = self.host(config)?;
+        let mut interrupts = Interrupts::watch()?;
+        let measured = tokio::select! {
+            measured = self.measure(&chosen) => measured.map(Some),
+            interrupt = interrupts.next() => {
+                shut_down(&chosen.host, Some(LEAVING), &mut interrupts).await;
+                return Ok(interrupt.exit_code());
+            }
+        };
+        shut_down(&chosen.host, Some(LEAVING), &mut interrupts).await;
+        let Some(report) = measured? else { return Ok(exit::FAILED) };
+        let mut out = anstream::stdout().lock();
+        if self.json {
+            writeln!(out, "{}", report.json())?;
+        } else {
+            out.write_all(report.text().as_bytes())?;
+        }
+        Ok(if report.is_clean() { exit::OK } else { exit::FAILED })
+    }
+
+    /// The built-in echo, unless somebody is named: the demo needs no configuration, and no account.
+    fn host(&self, config: Option<&Path>) -> Result<Chosen, Fault> {
+        let bounded = |agent: &mut AgentConfig| agent.timeouts.turn = Some(TURN_TIMEOUT);
+        if self.target.agent.is_some() || self.target.adapter.is_some() {
+            return self.target.host_with(config, bounded);
+        }
+        let mut echo = Config::default();
+        echo.agents.iter_mut().for_each(bounded);
+        let Some(agent) = echo.agents.first().cloned() else {
+            return Err(Fault::usage(anyhow::anyhow!("no echo")));
+        };
+        let host = trunkline_host::Host::builder()
+            .config(echo)
+            .build()
+            .context("failed to make the host's private folder")?;
+        Ok(Chosen { host, agent })
+    }
+
+    async fn measure(&self, chosen: &Chosen) -> Result<Report, Fault> {
+        self.warm_up(chosen).await?;
+        let before = system::resident_bytes();
+        let load = Arc::new(Load::new(self.sessions, self.turns, self.progress()));
+        let mut sessions = Vec::with_capacity(self.sessions as usize);
+        for number in 0..self.sessions {
+            sessions.push((number, chosen.open(crate::conversation::session_options())?));
+        }
+        let began = Instant::now();
+        let mut running = JoinSet::new();
+        for (number, session) in sessions {
+            running.spawn(load::session(load.clone(), number, session));
+        }
+        load.all_done(&mut running).await;
+        let took = began.elapsed();
+        let processes = system::children();
+        let after = system::resident_bytes();
+        let counters = chosen.host.agent(&chosen.agent.id).map(|agent| agent.counters).unwrap_or_default();
+        load.close();
+        let mut tally = Tally::default();
+        while let Some(done) = running.join_next().await {
+            tally.add(done.unwrap_or_default());
+        }
+        load.progress.finish_and_clear();
+        Ok(Report {
+            sessions: self.sessions,
+            turns: u64::from(self.sessions) * u64::from(self.turns),
+            processes,
+            took,
+            counters,
+            rss_per_session: before
+                .zip(after)
+                .map(|(before, after)| after.saturating_sub(before) / u64::from(self.sessions)),
+            tally,
+            agent: chosen.command_line(),
+        })
+    }
+
+    /// One turn before the clock runs: the process starts, and what both programs allocate once is allocated.
+    async fn warm_up(&self, chosen: &Chosen) -> Result<(), Fault> {
+        let session = chosen.open(SessionOptions::default())?;
+        let end = session.send("hello").map(Turn::end).context("failed to send the first input")?.await;
+        session.close().await;
+        if end.is_completed() {
+            return Ok(());
+        }
+        let why = end.error.and_then(|error| error.message).unwrap_or_else(|| end.cause.to_string());
+        let fault =
+            anyhow::anyhow!("the adapter `{}` did not answer the first input: {why}", chosen.command_line());
+        Err(Fault::not_started(fault).next("try it by hand: trunkline chat --adapter 'CMD ARGS' --debug"))
+    }
+
+    fn progress(&self) -> ProgressBar {
+        if !std::io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new(u64::from(self.sessions) * u64::from(self.turns));
+        let template = "  {bar:32.cyan/dim} {human_pos:>7} of {human_len} turns";
+        match ProgressStyle::with_template(template) {
+            Ok(style) => bar.with_style(style.progress_chars("━━─")),
+            Err(_) => bar,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What the demo found.
+
+use std::{fmt::Write, time::Duration};
+
+use serde_json::json;
+use trunkline_host::Counters;
+
+use super::{super::table, load::Tally};
+use crate::{
+    paint,
+    screen::{bytes, duration},
+};
+
+/// What the demo found.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) agent: String,
+    pub(super) sessions: u32,
+    pub(super) turns: u64,
+    pub(super) processes: Option<usize>,
+    pub(super) took: Duration,
+    pub(super) counters: Counters,
+    /// Memory of this process, in bytes.
+    pub(super) rss_per_session: Option<u64>,
+    pub(super) tally: Tally,
+}
+
+impl Report {
+    /// Whether no session saw another one's text, and every turn had its one end.
+    pub(super) fn is_clean(&self) -> bool {
+        self.tally.cross_talk == 0 && self.tally.unanswered == 0
+    }
+
+    /// The result on one line, for programs.
+    pub(super) fn json(&self) -> serde_json::Value {
+        json!({
+            "sessions": self.sessions,
+            "turns": self.turns,
+            "processes": self.processes,
+            "turns_per_s": (self.turns_per_second() * 10.0).round() / 10.0,
+            "p50_us": micros(self.latency(50)),
+            "p99_us": micros(self.latency(99)),
+            "bytes_in": self.counters.bytes_in,
+            "bytes_out": self.counters.bytes_out,
+            "rss_per_session_bytes": self.rss_per_session,
+            "cross_talk": self.tally.cross_talk,
+            "unanswered": self.tally.unanswered,
+        })
+    }
+
+    /// The result for people.
+    pub(super) fn text(&self) -> String {
+        let bold = paint::STRONG;
+        let unknown = || "unknown here".to_owned();
+        let mut list = table::plain();
+        let mut row = |what: &str, value: String, remark: String| {
+            list.add_row([what.to_owned(), value, remark]);
+        };
+        row("sessions", self.sessions.to_string(), "open at the same time".to_owned());
+        row(
+            "processes",
+            self.processes.map_or_else(unknown, |number| number.to_string()),
+            self.agent.clone(),
+        );
+        row(
+            "turns",
+            self.turns.to_string(),
+            format!("{} asked for permission, {} stopped", self.tally.permissions, self.tally.stops),
+        );
+        row(
+            "turns per second",
+            format!("{:.0}", self.turns_per_second()),
+            format!("in {}", duration(self.took)),
+        );
+        row(
+            "turn latency p50",
+            self.latency(50).map_or_else(unknown, duration),
+            "of plain turns, under this load".to_owned(),
+        );
+        row("turn latency p99", self.latency(99).map_or_else(unknown, duration), String::new());
+        row("bytes in", bytes(self.counters.bytes_in), "from the adapter".to_owned());
+        row("bytes out", bytes(self.counters.bytes_out), "to the adapter".to_owned());
+        row(
+            "memory per session",
+            self.rss_per_session.map_or_else(unknown, bytes),
+            "of this host".to_owned(),
+        );
+        row(
+            "cross-talk",
+            self.tally.cross_talk.to_string(),
+            format!("{} turns gave their own text back", self.tally.own),
+        );
+        row("unanswered", self.tally.unanswered.to_string(), "turns without exactly one end".to_owned());
+        let mut text = String::from("\n");
+        for line in table::lines(&list).lines() {
+            let _ = writeln!(text, " {line}");
+        }
+        let (style, mark, verdict) = if self.is_clean() {
+            (paint::GOOD, "✓", "no session saw another one's text, and every turn had exactly one end")
+        } else {
+            (paint::BAD, "✗", "sessions met, or turns were not answered")
+        };
+        let _ = writeln!(text, "\n  {style}{mark}{style:#} {bold}{verdict}{bold:#}");
+        text
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a rate is rounded anyway")]
+    fn turns_per_second(&self) -> f64 {
+        self.turns as f64 / self.took.as_secs_f64().max(f64::EPSILON)
+    }
+
+    /// The latency that so many per cent of the plain turns did not exceed.
+    fn latency(&self, percent: usize) -> Option<Duration> {
+        let mut sorted = self.tally.latencies.clone();
+        sorted.sort_unstable();
+        let rank = (sorted.len() * percent).div_ceil(100);
+        sorted.get(rank.saturating_sub(1)).copied()
+    }
+}
+
+fn micros(time: Option<Duration>) -> Option<u64> {
+    time.and_then(|time| u64::try_from(time.as_micros()).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_nearest_rank() {
+        let latencies = (1..=200).rev().map(Duration::from_micros).collect();
+        let report = Report {
+            agent: String::new(),
+            sessions: 1,
+            turns: 200,
+            processes: Some(1),
+            took: Duration::from_secs(2),
+            counters: Counters::default(),
+            rss_per_session: None,
+            tally: Tally { latencies, ..Tally::default() },
+        };
+        let json = report.json();
+        assert_eq!((&json["p50_us"], &json["p99_us"]), (&json!(100), &json!(198)));
+        assert_eq!(json["turns_per_s"], json!(100.0));
+    }
+}

@@ -1,0 +1,179 @@
+//! `trunkline run`: one turn.
+
+use std::{
+    io::{self, IsTerminal, Read},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use trunkline_host::{
+    Cause, Host, TurnEnd,
+    config::Shutdown,
+    protocol::{ClosedReason, Status},
+};
+
+use crate::{
+    ask::Asker,
+    conversation::{Conversation, Outcome, session_options},
+    exit,
+    fault::{Done, Fault},
+    interrupt::Interrupts,
+    jsonl::Lines,
+    screen::{Detail, Screen},
+    target::{Chosen, Target},
+};
+
+/// The largest prompt that is read from stdin, in bytes.
+const MAX_PROMPT: u64 = 8 * 1024 * 1024;
+
+/// How a person's second Ctrl-C ends the adapters: soon.
+const HURRIED: Shutdown = Shutdown {
+    close: Duration::from_millis(100),
+    eof: Duration::from_millis(400),
+    term: Duration::from_millis(500),
+};
+
+/// Sends one prompt and shows the answer
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline run 'hello'
+  trunkline run --agent claude 'Explain src/main.rs' > answer.md
+  git diff | trunkline run --agent claude --file style.md -
+  trunkline run --adapter 'python3 my_adapter.py' --json 'hello' | jq .type
+
+The answer goes to stdout; thinking, tools, plans and usage go to stderr.
+Ctrl-C stops the turn, a second one ends the program. Permissions and questions
+are asked on the terminal; without one they are denied, and stderr says so.
+
+--json writes one object a line: `type`, and the members of the protocol's
+message. The last line has the type `end` and always `cause`, `status`,
+`delivered`, `exit` and `usage`.
+
+Exit codes: 0 the turn completed, 1 it did not, 2 the command line or the
+configuration is wrong, 3 the adapter could not be started, 130 Ctrl-C.")]
+pub(crate) struct Run {
+    #[command(flatten)]
+    target: Target,
+
+    /// Every event as one JSON object a line
+    #[arg(long)]
+    json: bool,
+
+    /// A file that goes with the prompt; may be given several times
+    #[arg(long, value_name = "PATH")]
+    file: Vec<PathBuf>,
+
+    /// Where files that the agent gives are saved; without it they are gone at the end
+    #[arg(long, value_name = "FOLDER")]
+    save: Option<PathBuf>,
+
+    /// What to say; `-`, or nothing with a piped stdin, reads it from stdin
+    prompt: Option<String>,
+}
+
+impl Run {
+    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+        let chosen = self.target.host(config)?;
+        let prompt = prompt(self.prompt)?;
+        let mut interrupts = Interrupts::watch()?;
+        let mut conversation = Conversation {
+            screen: Screen::new(Detail::Calm),
+            lines: self.json.then(Lines::new),
+            asker: Asker::new(),
+            save: self.save,
+        };
+        let done = turn(&chosen, &self.file, prompt, &mut conversation, &mut interrupts).await;
+        conversation.screen.pause();
+        if matches!(done, Ok((exit::NOT_STARTED, _))) {
+            let command = chosen.command_line();
+            conversation.screen.remark(&format!("next: see what `{command}` says when it is run by hand"));
+        }
+        let hurried = matches!(done, Ok((_, Pace::Hurried)));
+        shut_down(&chosen.host, hurried.then_some(HURRIED), &mut interrupts).await;
+        done.map(|(code, _)| code)
+    }
+}
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    Orderly,
+    Hurried,
+}
+
+async fn turn(
+    chosen: &Chosen,
+    files: &[PathBuf],
+    prompt: String,
+    conversation: &mut Conversation,
+    interrupts: &mut Interrupts,
+) -> Result<(u8, Pace), Fault> {
+    let session = chosen.open(session_options())?;
+    for file in files {
+        session.deliver_file(file, None, None).await.map_err(|error| {
+            Fault::usage(anyhow!(error).context(format!("failed to give {}", file.display())))
+        })?;
+    }
+    let turn = session.send(prompt).context("failed to send the prompt")?;
+    let no = turn.no();
+    turn.detach();
+    Ok(match conversation.turn(&session, no, interrupts).await? {
+        Outcome::Ended(end) | Outcome::Closed(Some(end), _) => (code_of(&end, &chosen.host), Pace::Orderly),
+        Outcome::Closed(None, end) if end.reason == ClosedReason::Finished => (exit::OK, Pace::Orderly),
+        Outcome::Closed(None, _) => (exit::FAILED, Pace::Orderly),
+        Outcome::Leave(interrupt) => (interrupt.exit_code(), Pace::Hurried),
+    })
+}
+
+/// Ends the adapters; an interrupt meanwhile ends the waiting.
+pub(super) async fn shut_down(host: &Host, steps: Option<Shutdown>, interrupts: &mut Interrupts) {
+    tokio::select! {
+        () = host.shutdown_within(steps) => {}
+        // What is left dies with this process.
+        _ = interrupts.next() => {}
+    }
+}
+
+/// The exit code that tells how a turn ended.
+fn code_of(end: &TurnEnd, host: &Host) -> u8 {
+    // An adapter that ended before it said anything did not start, as far as a person can tell.
+    let unheard = || host.agents().iter().all(|agent| agent.counters.lines_in == 0);
+    match (end.status, end.cause) {
+        (Status::Completed, _) => exit::OK,
+        (Status::Stopped, _) => exit::INTERRUPTED,
+        (_, Cause::StartFailed | Cause::StartTimeout) => exit::NOT_STARTED,
+        (_, Cause::ProcessExit | Cause::EndOfStream) if unheard() => exit::NOT_STARTED,
+        (Status::Failed | Status::Refused | Status::Limit, _) => exit::FAILED,
+    }
+}
+
+/// The prompt, from the command line or stdin.
+fn prompt(given: Option<String>) -> Result<String, Fault> {
+    match given.as_deref() {
+        Some("-") => {}
+        Some(_) => return Ok(given.unwrap_or_default()),
+        None if io::stdin().is_terminal() => {
+            return Err(Fault::usage(anyhow!("there is no prompt"))
+                .next("give one (trunkline run 'hello'), pipe one in, or talk: trunkline chat"));
+        }
+        None => {}
+    }
+    let mut text = String::new();
+    io::stdin()
+        .take(MAX_PROMPT + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| Fault::usage(anyhow!(error).context("failed to read the prompt from stdin")))?;
+    if text.is_empty() {
+        let fault = Fault::usage(anyhow!("there is no prompt: stdin is empty"));
+        return Err(fault.next("give one: trunkline run 'hello'"));
+    }
+    if text.len() as u64 > MAX_PROMPT {
+        let fault = Fault::usage(anyhow!("the prompt on stdin is larger than {MAX_PROMPT} bytes"));
+        return Err(fault.next("give large contents as a file: --file PATH"));
+    }
+    // The shell's line end is not the person's.
+    Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
+}

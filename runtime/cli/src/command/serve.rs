@@ -1,0 +1,39 @@
+//! `trunkline serve`: the relay on stdin and stdout.
+
+use std::path::Path;
+
+use anyhow::Context;
+use clap::Args;
+use trunkline_relay::RelayOptions;
+
+use crate::{exit, fault::Done, target::Target};
+
+/// Serves every configured agent over stdin and stdout, to a hub in any language
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline serve                                 every configured agent
+  trunkline serve --agent claude                  that one, unless a session names another
+  trunkline serve --adapter 'python3 adapter.py'  that adapter alone
+
+By hand; the pause keeps stdin open until the answer is there:
+  (printf '%s\\n' '{\"type\":\"session.start\",\"session_id\":\"a\"}' \\
+    '{\"type\":\"user.input\",\"session_id\":\"a\",\"content\":\"hi\"}'; sleep 1) | trunkline serve
+
+A session picks its agent by `session.start.agent_id`. The end of stdin, SIGTERM
+and a broken stdout end it, and its adapters, within 4 s.")]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    target: Target,
+}
+
+impl Serve {
+    pub(super) async fn run(self, config: Option<&Path>) -> Done {
+        let chosen = self.target.host(config)?;
+        let report = trunkline_relay::serve_stdio(chosen.host, RelayOptions::default())
+            .await
+            .context("failed to take stdin and stdout for the protocol")?;
+        tracing::info!(?report, "the relay has ended");
+        Ok(exit::OK)
+    }
+}

@@ -1,0 +1,278 @@
+//! One turn with an agent, as a person has it: shown while it comes, asked where the agent asks, stopped by Ctrl-C.
+
+use std::{
+    collections::VecDeque,
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use trunkline_host::{
+    Event, EventKind, Feed, File, Session, SessionEnd, SessionOptions, TurnEnd, TurnNo, protocol::StopReason,
+};
+
+use crate::{
+    ask::{Asker, Asking, Request, Settled},
+    interrupt::{Interrupt, Interrupts},
+    jsonl::Lines,
+    paint,
+    screen::Screen,
+    terminal::Settings,
+};
+
+/// Events that are held back while the person is asked; beyond them the host keeps the rest.
+const HELD: usize = 1024;
+
+/// Names that are tried for a file that shall be saved.
+const NAMES: u32 = 1000;
+
+/// How long nothing comes before something moves.
+const QUIET: Duration = Duration::from_millis(300);
+
+/// Shows a session and asks for its agent.
+pub(crate) struct Conversation {
+    pub(crate) screen: Screen,
+    /// Instead of the screen, where a program reads.
+    pub(crate) lines: Option<Lines>,
+    pub(crate) asker: Asker,
+    /// Where files of the agent are copied to.
+    pub(crate) save: Option<PathBuf>,
+}
+
+/// How a turn left the conversation.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The turn has ended; the session goes on.
+    Ended(Box<TurnEnd>),
+    /// The session has ended too.
+    Closed(Option<Box<TurnEnd>>, Box<SessionEnd>),
+    /// The person leaves, or the program is told to end.
+    Leave(Interrupt),
+}
+
+/// How a session is opened for a conversation: all its events come in one order.
+pub(crate) fn session_options() -> SessionOptions {
+    SessionOptions { feed: Feed::Merged, ..SessionOptions::default() }
+}
+
+impl Conversation {
+    /// Shows a turn that has begun until it ends. The first Ctrl-C stops the turn, the second leaves.
+    ///
+    /// # Errors
+    /// When stdout takes no more.
+    pub(crate) async fn turn(
+        &mut self,
+        session: &Session,
+        turn: TurnNo,
+        interrupts: &mut Interrupts,
+    ) -> io::Result<Outcome> {
+        let _calm = Settings::calm();
+        let began = Instant::now();
+        let mut asking: Option<Asking> = None;
+        let mut held: VecDeque<Event> = VecDeque::new();
+        let mut stopped = false;
+        let mut quiet_until = tokio::time::Instant::now() + QUIET;
+        loop {
+            if asking.is_none()
+                && let Some(event) = held.pop_front()
+            {
+                match self.handle(event, turn, &mut asking)? {
+                    Some(end) => return self.after(session, end).await,
+                    None => continue,
+                }
+            }
+            // Signals first: they must pass a flood of events. Answers before events, which wait for them.
+            tokio::select! {
+                biased;
+                interrupt = interrupts.next() => match interrupt {
+                    Interrupt::Key if !stopped => {
+                        stopped = true;
+                        session.stop_turn(turn, StopReason::User);
+                        self.give_up(&mut asking).await;
+                        self.screen.stopping();
+                    }
+                    _ => {
+                        self.give_up(&mut asking).await;
+                        return Ok(Outcome::Leave(interrupt));
+                    }
+                },
+                settled = answered(&mut asking) => {
+                    asking = None;
+                    if let Some(settled) = settled {
+                        self.settled(&settled)?;
+                    }
+                }
+                event = session.next_event(), if held.len() < HELD => {
+                    let Some(event) = event else {
+                        let lost = SessionEnd { reason: trunkline_host::protocol::ClosedReason::Failed, error: None };
+                        return Ok(Outcome::Closed(None, Box::new(lost)));
+                    };
+                    if asking.as_ref().is_some_and(|asking| settles(&event, asking, turn)) {
+                        self.give_up(&mut asking).await;
+                        self.screen.note("✗", paint::CARE, "nobody needs an answer any more");
+                    }
+                    held.push_back(event);
+                }
+                () = tokio::time::sleep_until(quiet_until), if asking.is_none() => {
+                    self.screen.wait(began);
+                    self.screen.tick(began);
+                }
+            }
+            quiet_until = tokio::time::Instant::now() + QUIET;
+        }
+    }
+
+    /// Shows what came outside turns. Nothing to show is the usual case.
+    ///
+    /// # Errors
+    /// When stdout takes no more.
+    pub(crate) async fn catch_up(&mut self, session: &Session) -> io::Result<Option<Box<SessionEnd>>> {
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = session.next_event() => event,
+                () = std::future::ready(()) => return Ok(None),
+            };
+            match event {
+                Some(event) if matches!(event.kind, EventKind::Closed(_)) => {
+                    self.show(&event)?;
+                    let EventKind::Closed(end) = event.kind else { return Ok(None) };
+                    return Ok(Some(end));
+                }
+                // A request outside turns stands until it is answered; nobody sits before a prompt to do so.
+                Some(event) => self.show(&event)?,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Shows an event, or begins to ask. Gives the turn's end.
+    fn handle(
+        &mut self,
+        event: Event,
+        turn: TurnNo,
+        asking: &mut Option<Asking>,
+    ) -> io::Result<Option<Box<Ended>>> {
+        self.show(&event)?;
+        let request = match event.kind {
+            EventKind::Permission(permission) => Request::Permission(permission),
+            EventKind::Question(question) => Request::Question(question),
+            EventKind::End(end) if end.turn == turn => return Ok(Some(Box::new(Ended::Turn(end)))),
+            EventKind::Closed(end) => return Ok(Some(Box::new(Ended::Session(end)))),
+            _ => return Ok(None),
+        };
+        self.screen.pause();
+        let headline = request.headline();
+        match self.asker.ask(request) {
+            Ok(begun) => *asking = Some(begun),
+            Err(settled) => {
+                self.screen.note("✗", paint::CARE, &format!("denied: {headline}"));
+                self.screen.remark("  no terminal to ask on; `permission` in the configuration can allow it");
+                self.settled(&settled)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// After the turn's end: whether the session goes on.
+    async fn after(&mut self, session: &Session, ended: Box<Ended>) -> io::Result<Outcome> {
+        match *ended {
+            Ended::Session(end) => Ok(Outcome::Closed(None, end)),
+            Ended::Turn(turn) if session.is_closed() => Ok(match self.catch_up(session).await? {
+                Some(end) => Outcome::Closed(Some(turn), end),
+                None => Outcome::Ended(turn),
+            }),
+            Ended::Turn(turn) => Ok(Outcome::Ended(turn)),
+        }
+    }
+
+    fn show(&mut self, event: &Event) -> io::Result<()> {
+        self.show_event(event)?;
+        if let (EventKind::File(file), Some(folder)) = (&event.kind, &self.save) {
+            match save(file, folder) {
+                Ok(path) => self.screen.remark(&format!("saved as {}", path.display())),
+                Err(error) => {
+                    let text = format!("failed to save it in {}: {error}", folder.display());
+                    self.screen.note("✗", paint::BAD, &text);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn show_event(&mut self, event: &Event) -> io::Result<()> {
+        match &mut self.lines {
+            Some(lines) => lines.event(event),
+            None => {
+                if let EventKind::End(_) = event.kind {
+                    self.screen.end_answer()?;
+                }
+                self.screen.event(event)
+            }
+        }
+    }
+
+    /// Asks no longer; the prompt is left within its line.
+    async fn give_up(&mut self, asking: &mut Option<Asking>) {
+        if let Some(asking) = asking.take() {
+            asking.end().await;
+            self.screen.disturbed();
+        }
+    }
+
+    fn settled(&mut self, settled: &Settled) -> io::Result<()> {
+        match &mut self.lines {
+            Some(lines) => lines.settled(settled),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What has ended.
+enum Ended {
+    Turn(Box<TurnEnd>),
+    Session(Box<SessionEnd>),
+}
+
+/// Whether an event settles the request that is being asked.
+fn settles(event: &Event, asking: &Asking, turn: TurnNo) -> bool {
+    match &event.kind {
+        EventKind::Withdrawn { request_id, .. } => asking.is_about(request_id),
+        EventKind::End(end) => end.turn == turn,
+        EventKind::Closed(_) => true,
+        _ => false,
+    }
+}
+
+/// Copies a file of the agent into a folder, under its own name or one like it, never over another file.
+fn save(file: &File, folder: &Path) -> io::Result<PathBuf> {
+    let name = Path::new(&file.name).file_name().unwrap_or("file".as_ref());
+    let (stem, extension) = (Path::new(name).file_stem().unwrap_or(name), Path::new(name).extension());
+    for number in 0..NAMES {
+        let mut name = stem.to_owned();
+        if number > 0 {
+            name.push(format!("-{number}"));
+        }
+        if let Some(extension) = extension {
+            name.push(".");
+            name.push(extension);
+        }
+        let path = folder.join(name);
+        match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(mut copy) => {
+                io::copy(&mut fs::File::open(&file.path)?, &mut copy)?;
+                return Ok(path);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+async fn answered(asking: &mut Option<Asking>) -> Option<Settled> {
+    match asking {
+        Some(asking) => asking.answered().await,
+        None => std::future::pending().await,
+    }
+}

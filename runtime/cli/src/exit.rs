@@ -1,0 +1,37 @@
+//! What the program's exit codes mean: one table.
+
+/// Everything was done.
+pub(crate) const OK: u8 = 0;
+/// The turn failed, was refused or ran into a limit; or the command itself failed.
+pub(crate) const FAILED: u8 = 1;
+/// The command line or the configuration is wrong. Nothing was started.
+pub(crate) const USAGE: u8 = 2;
+/// The adapter could not be started.
+pub(crate) const NOT_STARTED: u8 = 3;
+/// Ctrl-C: 128 and the number of SIGINT.
+pub(crate) const INTERRUPTED: u8 = 130;
+/// SIGTERM or SIGHUP: 128 and the number of SIGTERM.
+pub(crate) const TERMINATED: u8 = 143;
+
+/// The table for people.
+pub(crate) const TABLE: &str = "\
+Exit codes:
+    0  done
+    1  the turn failed, or the command did
+    2  the command line or the configuration is wrong
+    3  the adapter could not be started
+  130  interrupted by Ctrl-C
+  143  told to end by a signal";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_names_every_code() {
+        for code in [OK, FAILED, USAGE, NOT_STARTED, INTERRUPTED, TERMINATED] {
+            let named = TABLE.lines().any(|line| line.trim_start().starts_with(&format!("{code}  ")));
+            assert!(named, "{code} is missing");
+        }
+    }
+}

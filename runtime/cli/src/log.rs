@@ -1,0 +1,42 @@
+//! Logs: on stderr, never on stdout.
+
+use std::io;
+
+use anstream::{AutoStream, ColorChoice};
+use tracing_subscriber::EnvFilter;
+
+/// The variable that says what is logged, in the syntax of `tracing_subscriber`'s filters.
+pub(crate) const VARIABLE: &str = "TRUNKLINE_LOG";
+
+/// Starts logging: what [`VARIABLE`] says, else by how often `-v` was given.
+pub(crate) fn start(verbose: u8, reader: Reader) {
+    let default = match (verbose, reader) {
+        // What the host warns of is shown as an event.
+        (0, Reader::Person) => "warn,trunkline_host=error",
+        (0, Reader::Author) => "warn,trunkline=debug,trunkline_host=debug,trunkline::stderr=debug",
+        (0, Reader::Operator) => "warn",
+        (1, _) => "info",
+        (2, _) => "debug",
+        (_, _) => "trace",
+    };
+    let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
+    let colours = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(colours)
+        .without_time()
+        .compact()
+        .init();
+}
+
+/// Who reads what is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Somebody who talks with an agent.
+    Person,
+    /// Somebody who writes an adapter and wants to see what it says beside the protocol.
+    Author,
+    /// Somebody who runs this program for others.
+    Operator,
+}

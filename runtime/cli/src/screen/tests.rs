@@ -1,0 +1,68 @@
+use std::sync::{Arc, Mutex};
+
+use trunkline_host::protocol::Thinking;
+
+use super::*;
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn event(kind: EventKind) -> Event {
+    Event { place: Place::Outside, kind, meta: None }
+}
+
+fn output(text: &str) -> EventKind {
+    EventKind::Output(Output::text(text))
+}
+
+fn thinking(text: &str) -> EventKind {
+    EventKind::Thinking(Thinking { content: text.to_owned(), ..Thinking::default() })
+}
+
+/// What goes to stdout and to stderr.
+fn shown_on(terminals: (bool, bool), kinds: Vec<EventKind>) -> (String, String) {
+    let (answer, aside) = (Sink::default(), Sink::default());
+    let plain = anstream::StripStream::new(Box::new(aside.clone()) as Box<dyn Write + Send>);
+    let mut screen = Screen::over(Box::new(answer.clone()), Box::new(plain), terminals, Detail::Calm);
+    for kind in kinds {
+        screen.event(&event(kind)).unwrap();
+    }
+    screen.end_answer().unwrap();
+    (answer.text(), aside.text())
+}
+
+#[test]
+fn a_piped_answer_is_what_the_agent_said_and_a_line_end() {
+    let (answer, _) = shown_on((false, false), vec![output("a\u{1b}[1m"), thinking("hm"), output("b")]);
+    assert_eq!(answer, "a\u{1b}[1mb\n");
+}
+
+#[test]
+fn an_answer_on_a_terminal_cannot_command_it() {
+    let (answer, _) = shown_on((true, true), vec![output("a\u{1b}[2Jb\n")]);
+    assert_eq!(answer, "a␛[2Jb\n");
+}
+
+#[test]
+fn thoughts_begin_on_a_line_of_their_own() {
+    let (_, aside) =
+        shown_on((true, true), vec![output("a"), thinking("one\ntw"), thinking("o"), output("b")]);
+    assert_eq!(aside, "  (outside any turn)\n\n  one\n  two\n  (outside any turn)\n");
+}

@@ -1,0 +1,173 @@
+//! Whom a command talks to: a configured agent, or an adapter named on the command line.
+
+use std::path::Path;
+
+use anstream::eprintln;
+use anyhow::anyhow;
+use clap::Args;
+use trunkline_host::{
+    Host, OpenError, Session, SessionOptions,
+    config::{AgentConfig, Command, Config, Source},
+};
+
+use crate::{fault::Fault, paint};
+
+/// The id of the agent that `--adapter` makes.
+const AD_HOC: &str = "adapter";
+
+/// Which agent.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Target {
+    /// The agent, by its id in the configuration [default: the configured default, else the first]
+    #[arg(long, value_name = "ID")]
+    pub(crate) agent: Option<String>,
+
+    /// An adapter to run instead: a command line, split by shell quoting rules, run without a shell
+    ///
+    /// It runs in the current directory with a short environment (HOME, PATH, LANG, TERM, USER, …). An adapter that
+    /// needs more of it belongs into a configuration file, where `env_passthrough` names what it gets.
+    #[arg(long, value_name = "'CMD ARGS'", conflicts_with = "agent")]
+    pub(crate) adapter: Option<String>,
+}
+
+/// A host, and the agent of it that is meant.
+#[derive(Debug)]
+pub(crate) struct Chosen {
+    pub(crate) host: Host,
+    pub(crate) agent: AgentConfig,
+}
+
+/// Reads the configuration and tells what of it has no effect.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
+    let config = Config::discover(file, |name| std::env::var_os(name)).map_err(|error| {
+        Fault::usage(anyhow!("failed to {error}"))
+            .next("correct that file, or name another one by --config FILE")
+    })?;
+    let dim = paint::DIM;
+    for notice in &config.notices {
+        eprintln!("{dim} note: {notice}{dim:#}");
+    }
+    Ok(config)
+}
+
+impl Target {
+    /// The host that runs the agent. No process is started yet.
+    ///
+    /// # Errors
+    /// When the configuration or the command line cannot be used.
+    pub(crate) fn host(&self, file: Option<&Path>) -> Result<Chosen, Fault> {
+        self.host_with(file, |_| {})
+    }
+
+    /// The same, after a change of the agent's configuration.
+    pub(crate) fn host_with(
+        &self,
+        file: Option<&Path>,
+        change: impl FnOnce(&mut AgentConfig),
+    ) -> Result<Chosen, Fault> {
+        let mut config = self.config(file)?;
+        let chosen = match &self.agent {
+            Some(id) => config.agents.iter_mut().find(|agent| agent.id == *id),
+            None => {
+                let first = config.first_choice().map(|agent| agent.id.clone());
+                config.agents.iter_mut().find(|agent| Some(&agent.id) == first.as_ref())
+            }
+        };
+        let Some(agent) = chosen else { return Err(no_agent(self.agent.as_deref(), &config)) };
+        change(agent);
+        let agent = agent.clone();
+        let host = Host::builder().config(config).build().map_err(|error| {
+            Fault::failed(anyhow!(error).context("failed to make the host's private folder"))
+                .next("make room, or name another folder by TMPDIR")
+        })?;
+        Ok(Chosen { host, agent })
+    }
+
+    fn config(&self, file: Option<&Path>) -> Result<Config, Fault> {
+        match &self.adapter {
+            Some(line) => Ok(Config::new(vec![ad_hoc(line)?])),
+            None => config(file),
+        }
+    }
+}
+
+impl Chosen {
+    /// Opens a session on the agent.
+    ///
+    /// # Errors
+    /// When the host refuses.
+    pub(crate) fn open(&self, options: SessionOptions) -> Result<Session, Fault> {
+        self.host.open(&self.agent.id, options).map_err(|error| match error {
+            error @ (OpenError::UnknownAgent { .. } | OpenError::WouldWiden { .. }) => Fault::usage(error),
+            error => Fault::failed(error),
+        })
+    }
+
+    /// How the agent is run, as a person would type it.
+    pub(crate) fn command_line(&self) -> String {
+        command_line(&self.agent)
+    }
+}
+
+/// The agent of a command line.
+///
+/// # Errors
+/// When its quoting is wrong, or it is empty.
+pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, Fault> {
+    let example = "write it as one word of your shell: --adapter 'python3 my_adapter.py --mode jsonl'";
+    let words = shell_words::split(line)
+        .map_err(|_| Fault::usage(anyhow!("a quote is not closed in --adapter {line:?}")).next(example))?;
+    let Some((program, args)) = words.split_first() else {
+        return Err(Fault::usage(anyhow!("--adapter is empty")).next(example));
+    };
+    let mut agent = AgentConfig::external(AD_HOC, Command::new(program).args(args));
+    line.trim().clone_into(&mut agent.name);
+    Ok(agent)
+}
+
+/// How an agent is run, as a person would type it.
+pub(crate) fn command_line(agent: &AgentConfig) -> String {
+    if agent.command.command.is_empty() {
+        format!("trunkline adapter {}", agent.profile)
+    } else {
+        shell_words::join(std::iter::once(&agent.command.command).chain(&agent.command.args))
+    }
+}
+
+fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
+    let known: Vec<_> = config.agents.iter().map(|agent| agent.id.as_str()).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    let whence = &config.source;
+    let next = match config.source {
+        Source::BuiltIn => "write a trunkline.json, name one by --config FILE, or use --adapter 'CMD ARGS'",
+        _ => "`trunkline agents` lists them; --adapter 'CMD ARGS' runs one that is not configured",
+    };
+    match asked {
+        Some(id) => {
+            Fault::usage(anyhow!("no agent is called {id:?}; configured ({whence}): {known}")).next(next)
+        }
+        None => Fault::usage(anyhow!("no agent is configured ({whence})")).next(next),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_split_as_a_shell_would() {
+        let agent = ad_hoc(r#"python3 'my adapter.py' --name "a b" c\ d"#).unwrap();
+        assert_eq!(agent.command.command, "python3");
+        assert_eq!(agent.command.args, ["my adapter.py", "--name", "a b", "c d"]);
+        assert_eq!(command_line(&agent), "python3 'my adapter.py' --name 'a b' 'c d'");
+    }
+
+    #[test]
+    fn an_open_quote_and_an_empty_command_are_refused() {
+        assert!(ad_hoc("python3 'x").is_err());
+        assert!(ad_hoc("  ").is_err());
+    }
+}

@@ -1,0 +1,202 @@
+//! The terminal: who sits there, a line of what they type, and text that is safe to show them.
+
+use std::{
+    borrow::Cow,
+    fs::File,
+    io::{self, IsTerminal},
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    termios::{
+        LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetpgrp, tcsetattr,
+    },
+};
+
+/// How long a reader takes to notice that nobody waits for its line any more.
+const LOOK_UP: Duration = Duration::from_millis(50);
+
+/// The longest line that is read, in bytes.
+const MAX_LINE: usize = 64 * 1024;
+
+/// A terminal with a person before it: something to read from while stderr is shown there.
+///
+/// Lines are read straight from the descriptor, so that none is left in a buffer for others to miss.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    input: OwnedFd,
+}
+
+/// Tells a reader that nobody waits for its line any more.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Cancel(Arc<AtomicBool>);
+
+/// Whether what is typed is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Echo {
+    /// It is.
+    Shown,
+    /// It is not: a secret.
+    Hidden,
+}
+
+impl Cancel {
+    /// Ends the reading.
+    pub(crate) fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Terminal {
+    /// The terminal, where there is one: stdin, or, when that is a pipe, the one that stderr is shown on.
+    pub(crate) fn find() -> Option<Self> {
+        if !io::stderr().is_terminal() {
+            return None;
+        }
+        let input = if io::stdin().is_terminal() {
+            rustix::io::dup(rustix::stdio::stdin()).ok()?
+        } else {
+            File::open("/dev/tty").ok()?.into()
+        };
+        Some(Self { input })
+    }
+
+    /// Throws away what was typed before it was asked for: no answer shall be given unseen.
+    pub(crate) fn forget_typed(&self) {
+        // A terminal that cannot has typed nothing.
+        let _ = tcflush(&self.input, QueueSelector::IFlush);
+    }
+
+    /// Waits for a line. Nothing at the end of input, on an error, or when cancelled. Blocks the thread.
+    pub(crate) fn line(&self, echo: Echo, cancel: &Cancel) -> Option<String> {
+        let settings = Settings::of(&self.input);
+        if let Some(settings) = &settings {
+            settings.change(|modes| modes.set(LocalModes::ECHO, echo == Echo::Shown));
+        }
+        let mut line = Vec::new();
+        let mut chunk = [0; 1024];
+        while line.len() < MAX_LINE && line.last() != Some(&b'\n') {
+            if cancel.is_cancelled() {
+                return None;
+            }
+            let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
+            let wait = LOOK_UP.try_into().ok();
+            match poll(&mut ready, wait.as_ref()) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+                Ok(_) => {}
+                Err(_) => return None,
+            }
+            match rustix::io::read(&self.input, &mut chunk) {
+                Ok(0) if line.is_empty() => return None,
+                Ok(0) => break,
+                Ok(read) => line.extend_from_slice(&chunk[..read]),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+        Some(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned())
+    }
+}
+
+/// The settings of a terminal, given back on drop. They are changed only while this program is in the foreground: a
+/// change from the background would halt it.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    of: OwnedFd,
+    before: Option<Termios>,
+}
+
+impl Settings {
+    /// The settings of the terminal on stdin, to be given back even when the program ends within a line.
+    pub(crate) fn save() -> Option<Self> {
+        Self::of(&rustix::stdio::stdin())
+    }
+
+    /// What is typed on the terminal on stdin is not shown until this is dropped: it would disturb what is written.
+    pub(crate) fn calm() -> Option<Self> {
+        let settings = Self::save()?;
+        settings.change(|modes| modes.remove(LocalModes::ECHO | LocalModes::ECHOCTL));
+        Some(settings)
+    }
+
+    fn of(terminal: &impl AsFd) -> Option<Self> {
+        let foreground = tcgetpgrp(terminal).ok()? == rustix::process::getpgrp();
+        let before = tcgetattr(terminal).ok().filter(|_| foreground)?;
+        Some(Self { of: rustix::io::dup(terminal).ok()?, before: Some(before) })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut LocalModes)) {
+        let Some(mut settings) = self.before.clone() else { return };
+        change(&mut settings.local_modes);
+        // A terminal that cannot shows what is typed.
+        let _ = tcsetattr(&self.of, OptionalActions::Now, &settings);
+    }
+}
+
+impl Drop for Settings {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take() {
+            // A terminal that is gone has no settings.
+            let _ = tcsetattr(&self.of, OptionalActions::Now, &before);
+        }
+    }
+}
+
+/// Text of a peer as it may be shown on a terminal: control characters that could move the cursor, change colours or
+/// turn text around are shown as symbols instead.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(must_be_replaced) {
+        return Cow::Borrowed(text);
+    }
+    text.chars()
+        .filter(|char| *char != '\r')
+        .map(|char| if must_be_replaced(char) { symbol(char) } else { char })
+        .collect()
+}
+
+/// The same, on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    shown(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn must_be_replaced(char: char) -> bool {
+    let turns_text =
+        matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns_text || (char.is_control() && !matches!(char, '\n' | '\t'))
+}
+
+fn symbol(char: char) -> char {
+    match char {
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(char)).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\u{7f}' => '\u{2421}',
+        _ => char::REPLACEMENT_CHARACTER,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_deceive_a_reader_is_shown_as_a_symbol() {
+        assert_eq!(shown("plain\ttext\n"), "plain\ttext\n");
+        assert_eq!(shown("\u{1b}[2J"), "␛[2J");
+        assert_eq!(shown("a\r\nb\u{7}"), "a\nb␇");
+        assert_eq!(shown("\u{9b}31m \u{202e}x"), "\u{fffd}31m \u{fffd}x");
+    }
+
+    #[test]
+    fn one_line_is_one_line() {
+        assert_eq!(one_line(" a\n\n  b\u{1b} "), "a b␛");
+    }
+}

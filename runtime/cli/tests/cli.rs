@@ -1,0 +1,114 @@
+//! The binary, as people and programs use it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod cli {
+    mod chat;
+    mod config;
+    mod demo;
+    mod lists;
+    mod relay;
+    mod run;
+    mod signals;
+
+    use std::{
+        ffi::OsStr,
+        io::Write,
+        path::PathBuf,
+        process::{Command, Output, Stdio},
+    };
+
+    use tempfile::TempDir;
+
+    /// A folder to be at home in, and the program in it, with nobody else's configuration.
+    pub(crate) struct Home {
+        folder: TempDir,
+    }
+
+    /// What a run of the program gave.
+    pub(crate) struct Ran {
+        pub(crate) code: Option<i32>,
+        pub(crate) stdout: String,
+        pub(crate) stderr: String,
+    }
+
+    impl Home {
+        pub(crate) fn new() -> Self {
+            Self { folder: TempDir::new().unwrap() }
+        }
+
+        /// Writes a file and gives its path.
+        pub(crate) fn file(&self, name: &str, contents: &str) -> PathBuf {
+            let path = self.folder.path().join(name);
+            std::fs::write(&path, contents).unwrap();
+            path
+        }
+
+        pub(crate) fn path(&self) -> &std::path::Path {
+            self.folder.path()
+        }
+
+        pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline"));
+            command
+                .args(arguments)
+                .current_dir(self.folder.path())
+                .env("HOME", self.folder.path())
+                .env_remove("TRUNKLINE_CONFIG")
+                .env_remove("TRUNKLINE_LOG")
+                .env_remove("XDG_CONFIG_HOME")
+                .env_remove("XDG_STATE_HOME")
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped());
+            command
+        }
+
+        pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Ran {
+            Ran::of(self.command(arguments).output().unwrap())
+        }
+
+        pub(crate) fn run_with_stdin<S: AsRef<OsStr>>(
+            &self,
+            arguments: impl IntoIterator<Item = S>,
+            input: &str,
+        ) -> Ran {
+            let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+            child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+            Ran::of(child.wait_with_output().unwrap())
+        }
+    }
+
+    impl Ran {
+        fn of(output: Output) -> Self {
+            Self {
+                code: output.status.code(),
+                stdout: String::from_utf8(output.stdout).unwrap(),
+                stderr: String::from_utf8(output.stderr).unwrap(),
+            }
+        }
+
+        /// Each line of stdout as JSON.
+        pub(crate) fn json_lines(&self) -> Vec<serde_json::Value> {
+            self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        }
+
+        #[track_caller]
+        pub(crate) fn must_end_with(&self, code: i32) -> &Self {
+            assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+            self
+        }
+
+        #[track_caller]
+        pub(crate) fn must_say(&self, text: &str) -> &Self {
+            assert!(self.stderr.contains(text), "{text:?} is not in stderr: {}", self.stderr);
+            self
+        }
+    }
+
+    /// The command line of the Python echo.
+    pub(crate) fn python_echo() -> String {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/python/echo.py");
+        shell_words::join(["python3", path])
+    }
+}

@@ -1,0 +1,46 @@
+use super::Home;
+
+#[test]
+fn a_misspelt_key_names_the_nearest() {
+    let home = Home::new();
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [ { "id": "a", "profile": "external", "exernal": { "command": "x" } } ] }"#,
+    );
+    home.run(["run", "hello"])
+        .must_end_with(2)
+        .must_say("trunkline.json")
+        .must_say("did you mean `external`?");
+}
+
+#[test]
+fn a_named_file_must_exist() {
+    Home::new()
+        .run(["--config", "nowhere.json", "agents"])
+        .must_end_with(2)
+        .must_say("nowhere.json")
+        .must_say("next:");
+}
+
+#[test]
+fn the_environment_names_the_file() {
+    let home = Home::new();
+    let path = home.file("other.json", r#"{ "agents": [ { "id": "mine", "profile": "echo" } ] }"#);
+    let output = home.command(["agents", "--json"]).env("TRUNKLINE_CONFIG", path).output().unwrap();
+    let agents: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(agents[0]["id"], "mine");
+}
+
+#[test]
+fn an_unknown_agent_is_code_2_and_names_those_there_are() {
+    Home::new()
+        .run(["run", "--agent", "claude", "hello"])
+        .must_end_with(2)
+        .must_say("claude")
+        .must_say("echo");
+}
+
+#[test]
+fn an_agent_and_an_adapter_exclude_each_other() {
+    Home::new().run(["run", "--agent", "echo", "--adapter", "cat", "hello"]).must_end_with(2);
+}

@@ -1,0 +1,69 @@
+use serde_json::Value;
+
+use super::Home;
+
+#[test]
+fn agents_are_listed() {
+    let home = Home::new();
+    home.file(
+        "trunkline.json",
+        r#"{
+            "agents": [
+                { "id": "one", "name": "Number One", "profile": "external",
+                  "external": { "command": "my-adapter", "args": ["--mode", "a b"] } },
+                { "id": "two", "profile": "echo" }
+            ],
+            "default_agent": "two"
+        }"#,
+    );
+    let ran = home.run(["agents", "--json"]);
+    ran.must_end_with(0);
+    let agents: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(agents.len(), 2);
+    assert_eq!(agents[0]["name"], "Number One");
+    assert_eq!(agents[0]["command"], "my-adapter --mode 'a b'");
+    assert_eq!((&agents[0]["profile"], &agents[0]["state"]), (&"external".into(), &"idle".into()));
+    assert_eq!((&agents[0]["default"], &agents[1]["default"]), (&false.into(), &true.into()));
+
+    let ran = home.run(["agents"]);
+    assert!(ran.stdout.contains("Number One") && ran.stdout.contains("two *"), "{}", ran.stdout);
+    assert!(!ran.stdout.contains('\u{1b}'), "colours are for terminals");
+}
+
+#[test]
+fn profiles_are_listed() {
+    let ran = Home::new().run(["profiles", "--json"]);
+    let profiles: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(profiles.iter().any(|profile| profile["name"] == "echo"));
+}
+
+#[test]
+fn the_schema_is_json() {
+    for direction in ["host-to-adapter", "adapter-to-host"] {
+        let ran = Home::new().run(["schema", direction]);
+        let schema: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
+        assert!(schema["oneOf"].as_array().unwrap().len() > 5);
+    }
+    let both: Value = serde_json::from_str(&Home::new().run(["schema"]).stdout).unwrap();
+    assert!(both["host-to-adapter"]["oneOf"].is_array() && both["adapter-to-host"]["oneOf"].is_array());
+}
+
+#[test]
+fn an_adapter_prints_its_description_and_nothing_else() {
+    let ran = Home::new().run(["adapter", "echo", "--describe"]);
+    let description: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
+    assert_eq!(description["name"], "echo");
+}
+
+#[test]
+fn an_unknown_adapter_is_code_2() {
+    Home::new().run(["adapter", "ecko"]).must_end_with(2).must_say("echo");
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_failure() {
+    let home = Home::new();
+    let mut child = home.command(["schema"]).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,117 @@
+use super::{Home, python_echo};
+
+#[test]
+fn the_answer_alone_is_on_stdout() {
+    let ran = Home::new().run(["run", "hello"]);
+    ran.must_end_with(0);
+    assert_eq!(ran.stdout, "hello\n");
+}
+
+#[test]
+fn an_adapter_of_the_command_line_answers() {
+    let ran = Home::new().run(["run", "--adapter", &python_echo(), "hello"]);
+    ran.must_end_with(0);
+    assert_eq!(ran.stdout, "hello\n");
+}
+
+#[test]
+fn the_prompt_is_read_from_a_piped_stdin() {
+    for arguments in [&["run", "-"][..], &["run"]] {
+        let ran = Home::new().run_with_stdin(arguments, "two\nlines\n");
+        ran.must_end_with(0);
+        assert_eq!(ran.stdout, "two\nlines\n");
+    }
+}
+
+#[test]
+fn no_prompt_is_wrong_usage() {
+    Home::new().run(["run"]).must_end_with(2).must_say("there is no prompt").must_say("next:");
+}
+
+#[test]
+fn json_is_one_object_a_line_and_the_end_is_last() {
+    let ran = Home::new().run(["run", "--json", "hello"]);
+    ran.must_end_with(0);
+    let lines = ran.json_lines();
+    let output = lines.iter().find(|line| line["type"] == "output").unwrap();
+    assert_eq!((&output["content"], &output["turn"]), (&"hello".into(), &1.into()));
+    let end = lines.last().unwrap().as_object().unwrap();
+    assert_eq!(end["type"], "end");
+    assert_eq!(end["cause"], "complete");
+    assert_eq!(end["status"], "completed");
+    assert_eq!(end["delivered"], "yes");
+    for member in ["exit", "usage", "error", "stderr_tail"] {
+        assert!(end.contains_key(member), "{member} is missing");
+    }
+}
+
+#[test]
+fn a_permission_is_denied_without_a_terminal() {
+    let home = Home::new();
+    let ran = home.run(["run", "/tool bash"]);
+    ran.must_end_with(0).must_say("denied: bash").must_say("no terminal to ask on");
+    assert_eq!(ran.stdout, "denied bash\n");
+
+    let lines = home.run(["run", "--json", "/tool bash"]).json_lines();
+    let answer = lines.iter().find(|line| line["type"] == "permission.response").unwrap();
+    assert_eq!(answer["approved"], false);
+}
+
+#[test]
+fn a_permission_that_the_configuration_allows_is_not_asked() {
+    let home = Home::new();
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [ { "id": "e", "profile": "echo", "permission": { "allow": ["bash"] } } ] }"#,
+    );
+    let ran = home.run(["run", "/tool bash"]);
+    ran.must_end_with(0);
+    assert_eq!(ran.stdout, "ran bash\n");
+}
+
+#[test]
+fn a_failed_turn_is_code_1_and_says_why() {
+    let ran = Home::new().run(["run", "/fail out of luck"]);
+    ran.must_end_with(1).must_say("out of luck");
+    assert_eq!(ran.stdout, "");
+}
+
+#[test]
+fn an_adapter_that_is_not_there_is_code_3_and_tells_the_path() {
+    let home = Home::new();
+    let mut command = home.command(["run", "--adapter", "no-such-adapter --x", "hello"]);
+    let output = command.env("PATH", "/usr/bin:/bin").output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{stderr}");
+    assert!(stderr.contains("no-such-adapter") && stderr.contains("/usr/bin:/bin"), "{stderr}");
+}
+
+#[test]
+fn an_adapter_that_ends_at_once_is_code_3() {
+    Home::new()
+        .run(["run", "--adapter", "sh -c 'echo broken >&2; exit 1'", "hello"])
+        .must_end_with(3)
+        .must_say("broken");
+}
+
+#[test]
+fn an_open_quote_is_wrong_usage() {
+    Home::new()
+        .run(["run", "--adapter", "python3 'x", "hello"])
+        .must_end_with(2)
+        .must_say("a quote is not closed");
+}
+
+#[test]
+fn a_file_of_the_agent_is_saved() {
+    let home = Home::new();
+    home.file("report.txt", "mine");
+    home.run(["run", "--save", ".", "/file report.txt"]).must_end_with(0).must_say("report-1.txt");
+    assert_eq!(std::fs::read_to_string(home.path().join("report.txt")).unwrap(), "mine");
+    assert!(home.path().join("report-1.txt").metadata().unwrap().len() > 0);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_wrong_usage() {
+    Home::new().run(["run", "--file", "nothing.txt", "hello"]).must_end_with(2).must_say("nothing.txt");
+}
