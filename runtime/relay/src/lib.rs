@@ -1,1 +1,55 @@
-//! Placeholder.
+//! A host that is an adapter: drives a [`Host`](trunkline_host::Host) over the protocol that the host itself speaks.
+//!
+//! A hub in any language writes host-to-adapter messages into the relay's input and reads adapter-to-host messages from
+//! its output, for any number of agents behind it ([relay.*]). [`serve_stdio`] is the whole of `trunkline serve`;
+//! [`serve`] does the same over any streams.
+//!
+//! ```
+//! use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+//! use trunkline_host::{Host, config::{AgentConfig, Command}};
+//! use trunkline_relay::{Ended, RelayOptions, serve};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let host = Host::builder().agent(AgentConfig::external("cat", Command::new("cat"))).build()?;
+//! let (hub, relay) = tokio::io::duplex(64 * 1024);
+//! let (input, output) = tokio::io::split(relay);
+//! let relay = tokio::spawn(serve(host, input, output, RelayOptions::default()));
+//!
+//! let (answers, mut hub) = tokio::io::split(hub);
+//! hub.write_all(b"{\"type\":\"agents.list\",\"session_id\":\"\",\"request_id\":\"1\"}\n").await?;
+//! let mut answer = String::new();
+//! BufReader::new(answers).read_line(&mut answer).await?;
+//! assert!(answer.contains("\"agents\":[{\"id\":\"cat\""));
+//!
+//! hub.shutdown().await?;
+//! assert_eq!(relay.await?.ended, Ended::EndOfInput);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Theory of operation
+//!
+//! One task reads the hub (`desk`): it finds lines, judges them by the protocol's tables, and hands each message to
+//! the task of its session; it never waits for the pipe to the hub. One task for each open session (`session`) drives
+//! a session of the host, whose events it takes one by one, only while its own queue towards the hub has room: what a
+//! slow hub does not read waits in the host's spool. One task writes (`upstream`): it takes from the sessions' queues
+//! in turn, by bytes (`fair`).
+
+#![forbid(unsafe_code)]
+
+mod counters;
+mod desk;
+mod directory;
+mod fair;
+mod options;
+mod serve;
+mod session;
+mod stdio;
+mod upstream;
+
+pub use counters::Counters;
+pub use options::RelayOptions;
+pub use serve::{Ended, Report, serve, serve_until};
+pub use stdio::serve_stdio;
+pub use trunkline_protocol::ToolsAsOutput;

@@ -1,0 +1,60 @@
+//! What the relay counted of its hub: nothing is ignored in silence ([relay.7]).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($( $(#[$doc:meta])* $name:ident, )*) => {
+        /// The counters, live.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counting {
+            $( pub(crate) $name: Count, )*
+        }
+
+        /// What was counted of a hub.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        #[non_exhaustive]
+        pub struct Counters {
+            $( $(#[$doc])* pub $name: u64, )*
+        }
+
+        impl Counting {
+            /// The counters as they stand.
+            pub(crate) fn snapshot(&self) -> Counters {
+                Counters { $( $name: self.$name.0.load(Ordering::Relaxed), )* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Messages that were taken.
+    messages,
+    /// Lines that were no messages ([frame.6]).
+    noise,
+    /// Messages with a member missing or wrong ([msg.3]).
+    bad,
+    /// Lines over the limit ([frame.5]).
+    too_long,
+    /// Messages of an unknown type, or of an extension that was not agreed on ([msg.2]).
+    unknown_type,
+    /// Messages for sessions that never were ([session.5]).
+    unknown_session,
+    /// Messages for closed sessions, and answers that nobody waits for ([session.4], [permission.4]).
+    late,
+    /// A second `session.start` or `session.close` ([session.7]).
+    repeated,
+    /// What agents said of turns that had ended, for a hub that cannot tell it from the next turn ([turn.9]).
+    late_output,
+    /// Inputs and pings without an answer, since the hub reads none of very many.
+    unanswered,
+}
+
+/// One counter.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn one(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,359 @@
+//! Where the hub's messages arrive: judged by the protocol's tables, answered or handed to their session's task.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    sync::mpsc,
+    task::{JoinError, JoinSet},
+    time::Instant,
+};
+use trunkline_host::{Feed, Host, OpenError, Session, SessionOptions, config::Unenforced};
+use trunkline_protocol::{
+    AdapterBody, AdapterInfo, AdapterMessage, AgentsListResult, Capabilities, Category, ClosedReason,
+    Envelope, Extensions, Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, SessionClosed,
+    SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
+    rules::{SessionPhase, SessionRule, from_host},
+};
+
+use crate::{
+    RelayOptions,
+    counters::{Count, Counting},
+    directory::Directory,
+    fair::Key,
+    session::{Common, HubSession, NewSession},
+    upstream::{Gate, Upstream, Urgency},
+};
+
+/// How many messages wait for a session's task, which never waits for the pipe.
+const INBOX: usize = 64;
+
+/// How many closed ids are remembered, to count what is late apart from what is unknown.
+const REMEMBERED: usize = 1024;
+
+/// For how long the files of an ended session can still be read by a hub that has just been told of them ([file.3]).
+const FILES_STAY: Duration = Duration::from_secs(30);
+
+/// The sessions of a hub.
+pub(crate) struct Desk {
+    host: Host,
+    options: RelayOptions,
+    upstream: Arc<Upstream>,
+    common: Arc<Common>,
+    links: HashMap<SessionId, Link>,
+    closed: VecDeque<SessionId>,
+    /// Those that the hub has closed and the host is closing.
+    closing: HashSet<Key>,
+    sessions: Sessions,
+    /// Ended sessions whose files can still be read.
+    kept: VecDeque<(Instant, Session)>,
+}
+
+/// The tasks of the sessions.
+pub(crate) type Sessions = JoinSet<Gone>;
+
+/// A session's task has ended.
+pub(crate) struct Gone {
+    id: SessionId,
+    key: Key,
+    session: Option<Session>,
+}
+
+/// The way to a session's task.
+struct Link {
+    key: Key,
+    agreed: Extensions,
+    /// Boxed, since the channel of an idle session keeps room for many.
+    inbox: mpsc::Sender<Box<HostMessage>>,
+    gate: Arc<Gate>,
+}
+
+impl Desk {
+    pub(crate) fn new(host: Host, options: RelayOptions, upstream: Arc<Upstream>) -> Self {
+        let common = Common {
+            tools: options.tools_as_output,
+            counting: Counting::default(),
+            directory: Directory::default(),
+        };
+        Self {
+            host,
+            options,
+            upstream,
+            common: Arc::new(common),
+            links: HashMap::new(),
+            closed: VecDeque::new(),
+            closing: HashSet::new(),
+            sessions: JoinSet::new(),
+            kept: VecDeque::new(),
+        }
+    }
+
+    /// The tasks of the sessions, whose ends go to [`Desk::forget`].
+    pub(crate) fn sessions(&mut self) -> &mut Sessions {
+        &mut self.sessions
+    }
+
+    fn counting(&self) -> &Counting {
+        &self.common.counting
+    }
+
+    /// Says goodbye to the sessions, which then finish, and hands their tasks over.
+    pub(crate) fn close(self) -> (Sessions, Arc<Common>) {
+        (self.sessions, self.common)
+    }
+
+    /// Takes what was found in the hub's bytes. What cannot be understood is counted and never answered ([msg.4]).
+    ///
+    /// Waits for no pipe, only for a session's task to take its messages.
+    pub(crate) async fn take(&mut self, item: Item<'_>) {
+        let message = match item {
+            Item::Line(line) => match HostMessage::parse(line) {
+                Ok(message) => message,
+                Err(unread) => {
+                    let counting = self.counting();
+                    count(match unread {
+                        Unread::Noise => &counting.noise,
+                        Unread::UnknownType { .. } => &counting.unknown_type,
+                        _ => &counting.bad,
+                    });
+                    return tracing::debug!("a line of the hub was not taken: {unread}");
+                }
+            },
+            Item::TooLong { bytes, .. } => {
+                count(&self.counting().too_long);
+                return tracing::debug!(bytes, "a line of the hub was over the limit and was skipped");
+            }
+            Item::NotUtf8 { .. } | Item::NotObject(_) | Item::Cut(_) => {
+                count(&self.counting().noise);
+                return tracing::debug!("a line of the hub was no message");
+            }
+        };
+        self.handle(message).await;
+    }
+
+    async fn handle(&mut self, message: HostMessage) {
+        let kind = message.body.kind();
+        let link = self.links.get(&message.session_id).filter(|link| !link.gate.is_ended());
+        let phase = match link {
+            Some(_) => SessionPhase::Open,
+            None if self.closed.contains(&message.session_id) => SessionPhase::Closed,
+            None => SessionPhase::Unstarted,
+        };
+        let counting = self.counting();
+        match (from_host(phase, kind), link) {
+            (SessionRule::Accept, Some(link)) if !kind.is_agreed(link.agreed) => {
+                count(&counting.unknown_type);
+                return tracing::debug!(
+                    kind = kind.as_str(),
+                    "a message of an extension that was not agreed on"
+                );
+            }
+            (SessionRule::Accept, Some(link)) => {
+                // The task is gone only when the session has just ended: then the message is late.
+                if link.inbox.send(Box::new(message)).await.is_err() {
+                    return count(&self.counting().late);
+                }
+            }
+            (SessionRule::Close, Some(_)) => {
+                let id = message.session_id.clone();
+                if let Some(link) = self.links.remove(&id) {
+                    self.closing.insert(link.key);
+                    // Gone already is closed already.
+                    let _ = link.inbox.send(Box::new(message)).await;
+                }
+                self.remember(id);
+            }
+            (SessionRule::Open, _) => self.open(message).await,
+            (SessionRule::Pipe, _) => self.answer(message.body),
+            (SessionRule::IgnoreUnknown | SessionRule::Accept | SessionRule::Close, _) => {
+                return count(&counting.unknown_session);
+            }
+            (SessionRule::IgnoreLate, _) => return count(&counting.late),
+            (SessionRule::IgnoreRepeated, _) => return count(&counting.repeated),
+        }
+        count(&self.counting().messages);
+    }
+
+    /// Opens a session: answers at once, and leaves the rest to the session's task ([relay.8]).
+    async fn open(&mut self, message: HostMessage) {
+        let HostMessage { session_id: id, meta, body: HostBody::SessionStart(start), .. } = message else {
+            return;
+        };
+        let agreed = start.extensions.as_ref().map_or(Extensions::empty(), Extensions::from_names);
+        let agent = start
+            .agent_id
+            .clone()
+            .or_else(|| self.host.default_agent().map(str::to_owned))
+            .unwrap_or_default();
+        let served = start.protocol.is_none_or(|version| version >= PROTOCOL);
+        let outlet = self.upstream.outlet();
+        if !agreed.is_empty() {
+            let ready = self.ready(&agent, &start, agreed);
+            let message = Envelope::<AdapterBody>::new(id.clone(), Box::new(ready));
+            for folded in trunkline_protocol::fold(message, agreed, self.common.tools) {
+                self.upstream.put_control(&folded.to_line(), Urgency::Kept);
+            }
+        }
+        let opened = if served {
+            let start = SessionStart {
+                protocol: None,
+                extensions: None,
+                // The relay has used it; below, it would pick the agent of a further relay.
+                agent_id: None,
+                exchange_dir: None,
+                ..*start
+            };
+            self.open_below(&agent, &id, &start, meta.as_ref()).await
+        } else {
+            let version = start.protocol.unwrap_or_default();
+            let why = format!(
+                "version {version} of the protocol was asked for; this relay speaks version {PROTOCOL}"
+            );
+            Err(SessionClosed {
+                reason: Some(ClosedReason::Protocol),
+                error: Some(Failure::new(Category::Protocol, why)),
+            })
+        };
+        let (inbox, messages) = mpsc::channel(INBOX);
+        let link = Link { key: outlet.key(), agreed, inbox, gate: outlet.gate() };
+        let key = link.key;
+        self.links.insert(id.clone(), link);
+        let new = NewSession { id: id.clone(), agent, agreed, outlet, common: self.common.clone(), opened };
+        self.sessions.spawn(async move {
+            let session = HubSession::run(new, messages).await;
+            Gone { id, key, session }
+        });
+    }
+
+    /// Opens the host's session. What the hub has closed before makes room first.
+    async fn open_below(
+        &mut self,
+        agent: &str,
+        id: &SessionId,
+        start: &SessionStart,
+        meta: Option<&Meta>,
+    ) -> Result<Session, SessionClosed> {
+        loop {
+            let (id, start, meta) = (Some(id.clone()), start.clone(), meta.cloned());
+            match self.host.open(agent, SessionOptions { id, start, meta, feed: Feed::Merged }) {
+                Err(OpenError::TooManySessions { .. }) if !self.closing.is_empty() => {
+                    match self.sessions.join_next().await {
+                        Some(gone) => self.forget(gone),
+                        None => self.closing.clear(),
+                    }
+                }
+                opened => return opened.map_err(|error| refusal(&error)),
+            }
+        }
+    }
+
+    /// What the relay can say of a session before its agent has said anything.
+    fn ready(&self, agent: &str, start: &SessionStart, agreed: Extensions) -> SessionReady {
+        let config = self.host.agent(agent).map(|status| status.config);
+        let max_sessions = config.as_ref().and_then(|config| config.limits.max_sessions);
+        // The host below refuses the session where the agent does not apply these ([ext.7]).
+        let enforced = config.as_ref().is_some_and(|config| config.unenforced == Unenforced::Refuse);
+        let applied: Vec<_> =
+            enforced.then(|| must_apply(start)).into_iter().flatten().map(str::to_owned).collect();
+        SessionReady {
+            protocol: Some(PROTOCOL),
+            extensions: Some(agreed.to_names()),
+            info: SessionInfo {
+                adapter: Some(AdapterInfo {
+                    name: self.options.name.clone(),
+                    version: Some(self.options.version.clone()),
+                }),
+                capabilities: Some(Capabilities {
+                    turn_completion: Some(true),
+                    max_sessions: max_sessions.map(|limit| limit as u64),
+                    ..Capabilities::default()
+                }),
+                input_modes: Some(vec!["queue".to_owned(), "steer".to_owned()]),
+                options_applied: Some(applied).filter(|applied| !applied.is_empty()),
+                ..SessionInfo::default()
+            },
+        }
+    }
+
+    /// Answers a message of the pipe itself, whatever was agreed on ([ext.9]).
+    fn answer(&self, body: HostBody) {
+        let body: AdapterBody = match body {
+            HostBody::Ping(ping) => Pong { nonce: ping.nonce }.into(),
+            HostBody::AgentsList(list) => {
+                let agents = self.common.directory.list(&self.host);
+                AgentsListResult { request_id: list.request_id, agents }.into()
+            }
+            HostBody::SessionsList(list) => {
+                let error =
+                    Some("not supported: this relay does not list the sessions of its agents".to_owned());
+                SessionsListResult { request_id: list.request_id, entries: None, error }.into()
+            }
+            _ => return,
+        };
+        let line = AdapterMessage::new(SessionId::none(), body).to_line();
+        if !self.upstream.put_control(&line, Urgency::Droppable) {
+            count(&self.counting().unanswered);
+        }
+    }
+
+    /// A session's task has ended.
+    pub(crate) fn forget(&mut self, gone: Result<Gone, JoinError>) {
+        let Gone { id, key, session } = match gone {
+            Ok(gone) => gone,
+            Err(error) => {
+                // Whose it was is not known: nobody waits for the closing ones any more.
+                self.closing.clear();
+                return tracing::error!(%error, "a session's task has failed");
+            }
+        };
+        self.closing.remove(&key);
+        if self.links.get(&id).is_some_and(|link| link.key == key) {
+            self.links.remove(&id);
+            self.remember(id);
+        }
+        let now = Instant::now();
+        while self.kept.front().is_some_and(|(since, _)| *since + FILES_STAY < now) {
+            self.kept.pop_front();
+        }
+        self.kept.extend(session.map(|session| (now, session)));
+    }
+
+    fn remember(&mut self, id: SessionId) {
+        if self.closed.len() == REMEMBERED {
+            self.closed.pop_front();
+        }
+        self.closed.push_back(id);
+    }
+}
+
+fn count(count: &Count) {
+    count.one();
+}
+
+/// The options of a `session.start` that a host must know to be applied ([ext.7]).
+fn must_apply(start: &SessionStart) -> impl Iterator<Item = &'static str> {
+    let asked = [
+        ("denied_tools", start.denied_tools.is_some()),
+        ("allowed_tools", start.allowed_tools.is_some()),
+        ("permission_mode", start.permission_mode.is_some()),
+        ("allowed_domains", start.allowed_domains.is_some()),
+        ("cwd", start.cwd.is_some()),
+        ("max_cost_usd", start.max_cost_usd.is_some()),
+    ];
+    asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name)
+}
+
+/// Why the host did not open a session, in the protocol's words.
+fn refusal(error: &OpenError) -> SessionClosed {
+    let (reason, category) = match error {
+        OpenError::UnknownAgent { .. } => (ClosedReason::UnknownAgent, Category::Other),
+        OpenError::TooManySessions { .. } => (ClosedReason::Limit, Category::Busy),
+        OpenError::WouldWiden { .. } => (ClosedReason::Refused, Category::PermissionDenied),
+        OpenError::Shutdown => (ClosedReason::Shutdown, Category::Cancelled),
+        _ => (ClosedReason::Failed, Category::Other),
+    };
+    SessionClosed { reason: Some(reason), error: Some(Failure::new(category, error.to_string())) }
+}

@@ -1,0 +1,183 @@
+//! Who may write next: deficit round robin over the sessions, by bytes ([relay.6]).
+//!
+//! Pure: bytes of whole messages in, batches out. A session in its turn gets a quantum and writes while it has credit;
+//! its last message may overdraw, and the debt is paid back in the turns that follow, also when nothing waits at the
+//! moment: a session whose task puts one large message at a time would escape it otherwise.
+
+use std::collections::{HashMap, VecDeque};
+
+/// What a session may write when its turn comes, in bytes.
+pub(crate) const QUANTUM: i64 = 64 * 1024;
+
+/// How many bytes are written ahead of the pipe, unless one message alone is larger.
+pub(crate) const AHEAD: usize = 256 * 1024;
+
+/// Names a session's queue; never used twice, unlike a hub's session ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key(pub(crate) u64);
+
+/// What waits for the pipe, by session.
+#[derive(Debug, Default)]
+pub(crate) struct Fair {
+    /// Those that hold or owe something, or are paused.
+    queues: HashMap<Key, Queue>,
+    /// Those whose turns come, in order.
+    ring: VecDeque<Key>,
+    /// How many turns of this round are left.
+    left: usize,
+    /// Whose turn the last batch cut short.
+    interrupted: Option<Key>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    messages: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// What it may still write in its turn; negative after an overdraft.
+    credit: i64,
+    paused: bool,
+    in_ring: bool,
+}
+
+/// Whether a paused session holds its messages back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// It holds them back.
+    Pause,
+    /// It lets them go.
+    Resume,
+}
+
+impl Fair {
+    /// Adds a whole message of a session.
+    pub(crate) fn push(&mut self, key: Key, message: Vec<u8>) {
+        let queue = self.queues.entry(key).or_default();
+        queue.bytes += message.len();
+        queue.messages.push_back(message);
+        if !queue.paused && !std::mem::replace(&mut queue.in_ring, true) {
+            self.ring.push_back(key);
+        }
+    }
+
+    /// How many bytes of a session wait.
+    pub(crate) fn bytes(&self, key: Key) -> usize {
+        self.queues.get(&key).map_or(0, |queue| queue.bytes)
+    }
+
+    /// Whether a session is paused.
+    pub(crate) fn is_paused(&self, key: Key) -> bool {
+        self.queues.get(&key).is_some_and(|queue| queue.paused)
+    }
+
+    /// Holds a session's messages back, or lets them go in order ([flow.1]).
+    pub(crate) fn flow(&mut self, key: Key, flow: Flow) {
+        match flow {
+            Flow::Pause => self.queues.entry(key).or_default().paused = true,
+            Flow::Resume => {
+                let Some(queue) = self.queues.get_mut(&key) else { return };
+                queue.paused = false;
+                if !std::mem::replace(&mut queue.in_ring, true) {
+                    self.ring.push_back(key);
+                }
+            }
+        }
+    }
+
+    /// Lets all paused sessions go.
+    pub(crate) fn resume_all(&mut self) {
+        let paused: Vec<_> =
+            self.queues.iter().filter(|(_, queue)| queue.paused).map(|(key, _)| *key).collect();
+        for key in paused {
+            self.flow(key, Flow::Resume);
+        }
+    }
+
+    /// Drops what a session holds: it has fallen silent ([session.4]).
+    pub(crate) fn purge(&mut self, key: Key) {
+        self.queues.remove(&key);
+        self.ring.retain(|waiting| *waiting != key);
+    }
+
+    /// Appends the next batch to `out` and names those that gave to it. Nothing given: nothing can be written now.
+    ///
+    /// A batch is one round at most: meanwhile those that have run dry put more, and nobody profits from the moment.
+    /// Only when nobody could write in a round does the next one follow at once.
+    pub(crate) fn take(&mut self, out: &mut Vec<u8>, gave: &mut Vec<Key>) {
+        let start = out.len();
+        loop {
+            let (key, earned) = match self.interrupted.take() {
+                Some(key) => (key, 0),
+                None => {
+                    if self.left == 0 {
+                        if out.len() > start || !self.any_waits() {
+                            return;
+                        }
+                        self.left = self.ring.len();
+                    }
+                    self.left = self.left.saturating_sub(1);
+                    let Some(key) = self.ring.pop_front() else { return };
+                    (key, QUANTUM)
+                }
+            };
+            let Some(queue) = self.queues.get_mut(&key) else { continue };
+            if queue.paused {
+                queue.in_ring = false;
+                continue;
+            }
+            queue.credit += earned;
+            let before = out.len();
+            let cut = queue.write(out, start);
+            if out.len() > before {
+                gave.push(key);
+            }
+            if cut {
+                self.interrupted = Some(key);
+                return;
+            }
+            if queue.messages.is_empty() && queue.credit >= 0 {
+                self.queues.remove(&key);
+            } else {
+                self.ring.push_back(key);
+            }
+        }
+    }
+
+    fn any_waits(&self) -> bool {
+        self.queues.values().any(|queue| !queue.paused && !queue.messages.is_empty())
+    }
+
+    /// Forgives all debts: the hub has read everything, so nobody was kept waiting.
+    pub(crate) fn forgive(&mut self) {
+        self.queues.retain(|_, queue| {
+            queue.credit = 0;
+            queue.paused || !queue.messages.is_empty()
+        });
+        self.ring.retain(|key| self.queues.contains_key(key));
+        self.left = 0;
+    }
+}
+
+impl Queue {
+    /// Writes while there is credit. Whether the batch, which begins at `start`, was full before the credit was used up.
+    fn write(&mut self, out: &mut Vec<u8>, start: usize) -> bool {
+        while self.credit > 0 {
+            let Some(message) = self.messages.front() else { break };
+            let batch = out.len() - start;
+            if batch > 0 && batch + message.len() > AHEAD {
+                return true;
+            }
+            self.credit -= i64::try_from(message.len()).unwrap_or(i64::MAX);
+            self.bytes -= message.len();
+            out.extend_from_slice(message);
+            self.messages.pop_front();
+        }
+        if self.messages.is_empty() {
+            // Credit is for what waits; who has nothing to say saves nothing up.
+            self.credit = self.credit.min(0);
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;

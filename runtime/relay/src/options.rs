@@ -1,0 +1,54 @@
+//! How a relay presents itself.
+
+use trunkline_protocol::ToolsAsOutput;
+
+/// The longest line from the hub, in bytes ([frame.5]).
+const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// How a relay presents itself and what it takes.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RelayOptions {
+    /// The program's name in `session.ready`.
+    pub name: String,
+    /// Its version there.
+    pub version: String,
+    /// The longest line that is read from the hub, in bytes; a longer one is skipped and counted. Never below 1 MiB.
+    pub max_line: usize,
+    /// Whether tools are told to a hub without `events` ([ext.3]).
+    pub tools_as_output: ToolsAsOutput,
+}
+
+impl Default for RelayOptions {
+    fn default() -> Self {
+        Self {
+            name: "trunkline".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            max_line: MAX_LINE,
+            tools_as_output: ToolsAsOutput::No,
+        }
+    }
+}
+
+impl RelayOptions {
+    /// Under this name and version.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>, version: impl Into<String>) -> Self {
+        (self.name, self.version) = (name.into(), version.into());
+        self
+    }
+
+    /// With lines of up to so many bytes.
+    #[must_use]
+    pub fn max_line(mut self, bytes: usize) -> Self {
+        self.max_line = bytes;
+        self
+    }
+
+    /// With tools told to hubs without `events`, or not.
+    #[must_use]
+    pub fn tools_as_output(mut self, tools: ToolsAsOutput) -> Self {
+        self.tools_as_output = tools;
+        self
+    }
+}

@@ -1,0 +1,121 @@
+//! A relay's life: reads until the input ends, it is told to stop or the output breaks; then ends in time ([relay.9]).
+
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite},
+    task::JoinSet,
+    time::timeout,
+};
+use trunkline_host::{Host, config::Shutdown};
+use trunkline_protocol::LineReader;
+
+use crate::{Counters, RelayOptions, desk::Desk, upstream::Upstream};
+
+/// For how long the hub is still written to after the end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The steps of the end below, shorter than those of a host at the top: gone within 4 s with the hub above waiting.
+const STEPS: Shutdown =
+    Shutdown { close: Duration::from_millis(500), eof: Duration::from_secs(2), term: Duration::from_secs(1) };
+
+/// The least that `max_line` can be, in bytes ([frame.5]).
+const LEAST_LINE: usize = 1024 * 1024;
+
+/// What ended a relay. Each is an orderly end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// The hub closed its side.
+    EndOfInput,
+    /// It was told to: by SIGTERM, say.
+    Stopped,
+    /// The hub does not read any more.
+    BrokenOutput,
+}
+
+/// How a relay has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// By what.
+    pub ended: Ended,
+    /// What was counted of the hub's messages.
+    pub counters: Counters,
+}
+
+/// Serves a hub until its messages end, then shuts the host down ([relay.9]). As [`serve_until`], with nothing else
+/// that ends it.
+pub async fn serve<R, W>(host: Host, reader: R, writer: W, options: RelayOptions) -> Report
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    serve_until(host, reader, writer, options, std::future::pending()).await
+}
+
+/// Serves a hub: reads its messages from `reader`, writes the answers to `writer`, until the input ends, `stop`
+/// resolves or the output breaks. Then every open turn gets its `turn.complete`, what is queued is written, for 1 s at
+/// most, and the host is shut down meanwhile: it returns within 4 s ([relay.9]).
+///
+/// # Cancel safety
+/// Dropping the future drops everything at once: sessions are closed, processes told to end, and nothing is waited for.
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub async fn serve_until<R, W>(
+    host: Host,
+    mut reader: R,
+    writer: W,
+    options: RelayOptions,
+    stop: impl Future<Output = ()>,
+) -> Report
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let upstream = Arc::new(Upstream::default());
+    let mut writing = JoinSet::new();
+    writing.spawn(upstream.clone().write(writer));
+    let mut lines = LineReader::new(options.max_line.max(LEAST_LINE));
+    let mut desk = Desk::new(host.clone(), options, upstream.clone());
+    let mut stop = pin!(stop);
+    let ended = loop {
+        // The ends come first, so that a flood of messages cannot put them off; a session's task that has ended is
+        // forgotten before the hub's answer to it is read.
+        let read = tokio::select! {
+            biased;
+            () = &mut stop => break Ended::Stopped,
+            _ = writing.join_next() => break Ended::BrokenOutput,
+            Some(gone) = desk.sessions().join_next() => {
+                desk.forget(gone);
+                continue;
+            }
+            read = reader.read(lines.space()) => read,
+        };
+        match read {
+            Ok(bytes @ 1..) => {
+                lines.filled(bytes);
+                while let Some(item) = lines.next() {
+                    desk.take(item).await;
+                }
+            }
+            Ok(0) | Err(_) => {
+                if let Some(item) = lines.finish() {
+                    desk.take(item).await;
+                }
+                break Ended::EndOfInput;
+            }
+        }
+    };
+    tracing::debug!(?ended, "the relay ends");
+    let (mut sessions, common) = desk.close();
+    let above = timeout(LAST_WORDS, async {
+        while sessions.join_next().await.is_some() {}
+        upstream.finish();
+        // Broken or whole, the writing is over.
+        while writing.join_next().await.is_some() {}
+    });
+    // In vain for those that are left: the hub does not read.
+    let _ = tokio::join!(above, host.shutdown_within(Some(STEPS))).0;
+    Report { ended, counters: common.counting.snapshot() }
+}

@@ -1,0 +1,229 @@
+//! One session of the hub: drives one session of the host and tells the hub what happens in it.
+//!
+//! A task of its own owns everything of the session. It takes the hub's messages whenever they come, and events from
+//! the host only while its queue to the hub has room ([flow.3], [relay.6]).
+
+mod events;
+mod in_force;
+mod inputs;
+mod requests;
+mod turns;
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, timeout_at},
+};
+use trunkline_host::{Event, FileError, Session};
+use trunkline_protocol::{
+    AdapterBody, AdapterMessage, Category, Envelope, Extensions, Failure, HostBody, HostMessage, Meta,
+    SessionClosed, SessionId, ToolsAsOutput, TurnId, fold,
+};
+
+use self::{
+    in_force::InForce,
+    inputs::{Answer, Answering, Ordered, Placing},
+    requests::Requests,
+    turns::Turns,
+};
+use crate::{counters::Counting, directory::Directory, fair::Flow, upstream::Outlet};
+
+/// For how long a session tells what happened before the relay's end; the rest of [relay.9]'s second is the writer's.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// What all sessions of a relay share.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) tools: ToolsAsOutput,
+    pub(crate) counting: Counting,
+    pub(crate) directory: Directory,
+}
+
+/// A session that the hub has opened.
+#[derive(Debug)]
+pub(crate) struct NewSession {
+    pub(crate) id: SessionId,
+    pub(crate) agent: String,
+    pub(crate) agreed: Extensions,
+    pub(crate) outlet: Outlet,
+    pub(crate) common: Arc<Common>,
+    /// The host's session, or why there is none.
+    pub(crate) opened: Result<Session, SessionClosed>,
+}
+
+/// A session as its task holds it.
+pub(crate) struct HubSession {
+    id: SessionId,
+    agent: String,
+    agreed: Extensions,
+    outlet: Outlet,
+    common: Arc<Common>,
+    session: Option<Session>,
+    /// Why the session has ended below, once it has.
+    over: Option<SessionClosed>,
+    phase: Phase,
+    turns: Turns,
+    requests: Requests,
+    in_force: InForce,
+    /// What waits behind the file that is being copied.
+    ordered: VecDeque<Ordered>,
+    placing: Option<Placing>,
+    answers: FuturesUnordered<Answering>,
+    gave_files: bool,
+}
+
+/// Where a session stands towards its hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// The relay ends: what happened is told, and nothing more is taken.
+    Finishing,
+    /// The hub has closed it, or has been told its end.
+    Closed,
+}
+
+/// What the task waits for.
+enum Step {
+    Hub(Option<Box<HostMessage>>),
+    Placed(Result<(), FileError>),
+    Answer(Answer),
+    Event(Option<Event>),
+}
+
+impl HubSession {
+    /// Serves the session until the hub closes it, has been told its end, or the relay ends. Gives the host's session
+    /// back where files of it may still be read ([file.3]).
+    pub(crate) async fn run(new: NewSession, mut inbox: mpsc::Receiver<Box<HostMessage>>) -> Option<Session> {
+        let NewSession { id, agent, agreed, outlet, common, opened } = new;
+        let (session, refused) = match opened {
+            Ok(session) => (Some(session), None),
+            Err(closed) => (None, Some(closed)),
+        };
+        let mut own = Self {
+            id,
+            agent,
+            agreed,
+            outlet,
+            common,
+            session,
+            over: None,
+            phase: Phase::Open,
+            turns: Turns::default(),
+            requests: Requests::default(),
+            in_force: InForce::default(),
+            ordered: VecDeque::new(),
+            placing: None,
+            answers: FuturesUnordered::new(),
+            gave_files: false,
+        };
+        if let Some(closed) = refused {
+            own.end_from_here(closed);
+        }
+        while own.phase == Phase::Open {
+            match own.step(&mut inbox).await {
+                Step::Hub(Some(message)) => own.take_message(*message),
+                Step::Hub(None) => own.finish().await,
+                Step::Placed(placed) => own.placed(placed),
+                Step::Answer(answer) => own.answer(answer),
+                Step::Event(Some(event)) => own.take_event(event),
+                Step::Event(None) => own.end_from_here(SessionClosed {
+                    reason: None,
+                    error: Some(Failure::new(Category::Other, "the host has ended")),
+                }),
+            }
+        }
+        match &own.session {
+            _ if own.over.is_some() => own.see_out(&mut inbox).await,
+            Some(session) if own.phase == Phase::Closed => {
+                // Before its requests are dropped, which would answer them first.
+                session.close().await;
+                return None;
+            }
+            _ => {}
+        }
+        own.session.filter(|_| own.gave_files)
+    }
+
+    /// Waits for the next thing. What the hub says comes first: a `stop` passes through a flood of events.
+    async fn step(&mut self, inbox: &mut mpsc::Receiver<Box<HostMessage>>) -> Step {
+        let Self { placing, answers, outlet, session, over, .. } = self;
+        let session = session.as_ref().filter(|_| over.is_none());
+        tokio::select! {
+            biased;
+            message = inbox.recv() => Step::Hub(message),
+            placed = async { placing.as_mut().expect("it is there by the branch's condition").await }, if placing.is_some() => Step::Placed(placed),
+            Some(answer) = answers.next(), if !answers.is_empty() => Step::Answer(answer),
+            event = next_event(outlet, session), if session.is_some() => Step::Event(event),
+        }
+    }
+
+    /// Whether the hub and the relay agreed on an extension.
+    fn knows(&self, extension: Extensions) -> bool {
+        self.agreed.contains(extension)
+    }
+
+    /// Tells the hub something in the form that it knows ([ext.3]).
+    fn say(&self, turn: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) {
+        let message = AdapterMessage { session_id: self.id.clone(), turn_id: turn, meta, body };
+        for folded in fold(message, self.agreed, self.common.tools) {
+            self.outlet.put(folded.to_line());
+        }
+    }
+
+    /// Tells the hub the last thing of the session.
+    fn say_last(&mut self, body: AdapterBody) {
+        self.outlet.put_last(Envelope::<AdapterBody>::new(self.id.clone(), body).to_line());
+        self.phase = Phase::Closed;
+    }
+
+    /// Drops what is under way: requests are denied, files are not announced. What the host answers still comes.
+    fn drop_work(&mut self) {
+        self.requests = Requests::default();
+        self.ordered.clear();
+        self.placing = None;
+    }
+
+    /// Waits until the hub may have read the session's end; until then it is as open as before ([session.8]).
+    async fn see_out(&mut self, inbox: &mut mpsc::Receiver<Box<HostMessage>>) {
+        loop {
+            let message = tokio::select! {
+                biased;
+                message = inbox.recv() => message,
+                () = self.outlet.drained() => return,
+            };
+            match message.map(|message| message.body) {
+                Some(HostBody::FlowPause(_)) => self.outlet.flow(Flow::Pause),
+                Some(HostBody::FlowResume(_)) => self.outlet.flow(Flow::Resume),
+                Some(HostBody::SessionClose(_)) => return self.outlet.purge(),
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// The relay ends: tells what has happened, then ends every open turn ([relay.9]).
+    async fn finish(&mut self) {
+        self.phase = Phase::Finishing;
+        self.outlet.flow(Flow::Resume);
+        let deadline = Instant::now() + LAST_WORDS;
+        while self.over.is_none()
+            && let Ok(Some(event)) =
+                timeout_at(deadline, next_event(&self.outlet, self.session.as_ref())).await
+        {
+            self.take_event(event);
+        }
+        while let Some(turn) = self.turns.take_first() {
+            self.say(turn.hub, events::shut(turn.stage).into(), None);
+        }
+        self.drop_work();
+        self.over = None;
+    }
+}
+
+/// The next event of the host, as soon as there is room for it. Loses none when it is dropped.
+async fn next_event(outlet: &Outlet, session: Option<&Session>) -> Option<Event> {
+    outlet.room().await;
+    session?.next_event().await
+}

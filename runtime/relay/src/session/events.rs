@@ -1,0 +1,225 @@
+//! What comes from the host, as the hub is told of it ([relay.7]).
+
+use trunkline_host::{Cause, Event, EventKind, File, Place, SessionEnd, TurnEnd};
+use trunkline_protocol::{
+    AdapterBody, Category, ClosedReason, Delivered, Extensions, Failure, FileOutput, Meta, PermissionCancel,
+    SessionClosed, SessionInfo, Status, StopReason, TurnComplete, TurnId, Working,
+};
+
+use super::{
+    HubSession, Phase,
+    requests::{Asked, Told},
+    turns::Stage,
+};
+
+impl HubSession {
+    /// Tells the hub of an event.
+    pub(super) fn take_event(&mut self, event: Event) {
+        let Event { place, kind, meta } = event;
+        let meta = meta.map(|meta| *meta);
+        let (turn, no) = match place {
+            Place::Turn(no) => (self.turns.hub_id(no), Some(no)),
+            Place::Outside => (None, None),
+            Place::Late(no) => {
+                // Unmarked it would become part of the turn that runs now ([turn.9]).
+                if !self.knows(Extensions::TURNS)
+                    && !self.turns.is_empty()
+                    && !matches!(kind, EventKind::File(_))
+                {
+                    self.common.counting.late_output.one();
+                    return tracing::debug!(session = %self.id, "late output is not told");
+                }
+                (self.turns.hub_id(no), None)
+            }
+        };
+        let body = match kind {
+            EventKind::Output(output) => output.into(),
+            EventKind::Thinking(thinking) => thinking.into(),
+            EventKind::Message(message) => message.into(),
+            EventKind::ToolStart(start) => start.into(),
+            EventKind::ToolUpdate(update) => update.into(),
+            EventKind::ToolEnd(end) => end.into(),
+            EventKind::Plan(plan) => plan.into(),
+            EventKind::Progress(progress) => progress.into(),
+            EventKind::Log(log) => log.into(),
+            EventKind::Error(error) => error.into(),
+            EventKind::Custom(custom) => custom.into(),
+            EventKind::Usage(usage) => usage.into(),
+            EventKind::ContextUsage(usage) => usage.into(),
+            EventKind::Compaction(compaction) => compaction.into(),
+            EventKind::RateLimit(limit) => limit.into(),
+            EventKind::Working => Working::default().into(),
+            EventKind::Info(info) => self.learn(*info).into(),
+            EventKind::File(file) => self.announce(file).into(),
+            EventKind::Permission(permission) => {
+                let mut request = permission.request().clone();
+                request.request_id =
+                    self.requests.ask(&request.request_id, no, Asked::Permission(permission));
+                Box::new(request).into()
+            }
+            EventKind::Question(question) => {
+                let mut request = question.request().clone();
+                if self.knows(Extensions::QUESTIONS) {
+                    request.request_id =
+                        self.requests.ask(&request.request_id, no, Asked::Question(question));
+                } else {
+                    // Told as text, and cancelled at once ([ext.3]).
+                    question.cancel();
+                }
+                Box::new(request).into()
+            }
+            EventKind::Withdrawn { request_id, reason } => {
+                let told = if self.knows(Extensions::CONTROL) { Told::Yes } else { Told::No };
+                let Some(request_id) = self.requests.withdraw(&request_id, told) else { return };
+                PermissionCancel { request_id, reason: Some(reason) }.into()
+            }
+            EventKind::End(end) => return self.take_end(*end, meta),
+            EventKind::Closed(end) => return self.take_closed(*end),
+            other => {
+                return tracing::debug!(session = %self.id, event = ?other, "an event of an unknown kind");
+            }
+        };
+        self.say(turn, body, meta);
+    }
+
+    /// The one end of a turn ([turn.1]).
+    fn take_end(&mut self, end: TurnEnd, meta: Option<Meta>) {
+        self.requests.turn_ended(end.turn);
+        let Some(turn) = self.turns.end(end.turn) else {
+            return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that nobody waits for");
+        };
+        self.say(turn.hub, Box::new(complete(end)).into(), meta);
+        self.settle_refused();
+    }
+
+    /// The host's session has ended: so has the hub's ([session.8]).
+    fn take_closed(&mut self, end: SessionEnd) {
+        let closed = SessionClosed { reason: Some(end.reason), error: end.error };
+        if self.phase == Phase::Finishing {
+            // The hub has ended the pipe: there is nothing to tell but the ends of the turns ([relay.9]).
+            self.over = Some(closed);
+            return;
+        }
+        self.end_from_here(closed);
+    }
+
+    /// Ends what is open and tells why nothing more will come.
+    pub(super) fn end_from_here(&mut self, closed: SessionClosed) {
+        let end = never_sent(&closed);
+        while let Some(turn) = self.turns.take_first() {
+            let end = match turn.stage {
+                Stage::Refused(end) => end,
+                Stage::Waiting | Stage::Given(_) => Box::new(end.clone()),
+            };
+            self.say(turn.hub, end.into(), None);
+        }
+        self.answer_updates();
+        self.drop_work();
+        if self.knows(Extensions::CONTROL) {
+            self.say_last(Box::new(closed.clone()).into());
+        } else {
+            self.say(None, Box::new(closed.clone()).into(), None);
+        }
+        self.over = Some(closed);
+    }
+
+    /// Keeps what is in force, and tells input modes as the relay has them: it queues for every agent ([relay.8]).
+    fn learn(&mut self, mut info: SessionInfo) -> Box<SessionInfo> {
+        self.common.directory.learn(&self.agent, &info);
+        self.in_force.take(&info);
+        if let Some(modes) = &mut info.input_modes
+            && !modes.iter().any(|mode| mode == "queue")
+        {
+            modes.insert(0, "queue".to_owned());
+        }
+        Box::new(info)
+    }
+
+    fn announce(&mut self, file: File) -> FileOutput {
+        self.gave_files = true;
+        FileOutput {
+            file_name: Some(file.name),
+            file_mime_type: Some(file.mime_type),
+            file_path: file.path.to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Ends the turns that the host refused, as soon as the hub can tell their ends from others.
+    pub(super) fn settle_refused(&mut self) {
+        let by_id = self.knows(Extensions::TURNS);
+        loop {
+            let refused: Option<(Option<TurnId>, _)> =
+                if by_id { self.turns.take_refused() } else { self.turns.take_refused_first() };
+            let Some((hub, end)) = refused else { return };
+            if self.outlet.is_bearable() {
+                self.say(hub, AdapterBody::TurnComplete(end), None);
+            } else {
+                self.common.counting.unanswered.one();
+            }
+        }
+    }
+}
+
+/// The end of an input that came too late for its session.
+pub(super) fn never_sent(closed: &SessionClosed) -> TurnComplete {
+    let status = match closed.reason {
+        Some(ClosedReason::Refused | ClosedReason::UnknownAgent) => Status::Refused,
+        Some(ClosedReason::Limit) => Status::Limit,
+        Some(ClosedReason::Shutdown) => Status::Stopped,
+        Some(ClosedReason::Finished | ClosedReason::Failed | ClosedReason::Protocol) | None => Status::Failed,
+    };
+    let error = closed.error.clone();
+    TurnComplete {
+        status: Some(status),
+        error: Some(error.unwrap_or_else(|| Failure::new(Category::Other, "the session has ended"))),
+        delivered: Some(Delivered::No),
+        ..TurnComplete::default()
+    }
+}
+
+/// The end of a turn on the wire: what the adapter said, and what the host knows better.
+fn complete(end: TurnEnd) -> TurnComplete {
+    let TurnEnd { cause, status, complete, error, delivered, exit, stderr_tail, .. } = end;
+    let mut complete = complete.map(|complete| *complete).unwrap_or_default();
+    complete.status = Some(status);
+    complete.delivered = Some(delivered);
+    complete.error = error.map(|error| with_tail(error, stderr_tail.as_deref()));
+    if let Some(exit) = exit {
+        (complete.exit_code, complete.signal) = (exit.code, exit.signal);
+    }
+    if status == Status::Stopped && complete.stop_reason.is_none() && cause == Cause::Shutdown {
+        complete.stop_reason = Some(StopReason::Shutdown.as_str().to_owned());
+    }
+    complete
+}
+
+/// The failure with the last of stderr, unless it is in there already.
+fn with_tail(mut error: Failure, tail: Option<&str>) -> Failure {
+    let Some(tail) = tail.filter(|tail| !tail.is_empty()) else { return error };
+    let message = error.message.get_or_insert_default();
+    if !message.contains(tail) {
+        message.push_str("; its last words on stderr:\n");
+        message.push_str(tail);
+    }
+    error
+}
+
+/// The end of a turn that the relay itself makes when it ends ([relay.9]).
+pub(super) fn shut(stage: Stage) -> Box<TurnComplete> {
+    let delivered = match stage {
+        Stage::Refused(end) => return end,
+        Stage::Waiting => Delivered::No,
+        Stage::Given(_) => Delivered::Unknown,
+    };
+    Box::new(stopped(StopReason::Shutdown, delivered))
+}
+
+/// The end of a turn that was stopped.
+pub(super) fn stopped(reason: StopReason, delivered: Delivered) -> TurnComplete {
+    TurnComplete {
+        status: Some(Status::Stopped),
+        stop_reason: Some(reason.as_str().to_owned()),
+        delivered: Some(delivered),
+        ..TurnComplete::default()
+    }
+}

@@ -1,0 +1,327 @@
+//! What the hub says in a session, as the host is told of it.
+//!
+//! Inputs, files and updates go on in the order in which they came; a file is copied first, and those behind it wait.
+//! Everything else overtakes ([turn.11]).
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll, Waker},
+};
+
+use trunkline_host::{Decision, FileError, Held, Input, SendError, Session, SteerError};
+use trunkline_protocol::{
+    Category, Delivered, ErrorEvent, Extensions, Failure, FileInput, HostBody, HostMessage, InputMode,
+    InputResponse, MessageId, PermissionResponse, SessionInfo, SessionUpdate, Status, SteerResult, Stop,
+    StopReason, TurnComplete, TurnId, UserInput,
+};
+
+use super::{
+    HubSession, Phase,
+    events::{never_sent, stopped},
+    requests::Asked,
+    turns::{Serial, Stage},
+};
+use crate::fair::Flow;
+
+/// How many inputs, files and updates of one session wait behind a file, and how many answers of the host are waited
+/// for.
+const WAITING: usize = 64;
+
+/// What waits behind a file.
+#[derive(Debug)]
+pub(super) enum Ordered {
+    Input(Serial, Input),
+    File(FileInput),
+    Update(Box<SessionUpdate>),
+}
+
+/// What the host answers later.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Steered { message_id: Option<MessageId>, turn: Option<TurnId>, result: Result<(), SteerError> },
+    Updated(Values),
+}
+
+/// Where the hub reads the values that are in force after an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Values {
+    /// In the agent's own answer, which comes as an event.
+    Told,
+    /// Nowhere yet: the agent told none, or cannot change any.
+    Untold,
+}
+
+/// A file on its way into the exchange folder.
+pub(super) type Placing = Pin<Box<dyn Future<Output = Result<(), FileError>> + Send>>;
+
+/// An answer on its way.
+pub(super) type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
+impl HubSession {
+    /// Takes a message that the tables let through.
+    pub(super) fn take_message(&mut self, message: HostMessage) {
+        let HostMessage { turn_id, meta, body, .. } = message;
+        let turn = turn_id.filter(|_| self.knows(Extensions::TURNS));
+        match body {
+            HostBody::UserInput(input) if self.is_steer(&input) => {
+                let UserInput { content, message_id, .. } = input;
+                self.steer(turn, Input { content, message_id, meta });
+            }
+            HostBody::UserInput(UserInput { content, message_id, .. }) => {
+                self.input(turn, Input { content, message_id, meta });
+            }
+            HostBody::FileInput(file) => self.order(Ordered::File(file)),
+            HostBody::SessionUpdate(update) => self.order(Ordered::Update(update)),
+            HostBody::Stop(Stop { reason }) => self.stop(turn.as_ref(), reason.unwrap_or(StopReason::User)),
+            HostBody::PermissionResponse(response) => self.permission(response),
+            HostBody::InputResponse(response) => self.question(response),
+            HostBody::FlowPause(_) => self.flow(Flow::Pause),
+            HostBody::FlowResume(_) => self.flow(Flow::Resume),
+            HostBody::SessionClose(_) => {
+                // Nothing more is said of it ([session.4]).
+                self.phase = Phase::Closed;
+                self.outlet.purge();
+            }
+            HostBody::SessionStart(_)
+            | HostBody::Ping(_)
+            | HostBody::SessionsList(_)
+            | HostBody::AgentsList(_) => {}
+        }
+    }
+
+    fn is_steer(&self, input: &UserInput) -> bool {
+        input.mode == Some(InputMode::Steer) && self.knows(Extensions::TURNS)
+    }
+
+    fn input(&mut self, turn: Option<TurnId>, input: Input) {
+        if self.over.is_some() {
+            return self.answer_after_the_end(turn);
+        }
+        let Some(serial) = self.turns.begin(turn).filter(|_| self.outlet.is_bearable()) else {
+            return self.common.counting.unanswered.one();
+        };
+        self.order(Ordered::Input(serial, input));
+    }
+
+    /// Answers an input of a session that has ended, for a hub that could not be told so otherwise ([session.8]).
+    fn answer_after_the_end(&mut self, turn: Option<TurnId>) {
+        let Some(closed) = self.over.clone() else { return };
+        if !self.outlet.is_bearable() {
+            return self.common.counting.unanswered.one();
+        }
+        let end = if self.knows(Extensions::TURNS) { never_sent(&closed) } else { TurnComplete::default() };
+        self.say(turn.clone(), Box::new(closed).into(), None);
+        self.say(turn, Box::new(end).into(), None);
+    }
+
+    /// Takes what keeps its order, and hands on what need not wait.
+    fn order(&mut self, ordered: Ordered) {
+        if self.over.is_some() {
+            if let Ordered::Update(_) = ordered {
+                self.answer(Answer::Updated(Values::Untold));
+            }
+            return;
+        }
+        if self.ordered.len() >= WAITING {
+            return match ordered {
+                Ordered::Input(serial, _) => self.refuse_input(serial, &SendError::Busy),
+                Ordered::File(_) => self.refuse_file("too many files wait already"),
+                Ordered::Update(_) => self.answer(Answer::Updated(Values::Untold)),
+            };
+        }
+        self.ordered.push_back(ordered);
+        self.hand_on();
+    }
+
+    /// Hands on what waits, up to the next file that has to be copied.
+    pub(super) fn hand_on(&mut self) {
+        while self.placing.is_none() {
+            let Some(session) = self.session.clone() else { return };
+            match self.ordered.pop_front() {
+                None => return,
+                Some(Ordered::Input(serial, input)) => match session.send(input) {
+                    Ok(turn) => {
+                        self.turns.set(serial, Stage::Given(turn.no()));
+                        turn.detach();
+                    }
+                    // Its end comes with the end of the session.
+                    Err(SendError::Closed) => {}
+                    Err(refused) => self.refuse_input(serial, &refused),
+                },
+                Some(Ordered::File(file)) => self.placing = Some(Box::pin(place(session, file))),
+                Some(Ordered::Update(update)) => {
+                    let updating = async move {
+                        match session.update(*update).await {
+                            Ok(info) if info != SessionInfo::default() => Answer::Updated(Values::Told),
+                            Ok(_) | Err(_) => Answer::Updated(Values::Untold),
+                        }
+                    };
+                    if self.answers.len() < WAITING {
+                        self.wait_for(Box::pin(updating));
+                    } else {
+                        self.answer(Answer::Updated(Values::Untold));
+                    }
+                }
+            }
+        }
+    }
+
+    fn refuse_input(&mut self, serial: Serial, why: &SendError) {
+        let end = TurnComplete {
+            status: Some(Status::Failed),
+            error: Some(Failure::new(Category::Busy, why.to_string())),
+            delivered: Some(Delivered::No),
+            ..TurnComplete::default()
+        };
+        self.turns.set(serial, Stage::Refused(Box::new(end)));
+        self.settle_refused();
+    }
+
+    fn refuse_file(&mut self, why: &str) {
+        let error = ErrorEvent {
+            category: Some(Category::FileRefused),
+            message: why.to_owned(),
+            fatal: Some(false),
+            ..ErrorEvent::default()
+        };
+        if self.outlet.is_bearable() {
+            self.say(None, error.into(), None);
+        } else {
+            self.common.counting.unanswered.one();
+        }
+    }
+
+    /// A file has been copied, or has not.
+    pub(super) fn placed(&mut self, placed: Result<(), FileError>) {
+        self.placing = None;
+        match placed {
+            Ok(()) | Err(FileError::Closed) => {}
+            Err(error) => self.refuse_file(&told(&error)),
+        }
+        self.hand_on();
+    }
+
+    fn steer(&mut self, turn: Option<TurnId>, input: Input) {
+        let message_id = input.message_id.clone();
+        match self.session.clone().filter(|_| self.over.is_none()) {
+            Some(session) if self.answers.len() < WAITING => self.wait_for(Box::pin(async move {
+                let result = session.steer(input).await;
+                Answer::Steered { message_id, turn, result }
+            })),
+            Some(_) => {
+                let why = "too many wait already".to_owned();
+                self.answer(Answer::Steered { message_id, turn, result: Err(SteerError::NotDelivered(why)) });
+            }
+            None => self.answer(Answer::Steered { message_id, turn, result: Err(SteerError::Closed) }),
+        }
+    }
+
+    /// Polls a call of the host once, so that what it asks takes its place among the others at once.
+    fn wait_for(&mut self, mut answering: Answering) {
+        match answering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => self.answer(answer),
+            Poll::Pending => self.answers.push(answering),
+        }
+    }
+
+    /// Tells the hub an answer of the host: each question of the hub has one.
+    pub(super) fn answer(&mut self, answer: Answer) {
+        if !self.outlet.is_bearable() {
+            return self.common.counting.unanswered.one();
+        }
+        match answer {
+            Answer::Steered { message_id, turn, result } => {
+                let reason = result.as_ref().err().map(ToString::to_string);
+                self.say(turn, SteerResult { message_id, delivered: result.is_ok(), reason }.into(), None);
+            }
+            Answer::Updated(Values::Told) => {}
+            Answer::Updated(Values::Untold) => {
+                self.say(None, Box::new(self.in_force.told()).into(), None);
+            }
+        }
+    }
+
+    /// Answers the updates that wait, since the session ends.
+    pub(super) fn answer_updates(&mut self) {
+        let updates = self.ordered.iter().filter(|ordered| matches!(ordered, Ordered::Update(_))).count();
+        (0..updates).for_each(|_| self.answer(Answer::Updated(Values::Untold)));
+    }
+
+    fn stop(&mut self, named: Option<&TurnId>, reason: StopReason) {
+        let Some((serial, stage)) = self.turns.meant_by(named) else { return };
+        match stage {
+            Stage::Given(no) => {
+                let no = *no;
+                if let Some(session) = &self.session {
+                    session.stop_turn(no, reason);
+                }
+            }
+            Stage::Waiting => {
+                self.ordered
+                    .retain(|ordered| !matches!(ordered, Ordered::Input(waiting, _) if *waiting == serial));
+                self.turns.set(serial, Stage::Refused(Box::new(stopped(reason, Delivered::No))));
+                self.settle_refused();
+            }
+            // Its end is on its way.
+            Stage::Refused(_) => {}
+        }
+    }
+
+    fn permission(&mut self, response: PermissionResponse) {
+        match self.requests.answered(&response.request_id) {
+            Some(Asked::Permission(permission)) => permission.answer(Decision {
+                approved: response.approved,
+                option_id: response.option_id,
+                always_allow: response.always_allow,
+                updated_input: response.updated_input,
+                message: response.message,
+                end_turn: response.end_turn,
+                reason: response.reason,
+            }),
+            // Not what was asked: nobody has decided, and that denies.
+            Some(Asked::Question(question)) => question.cancel(),
+            Some(Asked::Settled) | None => self.common.counting.late.one(),
+        }
+    }
+
+    fn question(&mut self, response: InputResponse) {
+        match self.requests.answered(&response.request_id) {
+            Some(Asked::Question(question)) => match response.values {
+                Some(values) if response.cancelled != Some(true) => question.answer(values),
+                _ => question.cancel(),
+            },
+            Some(Asked::Permission(permission)) => permission.deny(),
+            Some(Asked::Settled) | None => self.common.counting.late.one(),
+        }
+    }
+
+    fn flow(&mut self, flow: Flow) {
+        self.outlet.flow(flow);
+        if let Some(session) = &self.session {
+            session.hold(match flow {
+                Flow::Pause => Held::Yes,
+                Flow::Resume => Held::No,
+            });
+        }
+    }
+}
+
+async fn place(session: Session, file: FileInput) -> Result<(), FileError> {
+    session.deliver_file(file.file_path, file.file_name, file.file_mime_type).await
+}
+
+/// An error with its causes.
+fn told(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,284 @@
+//! The way to the hub: every message passes here, whole, in its session's order and in its turn ([relay.6]).
+//!
+//! ```text
+//! session task ── Outlet::put ──▶ the session's queue ── deficit round robin ──┐
+//! desk ── pong, session.ready, lists ──▶ control lane ── first ────────────────┴─▶ one write
+//! ```
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio::{
+    io::{AsyncWrite, AsyncWriteExt},
+    sync::Notify,
+};
+
+use crate::fair::{AHEAD, Fair, Flow, Key};
+
+/// A session takes no event from the host while so many of its bytes wait for the pipe.
+const ROOM: usize = 64 * 1024;
+
+/// Answers that the relay makes by itself are dropped when so many bytes of their session wait: the hub reads none of
+/// very many.
+const MOST: usize = 1024 * 1024;
+
+/// What is kept of answers to `ping` and lists for a hub that does not read.
+const CONTROL: usize = 256 * 1024;
+
+/// What waits for the hub.
+#[derive(Debug, Default)]
+pub(crate) struct Upstream {
+    state: Mutex<State>,
+    /// There is something to write, or nothing more will come.
+    more: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Messages that overtake.
+    control: Vec<u8>,
+    fair: Fair,
+    gates: HashMap<Key, Arc<Gate>>,
+    keys: u64,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Phase {
+    #[default]
+    Open,
+    /// What waits is still written.
+    Finishing,
+    /// The pipe is gone; everything is dropped.
+    Broken,
+}
+
+/// Where one session's task waits for room, and where its end is seen.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    changed: Notify,
+    /// Its last message has been put.
+    last_put: AtomicBool,
+    /// Its last message is being written: the hub may know that the session has ended.
+    ended: AtomicBool,
+}
+
+impl Gate {
+    /// Whether the hub may have seen the session's last message.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+}
+
+/// Whether a line of the control lane may be dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// It is kept: there is one of its kind for each session.
+    Kept,
+    /// It is dropped when too many wait.
+    Droppable,
+}
+
+impl Upstream {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A queue for one session.
+    pub(crate) fn outlet(self: &Arc<Self>) -> Outlet {
+        let gate = Arc::new(Gate::default());
+        let mut state = self.lock();
+        state.keys += 1;
+        let key = Key(state.keys);
+        state.gates.insert(key, gate.clone());
+        drop(state);
+        Outlet { key, upstream: self.clone(), gate }
+    }
+
+    /// Adds a line that overtakes everything. Whether it was taken.
+    pub(crate) fn put_control(&self, line: &[u8], urgency: Urgency) -> bool {
+        let mut state = self.lock();
+        let full = state.control.len() + line.len() > CONTROL;
+        if state.phase == Phase::Broken || (full && urgency == Urgency::Droppable) {
+            return false;
+        }
+        state.control.extend_from_slice(line);
+        self.more.notify_one();
+        true
+    }
+
+    /// Says that nothing more will be put: [`Upstream::write`] returns when all is written.
+    pub(crate) fn finish(&self) {
+        let mut state = self.lock();
+        if state.phase == Phase::Open {
+            state.phase = Phase::Finishing;
+            state.fair.resume_all();
+        }
+        self.more.notify_one();
+    }
+
+    fn fail(&self) {
+        let mut state = self.lock();
+        state.phase = Phase::Broken;
+        state.control = Vec::new();
+        state.fair = Fair::default();
+        for gate in state.gates.values() {
+            gate.changed.notify_one();
+        }
+    }
+
+    /// Writes until [`Upstream::finish`] and nothing is left.
+    ///
+    /// # Errors
+    /// The pipe's own: it is broken, and what waits and comes is dropped.
+    pub(crate) async fn write(self: Arc<Self>, mut pipe: impl AsyncWrite + Unpin) -> io::Result<()> {
+        let (mut out, mut gave) = (Vec::new(), Vec::new());
+        loop {
+            let finishing = self.take(&mut out, &mut gave);
+            if !out.is_empty() {
+                let written = async {
+                    pipe.write_all(&out).await?;
+                    pipe.flush().await
+                };
+                if let Err(error) = written.await {
+                    self.fail();
+                    return Err(error);
+                }
+                // Those that have just got room put more before the next turns are given.
+                tokio::task::yield_now().await;
+            } else if finishing {
+                return Ok(());
+            } else {
+                self.more.notified().await;
+            }
+        }
+    }
+
+    /// Fills the next batch and tells those that gave to it. Whether nothing more will be put.
+    fn take(&self, out: &mut Vec<u8>, gave: &mut Vec<Key>) -> bool {
+        let mut state = self.lock();
+        let state = &mut *state;
+        out.clear();
+        if out.capacity() > 2 * AHEAD {
+            *out = Vec::new();
+        }
+        std::mem::swap(out, &mut state.control);
+        state.fair.take(out, gave);
+        for key in gave.drain(..) {
+            let Some(gate) = state.gates.get(&key) else { continue };
+            if gate.last_put.load(Ordering::Acquire) && state.fair.bytes(key) == 0 {
+                gate.ended.store(true, Ordering::Release);
+            }
+            gate.changed.notify_one();
+        }
+        if out.is_empty() {
+            state.fair.forgive();
+        }
+        state.phase != Phase::Open
+    }
+}
+
+/// One session's queue to the hub. Dropping it leaves what was put.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    key: Key,
+    upstream: Arc<Upstream>,
+    gate: Arc<Gate>,
+}
+
+impl Outlet {
+    /// Names the session's queue.
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+
+    /// Where the session's end is seen.
+    pub(crate) fn gate(&self) -> Arc<Gate> {
+        self.gate.clone()
+    }
+
+    /// Adds a line. Never waits.
+    pub(crate) fn put(&self, line: Vec<u8>) {
+        let mut state = self.upstream.lock();
+        if state.phase == Phase::Broken {
+            return;
+        }
+        state.fair.push(self.key, line);
+        self.upstream.more.notify_one();
+    }
+
+    /// Adds the last line: [`Gate::is_ended`] as soon as it is being written.
+    pub(crate) fn put_last(&self, line: Vec<u8>) {
+        self.gate.last_put.store(true, Ordering::Release);
+        self.put(line);
+    }
+
+    /// Whether an answer that the relay makes by itself may still be put.
+    pub(crate) fn is_bearable(&self) -> bool {
+        self.upstream.lock().fair.bytes(self.key) < MOST
+    }
+
+    /// Waits until an event may be taken from the host.
+    ///
+    /// # Cancel safety
+    /// Takes nothing.
+    pub(crate) async fn room(&self) {
+        loop {
+            {
+                let state = self.upstream.lock();
+                let has_room = state.fair.bytes(self.key) < ROOM && !state.fair.is_paused(self.key);
+                if has_room || state.phase == Phase::Broken {
+                    return;
+                }
+            }
+            self.gate.changed.notified().await;
+        }
+    }
+
+    /// Waits until everything that was put is being written.
+    ///
+    /// # Cancel safety
+    /// Takes nothing.
+    pub(crate) async fn drained(&self) {
+        loop {
+            {
+                let state = self.upstream.lock();
+                if state.fair.bytes(self.key) == 0 || state.phase == Phase::Broken {
+                    return;
+                }
+            }
+            self.gate.changed.notified().await;
+        }
+    }
+
+    /// Holds back what is put, or lets it go in order ([flow.1]).
+    pub(crate) fn flow(&self, flow: Flow) {
+        let mut state = self.upstream.lock();
+        if flow == Flow::Pause && state.phase != Phase::Open {
+            return;
+        }
+        state.fair.flow(self.key, flow);
+        self.upstream.more.notify_one();
+        self.gate.changed.notify_one();
+    }
+
+    /// Drops what was put and is not written: the session has fallen silent ([session.4]).
+    pub(crate) fn purge(&self) {
+        self.upstream.lock().fair.purge(self.key);
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.upstream.lock().gates.remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests;

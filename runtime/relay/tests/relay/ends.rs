@@ -1,0 +1,247 @@
+//! What a hub sees for each thing that happens below, with extensions and without ([relay.7]).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trunkline_host::config::{AgentConfig, Command};
+use trunkline_protocol::Extensions;
+
+use crate::{adapter::Adapter, hub::Hub, world::World};
+
+/// What the hub knows.
+const HUBS: [bool; 2] = [true, false];
+
+async fn open(world: &mut World, extended: bool) -> Adapter {
+    if extended { world.open("s").await } else { world.open_core("s").await }
+}
+
+/// Takes the end of the turn `t`: with extensions in full, without as text and a bare end.
+async fn end(hub: &mut Hub, extended: bool, status: &str, category: &str, words: &str) -> Value {
+    if extended {
+        let end = hub.expect("turn.complete").await;
+        assert_eq!((&end["turn_id"], &end["status"]), (&json!("t"), &json!(status)), "{end}");
+        assert_eq!(end["error"]["category"], category, "{end}");
+        assert!(end["error"]["message"].as_str().unwrap().contains(words), "{end}");
+        end
+    } else {
+        let text = hub.expect("output").await;
+        assert_eq!(text["channel"], "system");
+        assert!(text["content"].as_str().unwrap().contains(words), "{text}");
+        let end = hub.expect("turn.complete").await;
+        assert_eq!(end, json!({"type": "turn.complete", "session_id": "s"}));
+        end
+    }
+}
+
+/// Takes something told between turns or within one: an `error`, or text on `system`.
+async fn told(hub: &mut Hub, extended: bool, category: &str, words: &str) {
+    let told = hub.hear().await;
+    if extended {
+        assert_eq!(
+            (&told["type"], &told["category"], &told["fatal"]),
+            (&json!("error"), &json!(category), &json!(false))
+        );
+        assert!(told["message"].as_str().unwrap().contains(words), "{told}");
+    } else {
+        assert_eq!((&told["type"], &told["channel"]), (&json!("output"), &json!("system")), "{told}");
+        assert!(told["content"].as_str().unwrap().contains(words), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_crash_is_told_with_status_and_last_words() {
+    for extended in HUBS {
+        let script = "read start; read input; echo 'last words' >&2; exit 3";
+        let agent = AgentConfig::external("sh", Command::new("sh").arg("-c").arg(script));
+        let mut world = World::made(|agent| agent, |host| host.agent(agent).default_agent("sh"), 64 * 1024);
+        if extended {
+            world.hub.start("s").await;
+        } else {
+            world.hub.start_core("s").await;
+        }
+        world.hub.input("s", "t", "go").await;
+        let end = end(&mut world.hub, extended, "failed", "process_exit", "last words").await;
+        if extended {
+            assert_eq!((&end["exit_code"], &end["delivered"]), (&json!(3), &json!("unknown")));
+        }
+        told(&mut world.hub, extended, "process_exit", "exit status 3").await;
+        world.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_signal_is_told_as_such() {
+    let script = "read start; read input; kill -9 $$";
+    let agent = AgentConfig::external("sh", Command::new("sh").arg("-c").arg(script));
+    let mut world = World::made(|agent| agent, |host| host.agent(agent).default_agent("sh"), 64 * 1024);
+    world.hub.start("s").await;
+    world.hub.input("s", "t", "go").await;
+    let end = end(&mut world.hub, true, "failed", "process_exit", "signal 9").await;
+    assert_eq!((&end["signal"], &end["exit_code"]), (&json!(9), &json!(null)));
+    world.end().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_end_of_stream_and_the_restart_behind_it_are_told() {
+    for extended in HUBS {
+        let mut world = World::new();
+        let mut adapter = open(&mut world, extended).await;
+        world.hub.input("s", "t", "go").await;
+        let turn = adapter.turn().await;
+        adapter.output("s", &turn, "half").await;
+        world.hub.expect("output").await;
+        drop(adapter);
+        let end = end(&mut world.hub, extended, "failed", "process_exit", "").await;
+        if extended {
+            assert_eq!(end["delivered"], "yes");
+        }
+        told(&mut world.hub, extended, "process_exit", "").await;
+        world.hub.input("s", "u", "again").await;
+        let mut adapter = world.adapters.next().await;
+        let id = adapter.ready().await;
+        let turn = adapter.turn().await;
+        adapter.output(&id, &turn, "fresh").await;
+        if extended {
+            assert_eq!(
+                world.hub.hear().await,
+                json!({"type": "session.info", "session_id": "s", "context": "lost"})
+            );
+        } else {
+            assert_eq!(world.hub.expect("output").await["channel"], "system");
+        }
+        assert_eq!(world.hub.expect("output").await["content"], "fresh");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_is_told_whether_the_stop_is_answered_or_not() {
+    for extended in HUBS {
+        for answered in [true, false] {
+            let mut world = World::with(|mut agent| {
+                agent.timeouts.turn = Some(Duration::from_secs(5));
+                agent
+            });
+            let mut adapter = open(&mut world, extended).await;
+            world.hub.input("s", "t", "go").await;
+            let turn = adapter.turn().await;
+            assert_eq!(adapter.expect("stop").await["reason"], "timeout");
+            if answered {
+                adapter.complete("s", &turn).await;
+                end(&mut world.hub, extended, "failed", "timeout", "turn_timeout").await;
+            } else {
+                let (category, words) = ("stop_unanswered", "stop_timeout");
+                end(&mut world.hub, extended, "failed", category, words).await;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unanswered_stop_is_told() {
+    for extended in HUBS {
+        let mut world = World::new();
+        let mut adapter = open(&mut world, extended).await;
+        world.hub.input("s", "t", "go").await;
+        adapter.turn().await;
+        world.hub.say(json!({"type": "stop", "session_id": "s"})).await;
+        adapter.expect("stop").await;
+        end(&mut world.hub, extended, "failed", "stop_unanswered", "stop_timeout").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_told() {
+    for extended in HUBS {
+        let mut world = World::with(|mut agent| {
+            agent.limits.max_turn_output = Some(10);
+            agent
+        });
+        let mut adapter = open(&mut world, extended).await;
+        world.hub.input("s", "t", "go").await;
+        let turn = adapter.turn().await;
+        adapter.output("s", &turn, "much more than ten bytes").await;
+        adapter.expect("stop").await;
+        adapter.complete("s", &turn).await;
+        world.hub.expect("output").await;
+        end(&mut world.hub, extended, "limit", "oversize", "more than it may").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_told() {
+    for extended in HUBS {
+        let mut world = World::new();
+        let start = json!({"type": "session.start", "session_id": "s", "denied_tools": ["Bash"],
+            "extensions": if extended { json!(Extensions::all().to_names()) } else { json!(null) }});
+        world.hub.say(start).await;
+        if extended {
+            world.hub.expect("session.ready").await;
+        }
+        world.hub.input("s", "t", "go").await;
+        let mut adapter = world.adapters.next().await;
+        adapter.ready().await;
+        let why = "does not enforce denied_tools";
+        let end = end(&mut world.hub, extended, "refused", "protocol", why).await;
+        adapter.expect("session.close").await;
+        if extended {
+            assert_eq!(end["delivered"], "no");
+            assert_eq!(world.hub.expect("session.closed").await["reason"], "refused");
+        } else {
+            assert!(world.hub.expect("output").await["content"].as_str().unwrap().contains(why));
+            world.hub.input_core("s", "go on").await;
+            assert!(world.hub.expect("output").await["content"].as_str().unwrap().contains(why));
+            world.hub.expect("turn.complete").await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adapters_own_failure_is_passed_on() {
+    for extended in HUBS {
+        let mut world = World::new();
+        let mut adapter = open(&mut world, extended).await;
+        world.hub.input("s", "t", "go").await;
+        let turn = adapter.turn().await;
+        adapter
+            .say(json!({"type": "turn.complete", "session_id": "s", "turn_id": turn, "status": "failed",
+                "error": {"category": "rate_limit", "message": "slow down", "code": "429", "retry_at": "2030-01-01T00:00:00Z"}}))
+            .await;
+        let end = end(&mut world.hub, extended, "failed", "rate_limit", "slow down").await;
+        if extended {
+            assert_eq!(
+                (&end["error"]["code"], &end["error"]["retry_at"]),
+                (&json!("429"), &json!("2030-01-01T00:00:00Z"))
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_and_oversize_lines_that_name_the_session_are_told_to_it_alone() {
+    for extended in HUBS {
+        let mut world = World::with(|mut agent| {
+            agent.limits.max_line = 1 << 20;
+            agent
+        });
+        let mut adapter = open(&mut world, extended).await;
+        if extended {
+            world.hub.start("other").await;
+        } else {
+            world.hub.start_core("other").await;
+        }
+        adapter.ready().await;
+        adapter.write(r#"{"type":"permission.request","session_id":"s","request_id":"r"}"#).await;
+        told(&mut world.hub, extended, "protocol", "permission.request").await;
+        let long = "x".repeat(2 << 20);
+        adapter.write(&format!(r#"{{"type":"output","session_id":"s","content":"{long}"}}"#)).await;
+        told(&mut world.hub, extended, "oversize", "max_line").await;
+        adapter.write(r#"{"type":"file.output","session_id":"s","file_path":"/etc/passwd"}"#).await;
+        told(&mut world.hub, extended, "file_refused", "").await;
+        // Noise, unknown ids, late messages: not on the wire.
+        adapter.write("a banner").await;
+        adapter.write(r#"{"type":"telepathy","session_id":"s"}"#).await;
+        adapter.write(r#"{"type":"output","session_id":"nobody","content":"x"}"#).await;
+        adapter.write(r#"{"type":"turn.complete","session_id":"s"}"#).await;
+        world.hub.hears_nothing().await;
+    }
+}

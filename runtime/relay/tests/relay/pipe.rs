@@ -1,0 +1,47 @@
+//! The pipe itself: pings, lists, and what cannot be understood ([msg.4], [frame.*]).
+
+use serde_json::json;
+
+use crate::world::World;
+
+#[tokio::test(start_paused = true)]
+async fn a_ping_is_answered_before_any_session_is_open() {
+    let mut world = World::new();
+    world.hub.say(json!({"type": "ping", "session_id": "", "nonce": {"n": 7}})).await;
+    assert_eq!(world.hub.hear().await, json!({"type": "pong", "session_id": "", "nonce": {"n": 7}}));
+    world.hub.say(json!({"type": "sessions.list", "session_id": "", "request_id": "r"})).await;
+    let list = world.hub.expect("sessions.list.result").await;
+    assert_eq!(list["request_id"], "r");
+    assert!(list["error"].as_str().unwrap().starts_with("not supported"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_understood_is_counted_and_never_answered() {
+    let mut world = World::new();
+    for line in [
+        "Welcome to my hub!",
+        "[1, 2]",
+        "{not json}",
+        r#"{"type":"user.input"}"#,
+        r#"{"type":"permission.response","session_id":"s"}"#,
+        r#"{"type":"telepathy","session_id":"s"}"#,
+        r#"{"type":"user.input","session_id":"s","content":"hello"}"#,
+        r#"{"type":"session.close","session_id":"s"}"#,
+        "",
+    ] {
+        world.hub.write(line).await;
+    }
+    world.hub.write(&format!(r#"{{"type":"stop","session_id":"s","x":"{}"}}"#, "x".repeat(17 << 20))).await;
+    world.hub.start_core("s").await;
+    world.hub.start_core("s").await;
+    world.hub.say(json!({"type": "flow.pause", "session_id": "s"})).await;
+    world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
+    world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
+    world.hub.input_core("s", "late").await;
+    world.hub.hears_nothing().await;
+    let counters = world.end().await.counters;
+    assert_eq!((counters.noise, counters.bad, counters.too_long), (3, 2, 1));
+    // The unknown type and the extension that was not agreed on.
+    assert_eq!((counters.unknown_type, counters.unknown_session), (2, 2));
+    assert_eq!((counters.repeated, counters.late, counters.messages), (2, 1, 2));
+}

@@ -1,0 +1,76 @@
+//! A hub above, a relay, a scripted adapter below.
+
+use tokio::{sync::oneshot, task::JoinHandle};
+use trunkline_host::{Host, HostBuilder, config::AgentConfig};
+use trunkline_relay::{RelayOptions, Report, serve_until};
+
+use crate::{
+    adapter::{Adapter, Adapters},
+    hub::Hub,
+};
+
+/// All of it.
+pub struct World {
+    pub host: Host,
+    pub hub: Hub,
+    pub adapters: Adapters,
+    pub relay: JoinHandle<Report>,
+    pub stop: Option<oneshot::Sender<()>>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(|agent| agent)
+    }
+
+    /// With an agent that is configured otherwise.
+    pub fn with(configure: impl FnOnce(AgentConfig) -> AgentConfig) -> Self {
+        Self::made(configure, |host| host, 64 * 1024)
+    }
+
+    /// With further agents, and a pipe of so many bytes to the hub.
+    pub fn made(
+        configure: impl FnOnce(AgentConfig) -> AgentConfig,
+        more: impl FnOnce(HostBuilder) -> HostBuilder,
+        pipe: usize,
+    ) -> Self {
+        // Most tests drop everything at once: what that leaves lies in the build's own folder. The second time it is set.
+        let _ = tempfile::env::override_temp_dir(env!("CARGO_TARGET_TMPDIR").as_ref());
+        let (adapters, connect) = Adapters::new();
+        let agent = configure(AgentConfig::external("scripted", "none"));
+        let host = more(Host::builder().agent_over(agent, connect)).build().unwrap();
+        let (above, below) = tokio::io::duplex(pipe);
+        let (input, output) = tokio::io::split(below);
+        let below_it = host.clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let relay = tokio::spawn(serve_until(below_it, input, output, RelayOptions::default(), async move {
+            if stopped.await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }));
+        Self { host, hub: Hub::new(above), adapters, relay, stop: Some(stop) }
+    }
+
+    /// A session with all extensions on both sides, and its adapter.
+    pub async fn open(&mut self, id: &str) -> Adapter {
+        self.hub.start(id).await;
+        let mut adapter = self.adapters.next().await;
+        assert_eq!(adapter.ready().await, id);
+        adapter
+    }
+
+    /// A session of a hub that knows the core alone, and its adapter.
+    pub async fn open_core(&mut self, id: &str) -> Adapter {
+        self.hub.start_core(id).await;
+        let mut adapter = self.adapters.next().await;
+        assert_eq!(adapter.ready().await, id);
+        adapter
+    }
+
+    /// Hangs up, and gives the relay's report.
+    pub async fn end(mut self) -> Report {
+        self.hub.hang_up().await;
+        self.hub.rest().await;
+        self.relay.await.unwrap()
+    }
+}
