@@ -204,7 +204,7 @@ impl Dialogue {
         head.extend(lines.map(|line| format!("    {line}")));
         self.write(&head);
         self.terminal.forget_typed();
-        let one_text = [QuestionField { id: "text".to_owned(), ..QuestionField::default() }];
+        let one_text = [QuestionField { id: "answer".to_owned(), ..QuestionField::default() }];
         let fields = request.fields.as_deref().filter(|fields| !fields.is_empty()).unwrap_or(&one_text);
         let mut values = BTreeMap::new();
         for field in fields {

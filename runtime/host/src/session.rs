@@ -222,6 +222,12 @@ impl Session {
             let command = Command::Send { session: shared.clone(), turn, lane: lane.clone(), input, meta };
             (turn, command)
         });
+        if shared.inbox.is_closed() {
+            // The driver has gone with its runtime: the turn ends here, if it did not see it.
+            let end = Box::new(crate::TurnEnd::lost(no));
+            let place = crate::Place::Turn(no);
+            lane.finish(Event { place, kind: crate::EventKind::End(end), meta: None });
+        }
         Ok(Turn::new(no, lane, shared.clone()))
     }
 

@@ -282,3 +282,37 @@ async fn files_are_judged_copied_and_told_in_their_place() {
     session.close().await;
     drop(session);
 }
+
+#[test]
+fn a_runtime_that_ends_first_ends_turns_and_leaves_no_folder() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (host, mut peers) = played(agent(), 4096);
+    let (session, mut turn, folder) = runtime.block_on(async {
+        let session = host.open("a", named("s")).unwrap();
+        let turn = session.send("x").unwrap();
+        let mut peer = peers.recv().await.unwrap();
+        let start = peer.read("session.start").await;
+        peer.read("user.input").await;
+        (session, turn, start["exchange_dir"].as_str().unwrap().to_owned())
+    });
+    assert!(std::path::Path::new(&folder).is_dir());
+    drop(runtime);
+    let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let EventKind::End(end) = other.block_on(soon(turn.next())).unwrap().kind else { panic!("an end") };
+    assert_eq!(end.cause, Cause::Shutdown);
+    assert_eq!(session.send("late").unwrap_err(), SendError::Closed);
+    drop((host, session, turn));
+    assert!(!std::path::Path::new(&folder).exists(), "nothing keeps the folder");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_attached_to_an_end_passes_through() {
+    let (host, mut peers) = played(agent(), 4096);
+    let session = host.open("a", named("s")).unwrap();
+    let mut turn = session.send("x").unwrap();
+    let mut peer = peers.recv().await.unwrap();
+    peer.say("turn.complete", "s", r#","_meta":{"trace":"1"}"#).await;
+    let event = soon(turn.next()).await.unwrap();
+    assert!(matches!(event.kind, EventKind::End(_)));
+    assert_eq!(event.meta.unwrap().json().get(), r#"{"trace":"1"}"#);
+}

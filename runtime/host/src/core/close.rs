@@ -72,7 +72,7 @@ impl Core {
         let wire = self.get(index).and_then(|session| session.wire.take());
         // Nothing is written for the id but its close: the wire was taken above.
         self.drop_requests(index, StopReason::Shutdown);
-        self.end_running(index, cause, None, None, now);
+        self.end_running(index, cause, None, now);
         self.end_queued(index, cause, error.as_ref(), None);
         self.fail_updates(index);
         if let Some(wire) = wire {

@@ -29,7 +29,7 @@ pub(crate) enum Effect {
     /// An input has left the queue: it was written, or its turn has ended.
     Begun { key: Key, bytes: usize },
     /// A turn has ended.
-    End { key: Key, end: Box<TurnEnd> },
+    End { key: Key, end: Box<TurnEnd>, meta: Option<Box<Meta>> },
     /// A steer was answered.
     Steered { ticket: Ticket, result: Result<(), SteerError> },
     /// An update was answered.

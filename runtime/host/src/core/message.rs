@@ -48,7 +48,7 @@ impl Core {
         }
         if kind == AdapterKind::TurnComplete && head.is_plain() {
             // The most frequent end says nothing but that it is one: no body is made for it.
-            self.complete(index, head.turn_id.as_deref().and_then(turn_named), None, now);
+            self.complete(index, head.turn_id.as_deref().and_then(turn_named), None, None, now);
             return Ok(());
         }
         let (body, meta) = match head.body_of::<AdapterBody>(kind) {
@@ -72,7 +72,7 @@ impl Core {
     /// A `turn.complete` that was longer than a line may be: the turn has ended, and how is lost.
     pub(crate) fn handle_oversize_end(&mut self, wire_id: &str, now: Instant) {
         if let Some(index) = self.find(wire_id) {
-            self.end_running(index, Cause::Oversize, None, None, now);
+            self.end_running(index, Cause::Oversize, None, now);
             self.flush(index, now);
         }
     }
@@ -150,7 +150,9 @@ impl Core {
             Place::Outside | Place::Late(_) => None,
         };
         match body {
-            AdapterBody::TurnComplete(complete) => self.complete(index, named.flatten(), Some(complete), now),
+            AdapterBody::TurnComplete(complete) => {
+                self.complete(index, named.flatten(), Some(complete), meta, now)
+            }
             AdapterBody::FileOutput(file) => {
                 let key = self.key_of(index);
                 self.effect(super::Effect::Judge { key, place, file, meta });

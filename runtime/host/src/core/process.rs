@@ -184,7 +184,7 @@ impl Core {
             }
             self.lose_wire(index);
             self.drop_requests(index, StopReason::Stopped);
-            self.end_running(index, cause, None, Some(end), now);
+            self.end_running(index, cause, Some(end), now);
             self.end_queued(index, cause, None, Some(end));
             self.fail_updates(index);
             let error = ErrorEvent {

@@ -178,7 +178,7 @@ impl Core {
                 Queued::Input { turn, input, .. } => {
                     self.effect(Effect::Begun { key, bytes: input.content.len() });
                     let end = super::turn::unsent(turn, cause, failure, end);
-                    self.effect(Effect::End { key, end: Box::new(end) });
+                    self.effect(Effect::End { key, end: Box::new(end), meta: None });
                 }
                 Queued::Update { ticket, .. } => {
                     self.effect(Effect::Updated { ticket, result: Err(UpdateError::Closed) });
@@ -199,7 +199,7 @@ impl Core {
         let mut end = super::turn::unsent(turn, Cause::StoppedUnsent, None, None);
         end.complete.get_or_insert_default().stop_reason = Some(reason.as_str().to_owned());
         self.effect(Effect::Begun { key, bytes: input.content.len() });
-        self.effect(Effect::End { key, end: Box::new(end) });
+        self.effect(Effect::End { key, end: Box::new(end), meta: None });
         true
     }
 

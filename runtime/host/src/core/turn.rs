@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use trunkline_protocol::{
-    AdapterBody, Category, Delivered, Envelope, Extensions, Failure, Status, Stop, StopReason, ToolCallId,
-    ToolEnd, TurnComplete,
+    AdapterBody, Category, Delivered, Envelope, Extensions, Failure, Meta, Status, Stop, StopReason,
+    ToolCallId, ToolEnd, TurnComplete,
     rules::{TurnPhase, TurnStep},
 };
 
@@ -191,6 +191,7 @@ impl Core {
         index: u32,
         named: Option<TurnNo>,
         complete: Option<Box<TurnComplete>>,
+        meta: Option<Box<Meta>>,
         now: Instant,
     ) {
         let Some(session) = self.get(index) else { return };
@@ -203,16 +204,28 @@ impl Core {
             session.learn(complete);
         }
         self.completed_a_turn();
-        self.end_running(index, Cause::Complete, complete, None, now);
+        self.end_turn(index, Cause::Complete, complete, meta, None, now);
         self.flush(index, now);
     }
 
-    /// Ends the running turn, once. `cause` yields to why it was stopped.
+    /// Ends the running turn without a word of the adapter's.
     pub(super) fn end_running(
         &mut self,
         index: u32,
         cause: Cause,
+        process: Option<&ProcessEnd>,
+        now: Instant,
+    ) {
+        self.end_turn(index, cause, None, None, process, now);
+    }
+
+    /// Ends the running turn, once. `cause` yields to why it was stopped.
+    fn end_turn(
+        &mut self,
+        index: u32,
+        cause: Cause,
         complete: Option<Box<TurnComplete>>,
+        meta: Option<Box<Meta>>,
         process: Option<&ProcessEnd>,
         now: Instant,
     ) {
@@ -271,7 +284,7 @@ impl Core {
             stderr_tail: process.and_then(|process| process.stderr_tail.clone()),
             took: now.saturating_duration_since(running.begun),
         };
-        self.effect(Effect::End { key, end: Box::new(end) });
+        self.effect(Effect::End { key, end: Box::new(end), meta });
     }
 
     /// Where the input of the running turn stands in all that was handed to the writer.
@@ -307,7 +320,7 @@ impl Core {
             session.held || !heard || session.work.as_ref().is_some_and(|work| !work.requests.is_empty());
         let Some(running) = session.running() else { return };
         if running.stop_deadline.is_some_and(|deadline| deadline <= now) {
-            self.end_running(index, Cause::StopUnanswered, None, None, now);
+            self.end_running(index, Cause::StopUnanswered, None, now);
             if !by_id {
                 self.replace_wire(index);
             }

@@ -5,7 +5,7 @@ use std::{
     path::PathBuf,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -114,11 +114,19 @@ impl Connection {
     /// Ends the process by force; streams are just dropped.
     pub(super) fn kill(&mut self, why: Ended) {
         self.ending.get_or_insert(why);
-        self.input = None;
+        self.close_input();
         match &self.child {
             // An error means that nobody is left whom we may signal.
             Some(child) => drop(child.signal_tree(Signal::Kill)),
             None => self.output = None,
+        }
+    }
+
+    /// Closes the adapter's input.
+    pub(super) fn close_input(&mut self) {
+        if let Some(Input::Stream(mut stream)) = self.input.take() {
+            // A stream that cannot say so at once says it by being dropped.
+            let _ = Pin::new(&mut stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
         }
     }
 
@@ -145,7 +153,7 @@ impl Connection {
     pub(super) async fn finish(mut self) -> ProcessEnd {
         let written = self.outbox.written();
         let mut why = self.ending.unwrap_or(Ended::Exit);
-        self.input = None;
+        self.close_input();
         let exit = match self.child.take() {
             None => {
                 why = self.ending.unwrap_or(Ended::EndOfStream);

@@ -17,7 +17,7 @@ use std::{
 use tokio::{sync::oneshot, time::Sleep};
 use trunkline_process::{Escalation, Step, StopSteps};
 use trunkline_protocol::{
-    Category, Failure, Head, Item, SessionInfo, Unread, session_named_in, type_named_in,
+    Category, Failure, Head, Item, Meta, SessionInfo, Unread, session_named_in, type_named_in,
 };
 
 use super::{
@@ -336,6 +336,7 @@ impl Driver {
             }
             Command::Close { session, done } => {
                 self.core.handle_close(key_of(&session), WhyClosed::User, now);
+                self.apply(now);
                 if let Some(done) = done {
                     // Who waits no more needs no answer.
                     let _ = done.send(());
@@ -543,7 +544,7 @@ impl Driver {
             let Some(connection) = &mut self.connection else { continue };
             match step {
                 Step::CloseSessions => {}
-                Step::CloseStdin => connection.input = None,
+                Step::CloseStdin => connection.close_input(),
                 Step::Terminate => connection.terminate(),
                 Step::Kill => self.kill(Ended::Exit),
             }
@@ -616,7 +617,7 @@ impl Driver {
                         shared.inbox.release(&shared.waiting, bytes);
                     }
                 }
-                Effect::End { key, end } => self.end(key, *end, now),
+                Effect::End { key, end, meta } => self.end(key, end, meta, now),
                 Effect::Closed { key, end } => {
                     let Some(entry) = self.sessions.get_mut(key.index() as usize).and_then(Option::take)
                     else {
@@ -675,9 +676,9 @@ impl Driver {
         self.core.handle_close(key, WhyClosed::Limit(why), now);
     }
 
-    fn end(&mut self, key: Key, end: crate::TurnEnd, now: Instant) {
+    fn end(&mut self, key: Key, end: Box<crate::TurnEnd>, meta: Option<Box<Meta>>, now: Instant) {
         let turn = end.turn;
-        let event = Event { place: Place::Turn(turn), kind: EventKind::End(Box::new(end)), meta: None };
+        let event = Event { place: Place::Turn(turn), kind: EventKind::End(end), meta };
         let Some(entry) = self.entry(key) else { return };
         match entry.shared.feed {
             Feed::Merged => self.deliver(key, event, now),
@@ -743,6 +744,30 @@ impl Driver {
         let ticket = Ticket(self.ticket);
         self.waiting.insert(ticket, waiting);
         ticket
+    }
+}
+
+impl Drop for Driver {
+    /// However the driver ends, with its runtime too: what is on its way or comes later is let go, and every turn that
+    /// is open is told.
+    fn drop(&mut self) {
+        self.inbox.close();
+        for entry in self.sessions.drain(..).flatten() {
+            entry.shared.set_closed();
+            for (turn, lane) in entry.turns {
+                let end = Box::new(crate::TurnEnd::lost(turn));
+                lane.finish(Event { place: Place::Turn(turn), kind: EventKind::End(end), meta: None });
+            }
+            let end = Box::new(crate::SessionEnd {
+                reason: trunkline_protocol::ClosedReason::Shutdown,
+                error: None,
+            });
+            entry.shared.lane.finish(Event {
+                place: Place::Outside,
+                kind: EventKind::Closed(end),
+                meta: None,
+            });
+        }
     }
 }
 

@@ -21,7 +21,8 @@ use crate::{TurnNo, error::SendError, spool::Store};
 /// bounded itself. Nobody waits here.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    commands: Mutex<VecDeque<Command>>,
+    /// The commands that wait; nothing once the driver has gone.
+    commands: Mutex<Option<VecDeque<Command>>>,
     driver: AtomicWaker,
     /// Bytes of inputs that were accepted and have not been handed to the writer.
     accepted: AtomicUsize,
@@ -43,7 +44,7 @@ pub(crate) struct InboxLimits {
 impl Inbox {
     pub(crate) fn new(limits: InboxLimits, store: Arc<Store>, exchange_root: PathBuf) -> Self {
         Self {
-            commands: Mutex::default(),
+            commands: Mutex::new(Some(VecDeque::new())),
             driver: AtomicWaker::new(),
             accepted: AtomicUsize::new(0),
             unwritten: AtomicUsize::new(0),
@@ -53,7 +54,7 @@ impl Inbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Command>> {
+    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<Command>>> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,18 +80,44 @@ impl Inbox {
         self.accepted.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Adds a command.
+    /// Adds a command. Once the driver has gone it is dropped, and what waits for its answer is told so.
     pub(crate) fn push(&self, command: Command) {
-        self.lock().push_back(command);
+        let refused = match &mut *self.lock() {
+            Some(commands) => {
+                commands.push_back(command);
+                None
+            }
+            None => Some(command),
+        };
+        drop(refused);
         self.driver.wake();
+    }
+
+    /// The driver has gone: drops what waits. Commands hold sessions and sessions hold their inbox, so nothing may stay.
+    pub(super) fn close(&self) {
+        let dropped = self.lock().take();
+        for command in dropped.into_iter().flatten() {
+            if let Command::Send { turn, lane, .. } = command {
+                let end = Box::new(crate::TurnEnd::lost(turn));
+                let place = crate::Place::Turn(turn);
+                lane.finish(crate::Event { place, kind: crate::EventKind::End(end), meta: None });
+            }
+        }
     }
 
     /// Adds an input whose turn is numbered in the order of the queue.
     pub(crate) fn push_numbered(&self, number: impl FnOnce() -> (TurnNo, Command)) -> TurnNo {
         let mut commands = self.lock();
         let (turn, command) = number();
-        commands.push_back(command);
+        let refused = match &mut *commands {
+            Some(commands) => {
+                commands.push_back(command);
+                None
+            }
+            None => Some(command),
+        };
         drop(commands);
+        drop(refused);
         self.driver.wake();
         turn
     }
@@ -104,20 +131,25 @@ impl Inbox {
     ) -> Poll<()> {
         self.driver.register(cx.waker());
         let mut commands = self.lock();
-        if commands.is_empty() {
+        let Some(commands) = commands.as_mut().filter(|commands| !commands.is_empty()) else {
             return Poll::Pending;
-        }
+        };
         if commands.len() <= most {
-            std::mem::swap(&mut *commands, taken);
+            std::mem::swap(commands, taken);
         } else {
             taken.extend(commands.drain(..most));
         }
         Poll::Ready(())
     }
 
+    /// Whether the driver has gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().is_none()
+    }
+
     /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        self.lock().as_ref().is_none_or(VecDeque::is_empty)
     }
 
     /// The memory budget and the spool of the host.
