@@ -63,7 +63,7 @@ pub(crate) struct Demo {
     sessions: u32,
 
     /// How many turns each has
-    #[arg(long, value_name = "M", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "M", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     turns: u32,
 
     /// The result as one JSON object on one line

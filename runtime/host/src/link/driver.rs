@@ -143,7 +143,10 @@ impl Driver {
             self.handle(wake);
             self.report();
         }
-        for done in self.stopped.drain(..) {
+        let stopped = std::mem::take(&mut self.stopped);
+        // Who waits for the end finds everything let go.
+        drop(self);
+        for done in stopped {
             // Who waits no more needs no answer.
             let _ = done.send(());
         }
