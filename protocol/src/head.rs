@@ -11,7 +11,7 @@ use crate::{
     field::{Fault, Fields, Member, Value, Why, text_id},
     id::MAX_ID_BYTES,
     line::BOM,
-    scan::{self, Scanned},
+    scan::{self, Name, Scanned},
 };
 
 /// The members that every message may have and those of `output` and `user.input`.
@@ -269,15 +269,6 @@ impl<'a> Visitor<'a> for Scan<'a> {
     }
 }
 
-enum Name {
-    Kind,
-    SessionId,
-    TurnId,
-    Content,
-    Channel,
-    Other,
-}
-
 impl<'a> Deserialize<'a> for Name {
     fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
         struct Names;
@@ -289,14 +280,7 @@ impl<'a> Deserialize<'a> for Name {
             }
 
             fn visit_str<E: Error>(self, name: &str) -> Result<Name, E> {
-                Ok(match name {
-                    "type" => Name::Kind,
-                    "session_id" => Name::SessionId,
-                    "turn_id" => Name::TurnId,
-                    "content" => Name::Content,
-                    "channel" => Name::Channel,
-                    _ => Name::Other,
-                })
+                Ok(Name::of(name))
             }
         }
         deserializer.deserialize_identifier(Names)

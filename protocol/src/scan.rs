@@ -25,16 +25,16 @@ pub(crate) fn scan(line: &str) -> Option<Scanned<'_>> {
     let mut at = Cursor { line, at: 0 };
     at.expect(b'{')?;
     loop {
-        let key = at.string()?;
+        let name = at.name()?;
         at.expect(b':')?;
         let value = at.string()?;
-        match &*key {
-            "type" => scanned.kind = Some(value),
-            "session_id" => scanned.session_id = Some(value),
-            "turn_id" => scanned.turn_id = Some(value),
-            "content" => scanned.content = Some(value),
-            "channel" => scanned.channel = Some(value),
-            _ => scanned.plain = false,
+        match name {
+            Name::Kind => scanned.kind = Some(value),
+            Name::SessionId => scanned.session_id = Some(value),
+            Name::TurnId => scanned.turn_id = Some(value),
+            Name::Content => scanned.content = Some(value),
+            Name::Channel => scanned.channel = Some(value),
+            Name::Other => scanned.plain = false,
         }
         match at.next()? {
             b',' => {}
@@ -45,6 +45,39 @@ pub(crate) fn scan(line: &str) -> Option<Scanned<'_>> {
     at.is_at_end().then_some(scanned)
 }
 
+/// The names that are looked for.
+#[derive(Clone, Copy)]
+pub(crate) enum Name {
+    Kind,
+    SessionId,
+    TurnId,
+    Content,
+    Channel,
+    Other,
+}
+
+impl Name {
+    /// With the quote that ends each.
+    const WRITTEN: [(&'static [u8], Self); 5] = [
+        (b"type\"", Self::Kind),
+        (b"session_id\"", Self::SessionId),
+        (b"content\"", Self::Content),
+        (b"channel\"", Self::Channel),
+        (b"turn_id\"", Self::TurnId),
+    ];
+
+    pub(crate) fn of(name: &str) -> Self {
+        match name {
+            "type" => Self::Kind,
+            "session_id" => Self::SessionId,
+            "turn_id" => Self::TurnId,
+            "content" => Self::Content,
+            "channel" => Self::Channel,
+            _ => Self::Other,
+        }
+    }
+}
+
 struct Cursor<'a> {
     line: &'a str,
     at: usize,
@@ -52,16 +85,18 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// The next byte that is no white space.
+    #[inline(always)]
     fn next(&mut self) -> Option<u8> {
         loop {
             let byte = *self.line.as_bytes().get(self.at)?;
             self.at += 1;
-            if !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+            if byte > b' ' || !matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
                 return Some(byte);
             }
         }
     }
 
+    #[inline(always)]
     fn expect(&mut self, wanted: u8) -> Option<()> {
         (self.next()? == wanted).then_some(())
     }
@@ -70,22 +105,43 @@ impl<'a> Cursor<'a> {
         self.next().is_none()
     }
 
+    /// The name of a member. Those that are looked for are compared where they stand.
+    #[inline(always)]
+    fn name(&mut self) -> Option<Name> {
+        self.expect(b'"')?;
+        let rest = &self.line.as_bytes()[self.at..];
+        for (written, name) in Name::WRITTEN {
+            if rest.starts_with(written) {
+                self.at += written.len();
+                return Some(name);
+            }
+        }
+        self.at -= 1;
+        self.string().map(|name| Name::of(&name))
+    }
+
     /// A string, borrowed where it has no escapes.
+    #[inline(always)]
     fn string(&mut self) -> Option<Cow<'a, str>> {
         self.expect(b'"')?;
         let start = self.at;
         let rest = &self.line.as_bytes()[start..];
         let length = end_of_plain(rest)?;
+        self.at = start + length + 1;
         if rest[length] == b'"' {
-            self.at = start + length + 1;
-            return Some(Cow::Borrowed(&self.line[start..start + length]));
+            Some(Cow::Borrowed(&self.line[start..start + length]))
+        } else {
+            self.escaped(start)
         }
-        if rest[length] != b'\\' {
-            return None;
-        }
-        // An escape: the string ends at the first quote that none precedes.
-        let mut end = length;
-        while rest[end] == b'\\' {
+    }
+
+    /// A string with something in it that is not plain: an escape, or what no string may hold.
+    #[cold]
+    fn escaped(&mut self, start: usize) -> Option<Cow<'a, str>> {
+        let rest = &self.line.as_bytes()[start..];
+        let mut end = self.at - 1 - start;
+        // The string ends at the first quote that no backslash precedes.
+        while *rest.get(end)? == b'\\' {
             end += 2;
             end += memchr::memchr2(b'"', b'\\', rest.get(end..)?)?;
         }
@@ -96,16 +152,21 @@ impl<'a> Cursor<'a> {
 }
 
 /// Where the first quote, backslash or control character is. Short strings are read word by word, long ones by vectors.
+#[inline(always)]
 fn end_of_plain(bytes: &[u8]) -> Option<usize> {
     const SHORT: usize = 64;
-    let (short, long) = bytes.split_at(bytes.len().min(SHORT));
-    if let Some(found) = swar::first_special(short) {
-        return Some(found);
+    match swar::first_special(&bytes[..bytes.len().min(SHORT)]) {
+        Some(found) => Some(found),
+        None => end_of_long(bytes, SHORT),
     }
+}
+
+fn end_of_long(bytes: &[u8], from: usize) -> Option<usize> {
+    let long = bytes.get(from..)?;
     let length = memchr::memchr2(b'"', b'\\', long)?;
     // A fold without a branch becomes a few vector instructions.
     let control = long[..length].iter().fold(false, |found, byte| found | (*byte < 0x20));
-    (!control).then_some(short.len() + length)
+    (!control).then_some(from + length)
 }
 
 #[cfg(test)]

@@ -26,23 +26,18 @@ pub(crate) fn first_to_escape(bytes: &[u8]) -> Option<usize> {
     first(bytes, |word| special(word) | zeros(word ^ (LOW * 0xE2)))
 }
 
-#[inline]
+#[inline(always)]
 fn first(bytes: &[u8], marks: impl Fn(u64) -> u64) -> Option<usize> {
-    let mut words = bytes.chunks_exact(8);
-    let mut at = 0;
-    for word in &mut words {
-        let found = marks(u64::from_le_bytes(word.try_into().ok()?));
+    let mut rest = bytes;
+    while let Some((word, after)) = rest.split_first_chunk::<8>() {
+        let found = marks(u64::from_le_bytes(*word));
         if found != 0 {
-            return Some(at + (found.trailing_zeros() / 8) as usize);
+            return Some(bytes.len() - rest.len() + (found.trailing_zeros() / 8) as usize);
         }
-        at += 8;
+        rest = after;
     }
-    // The rest as one word, filled up with bytes that mark nothing.
-    let rest = words.remainder();
-    let mut last = [b' '; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    let found = marks(u64::from_le_bytes(last));
-    (found != 0).then(|| at + (found.trailing_zeros() / 8) as usize)
+    let at = rest.iter().position(|byte| marks(LOW * u64::from(*byte)) != 0)?;
+    Some(bytes.len() - rest.len() + at)
 }
 
 #[cfg(test)]
