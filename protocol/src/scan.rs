@@ -57,14 +57,24 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// With the quote that ends each.
-    const WRITTEN: [(&'static [u8], Self); 5] = [
-        (b"type\"", Self::Kind),
-        (b"session_id\"", Self::SessionId),
-        (b"content\"", Self::Content),
-        (b"channel\"", Self::Channel),
-        (b"turn_id\"", Self::TurnId),
-    ];
+    /// The name that stands here with the quote that ends it, and their length.
+    #[inline(always)]
+    fn written_at(bytes: &[u8]) -> Option<(Self, usize)> {
+        // Comparisons with constants: each becomes one or two words.
+        if bytes.starts_with(b"type\"") {
+            Some((Self::Kind, 5))
+        } else if bytes.starts_with(b"session_id\"") {
+            Some((Self::SessionId, 11))
+        } else if bytes.starts_with(b"content\"") {
+            Some((Self::Content, 8))
+        } else if bytes.starts_with(b"turn_id\"") {
+            Some((Self::TurnId, 8))
+        } else if bytes.starts_with(b"channel\"") {
+            Some((Self::Channel, 8))
+        } else {
+            None
+        }
+    }
 
     pub(crate) fn of(name: &str) -> Self {
         match name {
@@ -110,11 +120,9 @@ impl<'a> Cursor<'a> {
     fn name(&mut self) -> Option<Name> {
         self.expect(b'"')?;
         let rest = &self.line.as_bytes()[self.at..];
-        for (written, name) in Name::WRITTEN {
-            if rest.starts_with(written) {
-                self.at += written.len();
-                return Some(name);
-            }
+        if let Some((name, length)) = Name::written_at(rest) {
+            self.at += length;
+            return Some(name);
         }
         self.at -= 1;
         self.string().map(|name| Name::of(&name))
