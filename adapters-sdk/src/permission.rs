@@ -126,16 +126,19 @@ impl Decision {
         Self { reason, ..Self::default() }
     }
 
-    /// Judges an answer against what was offered: an option that says the opposite of `approved` denies.
+    /// Judges an answer against what was offered: an option that says the opposite of `approved`, or was not
+    /// offered, denies.
     pub(crate) fn of(response: PermissionResponse, options: &[PermissionOption]) -> Self {
-        let kind_of = |id: &str| options.iter().find(|option| option.id == id).and_then(|option| option.kind);
         let always = || options.iter().find(|option| option.kind == Some(OptionKind::AllowAlways));
         let option_id = response.option_id.or_else(|| {
             let short = response.approved && response.always_allow == Some(true);
             short.then(always).flatten().map(|option| option.id.clone())
         });
-        let contradicted =
-            option_id.as_deref().and_then(kind_of).is_some_and(|kind| kind.allows() != response.approved);
+        let agrees = |kind: OptionKind| kind.allows() == response.approved;
+        let contradicted = option_id.as_deref().is_some_and(|chosen| {
+            let offered = options.iter().find(|option| option.id == chosen);
+            !offered.is_some_and(|option| option.kind.is_none_or(agrees))
+        });
         Self {
             approved: response.approved && !contradicted,
             option_id,

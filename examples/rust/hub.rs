@@ -1,7 +1,7 @@
 //! A hub in Rust: embeds the host, opens two sessions on one adapter process, and shows both while they run.
 //!
 //! ```sh
-//! cargo run --example hub                                   # the Python echo
+//! cargo run -p trunkline-examples --example hub                                   # the Python echo
 //! cargo run --example hub -- node examples/node/echo.js     # another adapter
 //! ```
 

@@ -8,8 +8,9 @@ pub const READ_BYTES: usize = 64 * 1024;
 /// How many bytes of a line that is too long or no text are kept to tell whose it was.
 pub const FIRST_BYTES: usize = 1024;
 
-/// A buffer larger than this is given back once it holds no more than one read.
-const KEPT_BYTES: usize = 4 * READ_BYTES;
+/// A buffer larger than this is given back once it holds no more than one read. Lines of 1 MiB, which every peer sends,
+/// do not make it grow and shrink each time.
+const KEPT_BYTES: usize = 40 * READ_BYTES;
 
 pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 

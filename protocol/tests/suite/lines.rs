@@ -134,12 +134,12 @@ fn the_limit_counts_the_bytes_before_the_lf() {
 
 #[test]
 fn memory_stays_bounded_while_a_giant_passes_and_falls_back_afterwards() {
-    const LIMIT: usize = 1 << 20;
+    const LIMIT: usize = 8 << 20;
     const BOUND: usize = LIMIT + 2 * READ_BYTES + 4096;
-    const FALLEN: usize = 5 * READ_BYTES;
+    const FALLEN: usize = 41 * READ_BYTES;
     // A limit of lines that fit, a line that does not, and one that fits with the next in its wake.
     for (length, tail) in
-        [(LIMIT, "\n"), (LIMIT - READ_BYTES / 2, "\n{"), (20 * LIMIT + 5, "\n{"), (8 * LIMIT, "\n")]
+        [(LIMIT, "\n"), (LIMIT - READ_BYTES / 2, "\n{"), (4 * LIMIT + 5, "\n{"), (3 * LIMIT, "\n")]
     {
         let mut reader = LineReader::new(LIMIT);
         let mut seen = Vec::new();
