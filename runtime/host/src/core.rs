@@ -77,6 +77,7 @@ pub(crate) struct Core {
     timers: Timers,
     effects: VecDeque<Effect>,
     serial: u64,
+    chance: u64,
 }
 
 #[derive(Debug)]
@@ -89,7 +90,7 @@ struct Slot {
 const REMEMBERED: usize = 4096;
 
 impl Core {
-    /// A core without sessions, whose process does not run. Chance seeds the jitter of restarts.
+    /// A core without sessions, whose process does not run. Chance seeds the jitter of restarts and fresh ids.
     pub(crate) fn new(rules: Rules, chance: u64) -> Self {
         Self {
             process: Process::new(rules.backoff, chance),
@@ -105,6 +106,7 @@ impl Core {
             timers: Timers::default(),
             effects: VecDeque::new(),
             serial: 0,
+            chance,
         }
     }
 
@@ -188,6 +190,18 @@ impl Core {
             self.closed.pop_front();
         }
         self.closed.push_back(hash);
+    }
+
+    /// An id that nobody else makes: of chance that came in, one a call (splitmix64).
+    fn fresh_id(&mut self) -> Result<SessionId, trunkline_protocol::BadId> {
+        let mut part = || {
+            self.chance = self.chance.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut mixed = self.chance;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            mixed ^ (mixed >> 31)
+        };
+        SessionId::new(format!("{:016x}{:016x}", part(), part()))
     }
 
     fn next_serial(&mut self) -> u64 {

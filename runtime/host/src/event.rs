@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use trunkline_protocol::{
     AdapterBody, Category, ClosedReason, Compaction, ContextUsage, Custom, Delivered, ErrorEvent, Failure,
-    Log, Message, Meta, Output, Plan, Progress, RateLimit, RequestId, SessionInfo, Status, StopReason,
+    Json, Log, Message, Meta, Output, Plan, Progress, RateLimit, RequestId, SessionInfo, Status, StopReason,
     Thinking, ToolEnd, ToolStart, ToolUpdate, TurnComplete, Usage,
 };
 
@@ -327,45 +327,84 @@ impl EventKind {
     pub(crate) fn weight(&self) -> usize {
         const SMALL: usize = 64;
         match self {
-            Self::Output(output) => output.content.len(),
+            Self::Output(output) => {
+                let channel = output.channel.as_ref().map_or(0, |channel| channel.as_str().len());
+                output.content.len() + channel
+            }
             Self::Thinking(thinking) => thinking.content.len(),
-            Self::Message(message) => message.content.len(),
-            Self::ToolStart(start) => SMALL + start.input.as_ref().map_or(0, |input| input.get().len()),
+            Self::Message(message) => message.role.len() + message.content.len(),
+            Self::ToolStart(start) => {
+                let texts = [&start.kind, &start.title];
+                SMALL + start.tool.len() + of_texts(texts) + of_json([&start.input, &start.locations])
+            }
             Self::ToolUpdate(update) => {
-                SMALL
-                    + update.content.as_ref().map_or(0, String::len)
-                    + update.data.as_ref().map_or(0, |data| data.get().len())
+                let texts = [&update.content, &update.stream, &update.title];
+                SMALL + of_texts(texts) + of_json([&update.input, &update.data])
             }
             Self::ToolEnd(end) => {
                 let diffs = end.diffs.iter().flatten();
                 SMALL
-                    + end.content.as_ref().map_or(0, String::len)
-                    + end.data.as_ref().map_or(0, |data| data.get().len())
+                    + of_texts([&end.content])
+                    + of_json([&end.data])
                     + diffs
-                        .flat_map(|diff| [&diff.old_text, &diff.new_text, &diff.patch])
-                        .flatten()
-                        .map(String::len)
+                        .map(|diff| {
+                            SMALL + diff.path.len() + of_texts([&diff.old_text, &diff.new_text, &diff.patch])
+                        })
                         .sum::<usize>()
             }
-            Self::Plan(plan) => plan.entries.iter().map(|entry| SMALL + entry.content.len()).sum(),
+            Self::Plan(plan) => {
+                let entries = plan.entries.iter();
+                entries.map(|entry| SMALL + entry.content.len() + of_texts([&entry.priority])).sum()
+            }
             Self::Log(log) => log.content.len(),
             Self::Progress(progress) => progress.message.len(),
             Self::Error(error) => error.message.len(),
-            Self::Custom(custom) => custom.data.as_ref().map_or(0, |data| data.get().len()),
-            Self::Permission(permission) => {
-                SMALL + permission.request().description.len() + permission.request().resource.len()
+            Self::Custom(custom) => custom.name.len() + of_json([&custom.data]),
+            Self::Usage(usage) => {
+                let models = usage.models.iter().flatten();
+                let models = models.map(|(name, of)| 2 * SMALL + name.len() + of_texts([&of.provider]));
+                SMALL + of_texts([&usage.model, &usage.provider]) + models.sum::<usize>()
             }
-            Self::Usage(_)
-            | Self::ContextUsage(_)
+            Self::RateLimit(limit) => SMALL + of_texts([&limit.window, &limit.status, &limit.resets_at]),
+            Self::Permission(permission) => SMALL + json_bytes(permission.request()),
+            Self::Question(question) => SMALL + json_bytes(question.request()),
+            Self::Info(info) => SMALL + json_bytes(info),
+            Self::File(file) => SMALL + file.name.len() + file.mime_type.len(),
+            Self::ContextUsage(_)
             | Self::Compaction(_)
-            | Self::RateLimit(_)
-            | Self::Info(_)
             | Self::Working
-            | Self::File(_)
-            | Self::Question(_)
             | Self::Withdrawn { .. }
             | Self::End(_)
             | Self::Closed(_) => SMALL,
         }
     }
+}
+
+fn of_texts<const N: usize>(texts: [&Option<String>; N]) -> usize {
+    texts.into_iter().flatten().map(String::len).sum()
+}
+
+fn of_json<const N: usize>(values: [&Option<Json>; N]) -> usize {
+    values.into_iter().flatten().map(|value| value.get().len()).sum()
+}
+
+/// How many bytes a value is as JSON: what is rare and has many members is weighed so.
+pub(crate) fn json_bytes(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut count = Count(0);
+    // Neither the counter nor a message fails; what was counted until then would be good enough.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }

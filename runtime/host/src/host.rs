@@ -20,7 +20,7 @@ use trunkline_protocol::{AgentState, SessionId, SessionStart};
 use crate::{
     Counters, Session, SessionOptions,
     agent::{self, AgentShared},
-    config::{AgentConfig, Config, Shutdown},
+    config::{AgentConfig, Buffers, Config, Shutdown},
     core::Core,
     error::OpenError,
     files::StoreDir,
@@ -76,7 +76,7 @@ pub struct HostBuilder {
     profiles: Option<Vec<String>>,
     max_sessions: Option<usize>,
     spool_dir: Option<PathBuf>,
-    state_dir: Option<PathBuf>,
+    buffers: Buffers,
 }
 
 impl HostBuilder {
@@ -116,7 +116,7 @@ impl HostBuilder {
         self.default_agent = config.default_agent.or(self.default_agent);
         self.max_sessions = config.max_sessions.or(self.max_sessions);
         self.spool_dir = config.spool_dir.or(self.spool_dir);
-        self.state_dir = config.state_dir.or(self.state_dir);
+        self.buffers = config.buffers;
         config.agents.into_iter().fold(self, Self::agent)
     }
 
@@ -155,7 +155,7 @@ impl HostBuilder {
             let var_tmp = PathBuf::from("/var/tmp");
             if var_tmp.is_dir() { var_tmp } else { std::env::temp_dir() }
         });
-        let store = Arc::new(Store::new(spool_dir));
+        let store = Arc::new(Store::new(spool_dir, self.buffers));
         let profiles = self.profiles.unwrap_or_else(|| {
             let program = std::env::current_exe().unwrap_or_else(|_| "trunkline".into());
             vec![program.to_string_lossy().into_owned(), "adapter".to_owned()]
@@ -216,8 +216,12 @@ impl Host {
         let id = id.unwrap_or_else(fresh_id);
         let lane = Lane::new(&self.inner.store);
         let session = Arc::new(SessionShared::new(id, shared, lane, feed));
-        if session.agent.names_exchange {
-            session.exchange().map_err(OpenError::Exchange)?;
+        if session.agent.names_exchange
+            && let Err(error) = session.exchange()
+        {
+            // Gives its room back.
+            session.set_closed();
+            return Err(OpenError::Exchange(error));
         }
         let start = (start != SessionStart::default()).then(|| Box::new(start));
         let meta = meta.map(Box::new);
@@ -255,11 +259,18 @@ impl Host {
             let known = self.agents().into_iter().map(|agent| agent.config.id).collect();
             return Err(OpenError::UnknownAgent { id: agent.to_owned(), known });
         };
+        // Before the rest: outside a runtime the agent stays as it was.
+        let runtime = tokio::runtime::Handle::current();
         if let Some(connect) = entry.take_connect() {
             let shared = entry.shared.clone();
             let core = Core::new(agent::rules(&shared.config), chance());
             let roots = agent::roots(&shared.config);
-            tokio::spawn(Driver::new(core, shared, connect, roots).run());
+            runtime.spawn(Driver::new(core, shared, connect, roots).run());
+            if self.inner.down.load(Ordering::Acquire) {
+                // The shutdown looked before the driver was there.
+                let steps = entry.shared.config.timeouts.shutdown;
+                entry.shared.inbox.push(Command::Shutdown { steps, done: None });
+            }
         }
         Ok(entry.shared.clone())
     }

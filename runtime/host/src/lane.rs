@@ -15,9 +15,6 @@ use crate::{
     spool::{Backlog, Pressure, Store},
 };
 
-/// How many bytes of events wait in memory for one lane.
-pub(crate) const LANE_BYTES: usize = 256 * 1024;
-
 /// A handle to a queue of events with one reader and one writer.
 #[derive(Debug, Clone)]
 pub(crate) struct Lane(Arc<Shared>);
@@ -126,7 +123,7 @@ impl Lane {
         }
         let weight = slot.weight();
         if state.backlog.is_none() {
-            let fits = state.bytes + weight <= LANE_BYTES || state.queue.is_empty();
+            let fits = state.bytes + weight <= self.0.store.limits.mailbox || state.queue.is_empty();
             if fits && self.0.store.reserve(weight) {
                 state.bytes += weight;
                 state.queue.push_back(slot);
@@ -167,9 +164,10 @@ impl Lane {
         let mut state = self.lock();
         state.discarded = true;
         state.finished = true;
-        let dropped =
+        let mut dropped =
             (std::mem::take(&mut state.queue), state.backlog.take(), state.last.take(), state.waker.take());
-        self.0.store.release(std::mem::take(&mut state.bytes));
+        let blocked = dropped.1.as_mut().map_or(0, |backlog| backlog.take_reserved());
+        self.0.store.release(std::mem::take(&mut state.bytes) + blocked);
         drop(state);
         drop(dropped);
     }
@@ -242,7 +240,8 @@ impl Lane {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.store.release(std::mem::take(&mut state.bytes));
+        let blocked = state.backlog.as_mut().map_or(0, |backlog| backlog.take_reserved());
+        self.store.release(std::mem::take(&mut state.bytes) + blocked);
     }
 }
 
@@ -262,9 +261,10 @@ fn wake(mut state: MutexGuard<'_, State>) {
 }
 
 impl Slot {
-    const PENDING_WEIGHT: usize = 64;
+    /// A file that was taken or refused, with its names.
+    const PENDING_WEIGHT: usize = 1024;
 
-    fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         match self {
             Self::Event(event) => weight_of(event),
             Self::Pending(_) => Self::PENDING_WEIGHT,
@@ -273,7 +273,7 @@ impl Slot {
 }
 
 fn weight_of(event: &Event) -> usize {
-    size_of::<Event>() + event.kind.weight()
+    size_of::<Event>() + event.kind.weight() + event.meta.as_ref().map_or(0, |meta| meta.json().get().len())
 }
 
 impl fmt::Debug for Shared {

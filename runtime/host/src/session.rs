@@ -11,12 +11,12 @@ use std::{
 
 use tokio::sync::oneshot;
 use trunkline_protocol::{
-    FileInput, InputMode, MessageId, Meta, SessionId, SessionInfo, SessionStart, SessionUpdate, StopReason,
-    UserInput,
+    ClosedReason, FileInput, InputMode, MessageId, Meta, SessionId, SessionInfo, SessionStart, SessionUpdate,
+    StopReason, UserInput,
 };
 
 use crate::{
-    Event, Turn, TurnNo,
+    Event, EventKind, Place, SessionEnd, Turn, TurnNo,
     agent::AgentShared,
     error::{FileError, SendError, SteerError, UpdateError},
     files::{self, Exchange},
@@ -177,6 +177,15 @@ impl SessionShared {
     }
 }
 
+impl SessionShared {
+    /// The link is gone without a word: the session ends here.
+    pub(crate) fn lose(&self) {
+        self.set_closed();
+        let end = Box::new(SessionEnd { reason: ClosedReason::Shutdown, error: None });
+        self.lane.finish(Event { place: Place::Outside, kind: EventKind::Closed(end), meta: None });
+    }
+}
+
 impl Drop for SessionShared {
     fn drop(&mut self) {
         for copy in self.taken.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -225,8 +234,7 @@ impl Session {
         if shared.inbox.is_closed() {
             // The driver has gone with its runtime: the turn ends here, if it did not see it.
             let end = Box::new(crate::TurnEnd::lost(no));
-            let place = crate::Place::Turn(no);
-            lane.finish(Event { place, kind: crate::EventKind::End(end), meta: None });
+            lane.finish(Event { place: Place::Turn(no), kind: EventKind::End(end), meta: None });
         }
         Ok(Turn::new(no, lane, shared.clone()))
     }
@@ -245,6 +253,9 @@ impl Session {
             return Err(SteerError::Closed);
         }
         let (reply, answer) = oneshot::channel();
+        // Its answer names it by this ([turn.10]).
+        let message_id =
+            message_id.or_else(|| MessageId::new(uuid::Uuid::new_v4().simple().to_string()).ok());
         let input = Box::new(UserInput { content, message_id, mode: Some(InputMode::Steer) });
         shared.command(Command::Steer { session: shared.clone(), input, meta, reply });
         answer.await.unwrap_or(Err(SteerError::Closed))
@@ -297,7 +308,7 @@ impl Session {
         if shared.is_closed() {
             return Err(FileError::Closed);
         }
-        let path = path.as_ref().to_owned();
+        let path = std::path::absolute(path)?;
         let place = move || shared.place(&path, name.as_deref(), mime_type.as_deref());
         let placed = tokio::task::spawn_blocking(place).await.map_err(|_| FileError::Closed)??;
         self.shared().command(Command::File { session: self.shared().clone(), file: Box::new(placed) });
@@ -305,6 +316,8 @@ impl Session {
     }
 
     /// The next event outside turns; with a merged feed, of every turn too. Nothing after [`Closed`](crate::EventKind::Closed).
+    ///
+    /// For one task: of several that wait, only the last is woken.
     ///
     /// # Cancel safety
     /// Dropping the future loses no event.

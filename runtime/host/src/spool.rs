@@ -22,22 +22,20 @@ use trunkline_protocol::{AdapterMessage, Envelope, SessionId};
 
 use crate::{
     Event, EventKind, Place, TurnNo,
+    config::Buffers,
     lane::{Lane, Slot},
 };
 
-/// How many bytes of events wait in memory for all sessions of a host.
-pub(crate) const HOST_BYTES: usize = 256 * 1024 * 1024;
-/// How many bytes of one session wait on disk.
-pub(crate) const BACKLOG_BYTES: u64 = 8 * 1024 * 1024 * 1024;
-/// How many bytes of one link may be neither read nor on disk before its reading pauses.
-pub(crate) const PRESSURE_BYTES: usize = 64 * 1024 * 1024;
 /// How many bytes go to disk in one write, and come back in one read.
 const BLOCK_BYTES: usize = 256 * 1024;
+/// How many bytes of one lane's events that cannot go to disk wait in memory: requests, files and their marks.
+const KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The memory budget and the spool of one host.
 #[derive(Debug)]
 pub(crate) struct Store {
     in_memory: AtomicUsize,
+    pub(crate) limits: Buffers,
     folder: PathBuf,
     queue: Arc<Queue>,
     running: Mutex<bool>,
@@ -80,14 +78,14 @@ pub(crate) struct Pressure {
 
 impl Pressure {
     /// Whether reading must pause.
-    pub(crate) fn is_high(&self) -> bool {
-        self.bytes.load(Ordering::Acquire) > PRESSURE_BYTES
+    pub(crate) fn is_high(&self, limit: usize) -> bool {
+        self.bytes.load(Ordering::Acquire) > limit
     }
 
     /// Whether reading may go on; wakes the driver when it may.
-    pub(crate) fn poll_eased(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_eased(&self, limit: usize, cx: &mut Context<'_>) -> Poll<()> {
         self.reader.register(cx.waker());
-        if self.is_high() { Poll::Pending } else { Poll::Ready(()) }
+        if self.is_high(limit) { Poll::Pending } else { Poll::Ready(()) }
     }
 
     /// How many bytes went to disk so far.
@@ -108,13 +106,19 @@ impl Pressure {
 
 impl Store {
     /// A store that spools into files in this folder.
-    pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { in_memory: AtomicUsize::new(0), folder, queue: Arc::default(), running: Mutex::new(false) }
+    pub(crate) fn new(folder: PathBuf, limits: Buffers) -> Self {
+        Self {
+            in_memory: AtomicUsize::new(0),
+            limits,
+            folder,
+            queue: Arc::default(),
+            running: Mutex::new(false),
+        }
     }
 
     /// Takes bytes of the memory budget, if there are as many.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
-        if self.in_memory.fetch_add(bytes, Ordering::Relaxed) + bytes <= HOST_BYTES {
+        if self.in_memory.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.limits.mailboxes {
             return true;
         }
         self.release(bytes);
@@ -145,7 +149,9 @@ impl Store {
             handed: 0,
             block: Vec::new(),
             in_block: None,
+            reserved: 0,
             kept: VecDeque::new(),
+            kept_bytes: 0,
             loading: false,
             failed: Arc::default(),
         })
@@ -179,8 +185,12 @@ pub(crate) struct Backlog {
     block: Vec<u8>,
     /// Who waits for the block, while it is not empty.
     in_block: Option<Arc<Pressure>>,
+    /// What the block has of the memory budget.
+    reserved: usize,
     /// What cannot be written, in order; a mark stands for each in the file.
     kept: VecDeque<Slot>,
+    /// The bytes of `kept`.
+    kept_bytes: usize,
     loading: bool,
     failed: Arc<AtomicBool>,
 }
@@ -200,16 +210,22 @@ impl Backlog {
         store: &Arc<Store>,
     ) -> Result<(), Slot> {
         let waiting = self.handed + self.block.len() as u64 - self.read;
-        if waiting > BACKLOG_BYTES || self.failed.load(Ordering::Acquire) {
+        let full = waiting > store.limits.spool || self.kept_bytes > KEPT_BYTES;
+        if full || self.failed.load(Ordering::Acquire) {
             return Err(slot);
         }
         let before = self.block.len();
         if let Some(kept) = record(&mut self.block, slot) {
+            self.kept_bytes += kept.weight();
             self.kept.push_back(kept);
         }
-        pressure.add(self.block.len() - before);
         self.in_block = Some(pressure.clone());
-        if self.block.len() >= BLOCK_BYTES {
+        let added = self.block.len() - before;
+        if store.reserve(added) {
+            self.reserved += added;
+        }
+        // A block that the memory budget does not cover goes at once, however small.
+        if self.block.len() >= BLOCK_BYTES || self.reserved < self.block.len() {
             self.hand_block(lane, store);
         }
         Ok(())
@@ -229,9 +245,23 @@ impl Backlog {
         });
     }
 
+    /// What is to be given back to the memory budget.
+    pub(crate) fn take_reserved(&mut self) -> usize {
+        std::mem::take(&mut self.reserved)
+    }
+
+    /// The first of what was kept.
+    fn take_kept(&mut self) -> Option<Slot> {
+        let kept = self.kept.pop_front()?;
+        self.kept_bytes = self.kept_bytes.saturating_sub(kept.weight());
+        Some(kept)
+    }
+
     fn hand_block(&mut self, lane: &Lane, store: &Arc<Store>) {
         let Some(pressure) = self.in_block.take() else { return };
         let block = std::mem::take(&mut self.block);
+        store.release(self.take_reserved());
+        pressure.add(block.len());
         let at = self.handed;
         self.handed += block.len() as u64;
         let (file, failed) = (self.file.clone(), self.failed.clone());
@@ -261,18 +291,25 @@ fn serve(queue: &Queue) {
             }
             Job::Load { lane, file, from, to } => {
                 let read = read_back(&file, from, to);
+                let used = read.as_ref().map_or(to - from, |(_, used)| *used);
                 lane.loaded(|backlog| {
-                    let (records, used) = read.unwrap_or_else(|_| (Vec::new(), to - from));
                     backlog.loading = false;
                     backlog.read = from + used;
-                    // Gives the disk back; a file system that cannot gives it back when the file is closed.
-                    let _ =
-                        fallocate(&*file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, used);
-                    records
-                        .into_iter()
-                        .filter_map(|record| record.or_else(|| backlog.kept.pop_front()))
-                        .collect()
+                    match read {
+                        Ok((records, _)) => records
+                            .into_iter()
+                            .filter_map(|record| record.or_else(|| backlog.take_kept()))
+                            .collect(),
+                        // What cannot be read back is lost, and this is said in its place. Its marks are lost, too.
+                        Err(_) => {
+                            backlog.kept_bytes = 0;
+                            std::iter::once(lost()).chain(backlog.kept.drain(..)).collect()
+                        }
+                    }
                 });
+                // Gives the disk back, while nobody waits for the lane; a file system that cannot gives it back when the
+                // file is closed.
+                let _ = fallocate(&*file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, used);
             }
         }
     }
@@ -320,6 +357,13 @@ fn any_session() -> SessionId {
     SessionId::new("s").unwrap_or_else(|_| SessionId::none())
 }
 
+/// What stands in the place of events that could not be read back.
+fn lost() -> Slot {
+    let message = "events could not be read back from disk".to_owned();
+    let error = trunkline_protocol::ErrorEvent { message, ..Default::default() };
+    Slot::Event(Event { place: Place::Outside, kind: EventKind::Error(error), meta: None })
+}
+
 /// Reads whole records from a range: the events, with nothing for each that was kept, and how many bytes they took.
 fn read_back(file: &File, from: u64, to: u64) -> io::Result<(Vec<Option<Slot>>, u64)> {
     let mut wanted = (to - from).min(BLOCK_BYTES as u64);
@@ -358,13 +402,5 @@ fn first_record(bytes: &[u8]) -> Option<(Option<Slot>, usize)> {
         Some(Event { place, kind, meta: message.meta.map(Box::new) })
     });
     // What we wrote ourselves reads back; an event that did not would leave a gap, so it becomes an error that says so.
-    let event = event.unwrap_or_else(|| Event {
-        place,
-        kind: EventKind::Error(trunkline_protocol::ErrorEvent {
-            message: "an event could not be read back from disk".to_owned(),
-            ..Default::default()
-        }),
-        meta: None,
-    });
-    Some((Some(Slot::Event(event)), HEAD_BYTES + length))
+    Some((Some(event.map_or_else(lost, Slot::Event)), HEAD_BYTES + length))
 }

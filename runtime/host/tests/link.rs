@@ -316,3 +316,35 @@ async fn what_is_attached_to_an_end_passes_through() {
     assert!(matches!(event.kind, EventKind::End(_)));
     assert_eq!(event.meta.unwrap().json().get(), r#"{"trace":"1"}"#);
 }
+
+#[tokio::test]
+async fn unread_sessions_without_number_do_not_stall_the_link() {
+    const SESSIONS: usize = 300;
+    let (host, mut peers) = played(core_agent(), 256 * 1024);
+    let pad = "p".repeat(150 * 1024);
+    let mut unread = Vec::new();
+    let mut peer = None;
+    for at in 0..SESSIONS {
+        let id = format!("s{at}");
+        let session = host.open("a", named(&id)).unwrap();
+        unread.push((session.send("x").unwrap(), session));
+        let peer = match &mut peer {
+            Some(peer) => peer,
+            none => none.insert(soon(peers.recv()).await.unwrap()),
+        };
+        // More than waits in memory, less than fills a block.
+        for _ in 0..3 {
+            peer.say("output", &id, &format!(",\"content\":\"{pad}\"")).await;
+        }
+    }
+    let quick = host.open("a", named("quick")).unwrap();
+    let turn = quick.send("hi").unwrap();
+    let mut peer = peer.unwrap();
+    peer.say("turn.complete", "quick", "").await;
+    assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
+    for (turn, _) in &mut unread {
+        for _ in 0..3 {
+            assert!(matches!(soon(turn.next()).await.unwrap().kind, EventKind::Output(_)));
+        }
+    }
+}

@@ -193,7 +193,7 @@ impl Core {
         let Some(session) = self.get(index) else { return };
         if session.agreed.is_none() {
             session.agreed = Some(offered & Extensions::from_names(ready.extensions.iter().flatten()));
-        } else if offered.is_empty() {
+        } else if session.agreed == Some(Extensions::empty()) {
             return self.note(Noted::UnknownType);
         }
         self.info(index, Box::new(ready.info), meta, now);

@@ -19,7 +19,7 @@ enum State {
     /// It is being started.
     Starting { since: Instant },
     /// It runs.
-    Running { since: Instant, heard: bool, completed: bool },
+    Running { heard: bool, completed: bool },
     /// It was told to end; its end is still to come.
     Ending,
     /// A start failed; it is started again no sooner than this.
@@ -43,7 +43,7 @@ pub(super) struct Process {
     state: State,
     supervisor: Supervisor,
     started_before: bool,
-    /// When an input began to wait for a start.
+    /// When an input began to wait for a start, or for the first message of the process.
     waiting_since: Option<Instant>,
 }
 
@@ -90,8 +90,17 @@ impl Core {
     }
 
     pub(super) fn hear_process(&mut self) {
-        if let State::Running { heard, .. } = &mut self.process.state {
-            *heard = true;
+        if let State::Running { heard, .. } = &mut self.process.state
+            && !std::mem::replace(heard, true)
+        {
+            self.process.waiting_since = None;
+        }
+    }
+
+    /// An input was written. Until the process has said anything, it waits for its first message.
+    pub(super) fn wait_for_process(&mut self, now: Instant) {
+        if matches!(self.process.state, State::Running { heard: false, .. }) {
+            self.process.waiting_since.get_or_insert(now);
         }
     }
 
@@ -136,8 +145,8 @@ impl Core {
 
     /// The process runs.
     pub(crate) fn handle_started(&mut self, now: Instant) {
-        if let State::Starting { since } = self.process.state {
-            self.process.state = State::Running { since, heard: false, completed: false };
+        if let State::Starting { .. } = self.process.state {
+            self.process.state = State::Running { heard: false, completed: false };
             self.process.waiting_since = None;
             self.start_waiting(now);
         }
@@ -182,9 +191,9 @@ impl Core {
             if self.get(index).is_none_or(|session| session.wire.is_none()) {
                 continue;
             }
-            self.lose_wire(index);
             self.drop_requests(index, StopReason::Stopped);
             self.end_running(index, cause, Some(end), now);
+            self.lose_wire(index);
             self.end_queued(index, cause, None, Some(end));
             self.fail_updates(index);
             let error = ErrorEvent {
@@ -241,7 +250,9 @@ impl Core {
                 self.process.waiting_since.map(|since| until.min(since + self.rules.start_timeout))
             }
             State::Starting { since } => Some(since + self.rules.start_timeout),
-            State::Running { since, heard: false, .. } => Some(since + self.rules.start_timeout),
+            State::Running { heard: false, .. } => {
+                self.process.waiting_since.map(|since| since + self.rules.start_timeout)
+            }
             State::Idle | State::Running { .. } | State::Ending | State::Failed { .. } | State::Down => None,
         }
     }
@@ -264,13 +275,17 @@ impl Core {
                 let why = "the adapter did not start within `start_timeout`";
                 self.end_waiting(Cause::StartTimeout, &Failure::new(Category::Timeout, why));
             }
-            State::Running { since, heard: false, completed } if since + self.rules.start_timeout <= now => {
-                if self.indices().any(|index| self.has_input(index)) {
+            State::Running { heard: false, .. }
+                if self
+                    .process
+                    .waiting_since
+                    .is_some_and(|since| since + self.rules.start_timeout <= now) =>
+            {
+                // Who began to wait may have been stopped since; while nobody waits it may stay silent.
+                self.process.waiting_since = self.indices().filter_map(|index| self.begun(index)).min();
+                if self.process.waiting_since.is_some_and(|since| since + self.rules.start_timeout <= now) {
                     self.process.state = State::Ending;
                     self.effect(Effect::Kill(Ended::StartTimeout));
-                } else {
-                    // Nobody waits for it: it may stay silent, and counts from the next input on.
-                    self.process.state = State::Running { since: now, heard: false, completed };
                 }
             }
             _ => {}
@@ -286,13 +301,13 @@ impl Core {
         }
     }
 
-    fn has_queue(&mut self, index: u32) -> bool {
+    pub(super) fn has_queue(&mut self, index: u32) -> bool {
         self.get(index)
             .is_some_and(|session| session.work.as_ref().is_some_and(|work| !work.queue.is_empty()))
     }
 
-    fn has_input(&mut self, index: u32) -> bool {
-        let Some(work) = self.get(index).and_then(|session| session.work.as_ref()) else { return false };
-        work.running.is_some() || !work.queue.is_empty()
+    /// When the running turn of a session began.
+    fn begun(&mut self, index: u32) -> Option<Instant> {
+        self.get(index)?.running().map(|running| running.begun)
     }
 }

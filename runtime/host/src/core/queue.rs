@@ -71,14 +71,16 @@ impl Core {
         let can =
             session.has_agreed(Extensions::TURNS) && session.known.as_ref().is_some_and(|known| known.steers);
         let running = session.running().map(|running| running.no);
-        let (Some(turn), Some(wire)) = (running, session.wire.clone()) else {
+        let (Some(_), Some(wire)) = (running, session.wire.clone()) else {
             return self.effect(Effect::Steered { ticket, result: Err(SteerError::NoTurn) });
         };
         if !can {
             return self.effect(Effect::Steered { ticket, result: Err(SteerError::Unsupported) });
         }
         session.work().steers.push_back((input.message_id.clone(), ticket));
-        let message = HostMessage { session_id: wire, turn_id: turn_id(turn), meta, body: input.into() };
+        // Its id opens no turn and is put on nothing ([turn.10]); it is unique all the same ([turn.9]).
+        let turn_id = TurnId::new(format!("s{}", self.next_serial())).ok();
+        let message = HostMessage { session_id: wire, turn_id, meta, body: input.into() };
         let key = self.key_of(index);
         self.effect(Effect::Write { key, input_of: None, message });
     }
@@ -86,7 +88,10 @@ impl Core {
     /// Writes what may be written now, in order.
     pub(super) fn flush(&mut self, index: u32, now: Instant) {
         if !self.process_is_up() {
-            return self.demand_process(now);
+            if self.has_queue(index) {
+                self.demand_process(now);
+            }
+            return;
         }
         let Some(session) = self.get(index) else { return };
         if session.wire.is_none() {
@@ -103,13 +108,15 @@ impl Core {
             if session.options_due {
                 return;
             }
-            let agreed = session.agreed;
+            let (agreed, started) = (session.agreed, session.started_at.unwrap_or(now));
             let has_meta = !offered.is_empty();
             let Some(work) = session.work.as_mut() else { return };
             let body: HostBody = match work.queue.front() {
                 None => return,
                 Some(Queued::Input { .. }) if work.running.is_some() => return,
-                Some(Queued::Update { given, .. }) if agreed.is_none() && now < *given + READY_WAIT => {
+                Some(Queued::Update { given, .. })
+                    if agreed.is_none() && now < started.max(*given) + READY_WAIT =>
+                {
                     return self.arm(index, now);
                 }
                 Some(_) => match work.queue.pop_front() {
@@ -156,6 +163,7 @@ impl Core {
         let turn_id = with_turns.then(|| turn_id(turn)).flatten();
         let bytes = input.content.len();
         let message = HostMessage { session_id: wire, turn_id, meta, body: input.into() };
+        self.wait_for_process(now);
         self.note(Noted::Turn);
         self.effect(Effect::Begun { key, bytes });
         self.effect(Effect::Write { key, input_of: Some(turn), message });
@@ -188,6 +196,14 @@ impl Core {
         }
     }
 
+    /// The turn of the first input that waits.
+    pub(super) fn first_waiting(&mut self, index: u32) -> Option<TurnNo> {
+        self.get(index)?.work.as_ref()?.queue.iter().find_map(|queued| match queued {
+            Queued::Input { turn, .. } => Some(*turn),
+            Queued::File(_) | Queued::Update { .. } => None,
+        })
+    }
+
     /// Removes a waiting input. Whether it waited is told.
     pub(super) fn unqueue(&mut self, index: u32, turn: TurnNo, reason: StopReason) -> bool {
         let key = self.key_of(index);
@@ -203,10 +219,13 @@ impl Core {
         true
     }
 
-    /// When the first thing in the queue stops waiting.
-    pub(super) fn queue_deadline(queue: &std::collections::VecDeque<Queued>) -> Option<Instant> {
+    /// When the first thing in the queue of a session that was started stops waiting.
+    pub(super) fn queue_deadline(
+        queue: &std::collections::VecDeque<Queued>,
+        started: Instant,
+    ) -> Option<Instant> {
         match queue.front()? {
-            Queued::Update { given, .. } => Some(*given + READY_WAIT),
+            Queued::Update { given, .. } => Some(started.max(*given) + READY_WAIT),
             Queued::Input { .. } | Queued::File(_) => None,
         }
     }
@@ -227,5 +246,7 @@ pub(super) fn turn_id(turn: TurnNo) -> Option<TurnId> {
 
 /// The turn that an id on the wire names, if it may be ours.
 pub(super) fn turn_named(id: &str) -> Option<TurnNo> {
-    id.strip_prefix('t')?.parse().ok().map(TurnNo)
+    let digits = id.strip_prefix('t')?;
+    // Ids are compared byte for byte; a number reads other spellings, too.
+    if digits.starts_with(['+', '0']) { None } else { digits.parse().ok().map(TurnNo) }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use trunkline_protocol::{
-    Envelope, Extensions, InputRequest, InputResponse, Meta, PermissionOption, PermissionRequest,
+    Envelope, Extensions, InputRequest, InputResponse, Meta, OptionKind, PermissionOption, PermissionRequest,
     PermissionResponse, RequestId, StopReason,
     rules::{RequestPhase, RequestRule, RequestStep, request},
 };
@@ -11,12 +11,15 @@ use trunkline_protocol::{
 use super::{Core, Effect, Key, Noted};
 use crate::{
     EventKind, Place, TurnNo,
+    event::json_bytes,
     policy::{Action, Decision},
     request::Answer,
 };
 
 /// How many requests of one session may wait. One more is denied at once.
 const PENDING: usize = 4096;
+/// How many bytes of them may wait, since all wait in memory. One more is denied at once.
+const PENDING_BYTES: usize = 16 * 1024 * 1024;
 
 /// A request that waits.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(super) struct Request {
     /// The turn that asks; nothing where it was asked outside any.
     turn: Option<TurnNo>,
     kind: Kind,
+    /// Its length as JSON.
+    bytes: usize,
     pub(super) deadline: Option<Instant>,
 }
 
@@ -62,7 +67,8 @@ impl Core {
             return self.respond(index, &asked.request_id, approved, reason);
         }
         let kind = Kind::Permission { options: asked.options.clone().unwrap_or_default() };
-        let serial = self.open_request(index, asked.request_id.clone(), turn, kind, now);
+        let bytes = json_bytes(&asked);
+        let serial = self.open_request(index, asked.request_id.clone(), turn, kind, bytes, now);
         let key = self.key_of(index);
         self.effect(Effect::Ask { key, place, request: asked, serial, meta });
     }
@@ -83,7 +89,8 @@ impl Core {
         if self.must_deny(index, turn, place) {
             return self.cancel(index, &asked.request_id);
         }
-        let serial = self.open_request(index, asked.request_id.clone(), turn, Kind::Question, now);
+        let bytes = json_bytes(&asked);
+        let serial = self.open_request(index, asked.request_id.clone(), turn, Kind::Question, bytes, now);
         let key = self.key_of(index);
         self.effect(Effect::AskInput { key, place, request: asked, serial, meta });
     }
@@ -173,7 +180,10 @@ impl Core {
     /// Whether nobody may be asked: the turn is stopping or has ended, or too many requests wait.
     fn must_deny(&mut self, index: u32, turn: Option<TurnNo>, place: Place) -> bool {
         let Some(session) = self.get(index) else { return true };
-        let full = session.work.as_ref().is_some_and(|work| work.requests.len() >= PENDING);
+        let full = session.work.as_ref().is_some_and(|work| {
+            let bytes: usize = work.requests.iter().map(|request| request.bytes).sum();
+            work.requests.len() >= PENDING || bytes >= PENDING_BYTES
+        });
         let stopping = turn.is_some() && session.running().is_some_and(|running| running.is_stopping());
         full || stopping || matches!(place, Place::Late(_))
     }
@@ -190,12 +200,13 @@ impl Core {
         id: RequestId,
         turn: Option<TurnNo>,
         kind: Kind,
+        bytes: usize,
         now: Instant,
     ) -> u64 {
         let serial = self.next_serial();
         let deadline = self.rules.permission_timeout.map(|timeout| now + timeout);
         if let Some(session) = self.get(index) {
-            session.work().requests.push(Request { id, serial, turn, kind, deadline });
+            session.work().requests.push(Request { id, serial, turn, kind, bytes, deadline });
         }
         self.arm(index, now);
         serial
@@ -259,11 +270,13 @@ impl Core {
     }
 }
 
-/// An option that contradicts `approved` denies ([ext.5]), and so does one that was not offered.
+/// An option that contradicts `approved` denies ([ext.5]), and so does one that was not offered. One of unknown kind decides
+/// nothing.
 fn consistent(mut response: PermissionResponse, options: &[PermissionOption]) -> PermissionResponse {
     if let Some(chosen) = &response.option_id {
-        let kind = options.iter().find(|option| option.id == *chosen).and_then(|option| option.kind);
-        if kind.map(|kind| kind.allows()) != Some(response.approved) {
+        let offered = options.iter().find(|option| option.id == *chosen);
+        let agrees = |kind: OptionKind| kind.allows() == response.approved;
+        if !offered.is_some_and(|option| option.kind.is_none_or(agrees)) {
             response.approved = false;
         }
     }

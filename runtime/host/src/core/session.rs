@@ -118,6 +118,9 @@ impl Session {
         if complete.clear_session == Some(true) {
             let known = self.known();
             (known.native_session_id, known.params) = (None, None);
+            if let Some(start) = &mut self.start {
+                start.resume = None;
+            }
         }
         if let Some(id) = &complete.native_session_id {
             self.known().native_session_id = Some(id.clone());
@@ -188,12 +191,14 @@ impl Core {
         });
         self.sessions[index as usize].session = Some(session);
         self.open += 1;
+        // Taken before the start, which may refuse the session at once: the place's next key is not its own.
+        let key = self.key_of(index);
         if self.process_is_up() {
             self.start_session(index, now);
         } else {
             self.demand_process(now);
         }
-        self.key_of(index)
+        key
     }
 
     /// Starts on a new process what waits for it: new sessions, and those with something to say.
@@ -210,7 +215,7 @@ impl Core {
     /// Writes `session.start`, with what the session goes on with after a restart.
     pub(super) fn start_session(&mut self, index: u32, now: Instant) {
         let offered = self.rules.offered;
-        let fresh = SessionId::new(uuid::Uuid::new_v4().simple().to_string());
+        let fresh = self.fresh_id();
         let hash = self.sessions[index as usize].session.as_ref().map(|session| self.hasher_of(&session.id));
         let seen = hash.is_some_and(|hash| self.used.contains(&hash));
         let Some(session) = self.sessions[index as usize].session.as_mut() else { return };

@@ -2,4 +2,5 @@
 
 mod bench;
 mod endings;
+mod waits;
 mod walk;

@@ -1,4 +1,5 @@
-//! When each session is due next: one entry a session, made earlier when needed and never moved back.
+//! When each session is due next: one entry a session, made earlier when needed and never moved back. What is left of
+//! earlier times and of sessions that have ended is dropped when it is too much.
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Instant};
 
@@ -13,6 +14,16 @@ impl Timers {
             *armed = Some(due);
             self.0.push(Reverse((due, index)));
         }
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Keeps the entries that somebody still needs.
+    pub(crate) fn retain(&mut self, needed: impl Fn(Instant, u32) -> bool) {
+        self.0.retain(|Reverse((due, index))| needed(*due, *index));
     }
 
     /// When the next session is due.

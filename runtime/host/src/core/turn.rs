@@ -14,13 +14,16 @@ use crate::{Cause, EventKind, Place, TurnEnd, TurnNo};
 /// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
 const OPEN_TOOLS: usize = 256;
 
+/// How many timers that nobody needs any more may wait, besides two a session.
+const SPARE_TIMERS: usize = 1024;
+
 /// A turn whose input was written and that has not ended.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) no: TurnNo,
     phase: TurnPhase,
     /// When its input was handed to the writer.
-    begun: Instant,
+    pub(super) begun: Instant,
     /// Where its input begins in all that was ever handed to the writer, in bytes.
     at: Option<u64>,
     /// Whether the adapter said anything of it.
@@ -146,19 +149,17 @@ fn host_failure(cause: Cause, end: Option<&ProcessEnd>) -> Option<Failure> {
 }
 
 impl Core {
-    /// Stops the running turn, or the one that is named ([turn.4], [turn.9], [turn.11]).
+    /// Stops the running turn, or the one that is named ([turn.4], [turn.9], [turn.11]). Where none runs since the
+    /// process has yet to start, the first that waits is the one that its user sees running.
     pub(crate) fn handle_stop(&mut self, key: Key, turn: Option<TurnNo>, reason: StopReason, now: Instant) {
         let Some(index) = self.index_of(key) else { return };
-        if let Some(turn) = turn {
-            let running = self.get(index).and_then(|session| session.running()).map(|running| running.no);
-            if running != Some(turn) {
-                // Waiting: it ends here. Ended already: nothing happens.
-                self.unqueue(index, turn, reason);
-                self.flush(index, now);
-                return;
-            }
+        let running = self.get(index).and_then(|session| session.running()).map(|running| running.no);
+        match turn.or(running).or_else(|| self.first_waiting(index)) {
+            Some(turn) if Some(turn) == running => self.stop_running(index, None, reason, now),
+            // Waiting: it ends here. Ended already: nothing happens.
+            Some(turn) if self.unqueue(index, turn, reason) => self.flush(index, now),
+            Some(_) | None => {}
         }
-        self.stop_running(index, None, reason, now);
     }
 
     /// Tells the running turn to stop; `by` is what ends it then, where that is not its user.
@@ -243,6 +244,7 @@ impl Core {
                 self.deliver(index, Place::Turn(turn), EventKind::ToolEnd(end), None);
             }
         }
+        let answered = running.answered || matches!(cause, Cause::Complete | Cause::Oversize);
         let said = complete.as_ref().and_then(|complete| complete.status);
         let cause = if cause == Cause::Complete { running.stopped_by.unwrap_or(cause) } else { cause };
         let status = match (cause, running.phase) {
@@ -257,14 +259,8 @@ impl Core {
         }
         let delivered = match (complete.as_ref().and_then(|complete| complete.delivered), process) {
             (Some(delivered), _) => delivered,
-            (None, None) => {
-                if running.answered || cause == Cause::Complete {
-                    Delivered::Yes
-                } else {
-                    Delivered::Unknown
-                }
-            }
-            (None, Some(_)) if running.answered => Delivered::Yes,
+            (None, _) if answered => Delivered::Yes,
+            (None, None) => Delivered::Unknown,
             (None, Some(process)) => {
                 let written = running.at.is_none_or(|at| at < process.written);
                 if written { Delivered::Unknown } else { Delivered::No }
@@ -342,7 +338,7 @@ impl Core {
 
     /// When the session is due next.
     pub(super) fn arm(&mut self, index: u32, now: Instant) {
-        let inactivity = self.rules.inactivity_timeout;
+        let (inactivity, is_up) = (self.rules.inactivity_timeout, self.process_is_up());
         let Some(session) = self.sessions.get_mut(index as usize).and_then(|slot| slot.session.as_mut())
         else {
             return;
@@ -358,13 +354,24 @@ impl Core {
                 }
             }
             consider(work.requests.iter().filter_map(|request| request.deadline).min());
-            consider(Self::queue_deadline(&work.queue));
+            // What waits for the process or for its options is not due by itself.
+            if is_up
+                && !session.options_due
+                && let Some(started) = session.started_at
+            {
+                consider(Self::queue_deadline(&work.queue, started));
+            }
         }
         if session.options_due {
             consider(session.started_at.map(|at| at + self.rules.start_timeout));
         }
         if let Some(due) = due {
             self.timers.arm(&mut session.armed, due, index);
+        }
+        if self.timers.len() > 2 * self.sessions.len() + SPARE_TIMERS {
+            let sessions = &self.sessions;
+            let armed = |index: u32| sessions.get(index as usize)?.session.as_ref()?.armed;
+            self.timers.retain(|due, index| armed(index) == Some(due));
         }
     }
 

@@ -8,6 +8,9 @@ pub const DEFAULT_MIME_TYPE: &str = "application/octet-stream";
 /// The longest name, in bytes: leaves room for a number within the 255 that file systems take.
 const MAX_NAME: usize = 200;
 
+/// The longest type, in bytes: two names of 127 and a slash.
+const MAX_TYPE: usize = 255;
+
 /// The longest ending that survives when a name is cut, in bytes with its dot.
 const MAX_ENDING: usize = 20;
 
@@ -23,9 +26,9 @@ pub fn file_name(label: Option<&str>, path: &Path) -> String {
     named.or_else(of_path).filter(|name| !name.is_empty()).unwrap_or_else(|| NAMELESS.to_owned())
 }
 
-/// The sender's type, or [`DEFAULT_MIME_TYPE`] ([file.5]).
+/// The sender's type, or [`DEFAULT_MIME_TYPE`] ([file.5]); so, too, where it is longer than any type is.
 pub fn mime_type(given: Option<&str>) -> &str {
-    given.filter(|given| !given.is_empty()).unwrap_or(DEFAULT_MIME_TYPE)
+    given.filter(|given| (1..=MAX_TYPE).contains(&given.len())).unwrap_or(DEFAULT_MIME_TYPE)
 }
 
 /// The name with `number` before its ending: `report-2.csv`.

@@ -8,7 +8,7 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    Held, TurnNo,
+    Event, EventKind, Held, Place, TurnEnd, TurnNo,
     config::Shutdown,
     error::{SteerError, UpdateError},
     lane::Lane,
@@ -72,6 +72,28 @@ pub(crate) enum Command {
         steps: Shutdown,
         done: Option<oneshot::Sender<()>>,
     },
+}
+
+impl Command {
+    /// The link is gone: what the command would have begun ends here. Who waits for an answer learns it by the drop.
+    pub(super) fn lose(self) {
+        match self {
+            Self::Open { session, .. } => session.lose(),
+            Self::Send { turn, lane, .. } => {
+                let end = Box::new(TurnEnd::lost(turn));
+                lane.finish(Event { place: Place::Turn(turn), kind: EventKind::End(end), meta: None });
+            }
+            Self::Steer { .. }
+            | Self::Update { .. }
+            | Self::File { .. }
+            | Self::Stop { .. }
+            | Self::Answer { .. }
+            | Self::Hold { .. }
+            | Self::Close { .. }
+            | Self::Retry
+            | Self::Shutdown { .. } => {}
+        }
+    }
 }
 
 /// Where an answer goes.

@@ -39,6 +39,8 @@ use crate::{
 const COMMANDS: usize = 64;
 /// How often one wake writes.
 const WRITES: usize = 4;
+/// How many bytes of answers may wait for an adapter at least, however small its outbox is to be.
+const ANSWERS: usize = 1024 * 1024;
 /// How long a process whose input is broken may go on.
 const BROKEN_GRACE: Duration = Duration::from_secs(1);
 
@@ -50,6 +52,8 @@ pub(crate) struct Driver {
     connect: Connect,
     judge: Judge,
     pressure: Arc<Pressure>,
+    /// How many bytes may wait for the disk before reading pauses.
+    backlog: usize,
     /// Whether reading pauses, since the disk is slower than the adapter.
     paused: bool,
     /// The sessions by their place in the core.
@@ -115,11 +119,11 @@ impl Driver {
         Self {
             core,
             inbox: agent.inbox.clone(),
-            agent,
             connect,
             judge,
             pressure: Arc::default(),
             paused: false,
+            backlog: agent.inbox.store().limits.backlog,
             sessions: Vec::new(),
             connection: None,
             starting: None,
@@ -133,6 +137,7 @@ impl Driver {
             waiting: HashMap::new(),
             ticket: 0,
             timer: None,
+            agent,
         }
     }
 
@@ -175,12 +180,14 @@ impl Driver {
                 let Poll::Ready(wrote) = input.poll_write(&mut connection.outbox, cx) else { break };
                 any = true;
                 let failed = wrote.is_err();
+                self.agent.counting.bytes_out.add(wrote.as_ref().map_or(0, |bytes| *bytes as u64));
                 wake.wrote = Some(wrote.map(|_| ()));
                 if failed {
                     break;
                 }
             }
-            let paused = self.pressure.is_high() && self.pressure.poll_eased(cx).is_pending();
+            let paused = self.pressure.is_high(self.backlog)
+                && self.pressure.poll_eased(self.backlog, cx).is_pending();
             if paused && !std::mem::replace(&mut self.paused, paused) {
                 self.agent.counting.pauses.one();
             }
@@ -191,9 +198,8 @@ impl Driver {
                 wake.read = Some(read);
                 any = true;
             }
-            // An exit is looked at when nothing more comes: what the process wrote before is read first.
-            if wake.read.is_none()
-                && let Some(child) = &mut connection.child
+            // An exit is handled after what was read, and looked at each time: a descendant may go on writing for ever.
+            if let Some(child) = &mut connection.child
                 && child.poll_wait(cx).is_ready()
             {
                 wake.exited = true;
@@ -237,12 +243,10 @@ impl Driver {
     fn handle(&mut self, wake: Wake) {
         let now = now();
         if wake.commands {
-            let mut commands = std::mem::take(&mut self.commands);
-            for command in commands.drain(..) {
+            while let Some(command) = self.commands.pop_front() {
                 self.command(command, now);
                 self.apply(now);
             }
-            self.commands = commands;
         }
         if let Some(started) = wake.started {
             self.started(started, now);
@@ -271,6 +275,10 @@ impl Driver {
         }
         self.apply(now);
         self.go_on_stopping(now);
+        if self.connection.as_ref().is_some_and(|connection| connection.output.is_none()) {
+            // Streams that were ended by force: no end of theirs comes to be read.
+            self.output_ended(now);
+        }
         for lane in self.touched.drain(..) {
             lane.wake();
         }
@@ -479,7 +487,11 @@ impl Driver {
 
     fn started(&mut self, started: Result<Box<Connection>, Failure>, now: Instant) {
         match started {
-            Ok(connection) => {
+            Ok(mut connection) => {
+                if self.down {
+                    // It came up during the stop: it has no session, and its end of input may have been due already.
+                    connection.close_input();
+                }
                 self.connection = Some(connection);
                 self.core.handle_started(now);
             }
@@ -520,12 +532,7 @@ impl Driver {
 
     fn kill(&mut self, why: Ended) {
         match &mut self.connection {
-            Some(connection) => {
-                connection.kill(why);
-                if connection.output.is_none() {
-                    self.output_ended(now());
-                }
-            }
+            Some(connection) => connection.kill(why),
             None if self.starting.take().is_some() => {
                 let end =
                     ProcessEnd { why, exit: crate::ExitStatus::default(), stderr_tail: None, written: 0 };
@@ -544,12 +551,11 @@ impl Driver {
             self.stopping.sessions_closed(now);
         }
         while let Some(step) = self.stopping.next(now) {
-            let Some(connection) = &mut self.connection else { continue };
-            match step {
-                Step::CloseSessions => {}
-                Step::CloseStdin => connection.close_input(),
-                Step::Terminate => connection.terminate(),
-                Step::Kill => self.kill(Ended::Exit),
+            match (step, &mut self.connection) {
+                (Step::Kill, _) => self.kill(Ended::Exit),
+                (Step::CloseStdin, Some(connection)) => connection.close_input(),
+                (Step::Terminate, Some(connection)) => connection.terminate(),
+                (Step::CloseSessions, _) | (Step::CloseStdin | Step::Terminate, None) => {}
             }
         }
         // A process that came up during the stop begins with its last steps.
@@ -568,7 +574,7 @@ impl Driver {
         if self.connection.is_none() {
             self.connection = connection;
         }
-        if let Some(connection) = &self.connection {
+        if let Some(connection) = self.connection.as_ref().filter(|connection| connection.input.is_some()) {
             self.inbox.unwritten.store(connection.outbox.len(), Ordering::Release);
         }
     }
@@ -582,14 +588,15 @@ impl Driver {
                 }
                 Effect::Write { key, input_of, mut message } => {
                     self.complete_start(key, &mut message);
-                    let Some(connection) = connection.as_deref_mut() else { continue };
+                    let writer = connection.as_deref_mut().filter(|connection| connection.input.is_some());
                     if let Some(turn) = input_of {
-                        self.core.handle_written_at(key, turn, connection.outbox.end());
+                        // Where nobody takes it, it is never written.
+                        let at = writer.as_ref().map_or(u64::MAX, |connection| connection.outbox.end());
+                        self.core.handle_written_at(key, turn, at);
                     }
-                    if connection.input.is_some() {
-                        connection.outbox.push(&message);
-                    }
-                    if connection.outbox.len() > 2 * self.agent.limits.outbox {
+                    let Some(connection) = writer else { continue };
+                    connection.outbox.push(&message);
+                    if connection.outbox.answers() > ANSWERS.max(2 * self.agent.limits.outbox) {
                         // It asks and asks, and does not read the answers.
                         connection.kill(Ended::Exit);
                     }
@@ -727,10 +734,7 @@ impl Driver {
         let counting = &self.agent.counting;
         counting.sessions.set(self.core.open_sessions() as u64);
         counting.spooled_bytes.set(self.pressure.spooled() as u64);
-        if let Some(connection) = &self.connection {
-            counting.queued_bytes.set(connection.outbox.len() as u64);
-            counting.bytes_out.set(connection.outbox.written());
-        }
+        counting.queued_bytes.set(self.connection.as_ref().map_or(0, |it| it.outbox.len() as u64));
         self.agent.set_standing(match self.core.standing() {
             Standing::Idle => trunkline_protocol::AgentState::Idle,
             Standing::Running => trunkline_protocol::AgentState::Running,
@@ -755,21 +759,13 @@ impl Drop for Driver {
     /// is open is told.
     fn drop(&mut self) {
         self.inbox.close();
+        self.commands.drain(..).for_each(Command::lose);
         for entry in self.sessions.drain(..).flatten() {
-            entry.shared.set_closed();
             for (turn, lane) in entry.turns {
                 let end = Box::new(crate::TurnEnd::lost(turn));
                 lane.finish(Event { place: Place::Turn(turn), kind: EventKind::End(end), meta: None });
             }
-            let end = Box::new(crate::SessionEnd {
-                reason: trunkline_protocol::ClosedReason::Shutdown,
-                error: None,
-            });
-            entry.shared.lane.finish(Event {
-                place: Place::Outside,
-                kind: EventKind::Closed(end),
-                meta: None,
-            });
+            entry.shared.lose();
         }
     }
 }

@@ -66,8 +66,9 @@ impl Inbox {
             return Err(SendError::Busy);
         }
         let accepted = self.accepted.fetch_add(bytes, Ordering::AcqRel);
-        // One input may always go, however large: it is bounded by whoever made it.
-        if accepted + self.unwritten.load(Ordering::Acquire) + bytes > self.limits.outbox && accepted > 0 {
+        let before = accepted + self.unwritten.load(Ordering::Acquire);
+        // Where nothing waits one input may go, however large: it is bounded by whoever made it.
+        if before > 0 && before + bytes > self.limits.outbox {
             self.release(waiting, bytes);
             return Err(SendError::Busy);
         }
@@ -89,20 +90,16 @@ impl Inbox {
             }
             None => Some(command),
         };
-        drop(refused);
+        if let Some(command) = refused {
+            command.lose();
+        }
         self.driver.wake();
     }
 
     /// The driver has gone: drops what waits. Commands hold sessions and sessions hold their inbox, so nothing may stay.
     pub(super) fn close(&self) {
         let dropped = self.lock().take();
-        for command in dropped.into_iter().flatten() {
-            if let Command::Send { turn, lane, .. } = command {
-                let end = Box::new(crate::TurnEnd::lost(turn));
-                let place = crate::Place::Turn(turn);
-                lane.finish(crate::Event { place, kind: crate::EventKind::End(end), meta: None });
-            }
-        }
+        dropped.into_iter().flatten().for_each(Command::lose);
     }
 
     /// Adds an input whose turn is numbered in the order of the queue.
@@ -117,7 +114,9 @@ impl Inbox {
             None => Some(command),
         };
         drop(commands);
-        drop(refused);
+        if let Some(command) = refused {
+            command.lose();
+        }
         self.driver.wake();
         turn
     }

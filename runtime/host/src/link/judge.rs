@@ -91,7 +91,7 @@ fn take(
 }
 
 fn refused(case: &Case, why: &str) -> Event {
-    let name = case.file.file_name.as_deref().unwrap_or("a file");
+    let name = files::file_name(case.file.file_name.as_deref(), Path::new(&case.file.file_path));
     let message = format!("{name:?} was not taken: {why}");
     let error = ErrorEvent {
         category: Some(Category::FileRefused),

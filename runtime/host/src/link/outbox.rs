@@ -7,7 +7,7 @@ use std::{
 };
 
 use tokio::io::AsyncWrite;
-use trunkline_protocol::HostMessage;
+use trunkline_protocol::{HostBody, HostMessage};
 
 /// A buffer larger than this is given back when it is empty.
 const KEPT_BYTES: usize = 256 * 1024;
@@ -20,12 +20,23 @@ pub(super) struct Outbox {
     sent: usize,
     /// All bytes that were ever written.
     written: u64,
+    /// Bytes of other messages than inputs that were added since the buffer was last empty.
+    answers: usize,
 }
 
 impl Outbox {
     /// Appends a message.
     pub(super) fn push(&mut self, message: &HostMessage) {
+        let before = self.buffer.len();
         message.write(&mut self.buffer);
+        if !matches!(message.body, HostBody::UserInput(_)) {
+            self.answers += self.buffer.len() - before;
+        }
+    }
+
+    /// About how many of the bytes that wait are answers: inputs are admitted, these come as the adapter asks.
+    pub(super) fn answers(&self) -> usize {
+        self.answers.min(self.len())
     }
 
     /// How many bytes wait.
@@ -58,7 +69,7 @@ impl Outbox {
             self.sent += bytes;
             self.written += bytes as u64;
             if self.sent == self.buffer.len() {
-                self.sent = 0;
+                (self.sent, self.answers) = (0, 0);
                 self.buffer.clear();
                 if self.buffer.capacity() > KEPT_BYTES {
                     self.buffer = Vec::new();

@@ -6,10 +6,12 @@ use std::{
     time::Duration,
 };
 
-use trunkline_protocol::{Extensions, Head, HostBody, HostMessage, PermissionResponse, UserInput};
+use trunkline_protocol::{
+    Extensions, Head, HostBody, HostMessage, PermissionResponse, SessionStart, UserInput,
+};
 
 use super::{
-    super::{Effect, Key, NewSession, ProcessEnd, WhyClosed},
+    super::{Effect, Key, NewSession, ProcessEnd, Ticket, WhyClosed},
     bench::{Bench, rules},
 };
 use crate::{ExitStatus, Place, TurnNo, core::Ended, request::Answer};
@@ -51,6 +53,8 @@ struct Model {
     accepted: HashMap<TurnNo, Key>,
     ended: HashSet<TurnNo>,
     closed: HashSet<Key>,
+    /// Updates that nobody has answered.
+    updates: HashSet<Ticket>,
     running_process: bool,
     wants_start: bool,
 }
@@ -89,7 +93,10 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
             (0, ..) if keys.len() < 6 => {
                 names += 1;
                 let id = trunkline_protocol::SessionId::new(format!("s{}", names % 9)).unwrap();
-                let new = NewSession { id, chosen: true, start: None, meta: None };
+                // Some ask for what must be enforced, and wait for it.
+                let denied_tools = (chance.below(6) == 0).then(|| vec!["Bash".to_owned()]);
+                let start = SessionStart { denied_tools, ..SessionStart::default() };
+                let new = NewSession { id, chosen: true, start: Some(Box::new(start)), meta: None };
                 keys.push(bench.core.handle_open(new, now));
             }
             (1..=5, Some(key), _) => {
@@ -144,6 +151,12 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 }
                 bench.now = end;
             }
+            (12, Some(key), _) if chance.below(4) == 0 => {
+                requests += 1;
+                model.updates.insert(Ticket(requests));
+                bench.core.handle_update(key, Box::default(), Ticket(requests), now);
+            }
+            (13, Some(key), _) => bench.core.handle_hold(key, chance.below(2) == 0, now),
             (_, _, Some(wire)) if model.running_process => {
                 let running = model.wire.get(&wire).and_then(|seen| seen.running);
                 let turn = match chance.below(6) {
@@ -154,7 +167,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 };
                 requests += 1;
                 let ready = if by_id && chance.below(3) > 0 {
-                    r#"["turns","events","control","resume","questions"]"#
+                    r#"["turns","events","control","resume","questions","options"],"options_applied":["denied_tools"]"#
                 } else {
                     "[]"
                 };
@@ -195,6 +208,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
     check(&mut bench, &mut model);
     let open: Vec<_> = model.accepted.keys().filter(|turn| !model.ended.contains(turn)).collect();
     assert!(open.is_empty(), "every accepted input has ended: {open:?}");
+    assert!(model.updates.is_empty(), "every update has its answer: {:?}", model.updates);
 }
 
 fn die(bench: &mut Bench, model: &mut Model, chance: &mut Chance) {
@@ -258,7 +272,8 @@ fn check(bench: &mut Bench, model: &mut Model) {
                 }
             }
             Effect::Closed { key, .. } => assert!(model.closed.insert(key), "a session ends once"),
-            Effect::Begun { .. } | Effect::Steered { .. } | Effect::Updated { .. } | Effect::Note(_) => {}
+            Effect::Updated { ticket, .. } => assert!(model.updates.remove(&ticket), "one answer an update"),
+            Effect::Begun { .. } | Effect::Steered { .. } | Effect::Note(_) => {}
         }
     }
 }
