@@ -154,7 +154,7 @@ async fn options_that_contradict_deny() {
         (false, Some("never"), None, "false Some(\"never\")"),
         (true, None, Some(true), "true Some(\"always\")"),
         (false, None, Some(true), "false None"),
-        (true, Some("unheard of"), None, "true Some(\"unheard of\")"),
+        (true, Some("unheard of"), None, "false Some(\"unheard of\")"),
     ] {
         let (_host, session) = open(&Arc::default(), Offer::These(Extensions::all())).await;
         session.begin("");

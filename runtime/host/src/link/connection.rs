@@ -25,8 +25,8 @@ use crate::{
     core::{Ended, ProcessEnd},
 };
 
-/// How long the process may take to end after its output has.
-const EXIT_GRACE: Duration = Duration::from_millis(250);
+/// How long the process may take to end after its output has, unless it was told to end.
+pub(super) const EXIT_GRACE: Duration = Duration::from_millis(250);
 /// How long stderr is read on after the process has ended while a descendant holds it open.
 const STDERR_GRACE: Duration = Duration::from_millis(100);
 
@@ -150,7 +150,7 @@ impl Connection {
     }
 
     /// Waits for the process's end, for a moment, then makes it end; reads its stderr to the end; reaps it.
-    pub(super) async fn finish(mut self) -> ProcessEnd {
+    pub(super) async fn finish(mut self, grace: Duration) -> ProcessEnd {
         let written = self.outbox.written();
         let mut why = self.ending.unwrap_or(Ended::Exit);
         self.close_input();
@@ -160,7 +160,7 @@ impl Connection {
                 ExitStatus::default()
             }
             Some(mut child) => {
-                if timeout(EXIT_GRACE, child.wait()).await.is_err() {
+                if timeout(grace, child.wait()).await.is_err() {
                     why = self.ending.unwrap_or(Ended::EndOfStream);
                     let _ = child.signal_tree(Signal::Kill);
                 }

@@ -22,7 +22,7 @@ use trunkline_protocol::{
 
 use super::{
     Command, Connect, Inbox,
-    connection::{Connection, start_failure},
+    connection::{Connection, EXIT_GRACE, start_failure},
     judge::{Case, Judge},
 };
 use crate::{
@@ -64,6 +64,8 @@ pub(crate) struct Driver {
     /// When a process whose input is broken is killed.
     broken: Option<Instant>,
     stopping: Escalation,
+    /// How long a process that was told to end may go on without its output.
+    last_wait: Option<Duration>,
     stopped: Vec<oneshot::Sender<()>>,
     down: bool,
     commands: VecDeque<Command>,
@@ -130,6 +132,7 @@ impl Driver {
             ending: None,
             broken: None,
             stopping: Escalation::new(),
+            last_wait: None,
             stopped: Vec::new(),
             down: false,
             commands: VecDeque::new(),
@@ -360,6 +363,7 @@ impl Driver {
                     self.core.handle_shutdown(now);
                     self.stopping
                         .begin(now, StopSteps { close: steps.close, eof: steps.eof, term: steps.term });
+                    self.last_wait = Some(steps.eof);
                 }
             }
         }
@@ -458,7 +462,9 @@ impl Driver {
             self.apply_with(Some(&mut connection), now);
         }
         self.inbox.unwritten.store(0, Ordering::Release);
-        self.ending = Some(Box::pin(connection.finish()));
+        // One that was told to end may take the time that its stop gives it: it may have closed its output to save.
+        let grace = self.last_wait.unwrap_or(EXIT_GRACE);
+        self.ending = Some(Box::pin(connection.finish(grace)));
     }
 
     /// The process has ended while its output is open: what the pipe holds is its last word ([process.3]).
