@@ -6,10 +6,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log"
 	"os"
+	"os/signal"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unicode/utf8"
 )
@@ -71,7 +74,12 @@ func serve(id string, messages <-chan fields) {
 }
 
 func main() {
-	sessions, stdin := map[string]chan fields{}, bufio.NewReader(os.Stdin)
+	pipe, feed := io.Pipe()
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, syscall.SIGTERM, syscall.SIGPIPE) // both are like the end of stdin
+	go func() { io.Copy(feed, os.Stdin); end <- os.Interrupt }()
+	go func() { <-end; feed.Close(); time.Sleep(2 * time.Second); os.Exit(0) }() // at the latest
+	sessions, stdin := map[string]chan fields{}, bufio.NewReader(pipe)
 	for err := error(nil); err == nil; {
 		var line []byte
 		var m fields // keys are exact, the last of duplicates counts

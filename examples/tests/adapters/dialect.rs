@@ -1,0 +1,56 @@
+//! What each kind of adapter is told, so that it does what a case needs.
+
+/// The language in which an adapter is spoken to.
+#[derive(Clone, Copy)]
+pub(crate) enum Dialect {
+    /// Says again what it hears; `/tool NAME` asks, `/sleep SECONDS` lasts.
+    Echo,
+    /// The to-do list.
+    Todo,
+}
+
+/// A turn that waits for a permission: its input and both answers.
+pub(crate) struct Question {
+    pub(crate) input: &'static str,
+    pub(crate) allowed: &'static str,
+    pub(crate) denied: &'static str,
+}
+
+/// A turn that lasts a minute.
+pub(crate) struct Long {
+    /// Turns that come first.
+    pub(crate) before: Vec<String>,
+    pub(crate) input: &'static str,
+}
+
+impl Dialect {
+    /// What a session says before it hears anything.
+    pub(crate) fn greeting(self) -> Option<&'static str> {
+        match self {
+            Self::Echo => None,
+            Self::Todo => Some("What is to be done? (add, list, clear, export, work)\n"),
+        }
+    }
+
+    /// The answer to a text that is no command and has no space: all of it, whatever the session heard before.
+    pub(crate) fn answer(self, text: &str) -> String {
+        match self {
+            Self::Echo => text.to_owned(),
+            Self::Todo => format!("{text} is none of add, list, clear, export, work"),
+        }
+    }
+
+    pub(crate) fn question(self) -> Question {
+        match self {
+            Self::Echo => Question { input: "/tool rm", allowed: "ran rm", denied: "denied rm" },
+            Self::Todo => Question { input: "clear", allowed: "forgotten", denied: "kept" },
+        }
+    }
+
+    pub(crate) fn long(self) -> Long {
+        match self {
+            Self::Echo => Long { before: Vec::new(), input: "/sleep 60" },
+            Self::Todo => Long { before: (0..60).map(|n| format!("add {n}")).collect(), input: "work" },
+        }
+    }
+}
