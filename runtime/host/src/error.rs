@@ -99,11 +99,18 @@ pub enum UpdateError {
 pub enum FileError {
     /// It was refused.
     #[error("the file was refused: {0}")]
-    Refused(#[from] crate::files::Refusal),
+    Refused(crate::files::Refusal),
     /// It could not be copied.
     #[error("failed to copy the file")]
     Io(#[from] std::io::Error),
     /// The session has ended.
     #[error("the session has ended")]
     Closed,
+}
+
+impl From<crate::files::Refusal> for FileError {
+    /// Its text is part of this error's; as a source it would be told twice.
+    fn from(refusal: crate::files::Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
