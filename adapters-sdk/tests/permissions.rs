@@ -34,16 +34,7 @@ fn asking(noted: Arc<Mutex<Vec<bool>>>) -> impl trunkline_sdk::Adapter {
 }
 
 fn response(id: &RequestId, approved: bool) -> PermissionResponse {
-    PermissionResponse {
-        request_id: id.clone(),
-        approved,
-        option_id: None,
-        always_allow: None,
-        updated_input: None,
-        message: None,
-        end_turn: None,
-        reason: None,
-    }
+    PermissionResponse::new(id.clone(), approved)
 }
 
 async fn open(noted: &Arc<Mutex<Vec<bool>>>, offer: Offer) -> (Host, TestSession) {

@@ -169,16 +169,7 @@ impl Drop for Withdraw {
 }
 
 fn denial(request_id: RequestId) -> PermissionResponse {
-    PermissionResponse {
-        request_id,
-        approved: false,
-        option_id: None,
-        always_allow: None,
-        updated_input: None,
-        message: None,
-        end_turn: None,
-        reason: None,
-    }
+    PermissionResponse::new(request_id, false)
 }
 
 fn next_id(prefix: &str) -> RequestId {

@@ -209,18 +209,7 @@ impl Core {
 }
 
 fn unfinished(tool_call_id: ToolCallId) -> ToolEnd {
-    ToolEnd {
-        tool_call_id,
-        content: None,
-        is_error: Some(true),
-        truncated: None,
-        diffs: None,
-        data: None,
-        duration_ms: None,
-        message_id: None,
-        parent_tool_call_id: None,
-        history: None,
-    }
+    ToolEnd { is_error: Some(true), ..ToolEnd::new(tool_call_id) }
 }
 
 /// The answer to an input that the turn did not get.

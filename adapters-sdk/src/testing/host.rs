@@ -331,16 +331,7 @@ impl TestSession {
 
     /// Answers a permission request.
     pub fn answer(&self, request_id: &RequestId, approved: bool) {
-        self.say(PermissionResponse {
-            request_id: request_id.clone(),
-            approved,
-            option_id: None,
-            always_allow: None,
-            updated_input: None,
-            message: None,
-            end_turn: None,
-            reason: None,
-        });
+        self.say(PermissionResponse::new(request_id.clone(), approved));
     }
 
     /// Answers a question.

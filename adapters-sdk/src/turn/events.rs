@@ -57,16 +57,9 @@ impl Turn {
     /// Says that a tool call has ended.
     pub async fn tool_end(&self, call: &ToolCallId, content: impl Into<String>, outcome: ToolOutcome) {
         let end = ToolEnd {
-            tool_call_id: call.clone(),
             content: Some(content.into()),
             is_error: Some(outcome == ToolOutcome::Failed),
-            truncated: None,
-            diffs: None,
-            data: None,
-            duration_ms: None,
-            message_id: None,
-            parent_tool_call_id: None,
-            history: None,
+            ..ToolEnd::new(call.clone())
         };
         self.emit(end).await;
     }

@@ -46,7 +46,8 @@ impl Need {
         });
         if !here {
             let test = thread::current().name().unwrap_or("a test").to_owned();
-            drop(writeln!(io::stderr(), "skipped {test}: {} is not here", self.name));
+            let message = format!("skipped {test}: {} is not here\n", self.name);
+            drop(io::stderr().write_all(message.as_bytes()));
         }
         here
     }

@@ -237,6 +237,25 @@ names! {
     }
 }
 
+impl ToolEnd {
+    /// The end of a call, without a result.
+    #[must_use]
+    pub fn new(tool_call_id: ToolCallId) -> Self {
+        Self {
+            tool_call_id,
+            content: None,
+            is_error: None,
+            truncated: None,
+            diffs: None,
+            data: None,
+            duration_ms: None,
+            message_id: None,
+            parent_tool_call_id: None,
+            history: None,
+        }
+    }
+}
+
 impl Output {
     /// A piece of the answer.
     #[must_use]

@@ -235,6 +235,23 @@ impl UserInput {
     }
 }
 
+impl PermissionResponse {
+    /// An answer that says no more than whether the action may happen.
+    #[must_use]
+    pub fn new(request_id: RequestId, approved: bool) -> Self {
+        Self {
+            request_id,
+            approved,
+            option_id: None,
+            always_allow: None,
+            updated_input: None,
+            message: None,
+            end_turn: None,
+            reason: None,
+        }
+    }
+}
+
 /// Absent and null content is the empty string ([msg.3]).
 fn text_or_empty(raw: Option<&RawValue>) -> Result<String, Why> {
     raw.map_or(Ok(String::new()), String::of)

@@ -224,16 +224,8 @@ impl Core {
     }
 
     fn respond(&mut self, index: u32, id: &RequestId, approved: bool, reason: StopReason) {
-        let response = PermissionResponse {
-            request_id: id.clone(),
-            approved,
-            option_id: None,
-            always_allow: None,
-            updated_input: None,
-            message: None,
-            end_turn: None,
-            reason: Some(reason),
-        };
+        let response =
+            PermissionResponse { reason: Some(reason), ..PermissionResponse::new(id.clone(), approved) };
         self.write_response(index, response);
     }
 
@@ -245,16 +237,7 @@ impl Core {
         }
         if !session.has_agreed(Extensions::CONTROL) {
             let PermissionResponse { request_id, approved, reason, .. } = response;
-            response = PermissionResponse {
-                request_id,
-                approved,
-                reason,
-                option_id: None,
-                always_allow: None,
-                updated_input: None,
-                message: None,
-                end_turn: None,
-            };
+            response = PermissionResponse { reason, ..PermissionResponse::new(request_id, approved) };
         }
         self.write_to(index, response);
     }

@@ -240,7 +240,7 @@ impl Core {
         self.settle_steers(index);
         if has_events {
             for tool_call_id in running.open_tools {
-                let end = Box::new(ToolEnd { is_error: Some(true), ..tool_end(tool_call_id) });
+                let end = Box::new(ToolEnd { is_error: Some(true), ..ToolEnd::new(tool_call_id) });
                 self.deliver(index, Place::Turn(turn), EventKind::ToolEnd(end), None);
             }
         }
@@ -404,21 +404,6 @@ impl Core {
         for (_, ticket) in std::mem::take(&mut work.steers) {
             self.effect(Effect::Steered { ticket, result: Err(crate::error::SteerError::NoTurn) });
         }
-    }
-}
-
-fn tool_end(tool_call_id: ToolCallId) -> ToolEnd {
-    ToolEnd {
-        tool_call_id,
-        content: None,
-        is_error: None,
-        truncated: None,
-        diffs: None,
-        data: None,
-        duration_ms: None,
-        message_id: None,
-        parent_tool_call_id: None,
-        history: None,
     }
 }
 

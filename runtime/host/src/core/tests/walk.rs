@@ -223,16 +223,7 @@ fn die(bench: &mut Bench, model: &mut Model, chance: &mut Chance) {
 }
 
 fn response(request_id: trunkline_protocol::RequestId, approved: bool) -> PermissionResponse {
-    PermissionResponse {
-        request_id,
-        approved,
-        option_id: None,
-        always_allow: None,
-        updated_input: None,
-        message: None,
-        end_turn: None,
-        reason: None,
-    }
+    PermissionResponse::new(request_id, approved)
 }
 
 /// Checks what the core did against what must hold.

@@ -1,0 +1,97 @@
+//! What the users of the link ask of it.
+
+use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
+
+use trunkline_process::StopSteps;
+
+use super::{Driver, Entry, Waiting, key_of};
+use crate::{
+    Event, EventKind, Feed, Held, Place,
+    core::{NewSession, WhyClosed},
+    error::UpdateError,
+    link::Command,
+};
+
+impl Driver {
+    pub(super) fn command(&mut self, command: Command, now: Instant) {
+        match command {
+            Command::Open { session, chosen, start, meta } => {
+                let cwd = start.as_ref().and_then(|start| start.cwd.as_deref()).map(Box::from);
+                let key =
+                    self.core.handle_open(NewSession { id: session.id.clone(), chosen, start, meta }, now);
+                session.key.store(key.to_bits(), Ordering::Release);
+                let index = key.index() as usize;
+                if self.sessions.len() <= index {
+                    self.sessions.resize_with(index + 1, || None);
+                }
+                self.sessions[index] = Some(Entry { shared: session.clone(), turns: VecDeque::new(), cwd });
+                if self.down {
+                    self.core.handle_close(key, WhyClosed::Shutdown, now);
+                }
+            }
+            Command::Send { session, turn, lane, input, meta } => {
+                let key = key_of(&session);
+                let bytes = input.content.len();
+                match self.entry(key) {
+                    Some(entry) => {
+                        match entry.shared.feed {
+                            Feed::PerTurn => entry.turns.push_back((turn, lane)),
+                            Feed::Merged => lane.discard(),
+                        }
+                        self.core.handle_send(key, turn, input, meta, now);
+                    }
+                    None => {
+                        // The session ended while the input was on its way.
+                        session.inbox.release(&session.waiting, bytes);
+                        let cause = if self.down { crate::Cause::Shutdown } else { crate::Cause::Closed };
+                        let end = Box::new(crate::TurnEnd::unsent(turn, cause));
+                        lane.finish(Event {
+                            place: Place::Turn(turn),
+                            kind: EventKind::End(end),
+                            meta: None,
+                        });
+                    }
+                }
+            }
+            Command::Steer { session, input, meta, reply } => {
+                let ticket = self.wait(Waiting::Steer(reply));
+                self.core.handle_steer(key_of(&session), *input, meta, ticket);
+            }
+            Command::Update { session, update, reply } => match self.agent.may_update(&update) {
+                Ok(()) => {
+                    let ticket = self.wait(Waiting::Update(reply));
+                    self.core.handle_update(key_of(&session), update, ticket, now);
+                }
+                Err(option) => drop(reply.send(Err(UpdateError::WouldWiden(option)))),
+            },
+            Command::File { session, file } => self.core.handle_file(key_of(&session), file, now),
+            Command::Stop { session, turn, reason } => {
+                self.core.handle_stop(key_of(&session), turn, reason, now)
+            }
+            Command::Answer { session, request_id, serial, answer } => {
+                self.core.handle_answer(key_of(&session), &request_id, serial, answer, now);
+            }
+            Command::Hold { session, held } => {
+                self.core.handle_hold(key_of(&session), held == Held::Yes, now)
+            }
+            Command::Close { session, done } => {
+                self.core.handle_close(key_of(&session), WhyClosed::User, now);
+                self.apply(now);
+                if let Some(done) = done {
+                    // Who waits no more needs no answer.
+                    let _ = done.send(());
+                }
+            }
+            Command::Retry => self.core.handle_retry(now),
+            Command::Shutdown { steps, done } => {
+                self.stopped.extend(done);
+                if !std::mem::replace(&mut self.down, true) {
+                    self.core.handle_shutdown(now);
+                    self.stopping
+                        .begin(now, StopSteps { close: steps.close, eof: steps.eof, term: steps.term });
+                    self.last_wait = Some(steps.eof);
+                }
+            }
+        }
+    }
+}

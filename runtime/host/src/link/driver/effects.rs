@@ -1,0 +1,176 @@
+//! What the core asks for, done.
+
+use std::{sync::atomic::Ordering, time::Instant};
+
+use trunkline_protocol::Meta;
+
+use super::{ANSWERS, Driver, Waiting};
+use crate::{
+    Event, EventKind, Feed, Place,
+    core::{Effect, Ended, Key, Noted, WhyClosed},
+    lane::{Lane, Pushed},
+    link::{connection::Connection, judge::Case},
+};
+
+impl Driver {
+    pub(super) fn apply(&mut self, now: Instant) {
+        let mut connection = self.connection.take();
+        self.apply_with(connection.as_deref_mut(), now);
+        if self.connection.is_none() {
+            self.connection = connection;
+        }
+        if let Some(connection) = self.connection.as_ref().filter(|connection| connection.input.is_some()) {
+            self.inbox.unwritten.store(connection.outbox.len(), Ordering::Release);
+        }
+    }
+
+    /// Does what the core asks for.
+    pub(super) fn apply_with(&mut self, mut connection: Option<&mut Connection>, now: Instant) {
+        while let Some(effect) = self.core.poll_effect() {
+            match effect {
+                Effect::Deliver { key, place, kind, meta } => {
+                    self.deliver(key, Event { place, kind, meta }, now)
+                }
+                Effect::Write { key, input_of, mut message } => {
+                    self.complete_start(key, &mut message);
+                    let writer = connection.as_deref_mut().filter(|connection| connection.input.is_some());
+                    if let Some(turn) = input_of {
+                        // Where nobody takes it, it is never written.
+                        let at = writer.as_ref().map_or(u64::MAX, |connection| connection.outbox.end());
+                        self.core.handle_written_at(key, turn, at);
+                    }
+                    let Some(connection) = writer else { continue };
+                    connection.outbox.push(&message);
+                    if connection.outbox.answers() > ANSWERS.max(2 * self.agent.limits.outbox) {
+                        // It asks and asks, and does not read the answers.
+                        connection.kill(Ended::Exit);
+                    }
+                }
+                Effect::Ask { key, place, request, serial, meta } => {
+                    let Some(entry) = self.entry(key) else { continue };
+                    let permission = crate::Permission::new(request, serial, entry.shared.clone());
+                    self.deliver(key, Event { place, kind: EventKind::Permission(permission), meta }, now);
+                }
+                Effect::AskInput { key, place, request, serial, meta } => {
+                    let Some(entry) = self.entry(key) else { continue };
+                    let question = crate::Question::new(request, serial, entry.shared.clone());
+                    self.deliver(key, Event { place, kind: EventKind::Question(question), meta }, now);
+                }
+                Effect::Judge { key, place, file, meta } => {
+                    let temp_dir = connection.as_deref().and_then(Connection::temp_dir);
+                    let pressure = self.pressure.clone();
+                    let Some(entry) = self.entry(key) else { continue };
+                    let lane = entry.lane(place);
+                    let (promise, pushed) = lane.promise(&pressure);
+                    let (session, cwd) = (entry.shared.clone(), entry.cwd.as_deref().map(str::to_owned));
+                    self.judge.begin(Case { session, cwd, temp_dir, place, file, meta }, promise);
+                    self.pushed(key, &lane, pushed, now);
+                }
+                Effect::Begun { key, bytes } => {
+                    if let Some(entry) = self.entry(key) {
+                        let shared = &entry.shared;
+                        shared.inbox.release(&shared.waiting, bytes);
+                    }
+                }
+                Effect::End { key, end, meta } => self.end(key, end, meta, now),
+                Effect::Closed { key, end } => {
+                    let Some(entry) = self.sessions.get_mut(key.index() as usize).and_then(Option::take)
+                    else {
+                        continue;
+                    };
+                    entry.shared.set_closed();
+                    entry.shared.lane.finish(Event {
+                        place: Place::Outside,
+                        kind: EventKind::Closed(end),
+                        meta: None,
+                    });
+                }
+                Effect::Steered { ticket, result } => {
+                    if let Some(Waiting::Steer(reply)) = self.waiting.remove(&ticket) {
+                        // Who waits no more needs no answer; so below.
+                        let _ = reply.send(result);
+                    }
+                }
+                Effect::Updated { ticket, result } => {
+                    if let Some(Waiting::Update(reply)) = self.waiting.remove(&ticket) {
+                        let _ = reply.send(result.map(|info| *info));
+                    }
+                }
+                Effect::Note(noted) => self.note(noted),
+                Effect::Start => self.start(),
+                Effect::Kill(why) => match connection.as_deref_mut() {
+                    Some(connection) => connection.kill(why),
+                    None => self.kill(why),
+                },
+            }
+        }
+    }
+
+    pub(super) fn deliver(&mut self, key: Key, event: Event, now: Instant) {
+        let pressure = &self.pressure;
+        let Some(Some(entry)) = self.sessions.get(key.index() as usize) else { return };
+        let lane = entry.lane_ref(event.place);
+        match lane.push(event, pressure) {
+            Pushed::Quiet => {}
+            Pushed::Touched => self.touched.push(lane.clone()),
+            Pushed::Overflow => self.overflow(key, now),
+        }
+    }
+
+    pub(super) fn pushed(&mut self, key: Key, lane: &Lane, pushed: Pushed, now: Instant) {
+        match pushed {
+            Pushed::Quiet => {}
+            Pushed::Touched => self.touched.push(lane.clone()),
+            Pushed::Overflow => self.overflow(key, now),
+        }
+    }
+
+    /// A session's events fit nowhere any more: it ends, and says so.
+    pub(super) fn overflow(&mut self, key: Key, now: Instant) {
+        let why = "its output was not read and does not fit on disk".to_owned();
+        self.core.handle_close(key, WhyClosed::Limit(why), now);
+    }
+
+    pub(super) fn end(&mut self, key: Key, end: Box<crate::TurnEnd>, meta: Option<Box<Meta>>, now: Instant) {
+        let turn = end.turn;
+        let event = Event { place: Place::Turn(turn), kind: EventKind::End(end), meta };
+        let Some(entry) = self.entry(key) else { return };
+        match entry.shared.feed {
+            Feed::Merged => self.deliver(key, event, now),
+            Feed::PerTurn => {
+                let Some(at) = entry.turns.iter().position(|(no, _)| *no == turn) else { return };
+                if let Some((_, lane)) = entry.turns.remove(at) {
+                    lane.finish(event);
+                }
+            }
+        }
+    }
+
+    /// Names the exchange folder in a `session.start` with options ([file.6]).
+    pub(super) fn complete_start(&mut self, key: Key, message: &mut trunkline_protocol::HostMessage) {
+        if let trunkline_protocol::HostBody::SessionStart(start) = &mut message.body
+            && self.agent.names_exchange
+            && let Some(entry) = self.entry(key)
+        {
+            match entry.shared.exchange() {
+                Ok(exchange) => start.exchange_dir = Some(exchange.path().to_string_lossy().into_owned()),
+                Err(error) => tracing::warn!(%error, "no exchange folder could be made"),
+            }
+        }
+    }
+
+    pub(super) fn note(&self, noted: Noted) {
+        let counting = &self.agent.counting;
+        match noted {
+            Noted::UnknownType => counting.unknown_type.one(),
+            Noted::UnknownSession => counting.unknown_session.one(),
+            Noted::Late => counting.late.one(),
+            Noted::Foreign => counting.foreign.one(),
+            Noted::StrayEnd => counting.stray_ends.one(),
+            Noted::StrayRequest => counting.stray_requests.one(),
+            Noted::Bad => counting.bad.one(),
+            Noted::Restart => counting.restarts.one(),
+            Noted::Turn => counting.turns.one(),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! How a run of the adapter begins and ends.
+
+use std::{io, sync::atomic::Ordering, time::Instant};
+
+use trunkline_process::Step;
+use trunkline_protocol::Failure;
+
+use super::{BROKEN_GRACE, Driver};
+use crate::{
+    core::{Ended, ProcessEnd},
+    link::{
+        Connect,
+        connection::{Connection, EXIT_GRACE, start_failure},
+    },
+};
+
+impl Driver {
+    /// The output has ended: takes the last line, then waits for the process's end beside the loop.
+    pub(super) fn output_ended(&mut self, now: Instant) {
+        let Some(mut connection) = self.connection.take() else { return };
+        connection.output = None;
+        if let Some(item) = connection.lines.finish() {
+            self.item(item, now);
+            self.apply_with(Some(&mut connection), now);
+        }
+        self.inbox.unwritten.store(0, Ordering::Release);
+        // One that was told to end may take the time that its stop gives it: it may have closed its output to save.
+        let grace = self.last_wait.unwrap_or(EXIT_GRACE);
+        self.ending = Some(Box::pin(connection.finish(grace)));
+    }
+
+    /// The process has ended while its output is open: what the pipe holds is its last word ([process.3]).
+    pub(super) fn exited(&mut self, now: Instant) {
+        let Some(connection) = &mut self.connection else { return };
+        let rest = connection.read_rest();
+        for chunk in rest.chunks(trunkline_protocol::READ_BYTES) {
+            if let Some(connection) = &mut self.connection {
+                connection.lines.space()[..chunk.len()].copy_from_slice(chunk);
+            }
+            self.received(chunk.len(), now);
+        }
+        self.output_ended(now);
+    }
+
+    /// Nothing can be written any more. What the process still says is read; it ends soon, or is made to.
+    pub(super) fn input_broke(&mut self, error: &io::Error, now: Instant) {
+        let Some(connection) = &mut self.connection else { return };
+        tracing::debug!(agent = &*self.agent.id, %error, "the adapter's input is closed");
+        connection.input = None;
+        self.inbox.unwritten.store(0, Ordering::Release);
+        if !self.down {
+            self.broken.get_or_insert(now + BROKEN_GRACE);
+        }
+    }
+
+    pub(super) fn started(&mut self, started: Result<Box<Connection>, Failure>, now: Instant) {
+        match started {
+            Ok(mut connection) => {
+                if self.down {
+                    // It came up during the stop: it has no session, and its end of input may have been due already.
+                    connection.close_input();
+                }
+                self.connection = Some(connection);
+                self.core.handle_started(now);
+            }
+            Err(why) => {
+                tracing::warn!(
+                    agent = &*self.agent.id,
+                    why = why.message.as_deref(),
+                    "the adapter did not start"
+                );
+                self.core.handle_start_failed(why, now);
+            }
+        }
+    }
+
+    pub(super) fn start(&mut self) {
+        let (agent, limits) = (self.agent.id.clone(), self.agent.limits.clone());
+        match &mut self.connect {
+            Connect::Streams(streams) => {
+                let connection = Connection::over(streams(), limits.max_line);
+                self.starting = Some(Box::pin(std::future::ready(Ok(Box::new(connection)))));
+            }
+            Connect::Process(spec) => {
+                let spec = spec();
+                self.starting = Some(Box::pin(async move {
+                    match trunkline_process::spawn(spec).await {
+                        Ok(child) => Ok(Box::new(Connection::to_child(
+                            child,
+                            agent,
+                            limits.max_line,
+                            limits.stderr_tail,
+                        ))),
+                        Err(error) => Err(start_failure(&error)),
+                    }
+                }));
+            }
+        }
+    }
+
+    pub(super) fn kill(&mut self, why: Ended) {
+        match &mut self.connection {
+            Some(connection) => connection.kill(why),
+            None if self.starting.take().is_some() => {
+                let end =
+                    ProcessEnd { why, exit: crate::ExitStatus::default(), stderr_tail: None, written: 0 };
+                self.ending = Some(Box::pin(std::future::ready(end)));
+            }
+            None => {}
+        }
+    }
+
+    /// Takes the steps of the stop that are due ([process.2]); meanwhile reading and answering go on.
+    pub(super) fn go_on_stopping(&mut self, now: Instant) {
+        if !self.down {
+            return;
+        }
+        if self.connection.as_ref().is_some_and(|connection| connection.outbox.is_empty()) {
+            self.stopping.sessions_closed(now);
+        }
+        while let Some(step) = self.stopping.next(now) {
+            match (step, &mut self.connection) {
+                (Step::Kill, _) => self.kill(Ended::Exit),
+                (Step::CloseStdin, Some(connection)) => connection.close_input(),
+                (Step::Terminate, Some(connection)) => connection.terminate(),
+                (Step::CloseSessions, _) | (Step::CloseStdin | Step::Terminate, None) => {}
+            }
+        }
+        // A process that came up during the stop begins with its last steps.
+        if let Some(connection) = &mut self.connection
+            && self.stopping.deadline().is_none()
+            && self.stopping.has_begun()
+            && connection.ending.is_none()
+        {
+            self.kill(Ended::Exit);
+        }
+    }
+}
