@@ -101,27 +101,27 @@ asking!(shell);
 plain!(echo);
 
 fn python() -> Option<Dialogue> {
-    PYTHON.is_here().then(|| Dialogue::begin(&mut command(&["python3", "python/echo.py"]), Dialect::Echo))
+    PYTHON.is_here().then(|| Dialogue::with(&mut command(&["python3", "python/echo.py"]), Dialect::Echo))
 }
 
 fn node() -> Option<Dialogue> {
-    NODE.is_here().then(|| Dialogue::begin(&mut command(&["node", "node/echo.js"]), Dialect::Echo))
+    NODE.is_here().then(|| Dialogue::with(&mut command(&["node", "node/echo.js"]), Dialect::Echo))
 }
 
 fn go() -> Option<Dialogue> {
-    GO.is_here().then(|| Dialogue::begin(&mut command(&[built_go()]), Dialect::Echo))
+    GO.is_here().then(|| Dialogue::with(&mut command(&[built_go()]), Dialect::Echo))
 }
 
 fn shell() -> Option<Dialogue> {
-    JQ.is_here().then(|| Dialogue::begin(&mut command(&["sh", "shell/echo.sh"]), Dialect::Echo))
+    JQ.is_here().then(|| Dialogue::with(&mut command(&["sh", "shell/echo.sh"]), Dialect::Echo))
 }
 
 fn echo() -> Option<Dialogue> {
-    Some(Dialogue::begin(&mut rust("echo"), Dialect::Echo))
+    Some(Dialogue::with(&mut rust("echo"), Dialect::Echo))
 }
 
 fn todo() -> Option<Dialogue> {
-    Some(Dialogue::begin(&mut rust("todo"), Dialect::Todo))
+    Some(Dialogue::with(&mut rust("todo"), Dialect::Todo))
 }
 
 /// The Go example, built once. Another run of the tests may build and use it at the same time: the file is replaced,

@@ -16,13 +16,6 @@ pub(crate) struct Question {
     pub(crate) denied: &'static str,
 }
 
-/// A turn that lasts a minute.
-pub(crate) struct Long {
-    /// Turns that come first.
-    pub(crate) before: Vec<String>,
-    pub(crate) input: &'static str,
-}
-
 impl Dialect {
     /// What a session says before it hears anything.
     pub(crate) fn greeting(self) -> Option<&'static str> {
@@ -47,10 +40,11 @@ impl Dialect {
         }
     }
 
-    pub(crate) fn long(self) -> Long {
+    /// The inputs of which the last one's turn lasts as many seconds.
+    pub(crate) fn lasting(self, seconds: u32) -> Vec<String> {
         match self {
-            Self::Echo => Long { before: Vec::new(), input: "/sleep 60" },
-            Self::Todo => Long { before: (0..60).map(|n| format!("add {n}")).collect(), input: "work" },
+            Self::Echo => vec![format!("/sleep {seconds}")],
+            Self::Todo => (0..seconds).map(|n| format!("add {n}")).chain(["work".to_owned()]).collect(),
         }
     }
 }

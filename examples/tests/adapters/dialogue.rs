@@ -30,7 +30,7 @@ pub(crate) struct Dialogue {
 }
 
 impl Dialogue {
-    pub(crate) fn begin(command: &mut Command, dialect: Dialect) -> Self {
+    pub(crate) fn with(command: &mut Command, dialect: Dialect) -> Self {
         let mut program =
             Program::start(command).expect("it starts; `cargo build --examples` builds those in Rust");
         let mut stdin = program.child.stdin.take().expect("nobody took it");
@@ -124,14 +124,15 @@ impl Dialogue {
         request["request_id"].as_str().expect("a string").to_owned()
     }
 
-    /// Begins a turn of a minute.
-    pub(crate) fn begin_long(&mut self, session: &str) {
-        let long = self.dialect.long();
-        for text in long.before {
+    /// Begins a turn that lasts as long.
+    pub(crate) fn begin(&mut self, session: &str, seconds: u32) {
+        let mut inputs = self.dialect.lasting(seconds);
+        let last = inputs.pop().expect("at least one");
+        for text in inputs {
             self.input(session, &text);
             self.turn_end(session);
         }
-        self.input(session, long.input);
+        self.input(session, &last);
     }
 
     /// Holds a turn in a fresh session: all that was sent before has been read when it ends.
