@@ -141,7 +141,13 @@ impl Core {
     }
 
     fn note(&mut self, noted: Noted) {
-        self.effects.push_back(Effect::Note(noted));
+        self.effects.push_back(Effect::Note(noted, None));
+    }
+
+    /// Counts something of a session.
+    fn note_of(&mut self, index: u32, noted: Noted) {
+        let key = self.key_of(index);
+        self.effects.push_back(Effect::Note(noted, Some(key)));
     }
 
     fn get(&mut self, index: u32) -> Option<&mut Session> {

@@ -1,6 +1,8 @@
 //! What was counted of an adapter: nothing is lost in silence.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::core::Noted;
 
 macro_rules! counters {
     ($( $(#[$doc:meta])* $name:ident, )*) => {
@@ -82,5 +84,63 @@ impl Count {
 
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
+    }
+}
+
+/// Counters of one session, live; they stop at the largest number.
+#[derive(Debug, Default)]
+pub(crate) struct SessionCounting {
+    bad: AtomicU32,
+    unknown_type: AtomicU32,
+    late: AtomicU32,
+    foreign: AtomicU32,
+    stray_ends: AtomicU32,
+    stray_requests: AtomicU32,
+}
+
+/// Counters of one session at a moment; each is part of the agent's counter of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[non_exhaustive]
+pub struct SessionCounters {
+    /// Messages that were bad, cut or too long, where they named the session ([msg.3], [frame.5]).
+    pub bad: u32,
+    /// Messages of an unknown type or of an extension that was not agreed on ([msg.2]).
+    pub unknown_type: u32,
+    /// Messages of turns that have ended ([turn.9]).
+    pub late: u32,
+    /// Messages with a `turn_id` that was never given ([turn.9]).
+    pub foreign: u32,
+    /// `turn.complete` without a turn to end ([turn.9]).
+    pub stray_ends: u32,
+    /// Answers and requests that came twice or too late ([permission.4]).
+    pub stray_requests: u32,
+}
+
+impl SessionCounting {
+    /// Counts what belongs to a session; the rest is its agent's.
+    pub(crate) fn note(&self, noted: Noted) {
+        let counter = match noted {
+            Noted::Bad | Noted::BadOfSession => &self.bad,
+            Noted::UnknownType => &self.unknown_type,
+            Noted::Late => &self.late,
+            Noted::Foreign => &self.foreign,
+            Noted::StrayEnd => &self.stray_ends,
+            Noted::StrayRequest => &self.stray_requests,
+            Noted::UnknownSession | Noted::Restart | Noted::Turn => return,
+        };
+        // An error means that it stands at the largest number.
+        let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_add(1));
+    }
+
+    pub(crate) fn snapshot(&self) -> SessionCounters {
+        let read = |counter: &AtomicU32| counter.load(Ordering::Relaxed);
+        SessionCounters {
+            bad: read(&self.bad),
+            unknown_type: read(&self.unknown_type),
+            late: read(&self.late),
+            foreign: read(&self.foreign),
+            stray_ends: read(&self.stray_ends),
+            stray_requests: read(&self.stray_requests),
+        }
     }
 }

@@ -53,7 +53,7 @@ mod spool;
 mod supervise;
 mod turn;
 
-pub use counters::Counters;
+pub use counters::{Counters, SessionCounters};
 pub use error::{FileError, OpenError, SendError, SteerError, UpdateError};
 pub use event::{Cause, Event, EventKind, ExitStatus, File, Place, SessionEnd, TurnEnd, TurnNo};
 pub use host::{AgentStatus, Host, HostBuilder};

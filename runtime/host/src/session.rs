@@ -18,6 +18,7 @@ use trunkline_protocol::{
 use crate::{
     Event, EventKind, Place, SessionEnd, Turn, TurnNo,
     agent::AgentShared,
+    counters::{SessionCounters, SessionCounting},
     error::{FileError, SendError, SteerError, UpdateError},
     files::{self, Exchange},
     lane::Lane,
@@ -103,6 +104,8 @@ pub(crate) struct SessionShared {
     pub(crate) feed: Feed,
     /// The session's place in the core; set by the link when it takes the session.
     pub(crate) key: AtomicU64,
+    /// What was counted of it.
+    pub(crate) counted: SessionCounting,
     /// Inputs that were accepted and have not been written.
     pub(crate) waiting: AtomicU32,
     turns: AtomicU64,
@@ -120,6 +123,7 @@ impl SessionShared {
             taken: Mutex::default(),
             feed,
             key: AtomicU64::new(u64::MAX),
+            counted: SessionCounting::default(),
             waiting: AtomicU32::new(0),
             turns: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -340,6 +344,12 @@ impl Session {
         self.shared().command(Command::Close { session: self.shared().clone(), done: Some(done) });
         // An error means that the link is gone, and the session with it.
         let _ = closed.await;
+    }
+
+    /// What was counted of this session's messages.
+    #[must_use]
+    pub fn counters(&self) -> SessionCounters {
+        self.shared().counted.snapshot()
     }
 
     /// Whether the session has ended.

@@ -348,3 +348,22 @@ async fn unread_sessions_without_number_do_not_stall_the_link() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_counted_of_a_session_is_its_own() {
+    let (host, mut peers) = played(agent(), 4096);
+    let (one, two) = (host.open("a", named("one")).unwrap(), host.open("a", named("two")).unwrap());
+    let mut peer = peers.recv().await.unwrap();
+    peer.say("session.ready", "one", r#","protocol":1,"extensions":["turns"]"#).await;
+    peer.say("turn.complete", "one", r#","turn_id":"t7""#).await;
+    peer.say("output", "one", r#","turn_id":"alien","content":"x""#).await;
+    peer.say("output", "one", r#","content":7"#).await;
+    peer.say("thinking", "one", r#","content":"not agreed on""#).await;
+    let turn = two.send("x").unwrap();
+    peer.read("user.input").await;
+    peer.say("turn.complete", "two", "").await;
+    assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
+    let counted = one.counters();
+    assert_eq!((counted.stray_ends, counted.foreign, counted.bad, counted.unknown_type), (1, 1, 1, 1));
+    assert_eq!(two.counters(), Default::default());
+}

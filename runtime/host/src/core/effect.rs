@@ -36,8 +36,8 @@ pub(crate) enum Effect {
     Updated { ticket: Ticket, result: Result<Box<SessionInfo>, UpdateError> },
     /// A session has ended; its key is free.
     Closed { key: Key, end: Box<SessionEnd> },
-    /// Count something.
-    Note(Noted),
+    /// Count something, of a session where it is one's.
+    Note(Noted, Option<Key>),
 }
 
 /// What is counted ([Counters](crate::Counters)).
@@ -50,6 +50,8 @@ pub(crate) enum Noted {
     StrayEnd,
     StrayRequest,
     Bad,
+    /// A line that named a session and was no message: the link counts it by what was wrong with it.
+    BadOfSession,
     Restart,
     Turn,
 }

@@ -43,7 +43,7 @@ impl Core {
         self.agree(index, kind, now);
         let agreed = self.get(index).and_then(|session| session.agreed).unwrap_or_default();
         if !kind.is_agreed(agreed) && kind != AdapterKind::SessionReady {
-            self.note(Noted::UnknownType);
+            self.note_of(index, Noted::UnknownType);
             return Ok(());
         }
         if kind == AdapterKind::TurnComplete && head.is_plain() {
@@ -78,6 +78,7 @@ impl Core {
     }
 
     fn tell_bad(&mut self, index: u32, category: Category, why: &str) {
+        self.note_of(index, Noted::BadOfSession);
         let place = self.current_place(index);
         let error = ErrorEvent {
             category: Some(category),
@@ -137,12 +138,12 @@ impl Core {
             (true, Some(Some(named)), Some(turn)) if named == turn => Place::Turn(turn),
             (true, Some(Some(named)), _) if (1..=written).contains(&named.get()) => Place::Late(named),
             (true, Some(_), _) => {
-                self.note(Noted::Foreign);
+                self.note_of(index, Noted::Foreign);
                 Place::Outside
             }
         };
         if matches!(place, Place::Late(_)) {
-            self.note(Noted::Late);
+            self.note_of(index, Noted::Late);
         }
         self.hear(index, &body, matches!(place, Place::Turn(_)), now);
         let turn = match place {
@@ -194,7 +195,7 @@ impl Core {
         if session.agreed.is_none() {
             session.agreed = Some(offered & Extensions::from_names(ready.extensions.iter().flatten()));
         } else if session.agreed == Some(Extensions::empty()) {
-            return self.note(Noted::UnknownType);
+            return self.note_of(index, Noted::UnknownType);
         }
         self.info(index, Box::new(ready.info), meta, now);
     }
@@ -237,7 +238,7 @@ impl Core {
             None => (!work.steers.is_empty()).then_some(0),
         };
         let Some((_, ticket)) = at.and_then(|at| work.steers.remove(at)) else {
-            return self.note(Noted::StrayRequest);
+            return self.note_of(index, Noted::StrayRequest);
         };
         let refused = || SteerError::NotDelivered(result.reason.clone().unwrap_or_default());
         let result = if result.delivered { Ok(()) } else { Err(refused()) };

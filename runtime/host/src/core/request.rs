@@ -52,7 +52,7 @@ impl Core {
         now: Instant,
     ) {
         if self.phase_of(index, &asked.request_id, RequestStep::Ask) == RequestRule::Reject {
-            return self.note(Noted::Bad);
+            return self.note_of(index, Noted::Bad);
         }
         let input = asked.input.as_ref().and_then(|input| serde_json::from_str(input.get()).ok());
         let work_dir = self.rules.work_dir.as_deref();
@@ -84,7 +84,7 @@ impl Core {
         now: Instant,
     ) {
         if self.phase_of(index, &asked.request_id, RequestStep::Ask) == RequestRule::Reject {
-            return self.note(Noted::Bad);
+            return self.note_of(index, Noted::Bad);
         }
         if self.must_deny(index, turn, place) {
             return self.cancel(index, &asked.request_id);
@@ -98,7 +98,7 @@ impl Core {
     /// The adapter withdraws a request.
     pub(super) fn withdraw(&mut self, index: u32, id: &RequestId, reason: StopReason) {
         if self.phase_of(index, id, RequestStep::Withdraw) != RequestRule::Settle {
-            return self.note(Noted::StrayRequest);
+            return self.note_of(index, Noted::StrayRequest);
         }
         if let Some(request) = self.take_request(index, |request| request.id == *id) {
             self.tell_withdrawn(index, request, reason);
@@ -118,7 +118,7 @@ impl Core {
         let Some(asked) = self.take_request(index, |request| request.serial == serial) else {
             return match answer {
                 Answer::Nobody => {}
-                Answer::Permission(_) | Answer::Question(_) => self.note(Noted::StrayRequest),
+                Answer::Permission(_) | Answer::Question(_) => self.note_of(index, Noted::StrayRequest),
             };
         };
         match (asked.kind, answer) {

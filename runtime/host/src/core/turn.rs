@@ -199,7 +199,7 @@ impl Core {
         let by_id = session.has_agreed(Extensions::TURNS);
         let running = session.running().map(|running| running.no);
         if running.is_none() || (by_id && named != running) {
-            return self.note(Noted::StrayEnd);
+            return self.note_of(index, Noted::StrayEnd);
         }
         if let Some(complete) = &complete {
             session.learn(complete);

@@ -161,7 +161,8 @@ impl Bench {
                     self.ends.push(*end);
                 }
                 Effect::Closed { .. } => self.did.push(Did::Closed),
-                Effect::Begun { .. } | Effect::Steered { .. } | Effect::Updated { .. } | Effect::Note(_) => {}
+                Effect::Begun { .. } | Effect::Steered { .. } | Effect::Updated { .. } | Effect::Note(..) => {
+                }
             }
         }
     }

@@ -264,7 +264,7 @@ fn check(bench: &mut Bench, model: &mut Model) {
             }
             Effect::Closed { key, .. } => assert!(model.closed.insert(key), "a session ends once"),
             Effect::Updated { ticket, .. } => assert!(model.updates.remove(&ticket), "one answer an update"),
-            Effect::Begun { .. } | Effect::Steered { .. } | Effect::Note(_) => {}
+            Effect::Begun { .. } | Effect::Steered { .. } | Effect::Note(..) => {}
         }
     }
 }

@@ -96,7 +96,12 @@ impl Driver {
                         let _ = reply.send(result.map(|info| *info));
                     }
                 }
-                Effect::Note(noted) => self.note(noted),
+                Effect::Note(noted, key) => {
+                    self.note(noted);
+                    if let Some(entry) = key.and_then(|key| self.entry(key)) {
+                        entry.shared.counted.note(noted);
+                    }
+                }
                 Effect::Start => self.start(),
                 Effect::Kill(why) => match connection.as_deref_mut() {
                     Some(connection) => connection.kill(why),
@@ -169,6 +174,7 @@ impl Driver {
             Noted::StrayEnd => counting.stray_ends.one(),
             Noted::StrayRequest => counting.stray_requests.one(),
             Noted::Bad => counting.bad.one(),
+            Noted::BadOfSession => {}
             Noted::Restart => counting.restarts.one(),
             Noted::Turn => counting.turns.one(),
         }
