@@ -1,8 +1,8 @@
 //! A hub in Rust: embeds the host, opens two sessions on one adapter process, and shows both while they run.
 //!
 //! ```sh
-//! cargo run -p trunkline-examples --example hub                                   # the Python echo
-//! cargo run --example hub -- node examples/node/echo.js     # another adapter
+//! cargo run -p trunkline-examples --example hub                                 # the Python echo
+//! cargo run -p trunkline-examples --example hub -- node examples/node/echo.js   # another adapter
 //! ```
 
 use std::{
