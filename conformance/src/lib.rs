@@ -1,0 +1,2 @@
+//! Judges adapters and hosts of the adapter protocol, in any language.
+#![forbid(unsafe_code)]

@@ -1,0 +1,4 @@
+//! The command line of the conformance suite.
+#![forbid(unsafe_code)]
+
+fn main() {}
