@@ -1,2 +1,5 @@
 //! Judges adapters and hosts of the adapter protocol, in any language.
 #![forbid(unsafe_code)]
+
+pub mod clauses;
+pub mod model;

@@ -1,0 +1,192 @@
+//! The registry of the protocol's clauses: what each asks, of whom, how strongly, and on what ground.
+//!
+//! The ids are those of `protocol/SPEC.md`; the data is `clauses.toml` beside this crate's manifest.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
+
+/// One of the two programs on a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The one that starts the process and writes its stdin.
+    Host,
+    /// The process that was started.
+    Adapter,
+}
+
+impl Side {
+    /// The other end of the pipe.
+    pub fn peer(self) -> Self {
+        match self {
+            Self::Host => Self::Adapter,
+            Self::Adapter => Self::Host,
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Host => "host",
+            Self::Adapter => "adapter",
+        })
+    }
+}
+
+/// Whom a clause binds, as SPEC.md names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Binds {
+    /// Hosts.
+    Host,
+    /// Adapters.
+    Adapter,
+    /// Either side.
+    Both,
+    /// A host that is driven over this protocol.
+    Relay,
+}
+
+impl Binds {
+    /// Whether the clause can be broken by a program on `side`. A relay is judged as a host.
+    pub fn includes(self, side: Side) -> bool {
+        match self {
+            Self::Both => true,
+            Self::Host | Self::Relay => side == Side::Host,
+            Self::Adapter => side == Side::Adapter,
+        }
+    }
+}
+
+impl fmt::Display for Binds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Host => "host",
+            Self::Adapter => "adapter",
+            Self::Both => "both",
+            Self::Relay => "relay",
+        })
+    }
+}
+
+/// How strongly a rule binds; the strongest word of a clause is the clause's level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Worth a remark, never a failure.
+    May,
+    /// A warning, unless the run is strict.
+    Should,
+    /// A failure.
+    Must,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::May => "may",
+            Self::Should => "should",
+            Self::Must => "must",
+        })
+    }
+}
+
+/// What a clause rests on. Only the first three are ever said to "violate the protocol".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// The ten messages of the published core.
+    Spec,
+    /// RFC 8259, UTF-8 and one JSON value a line.
+    Json,
+    /// Without it the published core cannot work.
+    Derived,
+    /// A choice of this specification.
+    Profile,
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Spec => "spec",
+            Self::Json => "json",
+            Self::Derived => "derived",
+            Self::Profile => "profile",
+        })
+    }
+}
+
+/// One clause of the protocol.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clause {
+    /// The id in SPEC.md, such as `turn.1`.
+    pub id: String,
+    /// Whom it binds.
+    pub binds: Binds,
+    /// Its strongest word.
+    pub level: Level,
+    /// What it rests on.
+    pub basis: Basis,
+    /// What it asks, in one line.
+    pub wording: String,
+    #[serde(default, skip_serializing_if = "Excuses::is_empty")]
+    untestable: Excuses,
+}
+
+/// Why one half of a clause, or the other, cannot be judged from outside.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Excuses {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    adapter: Option<String>,
+}
+
+impl Excuses {
+    fn is_empty(&self) -> bool {
+        self.host.is_none() && self.adapter.is_none()
+    }
+}
+
+impl Clause {
+    /// Why what this clause asks of `side` cannot be judged from outside; `None` where it can be, and must
+    /// then be tested.
+    pub fn excuse(&self, side: Side) -> Option<&str> {
+        match side {
+            Side::Host => self.untestable.host.as_deref(),
+            Side::Adapter => self.untestable.adapter.as_deref(),
+        }
+    }
+
+    /// The family that the clause belongs to: `turn` of `turn.1`.
+    pub fn family(&self) -> &str {
+        self.id.split('.').next().unwrap_or_default()
+    }
+}
+
+/// Every clause, in the order of SPEC.md.
+pub fn all() -> &'static [Clause] {
+    #[derive(Deserialize)]
+    struct Registry {
+        clause: Vec<Clause>,
+    }
+    static ALL: LazyLock<Vec<Clause>> = LazyLock::new(|| {
+        let registry: Registry =
+            toml::from_str(include_str!("../clauses.toml")).expect("the registry is checked by a test");
+        registry.clause
+    });
+    &ALL
+}
+
+/// The clause of that id.
+pub fn find(id: &str) -> Option<&'static Clause> {
+    all().iter().find(|clause| clause.id == id)
+}
