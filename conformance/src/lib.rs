@@ -3,3 +3,4 @@
 
 pub mod clauses;
 pub mod model;
+pub mod stub;

@@ -1,0 +1,119 @@
+//! The stub's log: one JSON object a line, each appended by one write, so that several starts share a file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+/// The append-only record of one start.
+#[derive(Debug)]
+pub(super) struct Log {
+    path: PathBuf,
+    end: Mutex<End>,
+}
+
+#[derive(Debug)]
+struct End {
+    file: File,
+    records: u64,
+}
+
+impl Log {
+    /// Opens the log for appending.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(Self { path: path.to_owned(), end: Mutex::new(End { file, records: 0 }) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Counts the starts in the file, adds this one, and returns its number. A lock on the file keeps two starts at the
+    /// same time apart.
+    pub(super) fn start(&self, argv: Vec<Value>) -> io::Result<usize> {
+        let reading = File::open(&self.path)?;
+        flock(&reading, FlockOperation::LockExclusive)?;
+        let number = 1 + starts_in(&reading)?;
+        let names: Vec<Value> = environment_names();
+        let cwd = std::env::current_dir().unwrap_or_default();
+        self.add(
+            "start",
+            [
+                ("start", number.into()),
+                ("argv", argv.into()),
+                ("cwd", cwd.to_string_lossy().into()),
+                ("env", names.into()),
+            ],
+        );
+        Ok(number)
+    }
+
+    /// Appends a record. A log that cannot be written is no reason to fail: the runner misses the record.
+    pub(super) fn add<const N: usize>(&self, event: &str, members: [(&str, Value); N]) {
+        let mut record = Map::new();
+        record.insert("ev".to_owned(), event.into());
+        record.insert("pid".to_owned(), std::process::id().into());
+        for (key, value) in members {
+            if !value.is_null() {
+                record.insert(key.to_owned(), value);
+            }
+        }
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        end.records += 1;
+        record.insert("n".to_owned(), end.records.into());
+        // Inside the lock, so that times and places agree.
+        record.insert("t".to_owned(), now_ns().into());
+        let mut line = Value::Object(record).to_string();
+        line.push('\n');
+        let _ = end.file.write_all(line.as_bytes());
+    }
+}
+
+fn starts_in(file: &File) -> io::Result<usize> {
+    let mut starts = 0;
+    let mut lines = BufReader::new(file);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if lines.read_until(b'\n', &mut line)? == 0 {
+            return Ok(starts);
+        }
+        let is_start = |text: &str| {
+            text.contains("\"ev\":\"start\"")
+                && serde_json::from_str::<Value>(text).is_ok_and(|r| r["ev"] == "start")
+        };
+        if std::str::from_utf8(&line).is_ok_and(is_start) {
+            starts += 1;
+        }
+    }
+}
+
+/// The names of the environment's variables, never their values.
+pub(super) fn environment_names() -> Vec<Value> {
+    let name = |(name, _): (std::ffi::OsString, _)| name.to_string_lossy().into_owned();
+    let mut names: Vec<String> = std::env::vars_os().map(name).collect();
+    names.sort();
+    names.into_iter().map(Value::from).collect()
+}
+
+/// The monotonic clock in nanoseconds, which the runner reads too.
+pub(super) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+/// The SHA-256 of some bytes in lower-case hex.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Lower-case hex.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,247 @@
+//! One session as the stub knows it: its inputs in their order, the running turn, and what has arrived.
+//!
+//! The reading thread puts things in and never waits; the session's two workers take them out. The first worker serves
+//! the start and then turn after turn; the second carries out rules and answers, so that they do not wait for a turn.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::action::{Message, Wanted};
+
+/// The most arrivals that a session remembers for its waits.
+const MAX_SEEN: usize = 16_384;
+/// How often a wait looks whether its own turn has ended, which nobody wakes it for in another session.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A session, shared by its workers and the reading thread.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) id: String,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    /// The extensions that were agreed on.
+    pub(super) agreed: Vec<String>,
+    /// Whether `session.ready` is owed.
+    pub(super) ready: bool,
+    pub(super) exchange_dir: Option<String>,
+    pub(super) closed: bool,
+    pub(super) paused: bool,
+    pub(super) turn: Option<Turn>,
+    /// The inputs that wait for their turn.
+    pub(super) inputs: VecDeque<Input>,
+    /// What the second worker is to do.
+    pub(super) errands: VecDeque<Errand>,
+    pub(super) second_worker: bool,
+    pub(super) arrived: u64,
+    pub(super) seen: VecDeque<Seen>,
+}
+
+/// A `user.input` that begins a turn.
+#[derive(Clone, Debug)]
+pub(super) struct Input {
+    pub(super) content: String,
+    pub(super) turn_id: Option<String>,
+    /// Its place among the arrivals of the session.
+    pub(super) arrival: u64,
+    /// `stop` came before its turn had begun.
+    pub(super) stopped: bool,
+}
+
+/// The turn that was begun last.
+#[derive(Clone, Debug)]
+pub(super) struct Turn {
+    pub(super) id: Option<String>,
+    pub(super) arrival: u64,
+    pub(super) open: bool,
+    /// `stop` has come, and it is answered by default.
+    pub(super) stopped: bool,
+    /// Its actions deal with `stop` themselves.
+    pub(super) handles_stop: bool,
+}
+
+/// Work for the second worker.
+#[derive(Debug)]
+pub(super) enum Errand {
+    /// The rule for a message type, with the arrival that set it off.
+    Rule { kind: String, arrival: u64 },
+    /// A message to be written.
+    Emit(Message),
+    /// The instructions of a steer, for the running turn.
+    Instructions { content: String, arrival: u64 },
+}
+
+/// A message that has arrived, for the waits.
+#[derive(Debug)]
+pub(super) struct Seen {
+    arrival: u64,
+    kind: String,
+    request_id: Option<String>,
+    taken: bool,
+}
+
+impl Session {
+    pub(super) fn new(id: &str, state: State) -> Self {
+        Self { id: id.to_owned(), state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Reads the state.
+    pub(super) fn look<R>(&self, read: impl FnOnce(&State) -> R) -> R {
+        read(&self.lock())
+    }
+
+    /// Changes the state; whoever waits looks again.
+    pub(super) fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let result = change(&mut self.lock());
+        self.changed.notify_all();
+        result
+    }
+
+    pub(super) fn agreed_on(&self, extension: &str) -> bool {
+        self.lock().agreed.iter().any(|name| name == extension)
+    }
+
+    /// Notes an arrival and returns its place.
+    pub(super) fn arrive(&self, kind: &str, request_id: Option<&str>) -> u64 {
+        self.with(|state| {
+            state.arrived += 1;
+            if state.seen.len() == MAX_SEEN {
+                state.seen.pop_front();
+            }
+            state.seen.push_back(Seen {
+                arrival: state.arrived,
+                kind: kind.to_owned(),
+                request_id: request_id.map(str::to_owned),
+                taken: false,
+            });
+            state.arrived
+        })
+    }
+
+    /// The arrival since which a wait in this session looks: that of its open turn, else the last of all.
+    pub(super) fn since(&self) -> u64 {
+        let state = self.lock();
+        let open = state.turn.as_ref().filter(|turn| turn.open);
+        open.map_or(state.arrived, |turn| turn.arrival)
+    }
+
+    /// The id of the open turn.
+    pub(super) fn open_turn(&self) -> Option<String> {
+        let state = self.lock();
+        let open = state.turn.as_ref().filter(|turn| turn.open);
+        open.and_then(|turn| turn.id.clone())
+    }
+
+    /// Waits until something holds, a deadline passes, or the caller gives up. True when it holds.
+    pub(super) fn wait(
+        &self,
+        deadline: Option<Instant>,
+        gives_up: impl Fn() -> bool,
+        mut holds: impl FnMut(&mut State) -> bool,
+    ) -> bool {
+        let mut state = self.lock();
+        loop {
+            if holds(&mut state) {
+                return true;
+            }
+            if deadline.is_some_and(|at| Instant::now() >= at) {
+                return false;
+            }
+            drop(state);
+            if gives_up() {
+                return false;
+            }
+            state = self.lock();
+            if holds(&mut state) {
+                return true;
+            }
+            let rest = deadline.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()));
+            let waited = self.changed.wait_timeout(state, rest.min(LOOK));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Waits for work of the first worker. None when the session is closed.
+    pub(super) fn next_input(&self) -> Option<Input> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            if let Some(input) = state.inputs.pop_front() {
+                state.turn = Some(Turn {
+                    id: input.turn_id.clone(),
+                    arrival: input.arrival,
+                    open: true,
+                    stopped: input.stopped,
+                    handles_stop: false,
+                });
+                return Some(input);
+            }
+            let waited = self.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits for work of the second worker. None when the session is closed and nothing is left.
+    pub(super) fn next_errand(&self) -> Option<Errand> {
+        let mut state = self.lock();
+        loop {
+            if let Some(errand) = state.errands.pop_front() {
+                return Some(errand);
+            }
+            if state.closed {
+                state.second_worker = false;
+                return None;
+            }
+            let waited = self.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Takes the first arrival that is wanted, if there is one.
+    pub(super) fn take(&mut self, wanted: &Wanted, since: u64) -> bool {
+        let found = self.seen.iter_mut().find(|seen| {
+            !seen.taken
+                && seen.arrival > since
+                && seen.kind == wanted.kind
+                && (wanted.request_id.is_none() || wanted.request_id == seen.request_id)
+        });
+        found.is_some_and(|seen| {
+            seen.taken = true;
+            true
+        })
+    }
+
+    /// Marks the running turn as stopped, or the input that is about to become it.
+    pub(super) fn stop(&mut self, turn_id: Option<&str>) {
+        let means = |id: &Option<String>| turn_id.is_none() || id.as_deref() == turn_id;
+        match &mut self.turn {
+            Some(turn) if turn.open => turn.stopped |= means(&turn.id),
+            _ => {
+                if let Some(next) = self.inputs.front_mut() {
+                    next.stopped |= means(&next.turn_id);
+                }
+            }
+        }
+    }
+
+    /// Ends the turn of that arrival, or whichever is open.
+    pub(super) fn end_turn(&mut self, arrival: Option<u64>) {
+        if let Some(turn) = &mut self.turn
+            && arrival.is_none_or(|a| a == turn.arrival)
+        {
+            turn.open = false;
+        }
+    }
+}
