@@ -1,6 +1,19 @@
 //! Judges adapters and hosts of the adapter protocol, in any language.
 #![forbid(unsafe_code)]
 
+pub mod case;
+pub mod cases;
 pub mod clauses;
+pub mod cli;
+pub mod history;
 pub mod model;
+pub mod oracle;
+pub mod process;
+pub mod report;
+pub mod rng;
+pub mod run;
 pub mod stub;
+pub mod subject;
+pub mod trial;
+pub mod verdict;
+pub mod wire;

@@ -1,0 +1,31 @@
+//! The catalogue: every case of both sides, by family.
+
+use crate::{case::Case, clauses::Side};
+
+mod adapter;
+mod corpus;
+
+/// The families of adapter cases, in the order of the catalogue.
+static ADAPTER: &[&[Case]] = &[adapter::trn::CASES];
+
+/// The families of host cases, in the order of the catalogue.
+static HOST: &[&[Case]] = &[];
+
+/// All cases of a side.
+pub fn of(side: Side) -> impl Iterator<Item = &'static Case> {
+    let families = match side {
+        Side::Adapter => ADAPTER,
+        Side::Host => HOST,
+    };
+    families.iter().flat_map(|family| family.iter())
+}
+
+/// All cases.
+pub fn all() -> impl Iterator<Item = &'static Case> {
+    of(Side::Adapter).chain(of(Side::Host))
+}
+
+/// The case of an id.
+pub fn find(id: &str) -> Option<&'static Case> {
+    all().find(|case| case.id.eq_ignore_ascii_case(id))
+}

@@ -1,0 +1,3 @@
+//! What adapters are asked, by family.
+
+pub(super) mod trn;

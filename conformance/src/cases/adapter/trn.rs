@@ -1,0 +1,241 @@
+//! A-TRN: turns ([turn.1] to [turn.3]).
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::{
+    case::{Ability, Case, Need},
+    clauses::{Basis, Level},
+    trial::Trial,
+    verdict::Outcome,
+};
+
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "A-TRN-01",
+        title: "one input, one end",
+        clause: "turn.1",
+        basis: Basis::Spec,
+        smoke: true,
+        stimulus: "one input; then a fence and a quiet window",
+        expected: "exactly one `turn.complete`",
+        run: one_end,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-TRN-02",
+        title: "five inputs in sequence",
+        clause: "turn.1",
+        basis: Basis::Spec,
+        stimulus: "five inputs, each after the end of the last",
+        expected: "five `turn.complete`",
+        run: five_in_sequence,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-TRN-03",
+        title: "no output after the end",
+        clause: "turn.2",
+        stimulus: "one turn; then a fence and a quiet window",
+        expected: "no output of that turn after its `turn.complete`",
+        run: nothing_after_the_end,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-TRN-04",
+        title: "empty content",
+        clause: "turn.1",
+        stimulus: "an input whose content is the empty string",
+        expected: "exactly one `turn.complete`",
+        run: |t| exactly_one_each(t, &[""]),
+        ..Case::NEW
+    },
+    Case {
+        id: "A-TRN-05",
+        title: "odd content",
+        clause: "turn.1",
+        stimulus: "white space only; a leading slash, dash and brace; 5,000 newlines",
+        expected: "one `turn.complete` for each",
+        run: |t| exactly_one_each(t, &["   ", "/x", "-x", "{", &"\n".repeat(5_000)]),
+        ..Case::NEW
+    },
+    Case {
+        id: "A-TRN-06",
+        title: "a failure still ends its turn",
+        clause: "turn.1",
+        needs: &[Need::ProbeOr(&["fail"], "error")],
+        stimulus: "a turn that fails inside the adapter",
+        expected: "exactly one `turn.complete`; the process lives",
+        run: failure_ends,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-TRN-07",
+        title: "two inputs back to back",
+        clause: "turn.3",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: &[Need::Ability(Ability::QueuesInput)],
+        stimulus: "two inputs in one write",
+        expected: "exactly two `turn.complete`",
+        run: two_back_to_back,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-TRN-08",
+        title: "queued inputs are served in order",
+        clause: "turn.3",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: &[Need::Ability(Ability::QueuesInput), Need::Probe(&["echo"])],
+        stimulus: "five inputs in one write, each echoed",
+        expected: "answered in order, the output of each before its end",
+        run: queued_in_order,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-TRN-09",
+        title: "turns of two sessions run at once",
+        clause: "session.3",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: &[Need::Ability(Ability::ConcurrentTurns), Need::Probe(&["sleep"])],
+        stimulus: "a turn of 5 s in one session, a quick one in another",
+        expected: "the quick one ends first",
+        run: quick_overtakes,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-TRN-10",
+        title: "no turn without an input",
+        clause: "turn.1",
+        stimulus: "a session is opened and left alone for 3 s",
+        expected: "no `turn.complete`",
+        run: idle,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-TRN-11",
+        title: "a turn without output",
+        clause: "turn.1",
+        basis: Basis::Spec,
+        needs: &[Need::Probe(&["complete"])],
+        stimulus: "a turn that says nothing",
+        expected: "exactly one `turn.complete`",
+        run: silent_turn,
+        ..Case::NEW
+    },
+];
+
+fn one_end(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    t.settle()?;
+    let ends = t.count(&s, "turn.complete");
+    t.demand(ends == 1, "one `turn.complete` for one input", format!("{ends}"))
+}
+
+fn five_in_sequence(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    for _ in 0..5 {
+        t.quick_turn(&s)?;
+    }
+    t.settle()?;
+    let ends = t.count(&s, "turn.complete");
+    t.demand(ends == 5, "five `turn.complete` for five inputs", format!("{ends}"))
+}
+
+fn nothing_after_the_end(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let turn = t.quick_turn(&s)?;
+    t.settle()?;
+    let tail =
+        t.of(&s).into_iter().filter(|seen| seen.index > turn.end.index && seen.kind() == "output").count();
+    // Without `turn_id` a later output may be work in the background, which is allowed.
+    t.should(tail == 0, "no output between turns", format!("{tail} after the end of the turn"));
+    Ok(())
+}
+
+fn exactly_one_each(t: &mut Trial<'_>, contents: &[&str]) -> Outcome {
+    let s = t.open()?;
+    for content in contents {
+        t.turn(&s, *content)?;
+    }
+    t.settle()?;
+    let ends = t.count(&s, "turn.complete");
+    t.demand(ends == contents.len(), format!("{} `turn.complete`", contents.len()), format!("{ends}"))
+}
+
+fn failure_ends(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let from = t.failing(&s)?;
+    t.end_of(&s, from)?;
+    t.settle()?;
+    let ends = t.count(&s, "turn.complete");
+    t.demand(ends == 1, "one `turn.complete` for a turn that fails", format!("{ends}"))
+}
+
+fn two_back_to_back(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let line = |t: &Trial<'_>| {
+        crate::wire::line_of(&json!({"type":"user.input","session_id":s.id(),"content":t.quick()}))
+    };
+    let both = [line(t), line(t)].concat();
+    let from = t.raw_valid(both)?;
+    t.end_of(&s, from)?;
+    t.end_of(&s, from)?;
+    t.settle()?;
+    let ends = t.count(&s, "turn.complete");
+    t.demand(ends == 2, "two `turn.complete` for two inputs", format!("{ends}"))
+}
+
+fn queued_in_order(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let words: Vec<String> = (1..=5).map(|n| format!("word-{n}")).collect();
+    let mut from = t.history.len();
+    for (n, word) in words.iter().enumerate() {
+        let at = t.probe(&s, &json!([["say", word]]))?;
+        if n == 0 {
+            from = at;
+        }
+    }
+    for _ in &words {
+        t.end_of(&s, from)?;
+    }
+    let order: Vec<String> = t
+        .of(&s)
+        .iter()
+        .filter_map(|seen| match seen.kind() {
+            "output" => Some(seen.text("content").to_owned()),
+            "turn.complete" => Some("end".to_owned()),
+            _ => None,
+        })
+        .collect();
+    let wanted: Vec<String> = words.iter().flat_map(|word| [word.clone(), "end".to_owned()]).collect();
+    t.demand(order == wanted, wanted.join(", "), order.join(", "))
+}
+
+fn quick_overtakes(t: &mut Trial<'_>) -> Outcome {
+    let (slow, quick) = (t.open()?, t.open()?);
+    let from = t.sleeping(&slow, 5_000)?;
+    let end = t.quick_turn(&quick)?.end.index;
+    let slow_end = t.end_of(&slow, from)?.end.index;
+    t.demand(end < slow_end, "the quick turn ends before the slow one", "it ended after it")
+}
+
+fn idle(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.pass_time(Duration::from_secs(3));
+    t.settle()?;
+    let ends = t.count(&s, "turn.complete");
+    t.demand(ends == 0, "no `turn.complete` without an input", format!("{ends}"))
+}
+
+fn silent_turn(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.probe_turn(&s, &json!([["complete"]]))?;
+    t.settle()?;
+    let ends = t.count(&s, "turn.complete");
+    t.demand(ends == 1, "one `turn.complete` for a turn without output", format!("{ends}"))
+}

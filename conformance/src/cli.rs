@@ -1,0 +1,70 @@
+//! The commands: one file each, and what they share.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod explain;
+mod list;
+mod run;
+
+/// What the suite's own exit status says.
+pub mod exit {
+    /// All scored requirements are met.
+    pub const CONFORMANT: u8 = 0;
+    /// An unexpected failure, or an ability that was declared and refused.
+    pub const FAILED: u8 = 1;
+    /// Wrong arguments or configuration, or an unknown id in the baseline.
+    pub const USAGE: u8 = 2;
+    /// The program under test could not be started.
+    pub const NOT_STARTED: u8 = 3;
+    /// Nothing failed, but something could not be found out.
+    pub const INCONCLUSIVE: u8 = 4;
+    /// Only entries of the baseline that no longer fail.
+    pub const STALE: u8 = 5;
+    /// The suite itself went wrong.
+    pub const HARNESS: u8 = 6;
+}
+
+/// Judges adapters and hosts of the adapter protocol, in any language.
+#[derive(Debug, Parser)]
+#[command(name = "trunkline-conformance", version, max_term_width = 100)]
+#[command(after_help = "Exit status: 0 conformant, 1 failures, 2 usage, 3 not started, 4 inconclusive, \
+    5 stale baseline, 6 an error of the suite.")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the smoke set against an adapter, or with --host against a host: a first result in under 30 s
+    Smoke(run::SmokeArguments),
+    /// Runs the adapter cases against any command that speaks the protocol
+    Adapter(run::RunArguments),
+    /// Runs the host cases against a relay; {adapter} in its command is where the suite's own adapter goes
+    Host(run::RunArguments),
+    /// Shows every clause with its cases, or the reason why it cannot be tested
+    List(list::ListArguments),
+    /// Says what a case demands, of whom, and what it does
+    Explain(explain::ExplainArguments),
+}
+
+/// Runs the command line.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let code = match arguments.command {
+        Command::Smoke(arguments) => run::smoke(arguments),
+        Command::Adapter(arguments) => run::adapter(arguments),
+        Command::Host(arguments) => run::host(arguments),
+        Command::List(arguments) => list::list(&arguments),
+        Command::Explain(arguments) => explain::explain(&arguments),
+    };
+    ExitCode::from(code)
+}
+
+/// Writes an error to stderr and returns the status of wrong usage.
+fn usage(error: impl std::fmt::Display) -> u8 {
+    anstream::eprintln!("error: {error}");
+    exit::USAGE
+}

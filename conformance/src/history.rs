@@ -1,0 +1,199 @@
+//! What happened in a case, byte for byte and timed: recorded first, judged later.
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::wire::{Message, Parsed};
+
+mod transcript;
+
+pub use self::transcript::{TranscriptError, read_transcript, write_transcript};
+
+/// The pipe pair on which something happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Link {
+    /// Between the runner, as host or hub, and the program under test.
+    Upper,
+    /// Between a host under test and one process of the stub, by its pid.
+    Lower(u32),
+}
+
+/// Why the runner wrote what it wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Intent {
+    /// It keeps every rule; if not, the suite has a bug (O-SELF).
+    Valid,
+    /// It breaks a rule on purpose; how the peer takes it is what is tested.
+    Deviant,
+}
+
+/// One thing that happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// Bytes from the host's side to the adapter's side: one line with its end, or a piece of one.
+    Host {
+        /// The bytes, with the LF if one was written.
+        bytes: Arc<[u8]>,
+        /// The line as a message.
+        parsed: Arc<Parsed>,
+        /// Whether it breaks a rule on purpose.
+        intent: Intent,
+    },
+    /// A line from the adapter's side to the host's side.
+    Adapter {
+        /// The bytes without the LF.
+        bytes: Arc<[u8]>,
+        /// The line as a message.
+        parsed: Arc<Parsed>,
+        /// Whether an LF ended it.
+        ended: bool,
+        /// Whether it breaks a rule on purpose; of use for what the stub wrote.
+        intent: Intent,
+    },
+    /// What came from the program's stderr.
+    Stderr(Arc<[u8]>),
+    /// The program was started.
+    Started {
+        /// Its process id.
+        pid: u32,
+    },
+    /// The program has ended.
+    Exited {
+        /// Its exit status.
+        code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<i32>,
+    },
+    /// The host's side closed the adapter's stdin.
+    StdinClosed,
+    /// The adapter's stdout ended.
+    StdoutEnded,
+    /// Everything that the host's side had written before `upto` has been read by the peer: a fresh session's turn,
+    /// begun after it, was answered.
+    Fence {
+        /// The length of the history when the fence was begun.
+        upto: usize,
+    },
+    /// What the stub did besides reading and writing, as it logged it.
+    Act(serde_json::Value),
+    /// A remark of the runner.
+    Note(String),
+}
+
+/// An event, when and where.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// Since the case began.
+    pub at: Duration,
+    /// On which pipes.
+    pub link: Link,
+    /// What.
+    pub event: Event,
+}
+
+impl Record {
+    /// The message that the adapter's side of this link wrote, if this is one.
+    pub fn from_adapter(&self) -> Option<&Message> {
+        match &self.event {
+            Event::Adapter { parsed, .. } => parsed.message(),
+            _ => None,
+        }
+    }
+
+    /// The message that the host's side of this link wrote, if this is one.
+    pub fn from_host(&self) -> Option<&Message> {
+        match &self.event {
+            Event::Host { parsed, .. } => parsed.message(),
+            _ => None,
+        }
+    }
+}
+
+/// A history that threads append to and cases wait on.
+#[derive(Debug)]
+pub struct History {
+    began: Instant,
+    records: Mutex<Vec<Record>>,
+    grew: Condvar,
+}
+
+impl History {
+    /// Begins now.
+    pub fn begin() -> Arc<Self> {
+        Arc::new(Self { began: Instant::now(), records: Mutex::new(Vec::new()), grew: Condvar::new() })
+    }
+
+    /// Appends what happens now and returns its place.
+    pub fn push(&self, link: Link, event: Event) -> usize {
+        let mut records = self.lock();
+        // Taken under the lock, so that time never runs backwards on a link.
+        records.push(Record { at: self.began.elapsed(), link, event });
+        self.grew.notify_all();
+        records.len() - 1
+    }
+
+    /// Appends what happened at `at`, an instant of the same clock. A peer's log arrives late: records stand in the
+    /// order in which the runner learnt of them, and who judges across links sorts by time.
+    pub fn push_at(&self, at: Instant, link: Link, event: Event) {
+        let at = at.saturating_duration_since(self.began);
+        self.lock().push(Record { at, link, event });
+        self.grew.notify_all();
+    }
+
+    /// When it began.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether nothing has happened.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All records so far.
+    pub fn snapshot(&self) -> Vec<Record> {
+        self.lock().clone()
+    }
+
+    /// Looks at the records from `from` on, now and whenever there are more, until `look` finds something or the
+    /// time is over. Each record is shown once.
+    pub fn wait<T>(
+        &self,
+        from: usize,
+        within: Duration,
+        mut look: impl FnMut(usize, &Record) -> Option<T>,
+    ) -> Option<T> {
+        let deadline = Instant::now() + within;
+        let (mut records, mut next) = (self.lock(), from);
+        loop {
+            while next < records.len() {
+                if let Some(found) = look(next, &records[next]) {
+                    return Some(found);
+                }
+                next += 1;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            records = self.grew.wait_timeout(records, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Runs `look` over the records from `from` on, without a copy.
+    pub fn scan<T>(&self, from: usize, mut look: impl FnMut(usize, &Record) -> Option<T>) -> Option<T> {
+        let records = self.lock();
+        (from..records.len()).find_map(|index| look(index, &records[index]))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Record>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

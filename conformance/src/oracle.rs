@@ -1,0 +1,236 @@
+//! What every history is judged by, whatever its case was about.
+//!
+//! An oracle is a function of a history alone, so it works on a case that has just been run, on a transcript, and on
+//! what was tapped between two real programs. What the suite itself wrote is judged too: a broken rule there that
+//! was not intended is an error of the suite (O-SELF).
+
+use std::collections::HashMap;
+
+use crate::{
+    clauses::{Level, Side},
+    history::{Event, Intent, Link, Record},
+    model::{Breach, Debt, Mark, Model, ModelKind},
+    verdict::{Finding, Ground},
+    wire,
+};
+
+mod deliver;
+mod lines;
+
+/// How the end of a history is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// A fence and a quiet window stood at its end: what is owed then is missing.
+    AtRest,
+    /// It was cut off: what is owed might have come.
+    Cut,
+}
+
+/// What the oracles say.
+#[derive(Debug, Default)]
+pub struct Judgement {
+    /// Rules that the program under test broke.
+    pub findings: Vec<Finding>,
+    /// Rules that the suite itself broke: it cannot be trusted here.
+    pub own: Vec<String>,
+}
+
+/// Judges the program under test by everything that a history holds.
+///
+/// `side` is what the program is: an adapter is judged by what it wrote to the runner; a host (a relay) by that and
+/// by what it wrote to each process of the stub.
+pub fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement {
+    let mut judgement = Judgement::default();
+    let mut links: Vec<Link> = records.iter().map(|record| record.link).collect();
+    links.sort_unstable();
+    links.dedup();
+    for link in links {
+        let (judged, kind) = match (link, side) {
+            (Link::Upper, Side::Adapter) => (Side::Adapter, ModelKind::Adapter),
+            (Link::Upper, Side::Host) => (Side::Adapter, ModelKind::Relay),
+            (Link::Lower(_), _) => (Side::Host, ModelKind::Adapter),
+        };
+        lines::judge(records, link, judged, &mut judgement);
+        follow(records, link, judged, kind, ending, &mut judgement);
+    }
+    if side == Side::Host {
+        deliver::judge(records, &mut judgement);
+    }
+    leftovers(records, side, &mut judgement);
+    judgement
+}
+
+/// Judges both sides of one tapped connection: nothing is the suite's own.
+pub fn judge_both(records: &[Record], ending: Ending) -> Judgement {
+    let mut judgement = Judgement::default();
+    for judged in [Side::Adapter, Side::Host] {
+        lines::judge(records, Link::Upper, judged, &mut judgement);
+    }
+    let mut both = Judgement::default();
+    follow(records, Link::Upper, Side::Adapter, ModelKind::Adapter, ending, &mut both);
+    judgement.findings.append(&mut both.findings);
+    let mut both = Judgement::default();
+    follow(records, Link::Upper, Side::Host, ModelKind::Adapter, ending, &mut both);
+    judgement.findings.append(&mut both.findings);
+    judgement
+}
+
+/// Walks the model along one link.
+fn follow(
+    records: &[Record],
+    link: Link,
+    judged: Side,
+    kind: ModelKind,
+    ending: Ending,
+    judgement: &mut Judgement,
+) {
+    let mut order: Vec<usize> = (0..records.len()).filter(|&index| records[index].link == link).collect();
+    order.sort_by_key(|&index| records[index].at);
+    let fenced: HashMap<usize, ()> = records
+        .iter()
+        .filter_map(|record| match record.event {
+            Event::Fence { upto } => Some((upto, ())),
+            _ => None,
+        })
+        .collect();
+    let (mut model, mut marks) = (Model::new(kind), HashMap::<usize, Mark>::new());
+    let (mut ended, mut broken) = (false, false);
+    for index in order {
+        if fenced.contains_key(&index) {
+            marks.insert(index, model.mark());
+        }
+        let (by, breaches, intent) = match &records[index].event {
+            Event::Host { parsed, intent, .. } => match parsed.message() {
+                Some(message) => (Side::Host, model.host_says(message), *intent),
+                None => continue,
+            },
+            Event::Adapter { parsed, intent, ended: true, .. } => match parsed.message() {
+                Some(message) => (Side::Adapter, model.adapter_says(message), *intent),
+                None => continue,
+            },
+            Event::Fence { upto } => {
+                if let Some(mark) = marks.get(upto) {
+                    model.fence_at(Side::Adapter, *mark);
+                }
+                continue;
+            }
+            Event::Exited { .. } | Event::StdoutEnded | Event::StdinClosed => {
+                ended = true;
+                continue;
+            }
+            _ => continue,
+        };
+        if intent == Intent::Deviant && by != judged {
+            continue;
+        }
+        for breach in breaches {
+            broken |= breach.by == judged;
+            take(breach, by, judged, link, index, judgement);
+        }
+    }
+    // One breach upsets the accounts; what is missing at the end is then said already.
+    if ending == Ending::AtRest && !ended && !broken {
+        for breach in model.finish() {
+            if breach.by == judged {
+                judgement.findings.push(finding(&breach, None));
+            }
+        }
+    }
+}
+
+fn take(breach: Breach, by: Side, judged: Side, link: Link, index: usize, judgement: &mut Judgement) {
+    if breach.by == judged {
+        judgement.findings.push(finding(&breach, Some(index)));
+    } else if by != judged && link == Link::Upper && breach.level == Level::Must {
+        judgement.own.push(format!("O-SELF: {} at record {index}: [{}]", breach.text, breach.clause));
+    }
+}
+
+fn finding(breach: &Breach, record: Option<usize>) -> Finding {
+    let of = if breach.session.is_empty() { String::new() } else { format!(" ({})", breach.session) };
+    Finding {
+        clause: breach.clause.into(),
+        level: breach.level,
+        check: oracle_of(breach),
+        sent: String::new(),
+        expected: crate::clauses::find(breach.clause)
+            .map_or_else(|| "the rule is kept".to_owned(), |clause| clause.wording.clone()),
+        got: format!("{}{of}", breach.text),
+        hint: None,
+        ground: if record.is_some() { Ground::Seen } else { Ground::Late },
+        record,
+    }
+}
+
+/// The oracle that a rule of the model belongs to.
+fn oracle_of(breach: &Breach) -> &'static str {
+    match (breach.by, breach.clause) {
+        (Side::Host, "session.1") => "O-START",
+        (Side::Host, "permission.2" | "permission.3" | "permission.4") => "O-APPROVED",
+        (_, "session.4") => "O-QUIET",
+        (_, clause) if clause.starts_with("msg.") => "O-SHAPE",
+        (_, clause) if clause.starts_with("frame.") => "O-LINE",
+        (_, "turn.2") => "O-TAIL",
+        (_, clause) if clause.starts_with("turn.") => "O-LEDGER",
+        (_, clause) if clause.starts_with("permission.") => "O-PAIR",
+        (_, clause) if clause.starts_with("session.") => "O-KNOWN",
+        _ => "O-SHAPE",
+    }
+}
+
+/// What the runner noted of processes that were left behind (O-PROC).
+fn leftovers(records: &[Record], side: Side, judgement: &mut Judgement) {
+    for (index, record) in records.iter().enumerate() {
+        let Event::Note(note) = &record.event else { continue };
+        if !note.starts_with("left behind") {
+            continue;
+        }
+        let (clause, level) = match side {
+            Side::Adapter => ("process.1", Level::Should),
+            Side::Host => ("process.2", Level::Must),
+        };
+        judgement.findings.push(Finding {
+            clause: clause.into(),
+            level,
+            check: "O-PROC",
+            sent: String::new(),
+            expected: "nothing that it started outlives it".to_owned(),
+            got: note.clone(),
+            hint: None,
+            ground: Ground::Seen,
+            record: Some(index),
+        });
+    }
+}
+
+/// The debts at the end of a history, in words; for diagrams and reports.
+pub fn owed(records: &[Record], link: Link) -> Vec<String> {
+    let mut model = Model::new(ModelKind::Adapter);
+    for record in records.iter().filter(|record| record.link == link) {
+        if let Some(message) = record.from_host() {
+            model.host_says(message);
+        } else if let Some(message) = record.from_adapter() {
+            model.adapter_says(message);
+        }
+    }
+    let words = |open: crate::model::Open| match open.what {
+        Debt::Turn { .. } => format!("a `turn.complete` of {}", open.session),
+        other => format!("{other:?} of {}", open.session),
+    };
+    model.open().into_iter().map(words).collect()
+}
+
+/// The types that a side wrote on a link, counted; what `H-OUT-06` and reports show.
+pub fn kinds(records: &[Record], link: Link, by: Side) -> HashMap<String, usize> {
+    let mut kinds = HashMap::new();
+    for record in records.iter().filter(|record| record.link == link) {
+        let message = match by {
+            Side::Host => record.from_host(),
+            Side::Adapter => record.from_adapter(),
+        };
+        if let Some(message) = message {
+            *kinds.entry(wire::kind(message).to_owned()).or_default() += 1;
+        }
+    }
+    kinds
+}

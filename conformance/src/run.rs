@@ -1,0 +1,303 @@
+//! Running cases: which, how many at once, each failure confirmed alone, all of it told as it happens.
+
+use std::{
+    collections::VecDeque,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+
+use crate::{
+    case::{Case, Tier},
+    clauses::{Level, Side},
+    history::Record,
+    oracle::{self, Ending},
+    rng::Rng,
+    subject::{Bounds, Subject},
+    trial::Trial,
+    verdict::{Finding, Ground, Stop, Verdict},
+};
+
+mod calibrate;
+
+pub use self::calibrate::{Calibration, EXTENSIONS, NotStarted, calibrate};
+
+/// Which demands are failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// What the published protocol, JSON, or both together demand.
+    Core,
+    /// That, and what this specification chose.
+    Robust,
+    /// All of it, and a broken SHOULD is a failure.
+    Strict,
+}
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The cases, in order.
+    pub cases: Vec<&'static Case>,
+    /// Which demands are failures.
+    pub profile: Profile,
+    /// How many at once.
+    pub jobs: usize,
+    /// What decides everything that is random.
+    pub seed: u64,
+    /// Where the evidence of failures goes; nowhere without one.
+    pub results: Option<PathBuf>,
+    /// Leave out what is still to come after the first failure.
+    pub fail_fast: bool,
+}
+
+/// What became of one case.
+#[derive(Debug, Clone)]
+pub struct CaseResult {
+    /// The case.
+    pub case: &'static Case,
+    /// Its end.
+    pub verdict: Verdict,
+    /// What broke a rule, the decisive one first.
+    pub findings: Vec<Finding>,
+    /// Why it was skipped, or could not find out, or what went wrong in the suite.
+    pub reason: Option<String>,
+    /// Remarks.
+    pub notes: Vec<String>,
+    /// How the verdict was reached.
+    pub tier: Tier,
+    /// How long it took, all attempts together.
+    pub took: Duration,
+    /// How often it ran.
+    pub attempts: u32,
+    /// What decided its random choices.
+    pub seed: u64,
+    /// What happened, of the attempt that decided.
+    pub records: Vec<Record>,
+    /// Whether the verdict counts in this profile.
+    pub scored: bool,
+}
+
+/// Told of everything as it happens.
+pub trait Observer: Sync {
+    /// A case begins.
+    fn begins(&self, _case: &'static Case) {}
+    /// A case failed and is run again alone.
+    fn confirms(&self, _case: &'static Case) {}
+    /// A case is over.
+    fn ends(&self, _result: &CaseResult) {}
+}
+
+/// Nobody watches.
+#[derive(Debug, Clone, Copy)]
+pub struct Unwatched;
+
+impl Observer for Unwatched {}
+
+/// Runs a plan. The results stand in the order of the plan.
+pub fn run(plan: &Plan, subject: &Subject, bounds: &Bounds, observer: &dyn Observer) -> Vec<CaseResult> {
+    crate::process::become_subreaper();
+    let waiting: Mutex<VecDeque<(usize, &'static Case)>> =
+        Mutex::new(plan.cases.iter().copied().enumerate().collect());
+    let results: Mutex<Vec<(usize, CaseResult)>> = Mutex::new(Vec::new());
+    let stop = Mutex::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..plan.jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    if *stop.lock().unwrap_or_else(PoisonError::into_inner) {
+                        break;
+                    }
+                    let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                    let Some((place, case)) = next else { break };
+                    observer.begins(case);
+                    let result = run_case(case, subject, bounds, plan, 1);
+                    // What may be the fault of neighbours is told only when it has been run alone.
+                    if !to_confirm(&result) {
+                        observer.ends(&result);
+                        if plan.fail_fast && result.scored && result.verdict >= Verdict::Unsupported {
+                            *stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                        }
+                    }
+                    results.lock().unwrap_or_else(PoisonError::into_inner).push((place, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(place, _)| *place);
+    let mut confirmed = Vec::new();
+    for (_, result) in results {
+        if to_confirm(&result) {
+            observer.confirms(result.case);
+            let again = run_case(result.case, subject, &bounds.stretched(3.0), plan, 2);
+            let result = confirm(result, again);
+            observer.ends(&result);
+            confirmed.push(result);
+        } else {
+            confirmed.push(result);
+        }
+    }
+    confirmed
+}
+
+fn to_confirm(result: &CaseResult) -> bool {
+    result.attempts == 1
+        && matches!(result.verdict, Verdict::Fail | Verdict::Inconclusive | Verdict::Harness | Verdict::Warn)
+}
+
+/// What two attempts together say: a failure that comes again is one; a wait that ran out once was the machine's
+/// fault; something seen once and not again is flaky.
+fn confirm(first: CaseResult, mut again: CaseResult) -> CaseResult {
+    again.took += first.took;
+    again.attempts = 2;
+    let failed = |verdict| matches!(verdict, Verdict::Fail | Verdict::Harness);
+    if failed(again.verdict) || !failed(first.verdict) {
+        return again;
+    }
+    if first.verdict == Verdict::Harness {
+        again.notes.push(format!("the first attempt went wrong: {}", first.reason.unwrap_or_default()));
+        return again;
+    }
+    if first.findings.iter().filter(|finding| finding.level == Level::Must).all(|f| f.ground == Ground::Late)
+    {
+        let late = first.findings.first().map(|finding| finding.got.clone()).unwrap_or_default();
+        again.notes.push(format!("run among others it was too slow ({late}); alone it was in time"));
+        return again;
+    }
+    CaseResult { verdict: Verdict::Flaky, attempts: 2, took: again.took, ..first }
+}
+
+/// Runs one case once.
+pub fn run_case(
+    case: &'static Case,
+    subject: &Subject,
+    bounds: &Bounds,
+    plan: &Plan,
+    attempt: u32,
+) -> CaseResult {
+    let began = Instant::now();
+    let seed = seed_of(plan.seed, case.id);
+    let mut result = CaseResult {
+        case,
+        verdict: Verdict::Skip,
+        findings: Vec::new(),
+        reason: None,
+        notes: Vec::new(),
+        tier: Tier::BlackBox,
+        took: Duration::ZERO,
+        attempts: attempt,
+        seed,
+        records: Vec::new(),
+        scored: plan.profile != Profile::Core || case.basis != crate::clauses::Basis::Profile,
+    };
+    if let Some(lacks) = subject.lacks(case.needs) {
+        result.reason = Some(format!("not declared: {lacks}"));
+        return result;
+    }
+    let mut trial = match Trial::new(case, subject, *bounds, seed) {
+        Ok(trial) => trial,
+        Err(stop) => {
+            result.verdict = Verdict::Harness;
+            result.reason = Some(format!("{stop:?}"));
+            return result;
+        }
+    };
+    // A case that panics is an error of the suite; the other cases go on.
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (case.run)(&mut trial)))
+        .unwrap_or_else(|_| Err(Stop::Harness("the case panicked".to_owned())));
+    let (outcome, finished) = trial.finish(outcome);
+    let ending = if outcome.is_ok() { Ending::AtRest } else { Ending::Cut };
+    let judgement = oracle::judge(&finished.records, case.side(), ending);
+
+    result.tier = finished.tier;
+    result.notes = finished.notes;
+    result.records = finished.records;
+    result.findings = finished.findings;
+    let mut verdict = Verdict::Pass;
+    match outcome {
+        Ok(()) => {}
+        Err(Stop::Fail(finding)) => result.findings.insert(0, *finding),
+        Err(Stop::Skip(what)) => {
+            verdict = Verdict::Skip;
+            result.reason = Some(format!("not declared: {what}"));
+        }
+        Err(Stop::Unsupported(what)) => {
+            verdict = Verdict::Unsupported;
+            result.reason = Some(what);
+        }
+        Err(Stop::Inconclusive(why)) => {
+            verdict = Verdict::Inconclusive;
+            result.reason = Some(why);
+        }
+        Err(Stop::Harness(why)) => {
+            verdict = Verdict::Harness;
+            result.reason = Some(why);
+        }
+    }
+    result.findings.extend(judgement.findings);
+    for finding in &result.findings {
+        verdict = verdict.max(weight(finding.level, plan.profile));
+    }
+    if let Some(own) = judgement.own.first() {
+        verdict = Verdict::Harness;
+        result.reason = Some(own.clone());
+    }
+    // The worst first, the case's own before the oracles'.
+    result.findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    result.verdict = verdict;
+    result.took = began.elapsed();
+    result
+}
+
+/// What a broken rule of a level means in a profile.
+fn weight(level: Level, profile: Profile) -> Verdict {
+    match (level, profile) {
+        (Level::Must, _) | (Level::Should, Profile::Strict) => Verdict::Fail,
+        (Level::Should, _) => Verdict::Warn,
+        (Level::May, _) => Verdict::Pass,
+    }
+}
+
+/// The seed of a case: that of the run and its id, so that one case alone makes the same choices.
+fn seed_of(seed: u64, id: &str) -> u64 {
+    let mixed = id.bytes().fold(seed, |mixed, byte| mixed.wrapping_mul(0x100_0000_01b3) ^ u64::from(byte));
+    Rng::new(mixed).next_u64()
+}
+
+/// The cases of a side that a selection names: ids, families (`A-STP`), patterns with `*`; all of them without one.
+///
+/// # Errors
+///
+/// A selector that names no case.
+pub fn select(side: Side, selectors: &[String]) -> Result<Vec<&'static Case>, String> {
+    let all: Vec<&'static Case> = crate::cases::of(side).collect();
+    if selectors.is_empty() {
+        return Ok(all);
+    }
+    let mut wanted = vec![false; all.len()];
+    for selector in selectors {
+        let mut any = false;
+        for (place, case) in all.iter().enumerate() {
+            if matches(selector, case.id) {
+                wanted[place] = true;
+                any = true;
+            }
+        }
+        if !any {
+            return Err(format!("no case is called `{selector}`; `list` shows them all"));
+        }
+    }
+    Ok(all.into_iter().zip(wanted).filter_map(|(case, wanted)| wanted.then_some(case)).collect())
+}
+
+/// Whether a selector means an id: the id, a family, or a pattern with one `*` at its end.
+fn matches(selector: &str, id: &str) -> bool {
+    let (selector, id) = (selector.to_ascii_uppercase(), id.to_ascii_uppercase());
+    match selector.strip_suffix('*') {
+        Some(stem) => id.starts_with(stem),
+        None => id == selector || id.starts_with(&format!("{selector}-")),
+    }
+}

@@ -1,0 +1,156 @@
+//! A-CAL: how fast this program is on this machine, and what it can be asked. Not scored.
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    case::Case,
+    clauses::Side,
+    history::Event,
+    subject::{Bounds, ProbeUse, Subject},
+    trial::Trial,
+    verdict::{Outcome, Stop},
+};
+
+/// All extensions of the protocol.
+pub const EXTENSIONS: [&str; 8] =
+    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
+
+/// What was measured and learnt.
+#[derive(Debug, Clone, Serialize)]
+pub struct Calibration {
+    /// From the start of the process to the end of its first turn, in milliseconds.
+    pub start_ms: f64,
+    /// The median of three ordinary turns, in milliseconds.
+    pub turn_ms: f64,
+    /// The quiet window, in milliseconds.
+    pub quiet_ms: f64,
+    /// The probe's operations.
+    pub probe: BTreeSet<String>,
+    /// The extensions that it agrees on.
+    pub extensions: BTreeSet<String>,
+    /// What the program calls itself, where it says so.
+    pub program: Option<String>,
+}
+
+/// Why nothing can be tested.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct NotStarted {
+    /// What happened.
+    pub reason: String,
+    /// The end of what the program wrote to stderr.
+    pub stderr: String,
+}
+
+static CASE: Case = Case { id: "A-CAL", title: "calibration", clause: "turn.1", ..Case::NEW };
+static HOST_CASE: Case = Case { id: "H-CAL", title: "calibration", clause: "turn.7", ..Case::NEW };
+
+/// Starts the program once, takes four turns, asks for the probe and offers all extensions. Fills in what the subject
+/// learns of itself.
+///
+/// # Errors
+///
+/// When the program does not start or does not answer.
+pub fn calibrate(subject: &mut Subject, scale: f64) -> Result<(Bounds, Calibration), NotStarted> {
+    let loose = Bounds {
+        start: Duration::ZERO,
+        turn: Duration::ZERO,
+        patience: Duration::from_secs_f64(subject.limits.startup_s * scale),
+        longest: Duration::from_secs_f64(subject.limits.turn_s * scale),
+        quiet: Duration::from_millis(250),
+        stop: Duration::from_secs_f64(subject.limits.stop_s * scale),
+        scale,
+    };
+    let case = match subject.side {
+        Side::Adapter => &CASE,
+        Side::Host => &HOST_CASE,
+    };
+    let failed = |stop: Stop, stderr: String| {
+        let reason = match stop {
+            Stop::Fail(finding) => format!("expected {}; got {}", finding.expected, finding.got),
+            Stop::Harness(why) | Stop::Inconclusive(why) | Stop::Skip(why) | Stop::Unsupported(why) => why,
+        };
+        NotStarted { reason, stderr }
+    };
+    let asked = subject.clone();
+    let mut trial = Trial::new(case, &asked, loose, 0).map_err(|stop| failed(stop, String::new()))?;
+    let measured = measure(&mut trial);
+    let stderr = stderr_of(&trial);
+    let (_, _) = {
+        trial.expect_gone();
+        trial.finish(Ok(()))
+    };
+    let (start, turn, ready, probe) = measured.map_err(|stop| failed(stop, stderr))?;
+
+    subject.probe_ops = if asked.probe == ProbeUse::Auto { probe } else { BTreeSet::new() };
+    subject.extensions = ready.as_ref().map(agreed).unwrap_or_default();
+    let bounds = Bounds::from_measured(start, turn, &subject.limits, scale);
+    let millis = |duration: Duration| duration.as_secs_f64() * 1e3;
+    let program = ready.as_ref().and_then(|ready| {
+        let adapter = ready.get("adapter")?;
+        let name = adapter.get("name")?.as_str()?;
+        let version = adapter.get("version").and_then(Value::as_str).unwrap_or_default();
+        Some(format!("{name} {version}").trim_end().to_owned())
+    });
+    let calibration = Calibration {
+        start_ms: millis(bounds.start),
+        turn_ms: millis(bounds.turn),
+        quiet_ms: millis(bounds.quiet),
+        probe: subject.probe_ops.clone(),
+        extensions: subject.extensions.clone(),
+        program,
+    };
+    Ok((bounds, calibration))
+}
+
+type Measured = (Duration, Duration, Option<Value>, BTreeSet<String>);
+
+fn measure(trial: &mut Trial<'_>) -> Outcome<Measured> {
+    let began = Instant::now();
+    trial.start()?;
+    let s = trial.open()?;
+    trial.quick_turn(&s)?;
+    let start = began.elapsed();
+    let mut turns = Vec::new();
+    for _ in 0..3 {
+        let began = Instant::now();
+        trial.quick_turn(&s)?;
+        turns.push(began.elapsed());
+    }
+    turns.sort_unstable();
+
+    let hello = trial.turn(&s, Trial::script(&json!([["hello"]])))?;
+    let ops = Trial::probe_answer(&hello.messages, "ops")
+        .and_then(|answer| Some(answer.get("ops")?.as_array()?.clone()))
+        .unwrap_or_default();
+    let ops = ops.iter().filter_map(|op| op.as_str().map(str::to_owned)).collect();
+
+    let offered = trial.open_offering(&EXTENSIONS, &json!({}))?;
+    trial.quick_turn(&offered)?;
+    let ready = trial.of(&offered).into_iter().find(|seen| seen.kind() == "session.ready");
+    Ok((start, turns[1], ready.map(|seen| Value::Object(seen.message().clone())), ops))
+}
+
+fn agreed(ready: &Value) -> BTreeSet<String> {
+    let names = ready.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
+    names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// The end of what the program wrote to stderr.
+fn stderr_of(trial: &Trial<'_>) -> String {
+    let mut all = Vec::new();
+    trial.history.scan(0, |_, record| {
+        if let Event::Stderr(bytes) = &record.event {
+            all.extend_from_slice(bytes);
+        }
+        None::<()>
+    });
+    let from = all.len().saturating_sub(2_000);
+    String::from_utf8_lossy(&all[from..]).into_owned()
+}

@@ -1,0 +1,234 @@
+//! The program under test, as its author describes it: a command, and what `conform.toml` says of it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::Deserialize;
+
+use crate::{
+    case::{Ability, Need},
+    clauses::Side,
+};
+
+mod config;
+
+pub use self::config::{ConfigError, read_config};
+
+/// What is tested, and what it promises.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// Whether it is an adapter or a host.
+    pub side: Side,
+    /// The program and its arguments. A host's has `{adapter}` in it.
+    pub command: Vec<String>,
+    /// Where it runs.
+    pub cwd: PathBuf,
+    /// Variables to set.
+    pub env: BTreeMap<String, String>,
+    /// How long things may take.
+    pub limits: Limits,
+    /// What was declared.
+    pub abilities: BTreeSet<Ability>,
+    /// Texts that provoke a behaviour in this adapter.
+    pub recipes: Recipes,
+    /// Whether the probe may be used.
+    pub probe: ProbeUse,
+    /// The probe's operations, as its `hello` told; empty without a probe.
+    pub probe_ops: BTreeSet<String>,
+    /// The extensions that it agreed on when all were offered.
+    pub extensions: BTreeSet<String>,
+    /// The program that plays the adapter for a host: this suite's own binary.
+    pub stub: PathBuf,
+    /// Values that never stand in a transcript.
+    pub redact: Vec<String>,
+}
+
+/// Whether the probe may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProbeUse {
+    /// Where the adapter has one.
+    Auto,
+    /// Never.
+    Off,
+}
+
+/// How long things may take, and how much an adapter accepts.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Seconds until the first turn can be answered.
+    pub startup_s: f64,
+    /// Seconds of the longest ordinary turn.
+    pub turn_s: f64,
+    /// Seconds from a stop to the end of its turn.
+    pub stop_s: f64,
+    /// The longest line that it promises to accept, in bytes, or as text: `16MiB`.
+    #[serde(deserialize_with = "config::size")]
+    pub max_line: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { startup_s: 20.0, turn_s: 120.0, stop_s: 10.0, max_line: 16 << 20 }
+    }
+}
+
+/// Texts that provoke a behaviour.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Recipes {
+    /// A short ordinary turn.
+    pub quick: Option<String>,
+    /// A turn that lasts until it is stopped, or at least a minute.
+    pub long: Option<String>,
+    /// A guarded action; `{effect_path}` is the file that it creates.
+    pub permission: Option<String>,
+    /// A file for the host.
+    pub file_out: Option<String>,
+    /// A failure inside the adapter.
+    pub error: Option<String>,
+    /// A turn whose output holds `{nonce}` and nothing else.
+    pub nonce: Option<String>,
+}
+
+impl Recipes {
+    /// The recipe of a name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        match name {
+            "quick" => self.quick.as_deref(),
+            "long" => self.long.as_deref(),
+            "permission" => self.permission.as_deref(),
+            "file_out" => self.file_out.as_deref(),
+            "error" => self.error.as_deref(),
+            "nonce" => self.nonce.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+impl Subject {
+    /// An adapter that is started by a command, with nothing declared.
+    pub fn adapter(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::of(Side::Adapter, command)
+    }
+
+    /// A host that is started by a command with `{adapter}` in it.
+    pub fn host(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self::of(Side::Host, command)
+    }
+
+    fn of(side: Side, command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self {
+            side,
+            command: command.into_iter().map(Into::into).collect(),
+            cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
+            env: BTreeMap::new(),
+            limits: Limits::default(),
+            abilities: BTreeSet::new(),
+            recipes: Recipes::default(),
+            probe: ProbeUse::Auto,
+            probe_ops: BTreeSet::new(),
+            extensions: BTreeSet::new(),
+            stub: std::env::current_exe().unwrap_or_else(|_| PathBuf::from("trunkline-conformance")),
+            redact: Vec::new(),
+        }
+    }
+
+    /// Declares every ability.
+    #[must_use]
+    pub fn with_all_abilities(mut self) -> Self {
+        self.abilities = Ability::ALL.into_iter().collect();
+        self
+    }
+
+    /// Names the program that plays the adapter for a host, where it is not the running one.
+    #[must_use]
+    pub fn with_stub(mut self, stub: impl AsRef<Path>) -> Self {
+        stub.as_ref().clone_into(&mut self.stub);
+        self
+    }
+
+    /// The first thing that a case needs and this program did not declare.
+    pub fn lacks(&self, needs: &[Need]) -> Option<String> {
+        needs.iter().find_map(|need| match *need {
+            Need::Probe(ops) => self.lacking_op(ops).map(|op| format!("probe operation `{op}`")),
+            Need::ProbeOr(ops, recipe) => self
+                .lacking_op(ops)
+                .filter(|_| self.recipes.get(recipe).is_none())
+                .map(|op| format!("recipe `{recipe}` or probe operation `{op}`")),
+            Need::Ability(ability) => {
+                (!self.abilities.contains(&ability)).then(|| format!("ability `{}`", ability.name()))
+            }
+            Need::Extension(name) => (!self.extensions.contains(name)).then(|| format!("extension `{name}`")),
+            Need::SecondAdapter => {
+                let has = self.command.iter().any(|argument| argument.contains("{adapter2}"));
+                (!has).then(|| "`{adapter2}` in the command".to_owned())
+            }
+        })
+    }
+
+    fn lacking_op<'a>(&self, ops: &[&'a str]) -> Option<&'a str> {
+        ops.iter().find(|op| !self.probe_ops.contains(**op)).copied()
+    }
+}
+
+/// How long things may take on this machine with this program, as the calibration measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// From the start of the process to the end of its first turn, as measured.
+    pub start: Duration,
+    /// An ordinary turn, as measured (median).
+    pub turn: Duration,
+    /// How long to wait for what should come before something else is tried.
+    pub patience: Duration,
+    /// The longest wait for the end of a turn.
+    pub longest: Duration,
+    /// The quiet window after a fence.
+    pub quiet: Duration,
+    /// The longest wait from a stop to the end of its turn.
+    pub stop: Duration,
+    /// What every stated bound is multiplied by.
+    pub scale: f64,
+}
+
+impl Bounds {
+    /// Derives the bounds from what was measured.
+    pub fn from_measured(start: Duration, turn: Duration, limits: &Limits, scale: f64) -> Self {
+        let longest = Duration::from_secs_f64(limits.turn_s * scale);
+        Self {
+            start,
+            turn,
+            patience: (turn * 20).max(Duration::from_secs(2)).mul_f64(scale).min(longest),
+            longest,
+            quiet: (turn * 5).clamp(Duration::from_millis(250), Duration::from_secs(3)),
+            stop: Duration::from_secs_f64(limits.stop_s * scale),
+            scale,
+        }
+    }
+
+    /// A bound of the catalogue, on this machine.
+    pub fn of(&self, stated: Duration) -> Duration {
+        stated.mul_f64(self.scale)
+    }
+
+    /// A bound in seconds, on this machine.
+    pub fn secs(&self, stated: f64) -> Duration {
+        Duration::from_secs_f64(stated * self.scale)
+    }
+
+    /// The same with more time: for a failure that is tried again.
+    #[must_use]
+    pub fn stretched(&self, by: f64) -> Self {
+        Self {
+            patience: self.patience.mul_f64(by),
+            longest: self.longest.mul_f64(by.min(2.0)),
+            quiet: self.quiet.mul_f64(by.min(2.0)),
+            stop: self.stop.mul_f64(by),
+            scale: self.scale * by,
+            ..*self
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Reads `conform.toml`.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Deserializer, de};
+
+use super::{Limits, ProbeUse, Recipes, Subject};
+use crate::{case::Ability, clauses::Side};
+
+/// Why a configuration could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("could not read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file is not what it should be.
+    #[error("{} is no configuration: {reason}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        reason: String,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    adapter: Option<Program>,
+    host: Option<Program>,
+    #[serde(default)]
+    limits: Limits,
+    #[serde(default)]
+    abilities: BTreeMap<String, bool>,
+    #[serde(default)]
+    recipes: Recipes,
+    #[serde(default)]
+    redact: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Program {
+    command: Vec<String>,
+    #[serde(default)]
+    cwd: Option<PathBuf>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// The version that the author wrote for; there is one.
+    #[serde(default, rename = "spec")]
+    _spec: Option<String>,
+}
+
+/// Reads a configuration and makes the subject of one side of it.
+///
+/// # Errors
+///
+/// When the file cannot be read, is no TOML, has an unknown key, or lacks the side's table.
+pub fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigError> {
+    let text =
+        fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let bad = |reason: String| ConfigError::Parse { path: path.to_owned(), reason };
+    let file: File = toml::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    let (program, table) = match side {
+        Side::Adapter => (file.adapter, "adapter"),
+        Side::Host => (file.host, "host"),
+    };
+    let program = program.ok_or_else(|| bad(format!("it has no table [{table}] with a `command`")))?;
+    if program.command.is_empty() {
+        return Err(bad(format!("`command` of [{table}] is empty")));
+    }
+    let mut subject = match side {
+        Side::Adapter => Subject::adapter(program.command),
+        Side::Host => Subject::host(program.command),
+    };
+    let base = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let base = base.canonicalize().map_err(|source| ConfigError::Read { path: base.to_owned(), source })?;
+    subject.cwd = base.join(program.cwd.unwrap_or_else(|| PathBuf::from(".")));
+    subject.env = program.env;
+    subject.limits = file.limits;
+    subject.recipes = file.recipes;
+    subject.redact = file.redact;
+    for (name, has) in file.abilities {
+        if name == "probe" {
+            subject.probe = if has { ProbeUse::Auto } else { ProbeUse::Off };
+            continue;
+        }
+        let ability = Ability::ALL.into_iter().find(|ability| ability.name() == name).ok_or_else(|| {
+            let known: Vec<&str> = Ability::ALL.iter().map(|ability| ability.name()).collect();
+            bad(format!("unknown ability `{name}`; known are probe, {}", known.join(", ")))
+        })?;
+        if has {
+            subject.abilities.insert(ability);
+        }
+    }
+    Ok(subject)
+}
+
+/// Reads a size: a number of bytes, or a number with `KiB` or `MiB`.
+pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Size {
+        Bytes(usize),
+        Text(String),
+    }
+    match Size::deserialize(from)? {
+        Size::Bytes(bytes) => Ok(bytes),
+        Size::Text(text) => {
+            let (digits, shift) = match text.trim() {
+                text if text.ends_with("MiB") => (text.trim_end_matches("MiB"), 20),
+                text if text.ends_with("KiB") => (text.trim_end_matches("KiB"), 10),
+                text => (text, 0),
+            };
+            let number: usize = digits.trim().parse().map_err(|_| {
+                de::Error::custom(format!("`{text}` is no size; write bytes, or a number with KiB or MiB"))
+            })?;
+            number.checked_shl(shift).ok_or_else(|| de::Error::custom("too large"))
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! One case with one program: the verbs that a case drives it with, and what it may ask of the history.
+//!
+//! A trial sits where the host sits: it writes to the program's stdin and reads its stdout. A host under test is a
+//! relay, so it is driven by the same verbs, and the stub below it records into the same history.
+
+use std::{
+    collections::HashMap,
+    fmt::Display,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    case::{Case, Tier},
+    clauses::Level,
+    history::{Event, History, Intent, Link, Record},
+    process::{Launch, Process, StderrMode},
+    rng::Rng,
+    subject::{Bounds, Subject},
+    verdict::{Finding, Ground, Outcome, Stop},
+    wire::{self, Message, Parsed},
+};
+
+mod fence;
+mod permission;
+mod stimulus;
+mod talk;
+mod turn;
+
+pub use self::{
+    permission::{Ask, Request},
+    talk::Session,
+    turn::TurnSeen,
+};
+
+/// A message that came, and where it stands in the history.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// Its place.
+    pub index: usize,
+    /// When it came.
+    pub at: Duration,
+    /// The line as a message.
+    pub parsed: Arc<Parsed>,
+}
+
+impl Seen {
+    fn of(index: usize, record: &Record) -> Option<Self> {
+        match &record.event {
+            Event::Adapter { parsed, .. } | Event::Host { parsed, .. } if parsed.message().is_some() => {
+                Some(Self { index, at: record.at, parsed: Arc::clone(parsed) })
+            }
+            _ => None,
+        }
+    }
+
+    /// The message.
+    pub fn message(&self) -> &Message {
+        static EMPTY: std::sync::LazyLock<Message> = std::sync::LazyLock::new(Message::new);
+        self.parsed.message().unwrap_or(&EMPTY)
+    }
+
+    /// Its type.
+    pub fn kind(&self) -> &str {
+        wire::kind(self.message())
+    }
+
+    /// Its session id.
+    pub fn session(&self) -> &str {
+        wire::session(self.message())
+    }
+
+    /// A member that is text, or the empty string.
+    pub fn text(&self, member: &str) -> &str {
+        wire::text(self.message(), member)
+    }
+
+    /// A member.
+    pub fn get(&self, member: &str) -> Option<&Value> {
+        self.message().get(member)
+    }
+}
+
+/// What becomes of the process at the end of a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It must still serve a fresh session, and end when its stdin ends.
+    Lives,
+    /// The case ended it, or closed one of its pipes.
+    Gone,
+}
+
+/// A case that is being run.
+#[derive(Debug)]
+pub struct Trial<'a> {
+    /// The program under test.
+    pub subject: &'a Subject,
+    /// How long things may take.
+    pub bounds: Bounds,
+    /// What happened.
+    pub history: Arc<History>,
+    /// Numbers that the seed decides.
+    pub rng: Rng,
+    case: &'static Case,
+    folder: TempDir,
+    process: Option<Process>,
+    fate: Fate,
+    tier: Tier,
+    ids: usize,
+    /// How many `turn.complete` of a session the case has waited for.
+    ends: HashMap<String, usize>,
+    fences: Vec<Duration>,
+    findings: Vec<Finding>,
+    notes: Vec<String>,
+}
+
+/// What is left of a trial when its case is over.
+#[derive(Debug)]
+pub struct Finished {
+    /// All that happened.
+    pub records: Vec<Record>,
+    /// What the case found besides the reason of its end.
+    pub findings: Vec<Finding>,
+    /// Remarks that are no findings.
+    pub notes: Vec<String>,
+    /// How the verdict was reached.
+    pub tier: Tier,
+}
+
+impl<'a> Trial<'a> {
+    /// Prepares a case; nothing is started yet.
+    ///
+    /// # Errors
+    ///
+    /// When no folder can be made for it.
+    pub fn new(case: &'static Case, subject: &'a Subject, bounds: Bounds, seed: u64) -> Outcome<Self> {
+        let folder = tempfile::Builder::new().prefix("conformance-").tempdir()?;
+        std::fs::create_dir(folder.path().join("tmp"))?;
+        Ok(Self {
+            subject,
+            bounds,
+            history: History::begin(),
+            rng: Rng::new(seed),
+            case,
+            folder,
+            process: None,
+            fate: Fate::Lives,
+            tier: Tier::BlackBox,
+            ids: 0,
+            ends: HashMap::new(),
+            fences: Vec::new(),
+            findings: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
+    /// The case's own folder, removed at its end.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A path in the case's folder, for an effect or a file.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// How the program is started unless a case says otherwise.
+    pub fn launch(&self) -> Launch {
+        let mut env: Vec<(String, String)> = self.subject.env.clone().into_iter().collect();
+        env.push(("TMPDIR".to_owned(), self.path("tmp").display().to_string()));
+        if self.subject.probe == crate::subject::ProbeUse::Auto {
+            env.push(("CONFORM_PROBE".to_owned(), "1".to_owned()));
+        }
+        Launch {
+            command: self.subject.command.clone(),
+            env,
+            clear_env: false,
+            cwd: self.subject.cwd.clone(),
+            stderr: StderrMode::Recorded,
+            mark: self.mark(),
+        }
+    }
+
+    fn mark(&self) -> String {
+        self.folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// Starts the program. Cases that only talk need not: the first message starts it.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn start(&mut self) -> Outcome {
+        let launch = self.launch();
+        self.start_with(&launch)
+    }
+
+    /// Starts the program in another way than usual.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn start_with(&mut self, launch: &Launch) -> Outcome {
+        let process = Process::start(launch, &self.history).map_err(|error| {
+            Stop::Harness(format!("`{}` does not start: {error}", launch.command.join(" ")))
+        })?;
+        self.process = Some(process);
+        self.fate = Fate::Lives;
+        Ok(())
+    }
+
+    /// The running program, started if it was not.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn process(&mut self) -> Outcome<&Process> {
+        if self.process.is_none() {
+            self.start()?;
+        }
+        self.process.as_ref().ok_or_else(|| Stop::Harness("the process has vanished".to_owned()))
+    }
+
+    /// Says that this case ends the process, so that no survival is asked for.
+    pub fn expect_gone(&mut self) {
+        self.fate = Fate::Gone;
+    }
+
+    /// The verdict rests on this tier at least.
+    fn uses(&mut self, tier: Tier) {
+        self.tier = self.tier.max(tier);
+    }
+
+    /// A remark in the report that decides nothing.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// A finding under this case's own clause.
+    pub fn finding(&self, expected: impl Display, got: impl Display, ground: Ground) -> Finding {
+        Finding {
+            clause: self.case.clause.into(),
+            level: self.case.level,
+            check: "case",
+            sent: String::new(),
+            expected: expected.to_string(),
+            got: got.to_string(),
+            hint: None,
+            ground,
+            record: None,
+        }
+    }
+
+    /// Fails because of something that was seen.
+    pub fn fail<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
+        Err(Stop::Fail(Box::new(self.finding(expected, got, Ground::Seen))))
+    }
+
+    /// Fails because something was not seen in time.
+    pub fn late<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
+        Err(Stop::Fail(Box::new(self.finding(expected, got, Ground::Late))))
+    }
+
+    /// Fails unless it holds.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub fn demand(&self, holds: bool, expected: impl Display, got: impl Display) -> Outcome {
+        if holds { Ok(()) } else { self.fail(expected, got) }
+    }
+
+    /// Records a finding of another clause or level and goes on.
+    pub fn found(&mut self, clause: &'static str, level: Level, expected: impl Display, got: impl Display) {
+        let mut finding = self.finding(expected, got, Ground::Seen);
+        finding.clause = clause.into();
+        finding.level = level;
+        self.findings.push(finding);
+    }
+
+    /// Records a broken SHOULD of this clause and goes on, unless it holds.
+    pub fn should(&mut self, holds: bool, expected: impl Display, got: impl Display) {
+        if !holds {
+            self.found(self.case.clause, Level::Should, expected, got);
+        }
+    }
+
+    /// Everything that the adapter's side wrote on the upper link, from a place on.
+    pub fn seen_from(&self, from: usize) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        self.history.scan(from, |index, record| {
+            if record.link == Link::Upper && record.from_adapter().is_some() {
+                seen.extend(Seen::of(index, record));
+            }
+            None::<()>
+        });
+        seen
+    }
+
+    /// Everything that the program wrote for a session.
+    pub fn of(&self, session: &Session) -> Vec<Seen> {
+        let mut seen = self.seen_from(0);
+        seen.retain(|seen| seen.session() == session.id());
+        seen
+    }
+
+    /// How many messages of a type the program wrote for a session.
+    pub fn count(&self, session: &Session, kind: &str) -> usize {
+        self.of(session).iter().filter(|seen| seen.kind() == kind).count()
+    }
+
+    /// How the process ended, in words, if it has.
+    pub fn exit_text(&self) -> Option<String> {
+        let exit = self.process.as_ref()?.exit()?;
+        Some(match (exit.code, exit.signal) {
+            (Some(code), _) => format!("the process exited with status {code}"),
+            (None, Some(signal)) => format!("the process was killed by signal {signal}"),
+            (None, None) => "the process ended".to_owned(),
+        })
+    }
+
+    /// Marks what the runner writes from now on as breaking a rule on purpose, or not.
+    pub(crate) fn intent(deviant: bool) -> Intent {
+        if deviant { Intent::Deviant } else { Intent::Valid }
+    }
+
+    /// Ends the case: survival, end of stdin, leftovers.
+    pub fn finish(mut self, outcome: Outcome) -> (Outcome, Finished) {
+        let outcome = outcome.and_then(|()| self.survive());
+        self.leave();
+        let finished = Finished {
+            records: self.history.snapshot(),
+            findings: std::mem::take(&mut self.findings),
+            notes: std::mem::take(&mut self.notes),
+            tier: self.tier,
+        };
+        (outcome, finished)
+    }
+
+    /// A process that should live serves a fresh session.
+    fn survive(&mut self) -> Outcome {
+        if self.fate == Fate::Gone || self.process.is_none() {
+            return Ok(());
+        }
+        self.settle().map_err(|stop| match stop {
+            Stop::Fail(mut finding) => {
+                finding.expected = "at the end of the case a fresh session is still served".to_owned();
+                Stop::Fail(finding)
+            }
+            other => other,
+        })
+    }
+
+    /// Ends the process and all that came of it.
+    fn leave(&mut self) {
+        let Some(process) = self.process.take() else { return };
+        let group = process.pid();
+        if self.fate == Fate::Lives && process.exit().is_none() {
+            process.pause_reading(false);
+            process.close_stdin();
+            process.wait_exit(self.bounds.secs(5.0));
+        }
+        let clean = process.exit().is_some();
+        process.kill();
+        drop(process);
+        for leftover in crate::process::sweep(group, &self.mark(), self.folder.path()) {
+            if clean && self.fate == Fate::Lives {
+                self.history.push(
+                    Link::Upper,
+                    Event::Note(format!("left behind: process {} ({})", leftover.pid, leftover.name)),
+                );
+            }
+        }
+    }
+}

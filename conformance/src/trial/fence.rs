@@ -1,0 +1,80 @@
+//! Proving that something does not happen: a fence, then a quiet window.
+//!
+//! Pipes keep order, so when a turn of a fresh session is answered, the program has read everything that was written
+//! before. What other threads of it still hold has the quiet window to come out.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{Session, Trial};
+use crate::{
+    history::{Event, Link},
+    verdict::Outcome,
+};
+
+impl Trial<'_> {
+    /// Opens a fresh session, waits for one turn of it, and closes it. Returns how long the turn took.
+    ///
+    /// # Errors
+    ///
+    /// A failure under this case's clause when it is not answered.
+    pub fn fence(&mut self) -> Outcome<Duration> {
+        let upto = self.history.len();
+        let id = self.fresh("fence");
+        let session: Session = self.open_as(&id)?;
+        let began = Instant::now();
+        let quick = self.quick();
+        self.input(&session, quick)?;
+        let within = self.bounds.patience.max(self.bounds.secs(20.0)).min(self.bounds.longest);
+        let expected = "a turn of a fresh session is answered";
+        let answered = loop {
+            let waited = began.elapsed();
+            if self.nth_end(&session, 0, Duration::from_millis(500).min(within)).is_some() {
+                break true;
+            }
+            if self.exit_text().is_some() {
+                break self.nth_end(&session, 0, Duration::from_millis(200)).is_some();
+            }
+            if waited > within {
+                break false;
+            }
+        };
+        if !answered {
+            return match self.exit_text() {
+                Some(exit) => self.fail(expected, exit),
+                None => self.late(expected, format!("nothing for {:.1?}", began.elapsed())),
+            };
+        }
+        let took = began.elapsed();
+        self.history.push(Link::Upper, Event::Fence { upto });
+        self.fences.push(took);
+        self.close(&session)?;
+        Ok(took)
+    }
+
+    /// A fence, then a quiet window: what has not come by now does not come.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::fence`].
+    pub fn settle(&mut self) -> Outcome {
+        self.fence()?;
+        thread::sleep(self.quiet());
+        Ok(())
+    }
+
+    /// How long the quiet window is: at least what the calibration says, five times the median of this case's fences.
+    pub fn quiet(&self) -> Duration {
+        let mut fences = self.fences.clone();
+        fences.sort_unstable();
+        let median = fences.get(fences.len() / 2).copied().unwrap_or_default();
+        (median * 5).clamp(self.bounds.quiet, Duration::from_secs(3).max(self.bounds.quiet))
+    }
+
+    /// Lets a stated time pass in which the program is only watched.
+    pub fn pass_time(&self, stated: Duration) {
+        thread::sleep(stated);
+    }
+}

@@ -1,0 +1,124 @@
+//! Permissions: provoking a request with an effect that can be seen, and answering it.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{Seen, Session, Trial};
+use crate::{
+    case::Tier,
+    verdict::{Outcome, Stop},
+};
+
+/// A guarded action: the file that it creates shows whether it happened.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The file; nothing is there before.
+    pub effect: PathBuf,
+}
+
+impl Ask {
+    /// Whether the action has happened.
+    pub fn done(&self) -> bool {
+        self.effect.exists()
+    }
+
+    /// The members of the request, for the probe.
+    pub fn members(&self) -> Value {
+        json!({"tool":"shell","description":"create a file","resource":self.effect,"effect":self.effect})
+    }
+}
+
+/// A permission that is asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The `permission.request`.
+    pub seen: Seen,
+    /// The place of the input that led to it.
+    pub from: usize,
+}
+
+impl Request {
+    /// Its `request_id`.
+    pub fn id(&self) -> &str {
+        self.seen.text("request_id")
+    }
+}
+
+impl Trial<'_> {
+    /// A guarded action that has not happened.
+    pub fn action(&mut self) -> Ask {
+        let name = self.fresh("effect");
+        Ask { effect: self.path(&name) }
+    }
+
+    /// Provokes a request for an action: by the probe, else by recipe `permission`.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Skip`] without both, [`Stop::Inconclusive`] when the recipe provokes none, a failure when the probe
+    /// does not ask.
+    pub fn ask(&mut self, session: &Session, ask: &Ask) -> Outcome<Request> {
+        if self.has_probe(&["ask"]) {
+            let from = self.probe(session, &json!([["ask", ask.members()]]))?;
+            let seen = self.expect(from, session, "permission.request", self.bounds.patience)?;
+            return Ok(Request { seen, from });
+        }
+        let Some(recipe) = self.subject.recipes.permission.clone() else {
+            return self.skip("recipe `permission` or probe operation `ask`");
+        };
+        self.uses(Tier::Recipe);
+        let text = recipe.replace("{effect_path}", &ask.effect.display().to_string());
+        for _ in 0..3 {
+            let from = self.input(session, text.clone())?;
+            let found = self.wait(from, self.bounds.longest, |seen| {
+                seen.session() == session.id()
+                    && matches!(seen.kind(), "permission.request" | "turn.complete")
+            });
+            match found {
+                Some(seen) if seen.kind() == "permission.request" => return Ok(Request { seen, from }),
+                Some(_) => {
+                    self.end_of(session, from)?;
+                }
+                None => break,
+            }
+        }
+        Err(Stop::Inconclusive("recipe `permission` did not provoke a permission request".to_owned()))
+    }
+
+    /// Provokes several requests at once in one turn, by the probe; in the order of the actions.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Skip`] without the probe, a failure when not all are asked for.
+    pub fn ask_all(&mut self, session: &Session, asks: &[Ask]) -> Outcome<Vec<Request>> {
+        let mut op = vec![json!("ask")];
+        op.extend(asks.iter().map(Ask::members));
+        let from = self.probe(session, &json!([op]))?;
+        let mut requests = Vec::new();
+        for ask in asks {
+            let resource = ask.effect.display().to_string();
+            let wanted = |seen: &Seen| {
+                seen.kind() == "permission.request"
+                    && seen.session() == session.id()
+                    && seen.text("resource") == resource
+            };
+            match self.wait(from, self.bounds.patience, wanted) {
+                Some(seen) => requests.push(Request { seen, from }),
+                None => return self.late(format!("{} requests", asks.len()), format!("{}", requests.len())),
+            }
+        }
+        Ok(requests)
+    }
+
+    /// Answers a request.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn answer(&mut self, session: &Session, request: &Request, approved: bool) -> Outcome<usize> {
+        self.send(json!({
+            "type":"permission.response","session_id":session.id(),"request_id":request.id(),"approved":approved
+        }))
+    }
+}

@@ -1,0 +1,195 @@
+//! Provoking a behaviour: by the probe where the adapter has one, else by a recipe of its author.
+
+use serde_json::{Value, json};
+
+use super::{Seen, Session, Trial, TurnSeen};
+use crate::{
+    case::Tier,
+    verdict::{Outcome, Stop},
+};
+
+/// How often a recipe is tried before the case gives up.
+const ATTEMPTS: usize = 3;
+
+impl Trial<'_> {
+    /// Whether the probe has these operations.
+    pub fn has_probe(&self, ops: &[&str]) -> bool {
+        ops.iter().all(|op| self.subject.probe_ops.contains(*op))
+    }
+
+    /// The content of an input that makes the probe do these operations.
+    pub fn script(ops: &Value) -> String {
+        json!({"$probe":1,"do":ops}).to_string()
+    }
+
+    /// Sends a script, and returns its place in the history. The turn goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Skip`] when the probe lacks an operation.
+    pub fn probe(&mut self, session: &Session, ops: &Value) -> Outcome<usize> {
+        self.may_probe(ops)?;
+        let script = Self::script(ops);
+        self.input(session, script)
+    }
+
+    /// Runs a script to the end of its turn.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Skip`] when the probe lacks an operation, [`Stop::Unsupported`] when it refuses one, a failure when
+    /// the turn does not end.
+    pub fn probe_turn(&mut self, session: &Session, ops: &Value) -> Outcome<TurnSeen> {
+        let from = self.probe(session, ops)?;
+        let turn = self.end_of(session, from)?;
+        Self::supported(&turn.messages)?;
+        Ok(turn)
+    }
+
+    /// The script of an `echo` with a text; its turn's answer is the text.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::probe_turn`].
+    pub fn probe_echo(&mut self, session: &Session, text: &str) -> Outcome<String> {
+        self.may_probe(&json!([["echo"]]))?;
+        let content = json!({"$probe":1,"do":[["echo"]],"text":text}).to_string();
+        let turn = self.turn(session, content)?;
+        Self::supported(&turn.messages)?;
+        Ok(turn.text())
+    }
+
+    /// The object that an operation answered with: an output that holds `"$probe":1` and the member.
+    pub fn probe_answer(messages: &[Seen], member: &str) -> Option<Value> {
+        messages
+            .iter()
+            .filter(|seen| seen.kind() == "output")
+            .filter_map(|seen| serde_json::from_str::<Value>(seen.text("content")).ok())
+            .find(|answer| answer.get("$probe").is_some() && answer.get(member).is_some())
+    }
+
+    /// What `report` tells of a session: `inputs`, `files`, `permissions`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::probe_turn`].
+    pub fn report(&mut self, session: &Session) -> Outcome<Value> {
+        let turn = self.probe_turn(session, &json!([["report"]]))?;
+        match Self::probe_answer(&turn.messages, "inputs") {
+            Some(report) => Ok(report),
+            None => self.fail("the probe's report", format!("the text {:?}", turn.text())),
+        }
+    }
+
+    /// Begins a turn that lasts until it is stopped. Returns the place of its input.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Skip`] without probe and recipe; [`Stop::Inconclusive`] when the recipe's turn ends by itself.
+    pub fn busy(&mut self, session: &Session) -> Outcome<usize> {
+        if self.has_probe(&["until_stop"]) {
+            let from = self.probe(session, &json!([["until_stop"]]))?;
+            // A tick shows that the turn runs.
+            self.expect(from, session, "output", self.bounds.patience)?;
+            return Ok(from);
+        }
+        let Some(long) = self.subject.recipes.long.clone() else {
+            return self.skip("recipe `long` or probe operation `until_stop`");
+        };
+        self.uses(Tier::Recipe);
+        let from = self.input(session, long)?;
+        // It runs when the fence after it is answered and it has not ended; a serial adapter never answers one.
+        let ended = |seen: &Seen| seen.kind() == "turn.complete" && seen.session() == session.id();
+        if self.wait(from, self.quiet(), ended).is_some() {
+            return Err(Stop::Inconclusive(
+                "recipe `long` ended by itself before it could be stopped".to_owned(),
+            ));
+        }
+        Ok(from)
+    }
+
+    /// Begins a turn that lasts a while and ends by itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::probe`].
+    pub fn sleeping(&mut self, session: &Session, millis: u64) -> Outcome<usize> {
+        self.probe(session, &json!([["sleep", millis]]))
+    }
+
+    /// Has a text said back: by the probe, else by recipe `nonce`. `None`: this adapter cannot be asked to.
+    ///
+    /// # Errors
+    ///
+    /// A failure when the turn does not end.
+    pub fn said_back(&mut self, session: &Session, text: &str) -> Outcome<Option<String>> {
+        if self.has_probe(&["echo"]) {
+            return self.probe_echo(session, text).map(Some);
+        }
+        let Some(nonce) = self.subject.recipes.nonce.clone() else { return Ok(None) };
+        self.uses(Tier::Recipe);
+        let turn = self.turn(session, nonce.replace("{nonce}", text))?;
+        Ok(Some(turn.text()))
+    }
+
+    /// Makes a turn fail inside, by the probe or recipe `error`.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Skip`] without both.
+    pub fn failing(&mut self, session: &Session) -> Outcome<usize> {
+        if self.has_probe(&["fail"]) {
+            return self.probe(session, &json!([["fail", "asked to fail"]]));
+        }
+        let Some(error) = self.subject.recipes.error.clone() else {
+            return self.skip("recipe `error` or probe operation `fail`");
+        };
+        self.uses(Tier::Recipe);
+        self.input(session, error)
+    }
+
+    /// Has a file sent: by the probe with this name, type and size, else by recipe `file_out`.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Skip`] without both, [`Stop::Inconclusive`] when the recipe provokes none.
+    pub fn file_sent(&mut self, session: &Session, name: &str, mime: &str, bytes: usize) -> Outcome<Seen> {
+        let of_file = |turn: TurnSeen| turn.messages.into_iter().find(|seen| seen.kind() == "file.output");
+        if self.has_probe(&["file"]) {
+            let turn = self.probe_turn(session, &json!([["file", name, mime, bytes]]))?;
+            return match of_file(turn) {
+                Some(file) => Ok(file),
+                None => self.fail("a `file.output` before the turn ends", "none"),
+            };
+        }
+        let Some(recipe) = self.subject.recipes.file_out.clone() else {
+            return self.skip("recipe `file_out` or probe operation `file`");
+        };
+        self.uses(Tier::Recipe);
+        for _ in 0..ATTEMPTS {
+            if let Some(file) = of_file(self.turn(session, recipe.clone())?) {
+                return Ok(file);
+            }
+        }
+        Err(Stop::Inconclusive("recipe `file_out` did not provoke a `file.output`".to_owned()))
+    }
+
+    /// Fails over to `unsupported` when the probe refused an operation.
+    pub(crate) fn supported(messages: &[Seen]) -> Outcome {
+        match Self::probe_answer(messages, "unsupported") {
+            Some(answer) => Err(Stop::Unsupported(format!("probe operation {}", answer["unsupported"]))),
+            None => Ok(()),
+        }
+    }
+
+    fn may_probe(&mut self, ops: &Value) -> Outcome {
+        let names = ops.as_array().into_iter().flatten().filter_map(|op| op.get(0)?.as_str());
+        for name in names {
+            if !self.subject.probe_ops.contains(name) {
+                return self.skip(format!("probe operation `{name}`"));
+            }
+        }
+        self.uses(Tier::Probe);
+        Ok(())
+    }
+}

@@ -1,0 +1,251 @@
+//! Writing to the program: sessions, messages, raw bytes.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Seen, Trial};
+use crate::{
+    history::Link,
+    process::Process,
+    verdict::{Outcome, Stop},
+    wire,
+};
+
+/// A session that the case opened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Session(pub(crate) String);
+
+impl Session {
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.0
+    }
+
+    /// A session under an id of the case's own choice.
+    pub fn named(id: impl Into<String>) -> Self {
+        Self(id.into())
+    }
+}
+
+impl Trial<'_> {
+    /// An id that this case has not used.
+    pub fn fresh(&mut self, stem: &str) -> String {
+        self.ids += 1;
+        format!("{stem}-{}", self.ids)
+    }
+
+    /// A token that stands nowhere else.
+    pub fn token(&mut self) -> String {
+        format!("token-{:016x}", self.rng.next_u64())
+    }
+
+    /// Opens a session without extensions.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn open(&mut self) -> Outcome<Session> {
+        let id = self.fresh("s");
+        self.open_as(&id)
+    }
+
+    /// Opens a session under an id.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn open_as(&mut self, id: &str) -> Outcome<Session> {
+        self.send(json!({"type":"session.start","session_id":id}))?;
+        Ok(Session(id.to_owned()))
+    }
+
+    /// Opens a session that offers extensions, with more members of `session.start`.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn open_offering(&mut self, extensions: &[&str], more: &Value) -> Outcome<Session> {
+        let id = self.fresh("s");
+        let mut start = json!({"type":"session.start","session_id":id,"protocol":1,"extensions":extensions});
+        if let (Some(start), Some(more)) = (start.as_object_mut(), more.as_object()) {
+            start.extend(more.clone());
+        }
+        self.send(start)?;
+        Ok(Session(id))
+    }
+
+    /// Sends an input and returns its place in the history.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn input(&mut self, session: &Session, content: impl Into<Value>) -> Outcome<usize> {
+        let content: Value = content.into();
+        self.send(json!({"type":"user.input","session_id":session.0,"content":content}))
+    }
+
+    /// Sends `stop`.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn stop(&mut self, session: &Session) -> Outcome<usize> {
+        self.send(json!({"type":"stop","session_id":session.0}))
+    }
+
+    /// Sends `session.close`.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn close(&mut self, session: &Session) -> Outcome<usize> {
+        self.send(json!({"type":"session.close","session_id":session.0}))
+    }
+
+    /// Sends a message that keeps every rule, and returns the length of the history before it.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn send(&mut self, message: Value) -> Outcome<usize> {
+        self.write(wire::line_of(&message), Self::intent(false))
+    }
+
+    /// Sends a message that breaks a rule on purpose.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn send_deviant(&mut self, message: Value) -> Outcome<usize> {
+        self.write(wire::line_of(&message), Self::intent(true))
+    }
+
+    /// Sends bytes as they are, of which something breaks a rule on purpose.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn raw(&mut self, bytes: impl Into<Vec<u8>>) -> Outcome<usize> {
+        self.write(bytes.into(), Self::intent(true))
+    }
+
+    /// Sends bytes as they are, in one write; they keep every rule.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn raw_valid(&mut self, bytes: impl Into<Vec<u8>>) -> Outcome<usize> {
+        self.write(bytes.into(), Self::intent(false))
+    }
+
+    /// Sends bytes in pieces, cut at offsets, with a pause at each cut.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn raw_in_pieces(&mut self, bytes: Vec<u8>, cuts: Vec<usize>, gap: Duration) -> Outcome<usize> {
+        let process = self.process()?;
+        let at = process.history().len();
+        process.write_in_pieces(bytes, cuts, gap, Self::intent(false));
+        Ok(at)
+    }
+
+    fn write(&mut self, bytes: Vec<u8>, intent: crate::history::Intent) -> Outcome<usize> {
+        let process = self.process()?;
+        let at = process.history().len();
+        process.write(bytes, intent);
+        Ok(at)
+    }
+
+    /// Waits until the pipe has taken all that was sent.
+    ///
+    /// # Errors
+    ///
+    /// A failure under this case's clause when it has not in time.
+    pub fn flushed(&mut self, within: Duration) -> Outcome {
+        if self.process()?.flushed(within) {
+            return Ok(());
+        }
+        let why = self.exit_text().unwrap_or_else(|| "stdin was not read".to_owned());
+        self.late(format!("what is written to stdin is read within {within:.1?}"), why)
+    }
+
+    /// Waits for a message from the program on the upper link, from a place on.
+    pub fn wait(&self, from: usize, within: Duration, wanted: impl Fn(&Seen) -> bool) -> Option<Seen> {
+        self.history.wait(from, within, |index, record| {
+            if record.link != Link::Upper || record.from_adapter().is_none() {
+                return None;
+            }
+            Seen::of(index, record).filter(&wanted)
+        })
+    }
+
+    /// Waits for a message of a type for a session, else fails under this case's clause.
+    ///
+    /// # Errors
+    ///
+    /// The failure, with what came instead.
+    pub fn expect(&self, from: usize, session: &Session, kind: &str, within: Duration) -> Outcome<Seen> {
+        let wanted = |seen: &Seen| seen.kind() == kind && seen.session() == session.id();
+        match self.wait(from, within, wanted) {
+            Some(seen) => Ok(seen),
+            None => self.late(
+                format!("`{kind}` for {} within {within:.1?}", session.id()),
+                self.exit_text().unwrap_or_else(|| self.what_came(from, session)),
+            ),
+        }
+    }
+
+    /// In words, what came for a session from a place on.
+    pub fn what_came(&self, from: usize, session: &Session) -> String {
+        let mut kinds: Vec<String> = Vec::new();
+        for seen in self.seen_from(from) {
+            if seen.session() == session.id() {
+                kinds.push(format!("`{}`", seen.kind()));
+            }
+        }
+        match kinds.len() {
+            0 => format!("nothing for {}", session.id()),
+            1..=6 => kinds.join(", "),
+            more => format!("{more} messages, the last {}", kinds[more - 3..].join(", ")),
+        }
+    }
+
+    /// Closes the program's stdin once all is written.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn close_stdin(&mut self) -> Outcome {
+        self.process()?.close_stdin();
+        Ok(())
+    }
+
+    /// Runs something with the process.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn with_process<T>(&mut self, act: impl FnOnce(&Process) -> T) -> Outcome<T> {
+        Ok(act(self.process()?))
+    }
+
+    /// Waits for the end of the process.
+    ///
+    /// # Errors
+    ///
+    /// A failure under this case's clause when it lives on.
+    pub fn exit_within(&mut self, within: Duration) -> Outcome<crate::process::Exit> {
+        self.expect_gone();
+        match self.process()?.wait_exit(within) {
+            Some(exit) => Ok(exit),
+            None => self.late(format!("the process ends within {within:.1?}"), "it is still running"),
+        }
+    }
+
+    /// Skips this case: something that it needs was not declared.
+    pub fn skip<T>(&self, what: impl Into<String>) -> Outcome<T> {
+        Err(Stop::Skip(what.into()))
+    }
+}

@@ -1,0 +1,133 @@
+//! Turns: an input and what follows, up to its end.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Seen, Session, Trial};
+use crate::verdict::Outcome;
+
+/// A turn that has ended.
+#[derive(Debug, Clone)]
+pub struct TurnSeen {
+    /// What came before its end, in order.
+    pub messages: Vec<Seen>,
+    /// Its `turn.complete`.
+    pub end: Seen,
+    /// From the input to the end.
+    pub took: Duration,
+}
+
+impl TurnSeen {
+    /// The text of its answer: `output` on channel `stdout`, joined.
+    pub fn text(&self) -> String {
+        self.on_channel("stdout")
+    }
+
+    /// The text on a channel, joined; an absent, null or empty channel is `stdout`.
+    pub fn on_channel(&self, channel: &str) -> String {
+        let on = |seen: &&Seen| {
+            let named = match seen.text("channel") {
+                "" => "stdout",
+                named => named,
+            };
+            seen.kind() == "output" && named == channel
+        };
+        self.messages.iter().filter(on).map(|seen| seen.text("content")).collect()
+    }
+}
+
+impl Trial<'_> {
+    /// A text that makes a short ordinary turn.
+    pub fn quick(&self) -> String {
+        self.subject.recipes.quick.clone().unwrap_or_else(|| "Reply with the single word ok.".to_owned())
+    }
+
+    /// One input and its turn.
+    ///
+    /// # Errors
+    ///
+    /// When the turn does not end in time: a failure under this case's clause.
+    pub fn turn(&mut self, session: &Session, content: impl Into<Value>) -> Outcome<TurnSeen> {
+        let from = self.input(session, content)?;
+        self.end_of(session, from)
+    }
+
+    /// A short ordinary turn.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::turn`].
+    pub fn quick_turn(&mut self, session: &Session) -> Outcome<TurnSeen> {
+        let quick = self.quick();
+        self.turn(session, quick)
+    }
+
+    /// Waits for the session's next `turn.complete` that this case has not waited for, begun at `from`.
+    ///
+    /// Where nothing comes, a fresh session shows whether the program is alive, and after it some more time passes:
+    /// a wait alone proves nothing on a busy machine.
+    ///
+    /// # Errors
+    ///
+    /// When it does not come: a failure under this case's clause.
+    pub fn end_of(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
+        let began = Instant::now();
+        let earlier = self.ends.get(session.id()).copied().unwrap_or_default();
+        let expected = format!("a `turn.complete` for {}", session.id());
+        let end = match self.nth_end(session, earlier, self.bounds.patience) {
+            Some(end) => end,
+            None => match self.late_end(session, earlier, began) {
+                Ok(end) => end,
+                Err(got) => return self.late(expected, got),
+            },
+        };
+        self.ends.insert(session.id().to_owned(), earlier + 1);
+        let mut messages = self.seen_from(from);
+        messages.retain(|seen| seen.session() == session.id() && seen.index < end.index);
+        let took = end.at.saturating_sub(began.saturating_duration_since(self.history.began()));
+        Ok(TurnSeen { messages, end, took })
+    }
+
+    /// Waits for the end of the `nth` turn of a session, counted from 0.
+    pub(crate) fn nth_end(&self, session: &Session, nth: usize, within: Duration) -> Option<Seen> {
+        let mut count = 0;
+        self.history.wait(0, within, |index, record| {
+            let message = record.from_adapter()?;
+            if record.link != crate::history::Link::Upper
+                || crate::wire::kind(message) != "turn.complete"
+                || crate::wire::session(message) != session.id()
+            {
+                return None;
+            }
+            count += 1;
+            (count > nth).then(|| Seen::of(index, record)).flatten()
+        })
+    }
+
+    /// The end of a turn that is overdue, or why there is none.
+    fn late_end(&mut self, session: &Session, nth: usize, began: Instant) -> Result<Seen, String> {
+        if let Some(exit) = self.exit_text() {
+            return self.nth_end(session, nth, Duration::from_millis(200)).ok_or(exit);
+        }
+        let fence = self.fence();
+        let more = match &fence {
+            Ok(_) => self.bounds.patience,
+            Err(_) => self.bounds.longest.saturating_sub(began.elapsed()).min(self.bounds.secs(20.0)),
+        };
+        if let Some(end) = self.nth_end(session, nth, more) {
+            return Ok(end);
+        }
+        Err(match (self.exit_text(), fence) {
+            (Some(exit), _) => exit,
+            (None, Ok(took)) => format!(
+                "no `turn.complete` for {:.1?}, while a turn of a fresh session was answered after {took:.1?}",
+                began.elapsed()
+            ),
+            (None, Err(_)) => format!(
+                "no `turn.complete` for {:.1?}, and a fresh session was not served either",
+                began.elapsed()
+            ),
+        })
+    }
+}

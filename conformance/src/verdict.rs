@@ -1,0 +1,111 @@
+//! What a case found, and what follows from it.
+
+use std::{borrow::Cow, fmt};
+
+use serde::Serialize;
+
+use crate::clauses::Level;
+
+/// The end of a case, the worst last but one: an error of the suite decides over all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// All that was demanded was seen.
+    Pass,
+    /// The ability that the case needs was not declared.
+    Skip,
+    /// Only a SHOULD was broken.
+    Warn,
+    /// The case could not find out.
+    Inconclusive,
+    /// The ability was declared and then refused.
+    Unsupported,
+    /// It failed once, and not again when run alone.
+    Flaky,
+    /// A MUST was broken.
+    Fail,
+    /// The suite itself went wrong.
+    Harness,
+}
+
+impl Verdict {
+    /// As it is printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Skip => "skip",
+            Self::Warn => "warn",
+            Self::Inconclusive => "inconclusive",
+            Self::Unsupported => "unsupported",
+            Self::Flaky => "flaky",
+            Self::Fail => "fail",
+            Self::Harness => "harness error",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What made a finding: a wait that ran out may be the machine's fault, something seen is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ground {
+    /// Something was seen that must not be.
+    Seen,
+    /// Something was not seen in time.
+    Late,
+}
+
+/// One rule that was broken.
+#[derive(Debug, Clone, Serialize)]
+pub struct Finding {
+    /// The clause of SPEC.md.
+    pub clause: Cow<'static, str>,
+    /// How binding it is here.
+    pub level: Level,
+    /// Who found it: `case`, or the oracle's id.
+    pub check: &'static str,
+    /// What was sent.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub sent: String,
+    /// What should have come.
+    pub expected: String,
+    /// What came.
+    pub got: String,
+    /// The likely cause, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// What it rests on.
+    pub ground: Ground,
+    /// The place in the history that shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<usize>,
+}
+
+/// Why a case ended before its end.
+#[derive(Debug, Clone)]
+pub enum Stop {
+    /// A rule was broken, and nothing more can be learnt.
+    Fail(Box<Finding>),
+    /// It could not find out, with the reason.
+    Inconclusive(String),
+    /// What it needs was not declared: the name of the ability.
+    Skip(String),
+    /// What it needs was declared and refused: the name of the ability.
+    Unsupported(String),
+    /// The suite went wrong.
+    Harness(String),
+}
+
+/// What a case's own function returns.
+pub type Outcome<T = ()> = Result<T, Stop>;
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Self::Harness(format!("the runner's own file or pipe failed: {error}"))
+    }
+}

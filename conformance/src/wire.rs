@@ -1,0 +1,146 @@
+//! The suite's own reader and writer of lines: bytes to messages and back, sharing nothing with what it judges.
+
+use serde_json::{Map, Value};
+
+mod odd;
+
+/// One message: a JSON object.
+pub type Message = Map<String, Value>;
+
+/// What a line is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Parsed {
+    /// A JSON object.
+    Message(Message),
+    /// Nothing but white space.
+    Blank,
+    /// Anything else, with the reason ([frame.6]).
+    Noise(String),
+}
+
+impl Parsed {
+    /// Reads one line, without its LF.
+    pub fn of(line: &[u8]) -> Self {
+        let text = match std::str::from_utf8(line) {
+            Ok(text) => text,
+            Err(error) => return Self::Noise(format!("not UTF-8 at byte {}", error.valid_up_to())),
+        };
+        if text.trim_matches([' ', '\t', '\r']).is_empty() {
+            return Self::Blank;
+        }
+        match serde_json::from_str::<Value>(text) {
+            Ok(Value::Object(message)) => Self::Message(message),
+            Ok(Value::Array(_)) => Self::Noise("a JSON array, not an object".to_owned()),
+            Ok(_) => Self::Noise("a JSON value, not an object".to_owned()),
+            Err(error) => Self::Noise(format!("no JSON: {error}")),
+        }
+    }
+
+    /// Reads one line as a reader must that bears with odd JSON ([frame.10]): an unpaired surrogate becomes U+FFFD,
+    /// what is nested too deeply becomes null, a number out of range becomes 0.
+    pub fn lenient(line: &[u8]) -> Self {
+        match Self::of(line) {
+            Self::Noise(reason) => match std::str::from_utf8(line).map(odd::tamed) {
+                Ok(tamed) => match Self::of(tamed.as_bytes()) {
+                    Self::Message(message) => Self::Message(message),
+                    _ => Self::Noise(reason),
+                },
+                Err(_) => Self::Noise(reason),
+            },
+            parsed => parsed,
+        }
+    }
+
+    /// The message, if it is one.
+    pub fn message(&self) -> Option<&Message> {
+        match self {
+            Self::Message(message) => Some(message),
+            Self::Blank | Self::Noise(_) => None,
+        }
+    }
+}
+
+/// The text of a member, or the empty string.
+pub fn text<'a>(message: &'a Message, member: &str) -> &'a str {
+    message.get(member).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The type of a message, or the empty string.
+pub fn kind(message: &Message) -> &str {
+    text(message, "type")
+}
+
+/// The session id of a message, or the empty string.
+pub fn session(message: &Message) -> &str {
+    text(message, "session_id")
+}
+
+/// Writes a message as one line with its LF, U+2028 and U+2029 escaped ([frame.1], [frame.2]).
+pub fn line_of(message: &Value) -> Vec<u8> {
+    let mut text = message.to_string();
+    if text.contains(['\u{2028}', '\u{2029}']) {
+        text = text.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+    }
+    text.push('\n');
+    text.into_bytes()
+}
+
+/// Splits bytes at LF and nowhere else, however they arrive.
+#[derive(Debug, Default)]
+pub struct Splitter {
+    rest: Vec<u8>,
+}
+
+impl Splitter {
+    /// Takes bytes and hands each line that they end to `each`, without its LF.
+    pub fn take(&mut self, mut bytes: &[u8], mut each: impl FnMut(&[u8])) {
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            if self.rest.is_empty() {
+                each(&bytes[..end]);
+            } else {
+                self.rest.extend_from_slice(&bytes[..end]);
+                each(&self.rest);
+                self.rest.clear();
+            }
+            bytes = &bytes[end + 1..];
+        }
+        self.rest.extend_from_slice(bytes);
+    }
+
+    /// What stands after the last LF.
+    pub fn rest(&self) -> &[u8] {
+        &self.rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_ends_at_lf_and_nowhere_else() {
+        let bytes = "a\u{2028}b\u{85}\r\n\n\u{e9}".as_bytes();
+        for cut in 0..bytes.len() {
+            let (mut splitter, mut lines) = (Splitter::default(), Vec::new());
+            splitter.take(&bytes[..cut], |line| lines.push(line.to_vec()));
+            splitter.take(&bytes[cut..], |line| lines.push(line.to_vec()));
+            assert_eq!(lines, ["a\u{2028}b\u{85}\r".as_bytes().to_vec(), vec![]], "cut at {cut}");
+            assert_eq!(splitter.rest(), "\u{e9}".as_bytes());
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_is_noise() {
+        for noise in ["[]", "1", "null", "{", "{'a':1}", "{}{}", "{} x", "hello", "\u{feff}{}"] {
+            assert!(matches!(Parsed::of(noise.as_bytes()), Parsed::Noise(_)), "{noise}");
+        }
+        assert!(matches!(Parsed::of(b"{\"a\":\"\xff\"}"), Parsed::Noise(_)));
+        assert_eq!(Parsed::of(b" \t\r"), Parsed::Blank);
+        assert!(matches!(Parsed::of(b" {\"a\":1}\r"), Parsed::Message(_)));
+    }
+
+    #[test]
+    fn separators_are_escaped() {
+        assert_eq!(line_of(&serde_json::json!({"a":"\u{2028}"})), b"{\"a\":\"\\u2028\"}\n");
+    }
+}
