@@ -6,9 +6,35 @@
 //! *after* it has read it. Beyond that messages cross freely, and the model says nothing that a crossing
 //! could explain. What a side has read is known only from a [fence](Model::fence).
 
+use std::collections::{BTreeMap, HashSet};
+
 use serde_json::Value;
 
 use crate::clauses::{Level, Side};
+
+use extension::{Extension, Extensions};
+use pipe::Pipe;
+use reading::Reading;
+use requests::Ask;
+use session::Session;
+use shape::{Fault, Kindred};
+use table::{Gate, Scope, Table};
+
+mod extension;
+mod pipe;
+mod reading;
+mod requests;
+mod session;
+mod shape;
+mod table;
+mod tools;
+mod turns;
+
+#[cfg(test)]
+mod tests;
+
+/// The most ids that are remembered of those that the host wrote to without starting them.
+const MAX_STRANGERS: usize = 65_536;
 
 /// A parsed line.
 pub type Message = serde_json::Map<String, Value>;
@@ -62,7 +88,7 @@ pub enum Debt {
     /// The `steer.result` of a steer ([turn.10]).
     Steer {
         /// The steer's own id.
-        message_id: Option<String>,
+        message_id: String,
     },
     /// The answer to a permission request ([permission.2]).
     Permission {
@@ -78,7 +104,7 @@ pub enum Debt {
         /// Whether the host must cancel it by now.
         due: bool,
     },
-    /// The `tool.end` of a tool call whose turn has ended (section 11.2).
+    /// The `tool.end` of a tool call (section 11.2); the host writes its own where the turn ends without it.
     Tool {
         /// The call.
         tool_call_id: String,
@@ -107,7 +133,12 @@ pub struct Mark(u64);
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     kind: ModelKind,
-    now: u64,
+    reading: Reading,
+    sessions: BTreeMap<String, Session>,
+    strangers: HashSet<String>,
+    /// What any `session.ready` of this pipe has named ([ext.9]).
+    named: Extensions,
+    pipe: Pipe,
 }
 
 impl Model {
@@ -118,21 +149,123 @@ impl Model {
 
     /// Takes a message that the host wrote.
     pub fn host_says(&mut self, message: &Message) -> Vec<Breach> {
-        let _ = (message, self.kind);
-        self.now += 1;
-        Vec::new()
+        self.reading.now += 1;
+        let mut report = Report::new(Side::Host, message);
+        let Some(table) = report.shape(message) else { return report.breaches };
+        let id = report.session.clone();
+        if table.scope == Scope::Pipe {
+            let owed = self.kind == ModelKind::Relay || self.is_named(table.gate);
+            if !owed {
+                report
+                    .must("ext.9", format!("{} before a session.ready that names its extension", table.name));
+            }
+            self.pipe.ask(table.name, message, owed);
+        } else if table.name == "session.start" {
+            self.start(id, message, table, &mut report);
+        } else {
+            match self.sessions.get_mut(&id) {
+                None => {
+                    report.must("session.1", format!("{} before session.start", table.name));
+                    if self.strangers.len() < MAX_STRANGERS {
+                        self.strangers.insert(id);
+                    }
+                }
+                Some(session) if session.host_closed.is_some() => {
+                    report.must("session.4", format!("{} after session.close", table.name));
+                }
+                Some(session) if session.adapter_closed.is_some() => {
+                    // Until the host has read of the end it cannot know.
+                    if session.adapter_closed.is_some_and(|then| self.reading.host_knows(then)) {
+                        report.must("session.8", format!("{} after session.closed", table.name));
+                    }
+                    if table.name == "session.close" {
+                        session.host_closed = Some(self.reading.now);
+                    }
+                }
+                Some(session) => report.take(session.host_says(message, table, &self.reading)),
+            }
+        }
+        report.breaches
+    }
+
+    fn start(&mut self, id: String, message: &Message, table: &'static Table, report: &mut Report) {
+        let mut session = Session::start(message);
+        let mut faults = session::Faults::new();
+        session.host_fields(message, table, &mut faults);
+        report.take(faults);
+        if let Some(old) = self.sessions.get(&id) {
+            if !old.is_over() {
+                return report.must("session.1", "session.start for an id that is open".to_owned());
+            }
+            report.must("session.2", "session.start for an id that was used before".to_owned());
+            // What the adapter says next may still be meant for the old session.
+            let fresh = old.adapter_closed.is_some()
+                || old.host_closed.is_some_and(|then| self.reading.adapter_knows(then));
+            session.muddled = !fresh || old.muddled;
+        }
+        self.strangers.remove(&id);
+        self.sessions.insert(id, session);
     }
 
     /// Takes a message that the adapter wrote.
     pub fn adapter_says(&mut self, message: &Message) -> Vec<Breach> {
-        let _ = message;
-        self.now += 1;
-        Vec::new()
+        self.reading.now += 1;
+        let mut report = Report::new(Side::Adapter, message);
+        let Some(table) = report.shape(message) else {
+            self.bad_request(message, &report.session);
+            return report.breaches;
+        };
+        if table.scope == Scope::Pipe {
+            report.take(self.pipe.answer(table.name, message).err());
+            return report.breaches;
+        }
+        let Some(session) = self.sessions.get_mut(&report.session) else {
+            if self.strangers.contains(&report.session) {
+                report.must("session.5", format!("{} for an id that was never started", table.name));
+            } else {
+                report.must("msg.1", format!("{} for an id that the host never wrote", table.name));
+            }
+            return report.breaches;
+        };
+        if session.muddled {
+            return report.breaches;
+        }
+        if session.adapter_closed.is_some() {
+            report.must("session.8", format!("{} after session.closed", table.name));
+            return report.breaches;
+        }
+        if session.host_closed.is_some_and(|then| self.reading.adapter_knows(then)) {
+            report.must("session.4", format!("{} after session.close was read", table.name));
+            return report.breaches;
+        }
+        if session.is_held(&self.reading) {
+            report.must("flow.1", format!("{} while the session is paused", table.name));
+        }
+        let (faults, of_host) = session.adapter_says(message, table, &self.reading);
+        self.named = self.named.union(session.agreed());
+        report.take(faults);
+        report.by = Side::Host;
+        report.take(of_host);
+        report.breaches
+    }
+
+    /// A request that is no message must not be answered ([msg.4]).
+    fn bad_request(&mut self, message: &Message, session: &str) {
+        let asks = matches!(shape::text(message, "type"), Some("permission.request" | "input.request"));
+        if let Some(id) = shape::id(message, "request_id").filter(|_| asks)
+            && let Some(session) = self.sessions.get_mut(session)
+        {
+            session.requests.bad(id);
+        }
+    }
+
+    fn is_named(&self, gate: Gate) -> bool {
+        matches!(gate, Gate::One(extension) if self.named.has(extension))
     }
 
     /// This point of the recording, for a later [`fence_at`](Self::fence_at).
     pub fn mark(&self) -> Mark {
-        Mark(self.now)
+        Mark(self.reading.now)
     }
 
     /// `reader` has read all that its peer has said so far.
@@ -142,26 +275,167 @@ impl Model {
 
     /// `reader` has read all that its peer had said at `mark`: what it writes from now on knows of it.
     pub fn fence_at(&mut self, reader: Side, mark: Mark) {
-        let _ = (reader, mark);
+        self.reading.advance(reader, mark.0);
+    }
+
+    /// Whether that extension is agreed on in that session.
+    pub fn agreed(&self, session: &str, extension: &str) -> bool {
+        let extension = Extension::named(extension);
+        self.sessions.get(session).zip(extension).is_some_and(|(session, name)| session.agreed().has(name))
     }
 
     /// All that either side still has to say, sessions that have ended left out.
     pub fn open(&self) -> Vec<Open> {
-        Vec::new()
+        let mut open = Vec::new();
+        for (id, session) in
+            self.sessions.iter().filter(|(_, session)| !session.is_over() && !session.muddled)
+        {
+            let mut add = |by, what| open.push(Open { by, session: id.clone(), what });
+            for turn in session.turns.open() {
+                let (turn_id, stopped) = (turn.id.clone(), turn.stopped);
+                add(Side::Adapter, Debt::Turn { turn_id, stopped });
+            }
+            for message_id in session.turns.unanswered() {
+                add(Side::Adapter, Debt::Steer { message_id: message_id.to_owned() });
+            }
+            for (request_id, ask, due) in session.requests.waiting(&session.turns) {
+                let request_id = request_id.to_owned();
+                add(
+                    Side::Host,
+                    match ask {
+                        Ask::Permission => Debt::Permission { request_id, due },
+                        Ask::Question => Debt::Question { request_id, due },
+                    },
+                );
+            }
+            for tool_call_id in session.tools.open() {
+                add(Side::Adapter, Debt::Tool { tool_call_id: tool_call_id.to_owned() });
+            }
+            for _ in 0..session.infos_owed() {
+                add(Side::Adapter, Debt::Info);
+            }
+        }
+        let mut add = |what| open.push(Open { by: Side::Adapter, session: String::new(), what });
+        for nonce in self.pipe.pings() {
+            add(Debt::Pong { nonce: nonce.clone() });
+        }
+        for (kind, request_id) in self.pipe.lists() {
+            add(Debt::List { kind, request_id: request_id.to_owned() });
+        }
+        open
     }
 
     /// The turns that have not ended, of sessions that have not ended.
     pub fn open_turns(&self) -> Vec<Open> {
-        Vec::new()
+        let mut open = self.open();
+        open.retain(|open| matches!(open.what, Debt::Turn { .. }));
+        open
     }
 
     /// The answers that the host owes.
     pub fn owed(&self) -> Vec<Open> {
-        Vec::new()
+        let mut open = self.open();
+        open.retain(|open| open.by == Side::Host);
+        open
     }
 
     /// What is broken if nothing more is said: call it at rest, with everything read by both sides.
+    ///
+    /// Sessions that have ended owe nothing, and a paused session is held back rather than silent.
     pub fn finish(&self) -> Vec<Breach> {
-        Vec::new()
+        let mut broken = Vec::new();
+        for Open { by, session, what } in self.open() {
+            let held = self.sessions.get(&session).is_some_and(|session| session.is_paused());
+            let Some((clause, text)) = what.broken() else { continue };
+            if !(held && by == Side::Adapter) {
+                broken.push(Breach { clause, by, level: Level::Must, session, text });
+            }
+        }
+        broken
+    }
+}
+
+impl Debt {
+    /// The clause that is broken when the debt is never paid.
+    fn broken(&self) -> Option<(&'static str, String)> {
+        Some(match self {
+            Self::Turn { turn_id, stopped } => {
+                let turn = turn_id.as_deref().map_or("a turn".to_owned(), |id| format!("the turn {id:?}"));
+                let clause = if *stopped { "turn.4" } else { "turn.1" };
+                (clause, format!("{turn} has no turn.complete"))
+            }
+            Self::Steer { message_id } => {
+                ("turn.10", format!("the steer {message_id:?} has no steer.result"))
+            }
+            Self::Permission { request_id, due: true } => {
+                ("permission.3", format!("{request_id:?} was never denied, and its turn is over"))
+            }
+            Self::Question { request_id, due: true } => {
+                ("permission.3", format!("{request_id:?} was never cancelled, and its turn is over"))
+            }
+            Self::Permission { due: false, .. } | Self::Question { due: false, .. } | Self::Tool { .. } => {
+                return None;
+            }
+            Self::Info => ("ext.5", "a session.update has no session.info".to_owned()),
+            Self::Pong { nonce } => ("ext.5", format!("the ping {nonce} has no pong")),
+            Self::List { kind: "agents.list", request_id } => {
+                ("relay.4", format!("agents.list {request_id:?} has no result"))
+            }
+            Self::List { kind, request_id } => ("ext.5", format!("{kind} {request_id:?} has no result")),
+        })
+    }
+}
+
+/// The breaches of one message.
+struct Report {
+    by: Side,
+    session: String,
+    breaches: Vec<Breach>,
+}
+
+impl Report {
+    fn new(by: Side, message: &Message) -> Self {
+        let session = shape::text(message, "session_id").unwrap_or_default().to_owned();
+        Self { by, session, breaches: Vec::new() }
+    }
+
+    /// Judges the message alone; `None` where its reader drops it.
+    fn shape(&mut self, message: &Message) -> Option<&'static Table> {
+        let shape = shape::judge(message, self.by);
+        self.take(shape.faults);
+        match shape.kindred {
+            Kindred::Known(table) => Some(table),
+            Kindred::Bad => None,
+            Kindred::Reversed(table) => {
+                // An adapter writes the four types and those that were agreed on, and nothing else.
+                let (clause, level) = match self.by {
+                    Side::Adapter => ("ext.2", Level::Must),
+                    Side::Host => ("msg.2", Level::Should),
+                };
+                let text = format!("{} is for the {} to write", table.name, table.from);
+                self.take([Fault { clause, level, text }]);
+                None
+            }
+            Kindred::Unknown(name) => {
+                let text = format!("{name:?} is no type of this protocol");
+                self.take([Fault { clause: "msg.2", level: Level::May, text }]);
+                None
+            }
+        }
+    }
+
+    fn must(&mut self, clause: &'static str, text: String) {
+        self.take([Fault { clause, level: Level::Must, text }]);
+    }
+
+    fn take(&mut self, faults: impl IntoIterator<Item = Fault>) {
+        let (by, session) = (self.by, &self.session);
+        self.breaches.extend(faults.into_iter().map(|Fault { clause, level, text }| Breach {
+            clause,
+            by,
+            level,
+            session: session.clone(),
+            text,
+        }));
     }
 }

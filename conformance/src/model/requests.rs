@@ -1,0 +1,178 @@
+//! The permission requests and questions of one session, which share one space of ids ([permission.4]).
+
+use std::collections::{HashMap, HashSet};
+
+use crate::clauses::Level;
+
+use super::reading::Reading;
+use super::shape::Fault;
+use super::turns::Turns;
+
+/// What kind of request it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Permission,
+    Question,
+}
+
+/// What the host answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Approved,
+    Denied,
+}
+
+/// The latest request of an id, and how often it was asked and answered.
+#[derive(Clone, Debug)]
+struct Request {
+    ask: Ask,
+    mixed: bool,
+    asked: u64,
+    turn: Option<usize>,
+    expires: bool,
+    replayed: bool,
+    answered: bool,
+    cancelled: Option<u64>,
+    times_asked: u32,
+    times_answered: u32,
+}
+
+/// A request to be taken down.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) ask: Ask,
+    /// The turn that it belongs to.
+    pub(crate) turn: Option<usize>,
+    /// The agent gives it up at a time of its own, perhaps without a word.
+    pub(crate) expires: bool,
+    /// It was asked before, and nobody is asked now.
+    pub(crate) replayed: bool,
+}
+
+/// All requests of one session.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Requests {
+    by_id: HashMap<String, Request>,
+    bad: HashSet<String>,
+    last_stop: u64,
+}
+
+impl Requests {
+    pub(crate) fn stopped(&mut self, reading: &Reading) {
+        self.last_stop = reading.now;
+    }
+
+    /// Takes a request that is no message at all: the host owes it nothing.
+    pub(crate) fn bad(&mut self, id: &str) {
+        self.bad.insert(id.to_owned());
+    }
+
+    pub(crate) fn ask(
+        &mut self,
+        id: &str,
+        new: Asked,
+        turns: &Turns,
+        reading: &Reading,
+    ) -> Result<(), Fault> {
+        let mut request = Request {
+            ask: new.ask,
+            mixed: false,
+            asked: reading.now,
+            turn: new.turn,
+            expires: new.expires,
+            replayed: new.replayed,
+            answered: false,
+            cancelled: None,
+            times_asked: 1,
+            times_answered: 0,
+        };
+        if let Some(old) = self.by_id.get(id) {
+            let settled = old.answered
+                || old.expires
+                || old.replayed
+                || old.cancelled.is_some()
+                || self.last_stop > old.asked
+                || turns.ended_since(old.asked);
+            if !settled {
+                let text = format!("{id:?} is pending already");
+                return Err(Fault { clause: "permission.4", level: Level::Must, text });
+            }
+            request.mixed = old.mixed || old.ask != new.ask;
+            request.times_asked = old.times_asked.saturating_add(1);
+            request.times_answered = old.times_answered;
+        }
+        self.by_id.insert(id.to_owned(), request);
+        Ok(())
+    }
+
+    pub(crate) fn cancel(&mut self, id: &str, reading: &Reading) -> Result<(), Fault> {
+        let Some(request) = self.by_id.get_mut(id) else {
+            let text = format!("permission.cancel for {id:?}, which was never asked");
+            return Err(Fault { clause: "ext.5", level: Level::Should, text });
+        };
+        request.cancelled.get_or_insert(reading.now);
+        Ok(())
+    }
+
+    /// Takes the host's answer to `id`.
+    pub(crate) fn answer(
+        &mut self,
+        id: &str,
+        ask: Ask,
+        answer: Answer,
+        turns: &Turns,
+        reading: &Reading,
+    ) -> Result<(), Fault> {
+        let fault = |clause, level, text| Err(Fault { clause, level, text });
+        let approved = answer == Answer::Approved;
+        let Some(request) = self.by_id.get_mut(id) else {
+            return if self.bad.contains(id) {
+                fault("msg.4", Level::Must, format!("{id:?} was a bad message and got an answer"))
+            } else if approved {
+                fault("permission.3", Level::Must, format!("{id:?} was approved, and nobody asked"))
+            } else {
+                fault("permission.2", Level::Should, format!("{id:?} was answered, and nobody asked"))
+            };
+        };
+        if request.ask != ask && !request.mixed {
+            return fault("ext.5", Level::Must, format!("{id:?} was answered as what it is not"));
+        }
+        let settled = settled_by(request, turns, reading);
+        request.answered = true;
+        if request.times_answered >= request.times_asked {
+            return fault("permission.2", Level::Must, format!("{id:?} was answered twice"));
+        }
+        request.times_answered += 1;
+        match settled {
+            Some(cause) if approved => {
+                fault("permission.3", Level::Must, format!("{id:?} was approved after {cause}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The requests that wait for the host, each with whether it must be denied by now.
+    pub(crate) fn waiting<'a>(&'a self, turns: &'a Turns) -> impl Iterator<Item = (&'a str, Ask, bool)> {
+        self.by_id.iter().filter(|(_, request)| !request.answered && !request.replayed).filter_map(
+            move |(id, request)| {
+                let due = request.turn.is_some_and(|turn| {
+                    turns.end_of(turn).is_some()
+                        || turns.stop_of(turn).is_some_and(|read| read >= request.asked)
+                });
+                request.cancelled.is_none().then_some((id.as_str(), request.ask, due))
+            },
+        )
+    }
+}
+
+/// What settled the request before the host wrote, as far as the host certainly knew.
+fn settled_by(request: &Request, turns: &Turns, reading: &Reading) -> Option<&'static str> {
+    if request.cancelled.is_some_and(|then| reading.host_knows(then)) {
+        return Some("it was withdrawn");
+    }
+    let turn = request.turn?;
+    if turns.end_of(turn).is_some_and(|then| reading.host_knows(then)) {
+        return Some("the end of its turn");
+    }
+    turns.stop_of(turn).filter(|&read| read >= request.asked).map(|_| "the stop of its turn")
+}
