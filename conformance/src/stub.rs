@@ -15,7 +15,8 @@
 //! | `on` | actions by message type, in the place of what the stub does by itself; also `steer`, `eof`, `term` |
 //! | `starts` | what lies over the script at the nth start, counted by the log |
 //!
-//! The log is one JSON object a line with `ev`, `t` (nanoseconds of the monotonic clock), `pid` and `n`:
+//! The log is one JSON object a line with `ev`, `t` (nanoseconds of the monotonic clock; of a
+//! write, when it began), `pid` and `n`:
 //!
 //! | `ev` | members |
 //! |---|---|
@@ -100,7 +101,7 @@ pub fn command_line(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         ["--script", script, "--log", log] | ["--log", log, "--script", script] => {
             run(Path::new(script), Path::new(log))
         }
-        ["--sleep", seconds] => children::sleep(seconds.parse().unwrap_or(0)),
+        ["--sleep", seconds, "--log", _] => children::sleep(seconds.parse().unwrap_or(0)),
         ["--orphan", seconds, pipes, "--log", log] => children::orphan(seconds, pipes, Path::new(log)),
         _ => complain(USAGE),
     }

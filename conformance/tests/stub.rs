@@ -170,8 +170,10 @@ fn plain_content_is_echoed_and_logged() {
     let out: Vec<Value> = stub.logged("out");
     assert_eq!(out[0]["line"].as_str().unwrap().matches("\\u2028").count(), 1);
     assert_eq!(stub.logged("exit")[0]["code"], 0);
-    let times: Vec<u64> = stub.log().iter().map(|r| r["t"].as_u64().unwrap()).collect();
-    assert!(times.is_sorted());
+    let numbers: Vec<u64> = stub.log().iter().map(|r| r["n"].as_u64().unwrap()).collect();
+    assert!(numbers.is_sorted());
+    let read = stub.logged("in")[1]["t"].as_u64();
+    assert!(read < out[0]["t"].as_u64());
 }
 
 #[test]

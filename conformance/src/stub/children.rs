@@ -17,7 +17,7 @@ const LONGEST: u64 = 600;
 /// Starts a child that only sleeps, or an orphan in a session of its own.
 pub(super) fn start(log: &Log, seconds: u64, kind: Kinship, pipes: Pipes) {
     let started = match kind {
-        Kinship::Grandchild => sleeper(seconds, pipes).and_then(|mut command| {
+        Kinship::Grandchild => sleeper(seconds, pipes, log).and_then(|mut command| {
             let mut child = command.spawn()?;
             note(log, child.id(), "grandchild");
             // Reaped when it ends, so that it does not look like a host's zombie.
@@ -49,7 +49,7 @@ pub(super) fn orphan(seconds: &str, pipes: &str, log: &Path) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let _ = setsid();
-    let sleeper = sleeper(seconds.parse().unwrap_or(0), pipes);
+    let sleeper = sleeper(seconds.parse().unwrap_or(0), pipes, &log);
     match sleeper.and_then(|mut command| command.spawn()) {
         Ok(child) => note(&log, child.id(), "orphan"),
         Err(error) => log.add("bad", [("error", error.to_string().into())]),
@@ -87,10 +87,11 @@ fn own_command() -> std::io::Result<Command> {
     Ok(command)
 }
 
-fn sleeper(seconds: u64, pipes: Pipes) -> std::io::Result<Command> {
+/// The log's path is in its arguments, by which a runner finds what is left of a case.
+fn sleeper(seconds: u64, pipes: Pipes, log: &Log) -> std::io::Result<Command> {
     let mut command = own_command()?;
-    command.args(["--sleep", &seconds.to_string()]);
-    command.stdin(Stdio::null());
+    command.args(["--sleep", &seconds.to_string(), "--log"]);
+    command.arg(log.path()).stdin(Stdio::null());
     if pipes == Pipes::Free {
         command.stdout(Stdio::null()).stderr(Stdio::null());
     }

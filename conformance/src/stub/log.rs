@@ -54,8 +54,20 @@ impl Log {
         Ok(number)
     }
 
-    /// Appends a record. A log that cannot be written is no reason to fail: the runner misses the record.
+    /// Appends a record of what happens now. A log that cannot be written is no reason to fail: the runner misses the
+    /// record.
     pub(super) fn add<const N: usize>(&self, event: &str, members: [(&str, Value); N]) {
+        self.add_at(None, event, members);
+    }
+
+    /// Appends a record of what began earlier. A write is dated by its beginning, so that by time it stands before
+    /// whatever its reader did because of it.
+    pub(super) fn add_at<const N: usize>(
+        &self,
+        began: Option<u64>,
+        event: &str,
+        members: [(&str, Value); N],
+    ) {
         let mut record = Map::new();
         record.insert("ev".to_owned(), event.into());
         record.insert("pid".to_owned(), std::process::id().into());
@@ -67,8 +79,8 @@ impl Log {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         end.records += 1;
         record.insert("n".to_owned(), end.records.into());
-        // Inside the lock, so that times and places agree.
-        record.insert("t".to_owned(), now_ns().into());
+        // Read inside the lock, so that times and places agree.
+        record.insert("t".to_owned(), began.unwrap_or_else(now_ns).into());
         let mut line = Value::Object(record).to_string();
         line.push('\n');
         let _ = end.file.write_all(line.as_bytes());

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use serde_json::Value;
 
 use super::action::Message;
-use super::log::{Log, sha256};
+use super::log::{Log, now_ns, sha256};
 
 /// The longest line that is logged as it is.
 const SHORT_LINE: usize = 4096;
@@ -31,6 +31,8 @@ pub(super) struct Wire {
     /// Whether the last byte written was an LF.
     at_line_start: bool,
     closed: bool,
+    /// When the write under way began.
+    began: u64,
 }
 
 /// The reader of stdout is gone.
@@ -39,7 +41,7 @@ pub(super) struct Broken;
 
 impl Out {
     pub(super) fn new(log: Arc<Log>) -> Self {
-        Self { log, wire: Mutex::new(Wire { at_line_start: true, closed: false }) }
+        Self { log, wire: Mutex::new(Wire { at_line_start: true, closed: false, began: 0 }) }
     }
 
     /// Writes whole lines in one go and logs each.
@@ -54,7 +56,7 @@ impl Out {
         };
         wire.write(&bytes)?;
         for line in lines {
-            self.log_line(line);
+            self.log_line(wire.began, line);
         }
         Ok(())
     }
@@ -76,19 +78,19 @@ impl Out {
         let began_a_line = wire.at_line_start;
         write(&mut wire)?;
         match whole_messages(bytes).filter(|_| began_a_line) {
-            Some(lines) => lines.for_each(|line| self.log_line(line)),
-            None => self.log_raw(bytes),
+            Some(lines) => lines.for_each(|line| self.log_line(wire.began, line)),
+            None => self.log_raw(wire.began, bytes),
         }
         Ok(())
     }
 
     /// Writes a part of a burst: the caller logs it in the given function, before anybody else writes.
-    pub(super) fn part(&self, bytes: &[u8], log: impl FnOnce(&Log)) -> Result<(), Broken> {
+    pub(super) fn part(&self, bytes: &[u8], log: impl FnOnce(&Log, u64)) -> Result<(), Broken> {
         let Some(mut wire) = self.hold_open(bytes.len()) else {
             return Ok(());
         };
         wire.write(bytes)?;
-        log(&self.log);
+        log(&self.log, wire.began);
         Ok(())
     }
 
@@ -118,11 +120,12 @@ impl Out {
 
     /// Stdout for a write of that length, unless the stub has closed it.
     fn hold_open(&self, len: usize) -> Option<MutexGuard<'_, Wire>> {
-        let wire = self.hold();
+        let mut wire = self.hold();
         if wire.closed {
             self.log.add("unsent", [("len", len.into())]);
             return None;
         }
+        wire.began = now_ns();
         Some(wire)
     }
 
@@ -130,15 +133,15 @@ impl Out {
         self.wire.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn log_line(&self, line: &str) {
+    fn log_line(&self, began: u64, line: &str) {
         if line.len() <= SHORT_LINE {
-            self.log.add("out", [("line", line.into())]);
+            self.log.add_at(Some(began), "out", [("line", line.into())]);
             return;
         }
         let message: Message = serde_json::from_str(line).unwrap_or_default();
         let member = |key: &str| message.get(key).cloned().unwrap_or(Value::Null);
         let content = message.get("content").and_then(Value::as_str);
-        self.log.add(
+        self.log.add_at(Some(began), 
             "out",
             [
                 ("type", member("type")),
@@ -152,18 +155,18 @@ impl Out {
         );
     }
 
-    fn log_raw(&self, bytes: &[u8]) {
+    fn log_raw(&self, began: u64, bytes: &[u8]) {
         if bytes.len() > SHORT_LINE {
             let members = [
                 ("len", bytes.len().into()),
                 ("sha256", sha256(bytes).into()),
                 ("lf", bytes.ends_with(b"\n").into()),
             ];
-            self.log.add("raw", members);
+            self.log.add_at(Some(began), "raw", members);
         } else if let Ok(text) = std::str::from_utf8(bytes) {
-            self.log.add("raw", [("text", text.into())]);
+            self.log.add_at(Some(began), "raw", [("text", text.into())]);
         } else {
-            self.log.add("raw64", [("data", STANDARD.encode(bytes).into())]);
+            self.log.add_at(Some(began), "raw64", [("data", STANDARD.encode(bytes).into())]);
         }
     }
 }

@@ -155,8 +155,9 @@ impl Frame {
                 next += 1;
             }
             self.wait_for_flow();
-            let written = self.stub.out.part(part.as_bytes(), |log| {
-                log.add(
+            let written = self.stub.out.part(part.as_bytes(), |log, began| {
+                log.add_at(
+                    Some(began),
                     "burst",
                     [
                         ("session_id", self.session.id.as_str().into()),
@@ -185,14 +186,14 @@ impl Frame {
                 escaped(&self.session.id)
             ),
         };
-        self.checked(self.stub.out.part(beginning.as_bytes(), |log| {
-            log.add("raw", [("text", beginning.as_str().into())]);
+        self.checked(self.stub.out.part(beginning.as_bytes(), |log, began| {
+            log.add_at(Some(began), "raw", [("text", beginning.as_str().into())]);
         }))?;
         let piece = vec![b'x'; BURST_WRITE];
         let mut rest = bytes;
         while rest > 0 {
             let n = usize::try_from(rest).map_or(piece.len(), |rest| rest.min(piece.len()));
-            self.checked(self.stub.out.part(&piece[..n], |_| ()))?;
+            self.checked(self.stub.out.part(&piece[..n], |_, _| ()))?;
             rest -= n as u64;
             if self.interrupted() {
                 break;
