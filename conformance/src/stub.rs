@@ -13,6 +13,7 @@
 //! | `extensions` | names to agree on where they are offered; absent means core-only |
 //! | `ready`, `ready_delay_ms` | further members of `session.ready`, and how late it is |
 //! | `on` | actions by message type, in the place of what the stub does by itself; also `steer`, `eof`, `term` |
+//! | `lists` | actions by name, for `["do",name]`: what is too long for an input |
 //! | `starts` | what lies over the script at the nth start, counted by the log |
 //!
 //! The log is one JSON object a line with `ev`, `t` (nanoseconds of the monotonic clock; of a

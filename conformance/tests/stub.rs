@@ -274,7 +274,9 @@ fn a_wait_takes_what_came_since_its_turn_began_once() {
 
 #[test]
 fn bytes_are_written_as_they_are() {
-    let mut stub = Stub::start(json!({"at_start": [["raw", "banner\n"]]}));
+    let mut stub = Stub::start(
+        json!({"at_start": [["raw", "banner\n"]], "lists": {"one": [["many", [{"type": "one"}]]]}}),
+    );
     assert_eq!(stub.bytes(), b"banner\n");
     stub.open("a");
     stub.instruct(
@@ -284,7 +286,7 @@ fn bytes_are_written_as_they_are() {
             ["raw64", "/wo="],
             ["split", {"type": "output", "content": "ä€😀"}, "chars", 1],
             ["bytewise", "{\"a\":1}\n", 100],
-            ["many", [{"type": "one"}, {"type": "two", "session_id": null}]],
+            ["do", "one"], ["many", [{"type": "two", "session_id": null}]],
             ["raw", "{\"half\":"], ["raw", "1}\n"],
             ["endless", 100000], ["raw", "\"}\n"],
             ["complete"]

@@ -18,6 +18,7 @@
 //! | `["delay",ms]` | time passes |
 //! | `["wait",type,request_id?,timeout_ms?]` | until such a message of the session has come since its turn began |
 //! | `["repeat",n,[actions]]` | n times |
+//! | `["do",name]` | the script's list of that name |
 //! | `["to",name,[actions]]` | in the session that was named so by `"as"` |
 //! | `["session",id,[actions]]` | for a literal session id |
 //! | `["later",ms,[actions]]` | in the background, whatever happens to turn and session |
@@ -60,6 +61,7 @@ pub(super) enum Action {
     Delay(u64),
     Wait(Wanted),
     Repeat(u64, Vec<Self>),
+    Do(String),
     To(String, Vec<Self>),
     Session(String, Vec<Self>),
     Later(u64, Vec<Self>),
@@ -178,6 +180,7 @@ fn one(action: &Value, at: &str) -> Result<Action, ScriptError> {
         "delay" => Action::Delay(args.number()?),
         "wait" => Action::Wait(wanted(&mut args)?),
         "repeat" => Action::Repeat(args.number()?, nested(&mut args)?),
+        "do" => Action::Do(args.text()?),
         "to" => Action::To(args.text()?, nested(&mut args)?),
         "session" => Action::Session(args.text()?, nested(&mut args)?),
         "later" => Action::Later(args.number()?, nested(&mut args)?),

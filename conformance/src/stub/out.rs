@@ -141,7 +141,8 @@ impl Out {
         let message: Message = serde_json::from_str(line).unwrap_or_default();
         let member = |key: &str| message.get(key).cloned().unwrap_or(Value::Null);
         let content = message.get("content").and_then(Value::as_str);
-        self.log.add_at(Some(began), 
+        self.log.add_at(
+            Some(began),
             "out",
             [
                 ("type", member("type")),

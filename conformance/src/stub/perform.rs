@@ -53,6 +53,10 @@ impl Frame {
                     self.perform(actions)?;
                 }
             }
+            Action::Do(name) => match self.stub.script.list(name) {
+                Some(actions) => self.perform(actions)?,
+                None => self.failed(&format!("the script has no list {name}")),
+            },
             Action::To(name, actions) => match self.stub.by_name(name) {
                 Some(session) => self.in_session(&session).perform(actions)?,
                 None => self.missed(&format!("to {name}")),
@@ -278,6 +282,7 @@ fn name(action: &Action) -> &'static str {
         Action::Delay(_) => "delay",
         Action::Wait(_) => "wait",
         Action::Repeat(..) => "repeat",
+        Action::Do(_) => "do",
         Action::To(..) => "to",
         Action::Session(..) => "session",
         Action::Later(..) => "later",

@@ -19,6 +19,7 @@ pub(super) struct Script {
     /// How long `session.ready` waits.
     pub(super) ready_delay_ms: u64,
     on: HashMap<String, Vec<Action>>,
+    lists: HashMap<String, Vec<Action>>,
 }
 
 impl Script {
@@ -48,6 +49,11 @@ impl Script {
         self.on.get(kind).map(Vec::as_slice)
     }
 
+    /// The actions of a name.
+    pub(super) fn list(&self, name: &str) -> Option<&[Action]> {
+        self.lists.get(name).map(Vec::as_slice)
+    }
+
     fn of(members: &Map<String, Value>) -> Result<Self, ScriptError> {
         let mut script = Self::default();
         for (key, value) in members {
@@ -60,12 +66,8 @@ impl Script {
                     let wrong = || ScriptError::new(key, "wants a number");
                     script.ready_delay_ms = value.as_u64().ok_or_else(wrong)?;
                 }
-                "on" => {
-                    for (kind, actions) in object(value, key)? {
-                        let actions = action::list(actions, &format!("on.{kind}"))?;
-                        script.on.insert(kind.clone(), actions);
-                    }
-                }
+                "on" => script.on = lists(value, key)?,
+                "lists" => script.lists = lists(value, key)?,
                 _ => return Err(ScriptError::new(key, "is no key of a script")),
             }
         }
@@ -84,6 +86,13 @@ fn starts(members: &mut Map<String, Value>) -> Result<Vec<Map<String, Value>>, S
         other => other.as_object().cloned(),
     };
     list.iter().map(over).collect::<Option<_>>().ok_or_else(wrong)
+}
+
+fn lists(value: &Value, at: &str) -> Result<HashMap<String, Vec<Action>>, ScriptError> {
+    let read = |(name, actions): (&String, &Value)| {
+        Ok((name.clone(), action::list(actions, &format!("{at}.{name}"))?))
+    };
+    object(value, at)?.iter().map(read).collect()
 }
 
 fn names(value: &Value) -> Result<Vec<String>, ScriptError> {
