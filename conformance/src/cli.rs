@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 mod explain;
 mod list;
 mod run;
+mod selftest;
 
 /// What the suite's own exit status says.
 pub mod exit {
@@ -48,17 +49,20 @@ enum Command {
     List(list::ListArguments),
     /// Says what a case demands, of whom, and what it does
     Explain(explain::ExplainArguments),
+    /// Runs the suite against programs that are broken on purpose: each must be caught, odd but correct ones spared
+    Selftest(selftest::SelftestArguments),
 }
 
 /// Runs the command line.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let code = match arguments.command {
-        Command::Smoke(arguments) => run::smoke(arguments),
-        Command::Adapter(arguments) => run::adapter(arguments),
-        Command::Host(arguments) => run::host(arguments),
+        Command::Smoke(arguments) => run::smoke(&arguments),
+        Command::Adapter(arguments) => run::adapter(&arguments),
+        Command::Host(arguments) => run::host(&arguments),
         Command::List(arguments) => list::list(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
+        Command::Selftest(arguments) => selftest::selftest(&arguments),
     };
     ExitCode::from(code)
 }

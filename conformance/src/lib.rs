@@ -12,6 +12,7 @@ pub mod process;
 pub mod report;
 pub mod rng;
 pub mod run;
+pub mod selftest;
 pub mod stub;
 pub mod subject;
 pub mod trial;

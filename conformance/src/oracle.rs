@@ -125,7 +125,7 @@ fn follow(
         }
         for breach in breaches {
             broken |= breach.by == judged;
-            take(breach, by, judged, link, index, judgement);
+            take(&breach, by, judged, link, index, judgement);
         }
     }
     // One breach upsets the accounts; what is missing at the end is then said already.
@@ -138,9 +138,9 @@ fn follow(
     }
 }
 
-fn take(breach: Breach, by: Side, judged: Side, link: Link, index: usize, judgement: &mut Judgement) {
+fn take(breach: &Breach, by: Side, judged: Side, link: Link, index: usize, judgement: &mut Judgement) {
     if breach.by == judged {
-        judgement.findings.push(finding(&breach, Some(index)));
+        judgement.findings.push(finding(breach, Some(index)));
     } else if by != judged && link == Link::Upper && breach.level == Level::Must {
         judgement.own.push(format!("O-SELF: {} at record {index}: [{}]", breach.text, breach.clause));
     }

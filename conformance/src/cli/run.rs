@@ -94,31 +94,31 @@ impl From<ProfileName> for Profile {
 }
 
 /// `smoke`.
-pub(super) fn smoke(arguments: SmokeArguments) -> u8 {
+pub(super) fn smoke(arguments: &SmokeArguments) -> u8 {
     let side = if arguments.host { Side::Host } else { Side::Adapter };
     let cases = crate::cases::of(side).filter(|case| case.smoke).collect();
-    execute(side, cases, arguments.shared)
+    execute(side, cases, &arguments.shared)
 }
 
 /// `adapter`.
-pub(super) fn adapter(arguments: RunArguments) -> u8 {
+pub(super) fn adapter(arguments: &RunArguments) -> u8 {
     of_side(Side::Adapter, arguments)
 }
 
 /// `host`.
-pub(super) fn host(arguments: RunArguments) -> u8 {
+pub(super) fn host(arguments: &RunArguments) -> u8 {
     of_side(Side::Host, arguments)
 }
 
-fn of_side(side: Side, arguments: RunArguments) -> u8 {
+fn of_side(side: Side, arguments: &RunArguments) -> u8 {
     match run::select(side, &arguments.selectors) {
-        Ok(cases) => execute(side, cases, arguments.shared),
+        Ok(cases) => execute(side, cases, &arguments.shared),
         Err(error) => usage(error),
     }
 }
 
-fn execute(side: Side, cases: Vec<&'static crate::case::Case>, shared: Shared) -> u8 {
-    let mut subject = match subject(side, &shared) {
+fn execute(side: Side, cases: Vec<&'static crate::case::Case>, shared: &Shared) -> u8 {
+    let mut subject = match subject(side, shared) {
         Ok(subject) => subject,
         Err(error) => return usage(error),
     };

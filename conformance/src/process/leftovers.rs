@@ -51,8 +51,9 @@ pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Leftover> {
             // Either may fail because it has gone meanwhile.
             let _ = kill_process(pid, Signal::KILL);
             let reaped = waitpid(Some(pid), WaitOptions::NOHANG).is_ok_and(|status| status.is_some());
-            // A zombie that another process has yet to reap, or the program itself, is not a survivor.
-            if !left.iter().any(|known: &Leftover| known.pid == process.pid) && !(process.zombie && !reaped) {
+            // A zombie that another process has yet to reap is not a survivor.
+            let survives = !process.zombie || reaped;
+            if survives && left.iter().all(|known: &Leftover| known.pid != process.pid) {
                 left.push(Leftover { pid: process.pid, name: process.name, zombie: process.zombie });
             }
         }

@@ -108,6 +108,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
+    #[expect(clippy::needless_pass_by_value, reason = "a case writes its message in place")]
     pub fn send(&mut self, message: Value) -> Outcome<usize> {
         self.write(wire::line_of(&message), Self::intent(false))
     }
@@ -117,6 +118,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
+    #[expect(clippy::needless_pass_by_value, reason = "a case writes its message in place")]
     pub fn send_deviant(&mut self, message: Value) -> Outcome<usize> {
         self.write(wire::line_of(&message), Self::intent(true))
     }

@@ -1,0 +1,137 @@
+//! `selftest`: does the suite catch what it must, and spare what it must?
+
+use std::{fs, path::PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::{exit, usage};
+use crate::{
+    clauses::Side,
+    selftest::{self, Depth, Killing, Programs, Survival},
+};
+
+/// Arguments of `selftest`.
+#[derive(Debug, Args)]
+pub(super) struct SelftestArguments {
+    /// Only this side
+    #[arg(long, value_enum)]
+    side: Option<SideName>,
+    /// Only these mutants or variants, by name; no matrix is compared then
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// The folder of adapters.toml, hosts.toml and the matrix
+    #[arg(long, value_name = "FOLDER", default_value = "conformance/mutants")]
+    mutants: PathBuf,
+    /// The folder of the compiled programs; that of this binary by default
+    #[arg(long, value_name = "FOLDER")]
+    programs: Option<PathBuf>,
+    /// Mutants at a time
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    jobs: usize,
+    /// Put the benign variants through the whole suite, not only the smoke set and the cases that concern them
+    #[arg(long)]
+    full: bool,
+    /// Leave out the benign variants
+    #[arg(long, conflicts_with = "full")]
+    no_variants: bool,
+    /// Write the kill matrix anew instead of comparing it
+    #[arg(long)]
+    update: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SideName {
+    Adapter,
+    Host,
+}
+
+/// Runs the negative controls.
+pub(super) fn selftest(arguments: &SelftestArguments) -> u8 {
+    let own = std::env::current_exe().unwrap_or_default();
+    let beside = own.parent().map(PathBuf::from).unwrap_or_default();
+    let binaries = arguments.programs.clone().unwrap_or(beside);
+    crate::process::become_subreaper();
+    let mut sound = true;
+    for (side, name) in [(Side::Adapter, SideName::Adapter), (Side::Host, SideName::Host)] {
+        if arguments.side.is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        let mut programs = match Programs::read(side, &arguments.mutants, &binaries) {
+            Ok(programs) => programs,
+            Err(error) => return usage(error),
+        };
+        if !arguments.only.is_empty() {
+            programs.mutants.retain(|mutant| arguments.only.contains(&mutant.name));
+            programs.variants.retain(|variant| arguments.only.contains(&variant.name));
+        }
+        let killings = selftest::kill(side, &programs.mutants, &own, arguments.jobs, &tell_killing);
+        sound &= killings.iter().all(|killing| killing.outcome.is_ok());
+        if !arguments.no_variants {
+            let depth = if arguments.full { Depth::Full } else { Depth::Smoke };
+            let survivals =
+                selftest::survive(side, &programs.variants, &own, depth, arguments.jobs, &tell_survival);
+            sound &= survivals.iter().all(|survival| survival.alarms.is_empty());
+        }
+        if arguments.only.is_empty() {
+            sound &= compare(arguments, side, &selftest::matrix(side, &programs.mutants, &killings));
+        }
+    }
+    anstream::println!("result: {}", if sound { "SOUND" } else { "NOT SOUND" });
+    if sound { exit::CONFORMANT } else { exit::FAILED }
+}
+
+fn tell_killing(killing: &Killing) {
+    let took = killing.took.as_secs_f64();
+    match &killing.outcome {
+        Ok(()) => anstream::println!(
+            "caught    {:<36} {:<10} {:<14} {took:.1} s",
+            killing.name,
+            killing.case,
+            killing.clause
+        ),
+        Err(why) => anstream::println!(
+            "SURVIVED  {:<36} {:<10} {:<14} {why}",
+            killing.name,
+            killing.case,
+            killing.clause
+        ),
+    }
+}
+
+fn tell_survival(survival: &Survival) {
+    let took = survival.took.as_secs_f64();
+    if survival.alarms.is_empty() {
+        anstream::println!("spared    {:<36} {} cases  {took:.1} s", survival.name, survival.quiet);
+    }
+    for alarm in &survival.alarms {
+        anstream::println!("ALARM     {:<36} {alarm}", survival.name);
+    }
+}
+
+/// Compares the matrix with the one that is checked in, or writes it.
+fn compare(arguments: &SelftestArguments, side: Side, matrix: &str) -> bool {
+    let path = arguments.mutants.join(format!("{side}s.matrix"));
+    if arguments.update {
+        return match fs::write(&path, matrix) {
+            Ok(()) => true,
+            Err(error) => {
+                anstream::eprintln!("error: could not write {}: {error}", path.display());
+                false
+            }
+        };
+    }
+    let known = fs::read_to_string(&path).unwrap_or_default();
+    if known == matrix {
+        return true;
+    }
+    anstream::eprintln!("the kill matrix is not the one in {}; what differs:", path.display());
+    let (old, new): (Vec<&str>, Vec<&str>) = (known.lines().collect(), matrix.lines().collect());
+    for line in old.iter().filter(|line| !new.contains(line)) {
+        anstream::eprintln!("- {line}");
+    }
+    for line in new.iter().filter(|line| !old.contains(line)) {
+        anstream::eprintln!("+ {line}");
+    }
+    anstream::eprintln!("`selftest --update` writes it anew.");
+    false
+}

@@ -1,0 +1,232 @@
+//! Proof that the suite can fail, and only where it should: broken programs that a named case must catch for the right
+//! clause, and odd but correct ones that must pass.
+//!
+//! The programs are no part of this binary. A list names them: `adapters.toml` and `hosts.toml` in one folder.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+
+use crate::{
+    case::Case,
+    cases,
+    clauses::{Level, Side},
+    run::{self, Plan, Profile, Unwatched},
+    subject::{Bounds, Subject},
+    verdict::Verdict,
+};
+
+mod list;
+mod matrix;
+
+pub use self::{
+    list::{ListError, Mutant, Programs, Variant},
+    matrix::{Gaps, gaps, matrix},
+};
+
+/// How often a mutant is run before it counts as a survivor: a race needs its moment.
+const ATTEMPTS: u32 = 3;
+
+/// What became of one broken program.
+#[derive(Debug, Clone, Serialize)]
+pub struct Killing {
+    /// The mutant's name.
+    pub name: String,
+    /// The case that must catch it.
+    pub case: String,
+    /// The clause that it breaks.
+    pub clause: String,
+    /// Whether the case caught it for that clause; else why not.
+    pub outcome: Result<(), String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What became of one odd but correct program.
+#[derive(Debug, Clone, Serialize)]
+pub struct Survival {
+    /// The variant's name.
+    pub name: String,
+    /// How many cases passed or only warned.
+    pub quiet: usize,
+    /// The cases that raised a false alarm, with what they said.
+    pub alarms: Vec<String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// How much of the suite a variant is put through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// The smoke set and what the variant names itself.
+    Smoke,
+    /// Everything.
+    Full,
+}
+
+/// Runs every mutant against its case, `jobs` at a time.
+pub fn kill(
+    side: Side,
+    mutants: &[Mutant],
+    stub: &Path,
+    jobs: usize,
+    told: &(dyn Fn(&Killing) + Sync),
+) -> Vec<Killing> {
+    each(mutants, jobs, |mutant| {
+        let began = Instant::now();
+        let killing = Killing {
+            name: mutant.name.clone(),
+            case: mutant.killed_by.clone(),
+            clause: mutant.breaks.clone(),
+            outcome: kill_one(side, mutant, stub),
+            took: began.elapsed(),
+        };
+        told(&killing);
+        killing
+    })
+}
+
+fn kill_one(side: Side, mutant: &Mutant, stub: &Path) -> Result<(), String> {
+    let case = cases::find(&mutant.killed_by).ok_or_else(|| format!("no case {}", mutant.killed_by))?;
+    let mut subject = subject(side, &mutant.command, &mutant.env, stub);
+    let (bounds, _) = run::calibrate(&mut subject, 1.0)
+        .map_err(|error| format!("it does not start, which proves nothing: {error}"))?;
+    let plan = plan(vec![case], 1);
+    if mutant.plain {
+        starts(side, &subject, &bounds, &plan)?;
+    }
+    let mut last = String::new();
+    for attempt in 1..=ATTEMPTS {
+        let plan = Plan { seed: u64::from(attempt), ..plan.clone() };
+        let result = run::run_case(case, &subject, &bounds, &plan, attempt);
+        let clauses: BTreeSet<&str> = result.findings.iter().map(|finding| &*finding.clause).collect();
+        let caught = matches!(result.verdict, Verdict::Fail | Verdict::Warn);
+        if caught && clauses.contains(mutant.breaks.as_str()) {
+            return Ok(());
+        }
+        last = if caught {
+            format!("caught for {:?}, not for {}", clauses, mutant.breaks)
+        } else {
+            format!("{}{}", result.verdict, result.reason.map(|why| format!(": {why}")).unwrap_or_default())
+        };
+    }
+    Err(last)
+}
+
+/// A mutant that cannot do the plainest thing proves nothing.
+fn starts(side: Side, subject: &Subject, bounds: &Bounds, plan: &Plan) -> Result<(), String> {
+    let plainest = match side {
+        Side::Adapter => "A-TRN-02",
+        Side::Host => "H-TRN-01",
+    };
+    let Some(case) = cases::find(plainest) else { return Ok(()) };
+    let result = run::run_case(case, subject, bounds, plan, 1);
+    match result.verdict {
+        Verdict::Pass | Verdict::Warn => Ok(()),
+        verdict => {
+            let got = result.findings.first().map(|finding| finding.got.clone()).or(result.reason);
+            Err(format!("it fails the plainest case {plainest} ({verdict}: {})", got.unwrap_or_default()))
+        }
+    }
+}
+
+/// Puts every variant through the suite.
+pub fn survive(
+    side: Side,
+    variants: &[Variant],
+    stub: &Path,
+    depth: Depth,
+    jobs: usize,
+    told: &(dyn Fn(&Survival) + Sync),
+) -> Vec<Survival> {
+    let mut survivals = Vec::new();
+    for variant in variants {
+        let began = Instant::now();
+        let (quiet, alarms) = survive_one(side, variant, stub, depth, jobs);
+        let survival = Survival { name: variant.name.clone(), quiet, alarms, took: began.elapsed() };
+        told(&survival);
+        survivals.push(survival);
+    }
+    survivals
+}
+
+fn survive_one(
+    side: Side,
+    variant: &Variant,
+    stub: &Path,
+    depth: Depth,
+    jobs: usize,
+) -> (usize, Vec<String>) {
+    let mut subject = subject(side, &variant.command, &variant.env, stub);
+    for ability in &variant.without {
+        subject.abilities.remove(ability);
+    }
+    let bounds = match run::calibrate(&mut subject, 1.0) {
+        Ok((bounds, _)) => bounds,
+        Err(error) => return (0, vec![format!("it does not start: {error}")]),
+    };
+    let cases: Vec<&'static Case> = cases::of(side)
+        .filter(|case| {
+            depth == Depth::Full || case.smoke || variant.cases.iter().any(|named| named == case.id)
+        })
+        .collect();
+    let results = run::run(&plan(cases, jobs), &subject, &bounds, &Unwatched);
+    let (mut quiet, mut alarms) = (0, Vec::new());
+    for result in results {
+        match result.verdict {
+            Verdict::Pass | Verdict::Skip | Verdict::Warn => quiet += 1,
+            verdict => {
+                let got = result.findings.first().map(|finding| finding.got.clone()).or(result.reason);
+                alarms.push(format!("{} {verdict}: {}", result.case.id, got.unwrap_or_default()));
+            }
+        }
+    }
+    (quiet, alarms)
+}
+
+fn subject(side: Side, command: &[String], env: &BTreeMap<String, String>, stub: &Path) -> Subject {
+    let subject = match side {
+        Side::Adapter => Subject::adapter(command.iter().cloned()),
+        Side::Host => Subject::host(command.iter().cloned()),
+    };
+    let mut subject = subject.with_all_abilities().with_stub(stub);
+    subject.env.extend(env.iter().map(|(name, value)| (name.clone(), value.clone())));
+    subject
+}
+
+fn plan(cases: Vec<&'static Case>, jobs: usize) -> Plan {
+    Plan { cases, profile: Profile::Robust, jobs, seed: 1, results: None, fail_fast: false }
+}
+
+/// Does something with each item, so many at a time; the answers stand in the order of the items.
+fn each<T: Sync, A: Send>(items: &[T], jobs: usize, act: impl Fn(&T) -> A + Sync) -> Vec<A> {
+    let (next, answers) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(place) else { break };
+                    let answer = act(item);
+                    answers.lock().unwrap_or_else(PoisonError::into_inner).push((place, answer));
+                }
+            });
+        }
+    });
+    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    answers.sort_by_key(|(place, _)| *place);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Whether a case is a MUST.
+fn is_must(case: &Case) -> bool {
+    case.level == Level::Must
+}

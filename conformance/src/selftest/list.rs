@@ -1,0 +1,139 @@
+//! The lists of broken and of odd programs.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use crate::{case::Ability, clauses::Side};
+
+/// Why a list could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// It could not be read.
+    #[error("could not read {}: {source}; name the folder of the lists with --mutants", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not what it should be.
+    #[error("{}: {reason}", path.display())]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        reason: String,
+    },
+    /// A program that it names is not there.
+    #[error("{} is not there; build it with `cargo build -p trunkline-conformance-mutants`", path.display())]
+    Missing {
+        /// The program.
+        path: PathBuf,
+    },
+}
+
+/// A broken program.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mutant {
+    /// Its name.
+    pub name: String,
+    /// How it is started.
+    pub command: Vec<String>,
+    /// Variables that it needs.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// The clause that it breaks.
+    pub breaks: String,
+    /// The case that must catch it.
+    pub killed_by: String,
+    /// What is wrong with it, in a sentence.
+    pub bug: String,
+    /// Whether it passes the plainest case; few bugs are so coarse that it does not.
+    #[serde(default = "yes")]
+    pub plain: bool,
+}
+
+/// An odd program that keeps every rule.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name.
+    pub name: String,
+    /// How it is started.
+    pub command: Vec<String>,
+    /// Variables that it needs.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// What is odd about it.
+    pub about: String,
+    /// Abilities that it does not declare.
+    #[serde(default)]
+    pub without: Vec<Ability>,
+    /// Cases that its oddity concerns, besides the smoke set.
+    #[serde(default)]
+    pub cases: Vec<String>,
+}
+
+/// The programs of one side.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Programs {
+    /// The broken ones.
+    #[serde(default, rename = "mutant")]
+    pub mutants: Vec<Mutant>,
+    /// The odd ones.
+    #[serde(default, rename = "variant")]
+    pub variants: Vec<Variant>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Programs {
+    /// Reads the list of a side from a folder. `binaries` is where the compiled programs lie.
+    ///
+    /// # Errors
+    ///
+    /// When the list cannot be read or names a program that is not there.
+    pub fn read(side: Side, folder: &Path, binaries: &Path) -> Result<Self, ListError> {
+        let path = folder.join(match side {
+            Side::Adapter => "adapters.toml",
+            Side::Host => "hosts.toml",
+        });
+        let text =
+            fs::read_to_string(&path).map_err(|source| ListError::Read { path: path.clone(), source })?;
+        let mut programs: Self = toml::from_str(&text)
+            .map_err(|error| ListError::Parse { path: path.clone(), reason: error.to_string() })?;
+        let here = folder.canonicalize().map_err(|source| ListError::Read { path, source })?;
+        let commands = programs.mutants.iter_mut().map(|mutant| &mut mutant.command);
+        for command in commands.chain(programs.variants.iter_mut().map(|variant| &mut variant.command)) {
+            resolve(command, &here, binaries)?;
+        }
+        Ok(programs)
+    }
+}
+
+/// Puts paths in the place of names: `{here}` and the compiled programs.
+fn resolve(command: &mut [String], here: &Path, binaries: &Path) -> Result<(), ListError> {
+    for part in command.iter_mut() {
+        *part = part.replace("{here}", &here.display().to_string());
+        for program in ["broken-adapter", "broken-host"] {
+            // Also within the words of a shell.
+            if part.split([' ', '\'', '"']).any(|word| word == program) {
+                let path = binaries.join(program);
+                if !path.exists() {
+                    return Err(ListError::Missing { path });
+                }
+                *part = part.replace(program, &path.display().to_string());
+            }
+        }
+    }
+    Ok(())
+}
