@@ -1,4 +1,144 @@
 //! The reference adapter with switches: without a switch it keeps every clause, with one it breaks one.
+//!
+//! `broken-adapter [--mutant NAME | --variant VA-nn | --list]`
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod inbox;
+mod json;
+mod lines;
+mod message;
+mod mutant;
+mod negotiation;
+mod outbox;
+mod probe;
+mod session;
+mod switches;
+mod variant;
+mod world;
+
+use std::{
+    io::{Read, Write},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::{
+    inbox::Inbox,
+    lines::Splitter,
+    mutant::Mutant,
+    switches::{Switches, broken, varied},
+    variant::Variant,
+    world::World,
+};
+
+const USAGE: &str = "usage: broken-adapter [--mutant NAME | --variant VA-nn | --list]";
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let switches = match words[..] {
+        [] => Some(Switches::default()),
+        ["--list"] => return list(),
+        ["--mutant", name] => {
+            Mutant::named(name).map(|mutant| Switches { mutant: Some(mutant), variant: None })
+        }
+        ["--variant", name] => {
+            Variant::named(name).map(|variant| Switches { variant: Some(variant), mutant: None })
+        }
+        _ => None,
+    };
+    let Some(switches) = switches else {
+        // Nobody may read it.
+        let _ = writeln!(std::io::stderr(), "{USAGE}");
+        return ExitCode::from(2);
+    };
+    switches::set(switches);
+    serve();
+    ExitCode::from(u8::from(varied(Variant::StatusOne)))
+}
+
+fn list() -> ExitCode {
+    let mut stdout = std::io::stdout().lock();
+    let mutants = Mutant::ALL.iter().map(|mutant| format!("{:<28}{}\n", mutant.name(), mutant.bug()));
+    let variants = Variant::ALL.iter().map(|(name, variant)| format!("{name:<28}{variant:?}\n"));
+    for line in mutants.chain(variants) {
+        if stdout.write_all(line.as_bytes()).is_err() {
+            break;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Serves stdin to its end ([process.1]).
+fn serve() {
+    let probing = std::env::var_os("CONFORM_PROBE").is_some_and(|value| value == "1");
+    let world = Arc::new(World::new(probing));
+    let writer = world.clone();
+    std::thread::spawn(move || writer.outbox.write_all());
+    std::thread::spawn(watch_stdout);
+    begin_oddly(&world);
+    let inbox = Inbox::new(world.clone());
+    let (mut splitter, mut stdin) = (Splitter::default(), std::io::stdin().lock());
+    let mut chunk = vec![0; 64 * 1024];
+    loop {
+        match stdin.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(bytes) => splitter.push(&chunk[..bytes], &mut |item| inbox.take(item)),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    if broken(Mutant::LastWordsOnStdout) {
+        let _ = std::io::stdout().write_all(b"bye\n");
+    }
+    world.shut();
+}
+
+/// Ends the process when nobody reads it, also while it has nothing to say ([process.1]).
+fn watch_stdout() {
+    let stdout = std::io::stdout();
+    let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
+    loop {
+        match poll(&mut watched, None) {
+            Ok(_) if watched[0].revents().contains(PollFlags::ERR) => {
+                outbox::broken_stdout();
+                return;
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return,
+        }
+        // What is no pipe may report other things, over and over.
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+/// What some do before they read.
+fn begin_oddly(world: &Arc<World>) {
+    if broken(Mutant::Banner) {
+        let _ = std::io::stdout().write_all(b"reference adapter, ready\n");
+    }
+    if broken(Mutant::EarlyInputLost) {
+        std::thread::sleep(Duration::from_millis(150));
+        let mut lost = vec![0; 64 * 1024];
+        let waiting = rustix::io::ioctl_fionread(std::io::stdin()).unwrap_or(0);
+        let waiting = usize::try_from(waiting).unwrap_or(0).min(lost.len());
+        let _ = std::io::stdin().lock().read(&mut lost[..waiting]);
+    }
+    if varied(Variant::SlowStart) {
+        std::thread::sleep(Duration::from_secs(3));
+    }
+    if varied(Variant::ChattyStderr) {
+        std::thread::spawn(|| {
+            let line = [b"x".repeat(99).as_slice(), b"\n"].concat();
+            let mut stderr = std::io::stderr().lock();
+            (0..100_000).try_for_each(|_| stderr.write_all(&line))
+        });
+    }
+    if broken(Mutant::IdleCompletes) {
+        let world = world.clone();
+        std::thread::spawn(move || world.complete_when_idle());
+    }
+}

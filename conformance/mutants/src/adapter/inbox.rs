@@ -1,0 +1,352 @@
+//! What a line of the host does. Nothing here waits for a turn ([permission.5]).
+
+use std::sync::{Arc, atomic::Ordering};
+
+use serde_json::{Value, json};
+
+use crate::{
+    json::{Field, Fields, cleaned, depth, session_named_in},
+    lines::Item,
+    message::{Message, pong},
+    mutant::Mutant,
+    negotiation::{Extension, Start},
+    session::{Announced, Input, Session},
+    switches::broken,
+    world::World,
+};
+
+/// A nonce that is nested deeper is not read ([frame.10]).
+const DEEPEST: usize = 128;
+
+/// Reads messages and hands each to its session.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    world: Arc<World>,
+}
+
+impl Inbox {
+    pub(crate) fn new(world: Arc<World>) -> Self {
+        Self { world }
+    }
+
+    /// Takes a line. What is no message is skipped and not answered ([frame.6], [msg.4]).
+    pub(crate) fn take(&self, item: Item<'_>) {
+        match item {
+            Item::Line(line) => self.take_line(line),
+            Item::TooLong(first) => {
+                let session = session_named_in(first).and_then(|id| self.find(&id));
+                if let Some(session) = session {
+                    session.tell(too_long(&session));
+                }
+            }
+        }
+    }
+
+    fn take_line(&self, line: &[u8]) {
+        if line.iter().all(u8::is_ascii_whitespace) && !broken(Mutant::BlankLineExits) {
+            return;
+        }
+        if broken(Mutant::CrIsNoise) && line.ends_with(b"\r") {
+            return;
+        }
+        let Ok(text) = std::str::from_utf8(line) else {
+            exit_if(Mutant::BadUtf8Exits);
+            return;
+        };
+        exit_if_whole_is_odd(text);
+        let Some(fields) = Fields::of_line(text) else {
+            self.noise();
+            return;
+        };
+        if broken(Mutant::TypeMustBeFirst) && !text.trim_start().starts_with("{\"type\":") {
+            return;
+        }
+        if self.take_message(&fields).is_none() {
+            exit_if(Mutant::BadMessageExits);
+        }
+    }
+
+    fn noise(&self) {
+        exit_if(Mutant::NoiseExits);
+        if broken(Mutant::NoiseAnswered) {
+            self.world.outbox.send_of_pipe(Message::new("error").with("message", "not JSON").line(""));
+        }
+        if broken(Mutant::NoiseStopsTurns) {
+            self.all().iter().for_each(|session| session.stop(None, None));
+        }
+    }
+
+    /// Does what a message says; nothing, where it is bad ([msg.3]).
+    fn take_message(&self, fields: &Fields<'_>) -> Option<()> {
+        let kind = required(fields.exact("type"))?;
+        if !kind.chars().all(|letter| letter.is_ascii_lowercase() || letter == '.') {
+            exit_if(Mutant::OddTypeExits);
+        }
+        if is_of_pipe(&kind) {
+            return self.take_of_pipe(&kind, fields);
+        }
+        let id = match fields.exact("session_id") {
+            Field::Is(id) if broken(Mutant::LongIdsServed) && !id.is_empty() => id,
+            _ => required(fields.id("session_id"))?,
+        };
+        let id = match () {
+            () if broken(Mutant::CaseFolded) => id.to_lowercase(),
+            () if broken(Mutant::TrimsIds) => id.trim().to_owned(),
+            () => id,
+        };
+        if broken(Mutant::UnknownFieldsRefused) && fields.names().any(|name| !is_known(name)) {
+            return Some(());
+        }
+        if broken(Mutant::MetaMustBeGood) && bad_meta(fields) {
+            return Some(());
+        }
+        if kind == "session.start" {
+            self.start(id, fields);
+            return Some(());
+        }
+        let Some(session) = self.find(&id) else { return self.take_unknown(&kind, &id, fields) };
+        self.take_of_session(&session, &kind, fields)
+    }
+
+    fn take_of_session(&self, session: &Arc<Session>, kind: &str, fields: &Fields<'_>) -> Option<()> {
+        match kind {
+            "user.input" => self.input(session, fields)?,
+            "file.input" => session.take_file(file(fields)?),
+            "permission.response" => {
+                let request_id = required(fields.id("request_id"))?;
+                let session = match broken(Mutant::AnySessionAnswers) {
+                    true => self.all().into_iter().find(|other| other.has_request(&request_id)),
+                    false => Some(session.clone()),
+                };
+                if let Some(session) = session {
+                    session.answer_permission(&request_id, fields);
+                }
+                if broken(Mutant::SessionsShareAnswers) {
+                    let waiting = |other: &Arc<Session>| other.oldest_request();
+                    let all =
+                        self.all().into_iter().filter_map(|other| waiting(&other).map(|id| (other, id)));
+                    all.for_each(|(other, id)| other.answer_permission(&id, fields));
+                }
+            }
+            "input.response" if session.has(Extension::Questions) => {
+                session.answer_question(&required(fields.id("request_id"))?, fields);
+            }
+            "stop" => {
+                let turn_id = turn_id(session, fields)?;
+                let reason = fields.text("reason").optional().filter(|reason| is_reason(reason));
+                let reason = reason.filter(|_| session.has(Extension::Turns));
+                if broken(Mutant::StopStopsAll) {
+                    self.all().iter().for_each(|other| other.stop(None, None));
+                }
+                session.stop(turn_id, reason);
+            }
+            "session.close" => self.close(session),
+            "session.update" if session.has(Extension::Options) => session.update(fields),
+            "flow.pause" if session.has(Extension::Flow) => session.pause(),
+            "flow.resume" if session.has(Extension::Flow) => {
+                session.resume();
+                if session.is_over() {
+                    self.world.forget(session);
+                }
+            }
+            _ => exit_if(Mutant::UnknownTypeExits),
+        }
+        Some(())
+    }
+
+    fn input(&self, session: &Arc<Session>, fields: &Fields<'_>) -> Option<()> {
+        let content = match fields.text("content") {
+            Field::Is(content) => content,
+            Field::Absent => String::new(),
+            Field::Wrong if broken(Mutant::WrongContentIsTurn) => String::new(),
+            Field::Wrong => return None,
+        };
+        let content = match broken(Mutant::TruncatesContent) {
+            true => content.chars().take(65_535).collect(),
+            false => content,
+        };
+        let turn_id = turn_id(session, fields)?;
+        let with_turns = session.has(Extension::Turns);
+        let message_id = if with_turns { some_id(fields.optional_id("message_id"))? } else { None };
+        if broken(Mutant::OptionalTypesMatter) && fields.raw("message_id").is_some() && message_id.is_none() {
+            return Some(());
+        }
+        let mode = fields.text("mode").optional().filter(|_| with_turns);
+        match mode.as_deref() {
+            Some("steer") => session.steer(content, turn_id, message_id),
+            Some("turn") | None => session.take_input(Input { content: Some(content), turn_id }),
+            Some(_) if broken(Mutant::UnknownModeDrops) => {}
+            Some(_) => session.take_input(Input { content: Some(content), turn_id }),
+        }
+        if broken(Mutant::TurnBlocksReader) {
+            session.wait_until_idle();
+        }
+        Some(())
+    }
+
+    fn start(&self, id: String, fields: &Fields<'_>) {
+        let open = self.find(&id).filter(|session| !session.is_over());
+        if open.is_some() && !broken(Mutant::SecondStartOpens) {
+            return;
+        }
+        let start = Start::read(fields);
+        if start.agreed.has(Extension::Control) {
+            self.world.knows_control.store(true, Ordering::Relaxed);
+        }
+        if start.agreed.has(Extension::Resume) {
+            self.world.knows_resume.store(true, Ordering::Relaxed);
+        }
+        self.world.set_newest(&id);
+        if broken(Mutant::OneSession) {
+            self.all().iter().for_each(|session| self.close(session));
+        }
+        Session::open(id, start, &self.world);
+    }
+
+    fn close(&self, session: &Arc<Session>) {
+        if broken(Mutant::CloseStopsAll) {
+            self.all().iter().for_each(|other| other.stop(None, None));
+        }
+        if broken(Mutant::ClosedServed) {
+            return;
+        }
+        session.close();
+        if !broken(Mutant::CloseKeepsRequests) {
+            self.world.forget(session);
+        }
+        if broken(Mutant::ExitsWithLastSession) && self.world.sessions().is_empty() {
+            std::process::exit(0);
+        }
+    }
+
+    /// A message for a session that is not open: nothing ([session.5]).
+    fn take_unknown(&self, kind: &str, id: &str, fields: &Fields<'_>) -> Option<()> {
+        if kind == "user.input" && broken(Mutant::UnknownServed) {
+            self.start(id.to_owned(), fields);
+            return self.find(id).and_then(|session| self.take_of_session(&session, kind, fields));
+        }
+        if kind == "stop" && broken(Mutant::UnknownStopExits) {
+            std::process::exit(1);
+        }
+        Some(())
+    }
+
+    /// Messages of the pipe, once a session has agreed on their extension ([ext.9]).
+    fn take_of_pipe(&self, kind: &str, fields: &Fields<'_>) -> Option<()> {
+        if fields.exact("session_id") != Field::Is(String::new()) {
+            return None;
+        }
+        match kind {
+            "ping" if self.world.knows_control.load(Ordering::Relaxed) => {
+                let nonce = match fields.raw("nonce") {
+                    Some(nonce) if depth(nonce) > DEEPEST => return None,
+                    nonce => nonce.map(cleaned),
+                };
+                if broken(Mutant::PongWaitsForTurns) {
+                    self.all().iter().for_each(|session| session.wait_until_idle());
+                }
+                self.world.outbox.send_of_pipe(pong(nonce));
+            }
+            "sessions.list" if self.world.knows_resume.load(Ordering::Relaxed) => {
+                let request_id = required(fields.id("request_id"))?;
+                let limit = fields.value("limit").optional().and_then(|limit| limit.as_u64());
+                let most = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+                let known = self.world.remembered(most);
+                let entries: Vec<Value> = known.iter().map(|id| json!({ "native_session_id": id })).collect();
+                let result = Message::new("sessions.list.result").with("request_id", request_id);
+                self.world.outbox.send_of_pipe(result.with("entries", entries).line(""));
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn find(&self, id: &str) -> Option<Arc<Session>> {
+        self.world.sessions().get(id).cloned()
+    }
+
+    fn all(&self) -> Vec<Arc<Session>> {
+        self.world.sessions().values().cloned().collect()
+    }
+}
+
+fn is_of_pipe(kind: &str) -> bool {
+    matches!(kind, "ping" | "sessions.list" | "agents.list")
+}
+
+fn required<T>(field: Field<T>) -> Option<T> {
+    field.optional()
+}
+
+/// An optional id, where the message is not bad for it.
+#[expect(clippy::option_option, reason = "the outer one is whether the message stands")]
+fn some_id(field: Field<String>) -> Option<Option<String>> {
+    match field {
+        Field::Is(id) => Some(Some(id)),
+        Field::Absent => Some(None),
+        Field::Wrong => None,
+    }
+}
+
+#[expect(clippy::option_option, reason = "the outer one is whether the message stands")]
+fn turn_id(session: &Session, fields: &Fields<'_>) -> Option<Option<String>> {
+    match session.has(Extension::Turns) {
+        true => some_id(fields.optional_id("turn_id")),
+        false => Some(None),
+    }
+}
+
+fn file(fields: &Fields<'_>) -> Option<Announced> {
+    let path = required(fields.text("file_path")).filter(|path| path.starts_with('/'))?;
+    if broken(Mutant::MissingFileExits) && std::fs::File::open(&path).is_err() {
+        std::process::exit(1);
+    }
+    let base = || path.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default().to_owned();
+    let mut name = fields.text("file_name").optional().unwrap_or_else(base);
+    if broken(Mutant::LabelsCut) {
+        name = name.rsplit('/').next().unwrap_or_default().to_owned();
+    }
+    let mime = fields.text("file_mime_type").optional();
+    let mime = mime.unwrap_or_else(|| "application/octet-stream".to_owned());
+    Some(Announced { name, mime, path })
+}
+
+fn is_reason(reason: &str) -> bool {
+    matches!(reason, "user" | "timeout" | "policy" | "stopped" | "shutdown")
+}
+
+/// What a session is told of a line that was too long for it ([frame.5]).
+fn too_long(session: &Session) -> Message {
+    let text = "a line over the limit of 16 MiB was skipped";
+    match session.has(Extension::Events) {
+        true => Message::new("error").with("category", "oversize").with("message", text).with("fatal", false),
+        false => Message::system(text),
+    }
+}
+
+fn exit_if(mutant: Mutant) {
+    if broken(mutant) {
+        std::process::exit(1);
+    }
+}
+
+/// What a reader does that parses the whole of a line at once.
+fn exit_if_whole_is_odd(text: &str) {
+    if broken(Mutant::SurrogateExits) && text.contains("\\ud") && serde_json::from_str::<Value>(text).is_err()
+    {
+        std::process::exit(1);
+    }
+    if broken(Mutant::DeepLineExits) && depth(text) > DEEPEST {
+        std::process::exit(1);
+    }
+}
+
+/// The fields that the core knows.
+fn is_known(name: &str) -> bool {
+    let core = ["type", "session_id", "content", "request_id", "approved"];
+    core.contains(&name) || name.starts_with("file_") || name == "extensions" || name == "protocol"
+}
+
+fn bad_meta(fields: &Fields<'_>) -> bool {
+    fields.raw("_meta").is_some_and(|meta| !meta.starts_with('{') || meta.len() > 64 * 1024)
+}

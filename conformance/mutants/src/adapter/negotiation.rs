@@ -1,0 +1,281 @@
+//! What a session agreed on at its start, and the options in force ([ext.2], [ext.7]).
+
+use serde_json::{Value, json};
+
+use crate::{
+    json::{Field, Fields},
+    message::{Members, Message},
+    mutant::Mutant,
+    switches::broken,
+};
+
+/// The version that this program speaks.
+pub(crate) const PROTOCOL: u64 = 1;
+
+/// An extension, by the order of [ext.5].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extension {
+    Turns,
+    Events,
+    Usage,
+    Resume,
+    Options,
+    Questions,
+    Flow,
+    Control,
+}
+
+impl Extension {
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::Turns, "turns"),
+        (Self::Events, "events"),
+        (Self::Usage, "usage"),
+        (Self::Resume, "resume"),
+        (Self::Options, "options"),
+        (Self::Questions, "questions"),
+        (Self::Flow, "flow"),
+        (Self::Control, "control"),
+    ];
+}
+
+/// The extensions that both sides use in one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Agreed(u8);
+
+impl Agreed {
+    pub(crate) fn of(offer: &[String]) -> Self {
+        let known = Extension::ALL.iter().filter(|(_, name)| offer.iter().any(|offered| offered == name));
+        Self(known.fold(0, |bits, (extension, _)| bits | 1 << *extension as u8))
+    }
+
+    pub(crate) fn has(self, extension: Extension) -> bool {
+        self.0 & 1 << extension as u8 != 0
+    }
+
+    pub(crate) fn names(self) -> Vec<&'static str> {
+        Extension::ALL.iter().filter(|(one, _)| self.has(*one)).map(|(_, name)| *name).collect()
+    }
+}
+
+/// What `session.start` said.
+#[derive(Debug, Default)]
+pub(crate) struct Start {
+    /// The host's version, where it named one.
+    pub(crate) protocol: Option<u64>,
+    /// Whether the host speaks of extensions at all. Without, nothing but the core is written.
+    pub(crate) offered: bool,
+    pub(crate) agreed: Agreed,
+    /// The conversation to go on with: absent, or its native id, which may be missing.
+    pub(crate) resume: Option<Option<String>>,
+    pub(crate) options: Options,
+}
+
+impl Start {
+    /// Reads the fields of extensions; each that is odd is absent ([msg.5]).
+    pub(crate) fn read(fields: &Fields<'_>) -> Self {
+        let offer = fields.texts("extensions").optional().unwrap_or_default();
+        if broken(Mutant::UnknownExtensionExits) && offer.len() > Agreed::of(&offer).names().len() {
+            std::process::exit(1);
+        }
+        let agreed = Agreed::of(&offer);
+        let resume = match fields.value("resume") {
+            Field::Is(Value::Object(resume)) if agreed.has(Extension::Resume) => {
+                Some(resume.get("native_session_id").and_then(Value::as_str).map(str::to_owned))
+            }
+            _ => None,
+        };
+        let options = match agreed.has(Extension::Options) {
+            true => Options::read(fields),
+            false => Options::default(),
+        };
+        let protocol = fields.value("protocol").optional().and_then(|number| number.as_u64());
+        Self { protocol, offered: !offer.is_empty(), agreed, resume, options }
+    }
+
+    /// Whether the host's version is one that is not served here.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.offered && self.protocol == Some(0)
+    }
+
+    /// The first message of the session, where there is one ([ext.2]).
+    pub(crate) fn ready(&self, native_id: &str, context: Option<&str>) -> Option<Message> {
+        if !self.offered {
+            return None;
+        }
+        let mut extensions = self.agreed.names();
+        if broken(Mutant::ReadyClaimsAll) {
+            extensions = Extension::ALL.iter().map(|(_, name)| *name).collect();
+        }
+        let asked = self.protocol.unwrap_or(PROTOCOL);
+        let protocol = if broken(Mutant::ProtocolEchoed) { asked } else { asked.min(PROTOCOL) };
+        let mut ready = Message::new("session.ready")
+            .with("protocol", protocol)
+            .with("extensions", extensions)
+            .with("adapter", json!({ "name": "reference", "version": env!("CARGO_PKG_VERSION") }))
+            .with("capabilities", capabilities(self.agreed));
+        if self.agreed.has(Extension::Turns) {
+            ready = ready.with("input_modes", json!(["queue", "steer"]));
+        }
+        if self.agreed.has(Extension::Resume) {
+            ready = ready.with("native_session_id", native_id).with_some("context", context);
+        }
+        if self.agreed.has(Extension::Options) {
+            let applied = match broken(Mutant::AppliesAllOptions) {
+                true => self.options.asked.clone(),
+                false => self.options.applied(),
+            };
+            ready = ready.with("options_applied", applied).with("models", models()).with("modes", modes());
+            ready.members.extend(self.options.in_force());
+        }
+        Some(ready)
+    }
+}
+
+fn capabilities(agreed: Agreed) -> Value {
+    let resumes = agreed.has(Extension::Resume);
+    json!({
+        "native_session_ids": resumes,
+        "turn_completion": true,
+        "resume_attach": resumes,
+        "exec_model": "interactive",
+    })
+}
+
+fn models() -> Value {
+    json!([{ "id": "reference-1", "label": "Reference" }, { "id": "reference-2" }])
+}
+
+fn modes() -> Value {
+    json!([{ "id": "code", "name": "Code" }, { "id": "plan", "name": "Plan" }])
+}
+
+/// The options in force.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Options {
+    model: Option<String>,
+    reasoning_effort: Option<String>,
+    mode: Option<String>,
+    allowed_tools: Option<Vec<String>>,
+    denied_tools: Option<Vec<String>>,
+    pub(crate) exchange_dir: Option<String>,
+    permission_mode_asked: bool,
+    asked: Vec<String>,
+}
+
+/// The only permission mode: a person is always asked.
+const ASK: &str = "ask";
+
+impl Options {
+    fn read(fields: &Fields<'_>) -> Self {
+        let mut options = Self::default();
+        options.update(fields);
+        options.exchange_dir = fields.text("exchange_dir").optional().filter(|path| path.starts_with('/'));
+        options.permission_mode_asked = fields.text("permission_mode").optional().as_deref() == Some(ASK);
+        let heads = ["type", "session_id", "protocol", "extensions", "resume", "_meta"];
+        options.asked = fields.names().filter(|name| !heads.contains(name)).map(str::to_owned).collect();
+        options
+    }
+
+    /// Takes what a `session.update` carries; what is absent stays.
+    pub(crate) fn update(&mut self, fields: &Fields<'_>) {
+        let take = |slot: &mut Option<String>, name| {
+            if let Some(text) = fields.text(name).optional() {
+                *slot = Some(text);
+            }
+        };
+        take(&mut self.model, "model");
+        take(&mut self.reasoning_effort, "reasoning_effort");
+        if let Some(mode) = fields.text("mode").optional().filter(|mode| mode == "code" || mode == "plan") {
+            self.mode = Some(mode);
+        }
+        if let Some(tools) = fields.texts("allowed_tools").optional() {
+            self.allowed_tools = Some(tools);
+        }
+        if let Some(tools) = fields.texts("denied_tools").optional() {
+            self.denied_tools = Some(tools);
+        }
+    }
+
+    /// The names of what was asked for and is honoured.
+    fn applied(&self) -> Vec<String> {
+        let honoured = [
+            ("model", self.model.is_some()),
+            ("reasoning_effort", self.reasoning_effort.is_some()),
+            ("mode", self.mode.is_some()),
+            ("permission_mode", self.permission_mode_asked),
+            ("allowed_tools", self.allowed_tools.is_some()),
+            ("denied_tools", self.denied_tools.is_some()),
+            ("exchange_dir", self.exchange_dir.is_some()),
+        ];
+        honoured.iter().filter(|(_, is)| *is).map(|(name, _)| (*name).to_owned()).collect()
+    }
+
+    /// The values in force, as `session.ready` and `session.info` tell them.
+    pub(crate) fn in_force(&self) -> Members {
+        let values = json!({
+            "model": self.model.as_deref().unwrap_or("reference-1"),
+            "reasoning_effort": self.reasoning_effort,
+            "mode": self.mode.as_deref().unwrap_or("code"),
+            "permission_mode": ASK,
+            "allowed_tools": self.allowed_tools,
+            "denied_tools": self.denied_tools,
+        });
+        match values {
+            Value::Object(members) => members.into_iter().filter(|(_, value)| !value.is_null()).collect(),
+            _ => Members::new(),
+        }
+    }
+
+    /// Whether a tool may be asked for at all.
+    pub(crate) fn permit(&self, tool: &str, resource: &str) -> bool {
+        let names = |rules: &Vec<String>| rules.iter().any(|rule| covers(rule, tool, resource));
+        !self.denied_tools.as_ref().is_some_and(names) && self.allowed_tools.as_ref().is_none_or(names)
+    }
+}
+
+/// Whether `Tool` or `Tool(pattern)` speaks of this use, where `*` stands for any text.
+fn covers(rule: &str, tool: &str, resource: &str) -> bool {
+    match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
+        Some((name, pattern)) => name == tool && matches(pattern, resource),
+        None => rule == tool,
+    }
+}
+
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((head, tail)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut rest) = text.strip_prefix(head) else { return false };
+    let (middle, end) = tail.rsplit_once('*').unwrap_or(("", tail));
+    for part in middle.split('*') {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agreement_is_part_of_the_offer() {
+        let fields = Fields::of_line(r#"{"extensions":["turns","journal","control"],"protocol":2}"#).unwrap();
+        let start = Start::read(&fields);
+        assert_eq!(start.agreed.names(), ["turns", "control"]);
+        assert_eq!(start.ready("n", None).unwrap().members["protocol"], 1);
+        let fields = Fields::of_line(r#"{"extensions":["turns",7]}"#).unwrap();
+        assert!(Start::read(&fields).ready("n", None).is_none());
+    }
+
+    #[test]
+    fn tools_are_permitted_by_name_and_pattern() {
+        let fields =
+            Fields::of_line(r#"{"allowed_tools":["Read","Bash(git *)"],"denied_tools":["Bash(*push*)"]}"#);
+        let options = Options::read(&fields.unwrap());
+        assert!(options.permit("Read", "x") && options.permit("Bash", "git log"));
+        assert!(
+            !options.permit("Bash", "rm x")
+                && !options.permit("Bash", "git push a")
+                && !options.permit("Write", "")
+        );
+    }
+}

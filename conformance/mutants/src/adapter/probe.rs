@@ -1,0 +1,241 @@
+//! What a turn does: an ordinary answer, or, where the environment says `CONFORM_PROBE=1`, what a script says.
+
+mod asking;
+mod events;
+mod script;
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use self::script::{Operation, Script};
+use crate::{
+    message::{Members, Message},
+    mutant::Mutant,
+    session::{End, Over, Turn},
+    switches::{broken, varied},
+    variant::Variant,
+};
+
+const TICK: Duration = Duration::from_millis(50);
+
+/// The longest piece of an answer, in bytes: a line stays within 1 MiB also where each takes six ([frame.5]).
+const PIECE: usize = 128 * 1024;
+
+/// The most that one piece of a `burst`, or one file, holds.
+const MOST: u64 = 64 * 1024 * 1024;
+
+/// The operations, as `hello` names them.
+const NAMES: [&str; 20] = [
+    "hello",
+    "say",
+    "echo",
+    "burst",
+    "sleep",
+    "until_stop",
+    "report",
+    "set",
+    "get",
+    "ask",
+    "question",
+    "file",
+    "event",
+    "info",
+    "ready",
+    "complete",
+    "fail",
+    "close_session",
+    "exit",
+    "abort",
+];
+
+/// Serves one turn. An input for which there was no room has no content.
+pub(crate) fn answer(turn: &Turn, content: Option<String>) -> Result<End, Over> {
+    turn.over()?;
+    let Some(content) = content else { return Ok(End::failed("busy", "too much waits in this session")) };
+    let probing = turn.session.world.probing || broken(Mutant::ProbeAlwaysOn);
+    match Script::in_content(&content).filter(|_| probing) {
+        Some(script) => run(turn, script),
+        None => ordinary(turn, &content),
+    }
+}
+
+fn ordinary(turn: &Turn, content: &str) -> Result<End, Over> {
+    if varied(Variant::NoOutput) || content.is_empty() {
+        return Ok(End::completed());
+    }
+    let content =
+        if broken(Mutant::StopsAtNul) { content.split('\0').next().unwrap_or_default() } else { content };
+    let most = match varied(Variant::OutputPerCharacter) {
+        true => 1,
+        false => (content.len() / 2 + 1).min(PIECE),
+    };
+    let mut rest = content;
+    while !rest.is_empty() {
+        let end = rest.ceil_char_boundary(most);
+        turn.emit(Message::output(&rest[..end]))?;
+        rest = &rest[end..];
+    }
+    Ok(End::completed())
+}
+
+fn run(turn: &Turn, script: Script) -> Result<End, Over> {
+    for step in script.steps {
+        turn.over()?;
+        if let Some(end) = take(turn, Operation::of(step), &script.text)? {
+            return Ok(end);
+        }
+    }
+    Ok(End::completed())
+}
+
+/// Does one step. Where the turn ends with it, says how.
+fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>, Over> {
+    match operation.name.as_str() {
+        "hello" => {
+            let version = env!("CARGO_PKG_VERSION");
+            say(turn, &json!({ "$probe": 1, "ops": NAMES, "adapter": "reference", "version": version }))?;
+        }
+        "say" => {
+            let said = operation.text().unwrap_or_default();
+            let channel = operation.text().filter(|channel| !channel.is_empty());
+            turn.emit(Message::output(&said).with_some("channel", channel))?;
+        }
+        "echo" => {
+            let said = operation.text().unwrap_or_else(|| text.to_owned());
+            let said =
+                if broken(Mutant::StopsAtNul) { said.split('\0').next().unwrap_or_default() } else { &said };
+            turn.emit(Message::output(said))?;
+        }
+        "burst" => burst(turn, operation.number(), operation.number(), operation.text())?,
+        "sleep" => busy(turn, Some(Duration::from_millis(operation.number())))?,
+        "until_stop" => busy(turn, None)?,
+        "report" => {
+            let files: Vec<_> = turn.session.files().iter().map(|file| file.judged()).collect();
+            say(turn, &turn.session.report(&files))?;
+        }
+        "set" => {
+            let (key, value) = (operation.text().unwrap_or_default(), operation.value());
+            turn.with_values(|values| {
+                if values.len() < 4096 || values.contains_key(&key) {
+                    values.insert(key, value);
+                }
+            });
+        }
+        "get" => {
+            let key = operation.text().unwrap_or_default();
+            let value = turn.with_values(|values| values.get(&key).cloned().unwrap_or_default());
+            say(turn, &json!({ "$probe": 1, "key": key, "value": value }))?;
+        }
+        "ask" => asking::ask(turn, operation.objects())?,
+        "question" => asking::question(turn, &operation.object())?,
+        "file" => return file(turn, &mut operation),
+        "event" => events::send(turn, operation.object())?,
+        "info" => events::info(turn, operation.object())?,
+        "ready" => say(turn, &json!({ "$probe": 1, "extensions": turn.session.agreed.names() }))?,
+        "complete" => return Ok(Some(completed(operation.value()))),
+        "fail" => return Ok(Some(fail(operation.text().as_deref()))),
+        "close_session" => {
+            let reason = operation.text().filter(|reason| REASONS.contains(&reason.as_str()));
+            turn.session.end(reason.as_deref().unwrap_or("finished"), None);
+            return Err(Over::Closed);
+        }
+        "exit" => std::process::exit(i32::try_from(operation.number()).unwrap_or(1)),
+        "abort" => std::process::abort(),
+        unknown => {
+            say(turn, &json!({ "$probe": 1, "unsupported": unknown }))?;
+            return Ok(Some(End::completed()));
+        }
+    }
+    Ok(None)
+}
+
+/// The reasons of `session.closed`.
+const REASONS: [&str; 7] =
+    ["finished", "failed", "refused", "unknown_agent", "limit", "protocol", "shutdown"];
+
+/// Says data.
+fn say(turn: &Turn, data: &Value) -> Result<(), Over> {
+    turn.emit(Message::output(&data.to_string()))
+}
+
+fn completed(end: Value) -> End {
+    match end {
+        Value::Object(members) => End::with(members),
+        Value::String(status) => End::with(Members::from_iter([("status".to_owned(), status.into())])),
+        _ => End::completed(),
+    }
+}
+
+fn fail(why: Option<&str>) -> End {
+    if broken(Mutant::FailureExits) {
+        std::process::exit(1);
+    }
+    End::failed("other", why.unwrap_or("the script fails"))
+}
+
+fn burst(turn: &Turn, pieces: u64, bytes: u64, letter: Option<String>) -> Result<(), Over> {
+    let letter = letter.filter(|letter| letter.len() == 1).unwrap_or_else(|| "x".to_owned());
+    let fill = usize::try_from(bytes.min(MOST)).unwrap_or(0).saturating_sub("00000001 ".len());
+    let fill = letter.repeat(fill);
+    for number in 1..=pieces {
+        match turn.emit(Message::output(&format!("{number:08} {fill}"))) {
+            Err(Over::Stopped) if broken(Mutant::BurstIsDeaf) => {
+                turn.emit_outside(Message::output(&format!("{number:08} {fill}")))?;
+            }
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+fn busy(turn: &Turn, time: Option<Duration>) -> Result<(), Over> {
+    let until = time.map(|time| Instant::now() + time.min(Duration::from_secs(86_400)));
+    loop {
+        let left = until.map_or(TICK, |until| until.saturating_duration_since(Instant::now()).min(TICK));
+        if left.is_zero() {
+            return Ok(());
+        }
+        turn.rest(left)?;
+        if left == TICK {
+            turn.emit(Message::output("tick"))?;
+        }
+    }
+}
+
+/// Writes a file and announces it once it is complete ([file.3]).
+fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
+    let name = operation.text().unwrap_or_else(|| "probe.bin".to_owned());
+    let mime = operation.text().unwrap_or_else(|| "application/octet-stream".to_owned());
+    let bytes = usize::try_from(operation.number().min(MOST)).unwrap_or(0);
+    let folder = match turn.session.folder() {
+        Ok(folder) => folder,
+        Err(error) => return Ok(Some(End::failed("other", &format!("no folder for files: {error}")))),
+    };
+    let path = folder.join(format!("file-{}", turn.session.world.serial()));
+    let shown = match broken(Mutant::RelativeFilePath) {
+        true => path.file_name().map(std::path::PathBuf::from).unwrap_or_default(),
+        false => path.clone(),
+    };
+    let announcement = Message::new("file.output")
+        .with("file_name", name)
+        .with("file_path", shown.to_string_lossy().into_owned());
+    let announcement = match broken(Mutant::FileWithoutMime) {
+        true => announcement,
+        false => announcement.with("file_mime_type", mime),
+    };
+    if broken(Mutant::FileAnnouncedEarly) {
+        turn.emit(announcement.clone())?;
+        turn.rest(Duration::from_millis(300))?;
+    }
+    if let Err(error) = std::fs::write(&path, vec![b'x'; bytes]) {
+        return Ok(Some(End::failed("other", &format!("the file was not written: {error}"))));
+    }
+    if !broken(Mutant::FileAnnouncedEarly) {
+        turn.emit(announcement)?;
+    }
+    if broken(Mutant::FileRemovedAtEnd) {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(None)
+}

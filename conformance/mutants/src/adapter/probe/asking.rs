@@ -1,0 +1,166 @@
+//! `ask` and `question`: what waits for somebody's word.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::say;
+use crate::{
+    message::{Members, Message},
+    mutant::Mutant,
+    negotiation::Extension,
+    session::{Answer, Choice, Over, Request, Turn, allows},
+    switches::broken,
+};
+
+/// What is asked for, and what is done only if it is approved ([permission.2]).
+#[derive(Debug, Clone)]
+struct Asked {
+    resource: Value,
+    effect: Option<PathBuf>,
+    /// When it is withdrawn.
+    until: Option<Instant>,
+}
+
+/// Asks for all at once, so that they can be answered in any order.
+pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
+    let mut waiting = BTreeMap::new();
+    for members in requests {
+        let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let asked = Asked {
+            resource: text("resource").into(),
+            effect: members.get("effect").and_then(Value::as_str).map(PathBuf::from),
+            until: members
+                .get("withdraw_ms")
+                .and_then(Value::as_u64)
+                .map(|ms| Instant::now() + Duration::from_millis(ms)),
+        };
+        if broken(Mutant::ActsBeforeAnswer) {
+            act(&asked);
+        }
+        if !turn.session.permits(&text("tool"), &text("resource")) {
+            settle(turn, &asked, &Answer::default())?;
+            continue;
+        }
+        let mut message = Message::new("permission.request").with("tool", text("tool"));
+        message = message.with("description", text("description"));
+        if !broken(Mutant::RequestWithoutResource) {
+            message = message.with("resource", asked.resource.clone());
+        }
+        let choices = choices(&members);
+        if turn.has(Extension::Control) {
+            let title = members.get("title").filter(|title| title.is_string()).cloned();
+            let options = Some(offered(&members)).filter(|options| !options.is_empty());
+            message = message.with_some("title", title).with_some("options", options);
+        }
+        let request = Request::Permission { choices, effect: asked.effect.clone() };
+        let request_id = turn.request(request, message)?;
+        waiting.insert(request_id, asked);
+    }
+    turn.session.world.asks(true);
+    let answered = answers(turn, waiting);
+    turn.session.world.asks(false);
+    answered
+}
+
+fn answers(turn: &Turn, mut waiting: BTreeMap<String, Asked>) -> Result<(), Over> {
+    let patience = Instant::now() + Duration::from_secs(1);
+    while !waiting.is_empty() {
+        let until = waiting.values().filter_map(|asked| asked.until).min();
+        let until = if broken(Mutant::SilenceApproves) { Some(patience) } else { until };
+        match turn.next_answer(until)? {
+            Some((request_id, answer)) => {
+                if let Some(asked) = waiting.remove(&request_id) {
+                    settle(turn, &asked, &answer)?;
+                }
+            }
+            None if broken(Mutant::SilenceApproves) => {
+                let approved = Answer { approved: true, ..Answer::default() };
+                for asked in std::mem::take(&mut waiting).values() {
+                    settle(turn, asked, &approved)?;
+                }
+            }
+            None => {
+                let late =
+                    waiting.extract_if(.., |_, asked| asked.until.is_some_and(|at| at <= Instant::now()));
+                for (request_id, asked) in late.collect::<Vec<_>>() {
+                    if turn.withdraw(&request_id, "timeout") {
+                        settle(turn, &asked, &Answer::default())?;
+                    } else {
+                        // Its answer came in between.
+                        waiting.insert(request_id, Asked { until: None, ..asked });
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn settle(turn: &Turn, asked: &Asked, answer: &Answer) -> Result<(), Over> {
+    if answer.approved || broken(Mutant::DenialActs) {
+        act(asked);
+    }
+    let told =
+        json!({ "resource": asked.resource, "approved": answer.approved, "option_id": answer.option_id });
+    say(turn, &json!({ "$probe": 1, "asked": told }))
+}
+
+fn act(asked: &Asked) {
+    if let Some(effect) = &asked.effect {
+        // The host looks for the file itself.
+        let _ = std::fs::write(effect, b"");
+    }
+}
+
+/// The options as they are written: those that have an id and a known kind.
+fn offered(members: &Members) -> Vec<Value> {
+    let options = members.get("options").and_then(Value::as_array);
+    let known = |option: &&Value| option["id"].is_string() && allows(option["kind"].as_str()).is_some();
+    let written = options.into_iter().flatten().filter(known).map(|option| {
+        let label = option["label"].as_str().unwrap_or_default();
+        json!({ "id": option["id"], "label": label, "kind": option["kind"] })
+    });
+    written.collect()
+}
+
+fn choices(members: &Members) -> Vec<Choice> {
+    let offered = offered(members);
+    let choices = offered.iter().map(|option| Choice {
+        id: option["id"].as_str().unwrap_or_default().to_owned(),
+        allows: allows(option["kind"].as_str()),
+        always: option["kind"] == "allow_always",
+    });
+    choices.collect()
+}
+
+/// Asks for values. A host that cannot be asked is shown the question, and nobody answers ([ext.3]).
+pub(super) fn question(turn: &Turn, members: &Members) -> Result<(), Over> {
+    let prompt = members.get("prompt").and_then(Value::as_str).unwrap_or_default();
+    if !turn.has(Extension::Questions) {
+        if broken(Mutant::QuestionWaitsForCore) {
+            return turn.next_answer(None).map(|_| ());
+        }
+        let shown = if broken(Mutant::QuestionNotShown) { Ok(()) } else { turn.emit(shown(prompt)) };
+        shown?;
+        return say(turn, &Answer { cancelled: true, ..Answer::default() }.told());
+    }
+    let fields = members.get("fields").and_then(Value::as_array);
+    let fields: Vec<_> =
+        fields.into_iter().flatten().filter(|field| field["id"].is_string()).cloned().collect();
+    let message = Message::new("input.request").with("prompt", prompt);
+    let message = message.with_some("fields", (!fields.is_empty()).then_some(fields));
+    turn.request(Request::Question, message)?;
+    match turn.next_answer(None)? {
+        Some((_, answer)) => say(turn, &answer.told()),
+        None => Ok(()),
+    }
+}
+
+fn shown(prompt: &str) -> Message {
+    Message::output(prompt).with("channel", "question")
+}

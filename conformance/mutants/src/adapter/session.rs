@@ -1,0 +1,283 @@
+//! One conversation: its turns, its requests, and what it has to say.
+
+mod ending;
+mod ledger;
+mod requests;
+mod turns;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+pub(crate) use self::{
+    ending::End,
+    ledger::{Announced, Ledger},
+    requests::{Answer, Choice, Request, allows},
+    turns::{Input, Turn},
+};
+use crate::{
+    json::Fields,
+    message::Message,
+    mutant::Mutant,
+    negotiation::{Agreed, Extension, Options, PROTOCOL, Start},
+    switches::{broken, varied},
+    variant::Variant,
+    world::{Values, World},
+};
+use turns::Running;
+
+/// What waits of one session before its turn waits too, in bytes ([flow.3]).
+const ROOM: usize = 256 * 1024;
+
+/// What waits for a host that does not read when its session is given up, in bytes.
+const OVERRUN: usize = 64 * 1024 * 1024;
+
+/// Why a turn cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// It was stopped.
+    Stopped,
+    /// Its session is closed.
+    Closed,
+}
+
+/// A session that is open, or was.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) agreed: Agreed,
+    pub(crate) world: Arc<World>,
+    /// The agent's own id of it.
+    native_id: String,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    phase: Phase,
+    queue: VecDeque<Input>,
+    queued_bytes: usize,
+    running: Option<Running>,
+    /// Whether a thread serves the turns.
+    worker: bool,
+    requests: BTreeMap<String, Request>,
+    /// Effects of requests that are settled, which nobody may look at again.
+    stale: BTreeMap<String, PathBuf>,
+    ledger: Ledger,
+    values: Values,
+    options: Options,
+    folder: Option<PathBuf>,
+    out: VecDeque<String>,
+    out_bytes: usize,
+    pauses: u32,
+    /// When its last turn ended.
+    ended_at: Option<Instant>,
+    /// Whether it has stopped listening to inputs.
+    deaf: bool,
+    /// Whether it stands in the line of the outbox.
+    scheduled: bool,
+}
+
+#[derive(Debug, Default)]
+enum Phase {
+    #[default]
+    Open,
+    /// It has ended from this side, which the host could not be told otherwise ([session.8]).
+    Told(String),
+    Closed,
+}
+
+impl Session {
+    /// Opens a session and says its first words ([ext.2]).
+    pub(crate) fn open(id: String, start: Start, world: &Arc<World>) -> Arc<Self> {
+        let recalled = start.resume.as_ref().map(|native| {
+            let native = native.clone()?;
+            world.recall(&native).map(|values| (native, values))
+        });
+        let (native_id, values, context) = match recalled {
+            None => (format!("native-{}", world.serial()), Values::new(), None),
+            Some(None) => {
+                let context = if broken(Mutant::ResumeAlwaysKept) { "kept" } else { "lost" };
+                (format!("native-{}", world.serial()), Values::new(), Some(context))
+            }
+            Some(Some((native, values))) => (native, values, Some("kept")),
+        };
+        let ready = start.ready(&native_id, context);
+        let foreign = start.is_foreign();
+        let state = State { values, options: start.options, ..State::default() };
+        let session = Arc::new(Self {
+            id,
+            agreed: start.agreed,
+            world: world.clone(),
+            native_id,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        });
+        world.sessions().insert(session.id.clone(), session.clone());
+        let mut state = session.lock();
+        if varied(Variant::Greeting) && ready.is_none() {
+            session.send(&mut state, Message::output("Good day."));
+        }
+        match ready {
+            Some(ready) if broken(Mutant::ReadyLate) => {
+                session.send(&mut state, Message::system("starting"));
+                session.send(&mut state, ready);
+            }
+            Some(ready) => session.send(&mut state, ready),
+            None if broken(Mutant::ReadyToCore) => {
+                session.send(&mut state, Message::new("session.ready").with("protocol", PROTOCOL));
+            }
+            None => {}
+        }
+        if varied(Variant::Greeting) && start.offered {
+            session.send(&mut state, Message::output("Good day."));
+        }
+        drop(state);
+        if foreign && !broken(Mutant::ProtocolEchoed) {
+            let text = format!("the host speaks protocol 0, this adapter {PROTOCOL}");
+            session.end("protocol", Some(("protocol", text)));
+        }
+        session
+    }
+
+    pub(crate) fn has(&self, extension: Extension) -> bool {
+        self.agreed.has(extension)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.lock().phase, Phase::Closed)
+    }
+
+    /// Sends what belongs to no turn, with no wait.
+    pub(crate) fn tell(self: &Arc<Self>, message: Message) {
+        self.send(&mut self.lock(), message);
+    }
+
+    /// Holds back what it has to say ([flow.1]).
+    pub(crate) fn pause(&self) {
+        let mut state = self.lock();
+        state.pauses = if broken(Mutant::PausesCounted) { state.pauses + 1 } else { 1 };
+        if broken(Mutant::PauseIgnored) {
+            state.pauses = 0;
+        }
+    }
+
+    pub(crate) fn resume(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.pauses = state.pauses.saturating_sub(1);
+        self.schedule(&mut state);
+    }
+
+    /// Tells the values in force after a change ([ext.5]).
+    pub(crate) fn update(self: &Arc<Self>, fields: &Fields<'_>) {
+        let mut state = self.lock();
+        state.options.update(fields);
+        let info = Message::of("session.info", state.options.in_force());
+        if broken(Mutant::UpdateAnsweredTwice) {
+            self.send(&mut state, info.clone());
+        }
+        if !broken(Mutant::UpdateUnanswered) {
+            self.send(&mut state, info);
+        }
+    }
+
+    /// Waits for the turn to end, which nobody who reads may do.
+    pub(crate) fn wait_until_idle(&self) {
+        let mut state = self.lock();
+        while state.running.is_some() && !matches!(state.phase, Phase::Closed) {
+            state = self.wait(state, None);
+        }
+    }
+
+    /// Takes lines for one write; called by the writer alone.
+    pub(crate) fn take_lines(self: &Arc<Self>, share: usize) -> String {
+        let mut state = self.lock();
+        state.scheduled = false;
+        let mut lines = String::new();
+        while state.pauses == 0 {
+            let Some(line) = self.next_line(&mut state, lines.len(), share) else { break };
+            state.out_bytes -= line.len();
+            lines.push_str(&line);
+        }
+        self.schedule(&mut state);
+        self.changed.notify_all();
+        lines
+    }
+
+    fn next_line(&self, state: &mut State, taken: usize, share: usize) -> Option<String> {
+        if taken > 0 && taken + state.out.front()?.len() > share {
+            return None;
+        }
+        if broken(Mutant::Reorders) && state.out.len() > 2 {
+            return state.out.remove(1);
+        }
+        state.out.pop_front()
+    }
+
+    /// Puts a message behind what waits. Nothing goes out once the session is closed ([session.4]).
+    fn send(self: &Arc<Self>, state: &mut State, message: Message) {
+        if matches!(state.phase, Phase::Closed) && !broken(Mutant::SpeaksAfterClose) {
+            return;
+        }
+        if broken(Mutant::DropsWhenFull) && state.out_bytes > ROOM / 2 && message.kind == "output" {
+            return;
+        }
+        if state.out_bytes > OVERRUN {
+            // Answers to the host's own messages wait for no room, so nothing else would bound them.
+            self.fall_silent(state);
+            return;
+        }
+        let overtakes = broken(Mutant::PauseLetsEndsThrough) && message.kind == "turn.complete";
+        let id = match broken(Mutant::NewestSessionAnswers) && message.kind == "output" {
+            true => self.world.newest(),
+            false => self.id.clone(),
+        };
+        let own = varied(Variant::OwnTypes) && message.kind == "output";
+        let line = message.line(&written_id(&id));
+        if overtakes && state.pauses > 0 {
+            return self.world.outbox.send_of_pipe(line);
+        }
+        state.out_bytes += line.len();
+        state.out.push_back(line);
+        if own {
+            let line = Message::new("reference.note").with("text", "an own type").line(&self.id);
+            state.out_bytes += line.len();
+            state.out.push_back(line);
+        }
+        self.schedule(state);
+    }
+
+    fn schedule(self: &Arc<Self>, state: &mut State) {
+        if !state.scheduled && state.pauses == 0 && !state.out.is_empty() {
+            state.scheduled = true;
+            self.world.outbox.schedule(self.clone());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, until: Option<Instant>) -> MutexGuard<'a, State> {
+        let Some(until) = until else {
+            return self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        let left = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(3600));
+        self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// The id as it stands in what is written: the same bytes ([msg.1]).
+fn written_id(id: &str) -> String {
+    if broken(Mutant::TruncatesIds) {
+        return id.chars().take(32).collect();
+    }
+    if broken(Mutant::NormalisesIds) {
+        return id.trim().replace('/', "_");
+    }
+    id.to_owned()
+}

@@ -1,0 +1,279 @@
+//! Ends of turns and of sessions, folded down to what was agreed on ([ext.3], [session.4], [session.8]).
+
+use std::{path::PathBuf, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{Phase, Session, State};
+use crate::{
+    message::{Members, Message},
+    mutant::Mutant,
+    negotiation::Extension,
+    switches::broken,
+};
+
+/// The members of `turn.complete`, by their extension.
+const OF_TURNS: [&str; 13] = [
+    "status",
+    "stop_reason",
+    "error",
+    "delivered",
+    "exit_code",
+    "signal",
+    "summary",
+    "artifacts",
+    "result",
+    "duration_ms",
+    "num_turns",
+    "model",
+    "provider",
+];
+const OF_RESUME: [&str; 3] = ["native_session_id", "session_params", "clear_session"];
+
+/// How a turn ends.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct End {
+    members: Members,
+}
+
+impl End {
+    /// An end with the members of a `turn.complete`.
+    pub(crate) fn with(mut members: Members) -> Self {
+        members.entry("status").or_insert_with(|| json!("completed"));
+        Self { members }
+    }
+
+    pub(crate) fn completed() -> Self {
+        Self::with(Members::new())
+    }
+
+    pub(crate) fn stopped() -> Self {
+        Self::of(json!({ "status": "stopped" }))
+    }
+
+    /// The end of a turn that was taken out of the queue.
+    pub(crate) fn undelivered(reason: Option<String>) -> Self {
+        let mut end = Self::of(json!({ "status": "stopped", "delivered": "no" }));
+        end.members.extend(reason.map(|reason| ("stop_reason".to_owned(), reason.into())));
+        end
+    }
+
+    pub(crate) fn failed(category: &str, message: &str) -> Self {
+        Self::of(json!({ "status": "failed", "error": { "category": category, "message": message } }))
+    }
+
+    /// What it is when the turn was stopped before it.
+    pub(super) fn after_stop(self, reason: Option<String>) -> Self {
+        let mut end = if self.status() == "completed" { Self::stopped() } else { self };
+        end.members.extend(reason.map(|reason| ("stop_reason".to_owned(), reason.into())));
+        end
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.status() == "stopped"
+    }
+
+    pub(crate) fn is_failed(&self) -> bool {
+        self.status() == "failed"
+    }
+
+    fn of(members: Value) -> Self {
+        match members {
+            Value::Object(members) => Self::with(members),
+            _ => Self::completed(),
+        }
+    }
+
+    fn status(&self) -> &str {
+        self.members.get("status").and_then(Value::as_str).unwrap_or("completed")
+    }
+
+    fn failure(&self) -> Option<&str> {
+        let said = self.members.get("error")?.get("message")?.as_str();
+        Some(said.unwrap_or("the turn failed"))
+    }
+}
+
+impl Session {
+    /// Ends the session from this side ([session.8]).
+    pub(crate) fn end(self: &Arc<Self>, reason: &str, error: Option<(&str, String)>) {
+        let mut state = self.lock();
+        if !matches!(state.phase, Phase::Open) {
+            return;
+        }
+        let text = error
+            .as_ref()
+            .map_or_else(|| format!("the session has ended: {reason}"), |(_, text)| text.clone());
+        let end = match (reason, &error) {
+            ("finished", _) => End::completed(),
+            (_, Some((category, text))) => End::failed(category, text),
+            (_, None) => End::failed("other", &text),
+        };
+        let error = error.map(|(category, text)| json!({ "category": category, "message": text }));
+        let closed = Message::new("session.closed").with("reason", reason).with_some("error", error);
+        let with_control = self.has(Extension::Control);
+        if with_control && broken(Mutant::ClosedBeforeEnds) {
+            self.send(&mut state, closed.clone());
+        }
+        let running = state.running.take();
+        for tool_call_id in running.iter().flat_map(|running| running.tools.iter()) {
+            let end =
+                Message::new("tool.end").with("tool_call_id", tool_call_id.as_str()).with("is_error", true);
+            let turn_id = running.as_ref().and_then(|running| running.turn_id.clone());
+            self.send(&mut state, end.in_turn(turn_id));
+        }
+        let idle = running.is_none();
+        let queued: Vec<_> = state.queue.drain(..).collect();
+        let queued = queued.into_iter().map(|input| (input.turn_id, End::failed("cancelled", &text)));
+        for (turn_id, end) in running.map(|running| (running.turn_id, end)).into_iter().chain(queued) {
+            match with_control {
+                true => self.send_end(&mut state, turn_id, end),
+                false => self.send_last(&mut state, turn_id, end, &text),
+            }
+        }
+        state.queued_bytes = 0;
+        state.settle(false);
+        if with_control {
+            if !broken(Mutant::ClosedBeforeEnds) {
+                self.send(&mut state, closed);
+            }
+            state.phase = Phase::Closed;
+        } else {
+            if idle && !broken(Mutant::FailureSilent) {
+                self.send(&mut state, Message::system(&text));
+            }
+            state.phase = Phase::Told(text);
+        }
+        // What a pause holds back is still owed, and its resume must find the session.
+        let forget = with_control && state.pauses == 0;
+        self.changed.notify_all();
+        drop(state);
+        if forget {
+            self.world.forget(self);
+        }
+    }
+
+    /// The host's last word ([session.4]).
+    pub(crate) fn close(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if broken(Mutant::CloseCompletesRunning)
+            && let Some(running) = &state.running
+        {
+            let turn_id = running.turn_id.clone();
+            self.send_end(&mut state, turn_id, End::stopped());
+        }
+        if broken(Mutant::CloseCompletesIdle) && !state.ledger.has_inputs() {
+            self.send_end(&mut state, None, End::completed());
+        }
+        if self.has(Extension::Resume) {
+            self.world.remember(self.native_id.clone(), std::mem::take(&mut state.values));
+        }
+        let said = broken(Mutant::CloseCompletesRunning) || broken(Mutant::CloseCompletesIdle);
+        match said || broken(Mutant::CloseReleasesPaused) {
+            true => {
+                state.phase = Phase::Closed;
+                state.pauses = 0;
+                self.schedule(&mut state);
+            }
+            false => self.fall_silent(&mut state),
+        }
+        state.settle(broken(Mutant::CloseKeepsRequests));
+        drop(state);
+        self.remove_folder();
+    }
+
+    /// Says nothing more, not even what waits.
+    pub(super) fn fall_silent(&self, state: &mut State) {
+        state.phase = Phase::Closed;
+        if !broken(Mutant::SpeaksAfterClose) {
+            state.running = None;
+            state.queue.clear();
+            state.out.clear();
+            state.out_bytes = 0;
+            state.queued_bytes = 0;
+        }
+        state.pauses = 0;
+        self.changed.notify_all();
+    }
+
+    /// The process ends: every turn is stopped ([process.1]).
+    pub(crate) fn shut(self: &Arc<Self>) {
+        let mut state = self.lock();
+        let queued: Vec<_> = state.queue.drain(..).collect();
+        self.stop_running(&mut state, Some("shutdown".to_owned()));
+        for input in queued {
+            self.send_end(&mut state, input.turn_id, End::undelivered(Some("shutdown".to_owned())));
+        }
+    }
+
+    /// Where the files of this session go: into its exchange folder, else into one of its own.
+    pub(crate) fn folder(&self) -> std::io::Result<PathBuf> {
+        let mut state = self.lock();
+        if let Some(folder) = state.options.exchange_dir.clone().or_else(|| text_of(state.folder.clone()?)) {
+            return Ok(PathBuf::from(folder));
+        }
+        let name = format!("reference-adapter-{}-{}", std::process::id(), self.world.serial());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder)?;
+        state.folder = Some(folder.clone());
+        Ok(folder)
+    }
+
+    /// Removes what it made, at the close and no sooner ([file.3]).
+    pub(crate) fn remove_folder(&self) {
+        let folder = self.lock().folder.take();
+        if let Some(folder) = folder {
+            // Whoever removed it before did the same.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+
+    /// Ends a turn of a session that has ended, which the host can be told in no other way ([session.8]).
+    pub(super) fn send_last(
+        self: &Arc<Self>,
+        state: &mut State,
+        turn_id: Option<String>,
+        end: End,
+        text: &str,
+    ) {
+        let told_by_the_end = end.failure().is_some() && !self.has(Extension::Turns);
+        if !told_by_the_end && !broken(Mutant::FailureSilent) {
+            self.send(state, Message::system(text).in_turn(turn_id.clone()));
+        }
+        self.send_end(state, turn_id, end);
+    }
+
+    /// Writes the end of a turn, with what was agreed on; the failure goes ahead of it otherwise ([ext.3]).
+    pub(super) fn send_end(self: &Arc<Self>, state: &mut State, turn_id: Option<String>, mut end: End) {
+        if broken(Mutant::StatusAlwaysCompleted) {
+            end.members.insert("status".to_owned(), json!("completed"));
+        }
+        let with_turns = self.has(Extension::Turns);
+        if !with_turns
+            && !broken(Mutant::FailureSilent)
+            && let Some(text) = end.failure()
+        {
+            self.send(state, Message::system(text).in_turn(turn_id.clone()));
+        }
+        let (usage, resume) = (self.has(Extension::Usage), self.has(Extension::Resume));
+        let status_to_all = broken(Mutant::StatusToCore);
+        end.members.retain(|name, _| {
+            (with_turns && OF_TURNS.contains(&name.as_str()))
+                || (usage && name == "usage")
+                || (resume && OF_RESUME.contains(&name.as_str()))
+                || (status_to_all && name == "status")
+        });
+        if resume {
+            end.members.entry("native_session_id").or_insert_with(|| self.native_id.clone().into());
+        }
+        let complete = Message::of("turn.complete", end.members).in_turn(turn_id.filter(|_| with_turns));
+        if broken(Mutant::DoubleEnd) {
+            self.send(state, complete.clone());
+        }
+        self.send(state, complete);
+    }
+}
+
+fn text_of(folder: PathBuf) -> Option<String> {
+    folder.into_os_string().into_string().ok()
+}

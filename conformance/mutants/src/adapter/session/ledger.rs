@@ -1,0 +1,116 @@
+//! What a session has seen, for the probe's `report`.
+
+use std::{
+    collections::VecDeque,
+    fmt::Write,
+    fs::File,
+    io::{self, Read},
+};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::{mutant::Mutant, switches::broken};
+
+/// The most that is remembered of each kind.
+const KEPT: usize = 4096;
+
+/// A file of the host's.
+#[derive(Debug, Clone)]
+pub(crate) struct Announced {
+    pub(crate) name: String,
+    pub(crate) mime: String,
+    pub(crate) path: String,
+}
+
+impl Announced {
+    /// Reads it, whatever it is ([file.2]).
+    pub(crate) fn judged(&self) -> Value {
+        let mut judged = json!({ "name": self.name, "mime": self.mime, "path": self.path });
+        let path = if broken(Mutant::NameIsPath) { &self.name } else { &self.path };
+        match digest(path) {
+            Ok((bytes, sha256)) => {
+                judged["bytes"] = bytes.into();
+                judged["sha256"] = sha256.into();
+            }
+            Err(error) => judged["error"] = error.to_string().into(),
+        }
+        judged
+    }
+}
+
+/// Inputs, files and answers, each list bounded.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    inputs: VecDeque<Value>,
+    files: VecDeque<Announced>,
+    answers: VecDeque<Value>,
+}
+
+impl Ledger {
+    pub(crate) fn input(&mut self, content: &str) {
+        let sha256 = hex(&Sha256::digest(content.as_bytes()));
+        keep(&mut self.inputs, json!({ "bytes": content.len(), "sha256": sha256 }));
+    }
+
+    pub(crate) fn inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
+    pub(crate) fn has_inputs(&self) -> bool {
+        !self.inputs.is_empty()
+    }
+
+    pub(crate) fn file(&mut self, file: Announced) {
+        keep(&mut self.files, file);
+    }
+
+    pub(crate) fn answer(&mut self, request_id: &str, approved: bool) {
+        keep(&mut self.answers, json!({ "request_id": request_id, "approved": approved }));
+    }
+
+    pub(crate) fn files(&self) -> Vec<Announced> {
+        self.files.iter().cloned().collect()
+    }
+
+    pub(crate) fn report(&self, files: &[Value]) -> Value {
+        json!({
+            "$probe": 1,
+            "count": self.inputs.len(),
+            "inputs": self.inputs,
+            "files": files,
+            "permissions": self.answers,
+        })
+    }
+}
+
+fn digest(path: &str) -> io::Result<(u64, String)> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut file = File::open(path)?;
+    let (mut hash, mut total, mut chunk) = (Sha256::new(), 0, vec![0; 64 * 1024]);
+    loop {
+        let bytes = file.read(&mut chunk)?;
+        if bytes == 0 {
+            return Ok((total, hex(&hash.finalize())));
+        }
+        hash.update(&chunk[..bytes]);
+        total += bytes as u64;
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn keep<T>(list: &mut VecDeque<T>, entry: T) {
+    if list.len() == KEPT {
+        list.pop_front();
+    }
+    list.push_back(entry);
+}

@@ -1,0 +1,248 @@
+//! Permission requests and questions that wait for their one answer ([permission.1] to [permission.4]).
+
+use std::{path::PathBuf, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::{Over, Phase, ROOM, Session, State, Turn};
+use crate::{
+    json::Fields,
+    message::{Members, Message},
+    mutant::Mutant,
+    negotiation::Extension,
+    switches::broken,
+};
+
+/// A way to answer that was offered.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Choice {
+    pub(crate) id: String,
+    /// Whether its kind allows; an option without a known kind decides nothing.
+    pub(crate) allows: Option<bool>,
+    /// Whether it is the one that `always_allow` is short for.
+    pub(crate) always: bool,
+}
+
+/// What waits.
+#[derive(Debug, Clone)]
+pub(crate) enum Request {
+    Permission {
+        choices: Vec<Choice>,
+        /// The file that its action makes.
+        effect: Option<PathBuf>,
+    },
+    Question,
+}
+
+impl Request {
+    pub(super) fn is_question(&self) -> bool {
+        matches!(self, Self::Question)
+    }
+}
+
+/// What was answered.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) approved: bool,
+    pub(crate) option_id: Option<String>,
+    pub(crate) values: Members,
+    pub(crate) cancelled: bool,
+}
+
+impl Turn {
+    /// Sends a request under an id of its own, and lets it wait.
+    pub(crate) fn request(&self, request: Request, message: Message) -> Result<String, Over> {
+        let serial = self.session.world.serial();
+        let request_id = match broken(Mutant::RequestIdsRepeat) {
+            true => "r-1".to_owned(),
+            false => format!("r-{serial}"),
+        };
+        let message = message.with("request_id", request_id.as_str()).in_turn(self.turn_id.clone());
+        let mut state = self.session.lock();
+        loop {
+            state.going(self.serial())?;
+            if state.out_bytes <= ROOM {
+                break;
+            }
+            state = self.session.wait(state, None);
+        }
+        state.requests.insert(request_id.clone(), request);
+        self.session.send(&mut state, message);
+        Ok(request_id)
+    }
+
+    /// Takes a request back ([permission.2]). False where it is settled already.
+    pub(crate) fn withdraw(&self, request_id: &str, reason: &str) -> bool {
+        let mut state = self.session.lock();
+        let Some(request) = state.requests.remove(request_id) else { return false };
+        if let (true, Request::Permission { effect: Some(effect), .. }) =
+            (broken(Mutant::CancelledApprovalActs), request)
+        {
+            state.stale.insert(request_id.to_owned(), effect);
+        }
+        if self.has(Extension::Control) {
+            let cancel =
+                Message::new("permission.cancel").with("request_id", request_id).with("reason", reason);
+            self.session.send(&mut state, cancel.in_turn(self.turn_id.clone()));
+        }
+        true
+    }
+}
+
+impl Session {
+    /// Takes a `permission.response`. The first one counts, and whatever is not `true` denies ([permission.4]).
+    pub(crate) fn answer_permission(self: &Arc<Self>, request_id: &str, fields: &Fields<'_>) {
+        let mut state = self.lock();
+        let approved = is_approval(fields);
+        if matches!(state.phase, Phase::Open) {
+            state.ledger.answer(request_id, approved);
+        }
+        if approved && let Some(effect) = state.stale.remove(request_id) {
+            // Nobody hears of a failure of what must not happen.
+            let _ = std::fs::write(effect, b"");
+        }
+        let oldest = || state.requests.keys().next().cloned();
+        let request_id = match broken(Mutant::AnyRequestAnswered) || broken(Mutant::AnswersInOrder) {
+            true => oldest().unwrap_or_else(|| request_id.to_owned()),
+            false => request_id.to_owned(),
+        };
+        if broken(Mutant::BadApprovalDropped) && !matches!(fields.raw("approved"), Some("true" | "false")) {
+            return;
+        }
+        let Some(Request::Permission { choices, effect }) = state.requests.get(&request_id).cloned() else {
+            if broken(Mutant::UnaskedAnswered) {
+                self.send(&mut state, Message::system("nobody asked"));
+            }
+            return;
+        };
+        state.requests.remove(&request_id);
+        let answer = match self.has(Extension::Control) {
+            true => decision(approved, fields, &choices),
+            false => Answer { approved, ..Answer::default() },
+        };
+        if broken(Mutant::SecondAnswerCounts) && !answer.approved {
+            state.stale.extend(effect.map(|effect| (request_id.clone(), effect)));
+        }
+        let ends = self.has(Extension::Control) && !answer.approved && fields.is_true("end_turn");
+        if let Some(running) = &mut state.running {
+            running.answers.push_back((request_id, answer));
+        }
+        if ends {
+            self.stop_running(&mut state, None);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Takes an `input.response`: values, or nobody's word.
+    pub(crate) fn answer_question(self: &Arc<Self>, request_id: &str, fields: &Fields<'_>) {
+        let mut state = self.lock();
+        if !state.requests.get(request_id).is_some_and(Request::is_question) {
+            return;
+        }
+        let values = match fields.value("values").optional() {
+            Some(Value::Object(values)) if !fields.is_true("cancelled") => Some(values),
+            _ => None,
+        };
+        if values.is_none() && !fields.is_true("cancelled") && broken(Mutant::EmptyAnswerHangs) {
+            return;
+        }
+        state.requests.remove(request_id);
+        let cancelled = values.is_none();
+        let values = values.filter(|_| !broken(Mutant::AnswerLost)).unwrap_or_default();
+        if let Some(running) = &mut state.running {
+            let answer = Answer { values, cancelled, ..Answer::default() };
+            running.answers.push_back((request_id.to_owned(), answer));
+        }
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn has_request(&self, request_id: &str) -> bool {
+        self.lock().requests.contains_key(request_id)
+    }
+
+    pub(crate) fn oldest_request(&self) -> Option<String> {
+        self.lock().requests.keys().next().cloned()
+    }
+
+    /// Whether a tool may be asked for under the options in force.
+    pub(crate) fn permits(&self, tool: &str, resource: &str) -> bool {
+        self.lock().options.permit(tool, resource)
+    }
+
+    /// Files that it was given.
+    pub(crate) fn files(&self) -> Vec<super::Announced> {
+        if broken(Mutant::SharedFiles) {
+            let all: Vec<_> = self.world.sessions().values().cloned().collect();
+            return all.iter().flat_map(|session| session.lock().ledger.files()).collect();
+        }
+        self.lock().ledger.files()
+    }
+
+    pub(crate) fn take_file(&self, file: super::Announced) {
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Open) {
+            state.ledger.file(file);
+        }
+    }
+
+    pub(crate) fn report(&self, files: &[Value]) -> Value {
+        self.lock().ledger.report(files)
+    }
+}
+
+impl State {
+    /// Settles what waits as denied; its turn or its session is over ([permission.3]).
+    pub(super) fn settle(&mut self, kept: bool) {
+        for (request_id, request) in std::mem::take(&mut self.requests) {
+            if let (true, Request::Permission { effect: Some(effect), .. }) = (kept, request) {
+                self.stale.insert(request_id, effect);
+            }
+        }
+    }
+}
+
+fn is_approval(fields: &Fields<'_>) -> bool {
+    let approved = fields.raw("approved");
+    if broken(Mutant::TruthyApproves) {
+        return !matches!(approved, None | Some("false" | "0" | "\"\""));
+    }
+    if broken(Mutant::AbsentApproves) {
+        return approved != Some("false");
+    }
+    if broken(Mutant::ApprovalDenies) {
+        return false;
+    }
+    approved == Some("true")
+}
+
+/// Judges an answer against what was offered: what contradicts itself denies ([section 11.8]).
+fn decision(approved: bool, fields: &Fields<'_>, choices: &[Choice]) -> Answer {
+    let short = approved && fields.is_true("always_allow");
+    let always = || choices.iter().find(|choice| choice.always).map(|choice| choice.id.clone());
+    let option_id = fields.text("option_id").optional().or_else(|| short.then(always).flatten());
+    let chosen = option_id.as_ref().map(|id| choices.iter().find(|choice| choice.id == *id));
+    let contradicted = match chosen {
+        None => false,
+        Some(None) => !broken(Mutant::UnknownOptionApproves),
+        Some(Some(choice)) => {
+            choice.allows.is_some_and(|allows| allows != approved) && !broken(Mutant::RejectOptionApproves)
+        }
+    };
+    Answer { approved: approved && !contradicted, option_id, ..Answer::default() }
+}
+
+/// Whether an option's kind allows, where it is known.
+pub(crate) fn allows(kind: Option<&str>) -> Option<bool> {
+    match kind? {
+        "allow_once" | "allow_always" => Some(true),
+        "reject_once" | "reject_always" => Some(false),
+        _ => None,
+    }
+}
+
+/// An answer as the probe tells it.
+impl Answer {
+    pub(crate) fn told(&self) -> Value {
+        json!({ "$probe": 1, "values": self.values, "cancelled": self.cancelled })
+    }
+}

@@ -1,0 +1,450 @@
+//! Turns: one at a time, in order, each with one end ([turn.1] to [turn.5], [turn.9], [turn.10]).
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{Answer, End, Over, Phase, ROOM, Session, State};
+use crate::{
+    message::Message,
+    mutant::Mutant,
+    negotiation::Extension,
+    probe,
+    switches::{broken, varied},
+    variant::Variant,
+};
+
+/// The most that the inputs of one session may hold that wait, in bytes. Further ones fail as `busy`.
+const QUEUED_BYTES: usize = 64 * 1024 * 1024;
+
+/// The most inputs that wait. A session that is given more is ended.
+const QUEUED: usize = 65_536;
+
+/// The room of a thread that serves turns.
+const STACK: usize = 512 * 1024;
+
+/// An input that is a turn, or waits to be.
+#[derive(Debug)]
+pub(crate) struct Input {
+    /// Absent where there was no room to keep it.
+    pub(crate) content: Option<String>,
+    pub(crate) turn_id: Option<String>,
+}
+
+impl Input {
+    fn len(&self) -> usize {
+        self.content.as_ref().map_or(0, String::len)
+    }
+}
+
+/// The turn that runs.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) serial: u64,
+    pub(super) turn_id: Option<String>,
+    /// The input, until a thread takes it.
+    pub(super) input: Option<Input>,
+    /// That it was stopped, and the reason that was given.
+    pub(super) stop: Option<Option<String>>,
+    /// Answers that it has not taken.
+    pub(super) answers: VecDeque<(String, Answer)>,
+    /// Tool calls that it began and did not end.
+    pub(super) tools: BTreeSet<String>,
+    outputs: usize,
+}
+
+/// A turn, as the thread that serves it holds it.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) session: Arc<Session>,
+    pub(crate) turn_id: Option<String>,
+    serial: u64,
+}
+
+impl Session {
+    /// Takes an input that is a turn.
+    pub(crate) fn take_input(self: &Arc<Self>, input: Input) {
+        let mut state = self.lock();
+        match &state.phase {
+            Phase::Closed => return,
+            Phase::Told(text) => {
+                let text = text.clone();
+                if !broken(Mutant::EndedSessionSilent) {
+                    self.send_last(&mut state, input.turn_id, End::failed("other", &text), &text);
+                }
+                return;
+            }
+            Phase::Open => {}
+        }
+        state.ledger.input(input.content.as_deref().unwrap_or_default());
+        if is_overlooked(&input, &state) {
+            return;
+        }
+        if state.queue.len() >= QUEUED {
+            drop(state);
+            return self.end("limit", Some(("busy", "too many inputs wait".to_owned())));
+        }
+        let full = state.queued_bytes + input.len() > QUEUED_BYTES;
+        let input = if full { Input { content: None, ..input } } else { input };
+        state.queued_bytes += input.len();
+        state.queue.push_back(input);
+        self.begin(&mut state);
+    }
+
+    /// Answers an input that adds to the running turn ([turn.10]).
+    pub(crate) fn steer(
+        self: &Arc<Self>,
+        content: String,
+        turn_id: Option<String>,
+        message_id: Option<String>,
+    ) {
+        if broken(Mutant::SteerIsTurn) {
+            return self.take_input(Input { content: Some(content), turn_id });
+        }
+        let mut state = self.lock();
+        if !matches!(state.phase, Phase::Open) {
+            return;
+        }
+        let running = state.running.as_ref().filter(|running| running.stop.is_none());
+        let running = running.map(|running| running.turn_id.clone());
+        let delivered = running.is_some() || broken(Mutant::SteerAlwaysDelivered);
+        let result = Message::new("steer.result")
+            .with_some("message_id", message_id)
+            .with("delivered", delivered)
+            .with_some("reason", (!delivered).then_some("no turn is running"))
+            .in_turn(running.flatten());
+        if delivered {
+            state.ledger.input(&content);
+        }
+        self.send(&mut state, result);
+        if broken(Mutant::SteerCompletes) {
+            self.send_end(&mut state, turn_id, End::completed());
+        }
+    }
+
+    /// Ends the running turn, or takes a queued one out ([turn.4], [turn.5], [turn.9]).
+    pub(crate) fn stop(self: &Arc<Self>, turn_id: Option<String>, reason: Option<String>) {
+        let mut state = self.lock();
+        if !matches!(state.phase, Phase::Open) || broken(Mutant::StopIgnored) {
+            return;
+        }
+        if broken(Mutant::StopWaitsForResume) && state.pauses > 0 {
+            return;
+        }
+        let turn_id = turn_id.filter(|_| !broken(Mutant::StopTakesAnyTurn));
+        let running = state.running.as_ref().map(|running| running.turn_id.clone());
+        match (turn_id, running) {
+            (None, None) => self.stop_idle(&mut state),
+            (None, Some(_)) => self.stop_running(&mut state, reason),
+            (Some(id), Some(Some(current))) if id == current => self.stop_running(&mut state, reason),
+            (Some(id), _) => {
+                let at = state.queue.iter().position(|input| input.turn_id.as_ref() == Some(&id));
+                let queued =
+                    at.filter(|_| !broken(Mutant::QueuedStopIgnored)).and_then(|at| state.queue.remove(at));
+                if let Some(queued) = queued {
+                    state.queued_bytes -= queued.len();
+                    self.send_end(&mut state, Some(id), End::undelivered(reason));
+                }
+            }
+        }
+    }
+
+    fn stop_idle(self: &Arc<Self>, state: &mut State) {
+        let after = broken(Mutant::IdleStopCompletes) && state.ledger.has_inputs();
+        let before = broken(Mutant::EarlyStopCompletes) && !state.ledger.has_inputs();
+        let just = broken(Mutant::StopRaceCompletes)
+            && state.ended_at.is_some_and(|at| at.elapsed() < Duration::from_millis(20));
+        if after || before || just {
+            self.send_end(state, None, End::completed());
+        }
+    }
+
+    pub(super) fn stop_running(self: &Arc<Self>, state: &mut State, reason: Option<String>) {
+        let Some(running) = &mut state.running else { return };
+        if running.stop.is_some() {
+            if broken(Mutant::EachStopCompletes) {
+                let turn_id = running.turn_id.clone();
+                self.send_end(state, turn_id, End::completed());
+            }
+            return;
+        }
+        running.stop = Some(reason);
+        if !broken(Mutant::QuestionOutlivesStop)
+            || state.requests.values().all(|request| !request.is_question())
+        {
+            state.settle(broken(Mutant::LateApprovalActs));
+        }
+        if broken(Mutant::StopClearsQueue) {
+            state.queue.clear();
+        }
+        state.deaf = broken(Mutant::StopEndsService);
+        self.changed.notify_all();
+    }
+
+    /// Makes the next input the running turn, and sees that a thread serves it.
+    fn begin(self: &Arc<Self>, state: &mut State) {
+        if state.running.is_none() {
+            let Some(input) = state.queue.pop_front() else { return };
+            state.queued_bytes -= input.len();
+            state.running = Some(Running {
+                serial: self.world.serial(),
+                turn_id: input.turn_id.clone(),
+                input: Some(input),
+                stop: None,
+                answers: VecDeque::new(),
+                tools: BTreeSet::new(),
+                outputs: 0,
+            });
+        }
+        if state.worker {
+            return;
+        }
+        state.worker = true;
+        self.world.worker_begins();
+        let session = self.clone();
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || {
+            session.serve();
+            session.world.worker_ends();
+        });
+        if thread.is_err() {
+            self.world.worker_ends();
+            state.worker = false;
+            let ended = state.running.take().into_iter().map(|running| running.turn_id);
+            let ended: Vec<_> = ended.chain(state.queue.drain(..).map(|input| input.turn_id)).collect();
+            for turn_id in ended {
+                self.send_end(state, turn_id, End::failed("other", "there is no thread to serve it"));
+            }
+        }
+    }
+
+    fn serve(self: &Arc<Self>) {
+        while let Some((turn, input)) = self.next_turn() {
+            let places = if varied(Variant::Serial) { 1 } else { usize::MAX };
+            if broken(Mutant::AskBlocksAll) {
+                self.world.wait_while_asked(&|| turn.over().is_err());
+            }
+            let ended = match self.world.enter(places, &|| turn.over().is_err()) {
+                true => {
+                    let ended = probe::answer(&turn, input);
+                    self.world.leave();
+                    ended
+                }
+                false => Err(turn.over().err().unwrap_or(Over::Stopped)),
+            };
+            match ended {
+                Ok(end) => self.finish(&turn, end),
+                Err(Over::Stopped) => self.finish(&turn, End::stopped()),
+                Err(Over::Closed) => {}
+            }
+        }
+    }
+
+    /// Waits for room, so that a paused session does not pile up ends ([flow.3]).
+    fn next_turn(self: &Arc<Self>) -> Option<(Turn, Option<String>)> {
+        let mut state = self.lock();
+        loop {
+            if state.running.is_none() && !matches!(state.phase, Phase::Closed) {
+                self.begin(&mut state);
+            }
+            let full = state.out_bytes > ROOM;
+            let closed = matches!(state.phase, Phase::Closed) && !broken(Mutant::SpeaksAfterClose);
+            match &mut state.running {
+                Some(running) if !closed && (!full || running.stop.is_some()) => {
+                    let content = running.input.take().and_then(|input| input.content);
+                    let (serial, turn_id) = (running.serial, running.turn_id.clone());
+                    return Some((Turn { session: self.clone(), turn_id, serial }, content));
+                }
+                Some(_) if !closed => state = self.wait(state, None),
+                _ => {
+                    state.worker = false;
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Ends a turn, by its one `turn.complete`.
+    fn finish(self: &Arc<Self>, turn: &Turn, mut end: End) {
+        if varied(Variant::SlowStop) && end.is_stopped() {
+            std::thread::sleep(Duration::from_secs(4));
+        }
+        let mut state = self.lock();
+        if state.running.as_ref().is_none_or(|running| running.serial != turn.serial) {
+            return;
+        }
+        let Some(running) = state.running.take() else { return };
+        state.settle(false);
+        if let Some(reason) = running.stop {
+            end = end.after_stop(reason);
+        }
+        if !broken(Mutant::ToolLeftOpen) {
+            self.end_tools(&mut state, &running.tools, &running.turn_id);
+        }
+        state.ended_at = Some(Instant::now());
+        if !is_forgotten(&end, running.outputs, self.world.turn_ends()) {
+            self.send_end(&mut state, running.turn_id.clone(), end.clone());
+        }
+        if broken(Mutant::PauseEndsWithTurn) {
+            state.pauses = 0;
+            self.schedule(&mut state);
+        }
+        self.changed.notify_all();
+        drop(state);
+        self.speak_after_the_end(running.turn_id, &end);
+    }
+
+    fn end_tools(self: &Arc<Self>, state: &mut State, tools: &BTreeSet<String>, turn_id: &Option<String>) {
+        for tool_call_id in tools {
+            let end =
+                Message::new("tool.end").with("tool_call_id", tool_call_id.as_str()).with("is_error", true);
+            self.send(state, end.in_turn(turn_id.clone()));
+        }
+    }
+
+    /// What some say too late or twice.
+    fn speak_after_the_end(self: &Arc<Self>, turn_id: Option<String>, end: &End) {
+        if broken(Mutant::OutputAfterEnd) {
+            std::thread::sleep(Duration::from_millis(20));
+            self.tell(Message::output("one more thing").in_turn(turn_id.clone()));
+        }
+        if broken(Mutant::TickAfterStop) && end.is_stopped() {
+            std::thread::sleep(Duration::from_millis(40));
+            self.tell(Message::output("tick").in_turn(turn_id.clone()));
+        }
+        if broken(Mutant::LateDouble) {
+            std::thread::sleep(Duration::from_millis(150));
+            self.send_end(&mut self.lock(), turn_id, end.clone());
+        }
+    }
+}
+
+impl Turn {
+    pub(super) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Whether it may go on.
+    pub(crate) fn over(&self) -> Result<(), Over> {
+        self.session.lock().going(self.serial)
+    }
+
+    /// Sends a message of this turn, once there is room ([flow.3]).
+    pub(crate) fn emit(&self, message: Message) -> Result<(), Over> {
+        let mut state = self.session.lock();
+        loop {
+            state.going(self.serial)?;
+            if state.out_bytes <= ROOM || broken(Mutant::PauseUnbounded) || broken(Mutant::DropsWhenFull) {
+                break;
+            }
+            state = self.session.wait(state, None);
+        }
+        if let Some(running) = &mut state.running {
+            running.outputs += usize::from(message.kind == "output");
+        }
+        let left_out = broken(Mutant::OutputWithoutTurnId) && message.kind == "output";
+        let message = if left_out { message } else { message.in_turn(self.turn_id.clone()) };
+        self.session.send(&mut state, message);
+        Ok(())
+    }
+
+    /// Sends what is marked as history and belongs to no turn.
+    pub(crate) fn emit_outside(&self, message: Message) -> Result<(), Over> {
+        let mut state = self.session.lock();
+        state.going(self.serial)?;
+        self.session.send(&mut state, message);
+        Ok(())
+    }
+
+    /// Does nothing for a time.
+    pub(crate) fn rest(&self, time: Duration) -> Result<(), Over> {
+        let until = Instant::now() + time;
+        let mut state = self.session.lock();
+        loop {
+            state.going(self.serial)?;
+            if Instant::now() >= until {
+                return Ok(());
+            }
+            state = self.session.wait(state, Some(until));
+        }
+    }
+
+    /// Takes an answer to one of its requests. Without a time, waits as long as it takes.
+    pub(crate) fn next_answer(&self, until: Option<Instant>) -> Result<Option<(String, Answer)>, Over> {
+        let mut state = self.session.lock();
+        loop {
+            let going = state.going(self.serial);
+            if !(going == Err(Over::Stopped)
+                && broken(Mutant::QuestionOutlivesStop)
+                && !state.requests.is_empty())
+            {
+                going?;
+            }
+            if let Some(answer) = state.running.as_mut().and_then(|running| running.answers.pop_front()) {
+                return Ok(Some(answer));
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(None);
+            }
+            state = self.session.wait(state, until);
+        }
+    }
+
+    /// Keeps the ledger of its tool calls; false where a message of theirs is out of place ([ext.5]).
+    pub(crate) fn note_tool(&self, kind: &str, tool_call_id: &str) -> bool {
+        let mut state = self.session.lock();
+        let Some(running) = &mut state.running else { return false };
+        match kind {
+            "tool.start" => running.tools.insert(tool_call_id.to_owned()),
+            "tool.end" => running.tools.remove(tool_call_id),
+            _ => true,
+        }
+    }
+
+    /// Works on what the session keeps.
+    pub(crate) fn with_values<T>(&self, work: impl FnOnce(&mut crate::world::Values) -> T) -> T {
+        if broken(Mutant::SharedValues) {
+            return work(&mut self.session.world.shared_values());
+        }
+        work(&mut self.session.lock().values)
+    }
+
+    pub(crate) fn has(&self, extension: Extension) -> bool {
+        self.session.has(extension)
+    }
+}
+
+impl State {
+    pub(super) fn going(&self, serial: u64) -> Result<(), Over> {
+        if matches!(self.phase, Phase::Closed) && broken(Mutant::SpeaksAfterClose) {
+            return Ok(());
+        }
+        match &self.running {
+            Some(running) if running.serial == serial && !matches!(self.phase, Phase::Closed) => {
+                if running.stop.is_some() { Err(Over::Stopped) } else { Ok(()) }
+            }
+            _ => Err(Over::Closed),
+        }
+    }
+}
+
+/// Inputs that some do not see.
+fn is_overlooked(input: &Input, state: &State) -> bool {
+    let content = input.content.as_deref().unwrap_or_default();
+    (broken(Mutant::EmptyInputSkipped) && content.is_empty())
+        || (broken(Mutant::BlankInputSkipped) && content.trim().is_empty())
+        || (broken(Mutant::CommandsSwallowed) && content.starts_with('/'))
+        || (broken(Mutant::OverlapLost) && state.running.is_some())
+        || (broken(Mutant::FourthInputLost) && state.ledger.inputs() == 4)
+        || (broken(Mutant::LongQueueLost) && state.queue.len() >= 3)
+        || state.deaf
+}
+
+/// Ends that some do not write.
+fn is_forgotten(end: &End, outputs: usize, ends: u64) -> bool {
+    (broken(Mutant::StopWithoutEnd) && end.is_stopped())
+        || (broken(Mutant::FailureWithoutEnd) && end.is_failed())
+        || (broken(Mutant::SilentTurnWithoutEnd) && outputs == 0)
+        || (broken(Mutant::HundredthEndLost) && ends.is_multiple_of(100))
+}
