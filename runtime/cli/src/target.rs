@@ -62,13 +62,30 @@ impl Target {
         self.host_with(file, |_| {})
     }
 
+    /// The same, with further adapters, each as `ID=CMD ARGS`.
+    pub(crate) fn host_beside(&self, file: Option<&Path>, also: &[String]) -> Result<Chosen, Fault> {
+        let mut config = self.config(file)?;
+        for further in also {
+            let agent = beside(further)?;
+            if config.agents.iter().any(|known| known.id == agent.id) {
+                return Err(Fault::usage(anyhow!("two adapters have the id {:?}", agent.id))
+                    .next("give each --also an id of its own"));
+            }
+            config.agents.push(agent);
+        }
+        self.choose(config, |_| {})
+    }
+
     /// The same, after a change of the agent's configuration.
     pub(crate) fn host_with(
         &self,
         file: Option<&Path>,
         change: impl FnOnce(&mut AgentConfig),
     ) -> Result<Chosen, Fault> {
-        let mut config = self.config(file)?;
+        self.choose(self.config(file)?, change)
+    }
+
+    fn choose(&self, mut config: Config, change: impl FnOnce(&mut AgentConfig)) -> Result<Chosen, Fault> {
         let chosen = match &self.agent {
             Some(id) => config.agents.iter_mut().find(|agent| agent.id == *id),
             None => {
@@ -128,6 +145,19 @@ pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, Fault> {
     Ok(agent)
 }
 
+/// The agent of `ID=CMD ARGS`.
+fn beside(further: &str) -> Result<AgentConfig, Fault> {
+    match further.split_once('=') {
+        Some((id, line)) if !id.is_empty() => {
+            let mut agent = ad_hoc(line)?;
+            id.clone_into(&mut agent.id);
+            Ok(agent)
+        }
+        _ => Err(Fault::usage(anyhow!("--also {further:?} names no id"))
+            .next("write it as one word of your shell: --also b='node b.js'")),
+    }
+}
+
 /// How an agent is run, as a person would type it.
 pub(crate) fn command_line(agent: &AgentConfig) -> String {
     if agent.command.command.is_empty() {
@@ -169,5 +199,13 @@ mod tests {
     fn an_open_quote_and_an_empty_command_are_refused() {
         assert!(ad_hoc("python3 'x").is_err());
         assert!(ad_hoc("  ").is_err());
+    }
+
+    #[test]
+    fn a_further_adapter_has_an_id() {
+        let agent = beside("second='my adapter' --flag=x").unwrap();
+        assert_eq!((agent.id.as_str(), agent.command.command.as_str()), ("second", "my adapter"));
+        assert!(beside("node b.js").is_err());
+        assert!(beside("=node b.js").is_err());
     }
 }

@@ -15,6 +15,8 @@ Examples:
   trunkline serve                                 every configured agent
   trunkline serve --agent claude                  that one, unless a session names another
   trunkline serve --adapter 'python3 adapter.py'  that adapter alone
+  trunkline serve --adapter 'python3 a.py' --also b='node b.js'
+                                                  two; a session asks for the second by agent_id b
 
 By hand; the pause keeps stdin open until the answer is there:
   (printf '%s\\n' '{\"type\":\"session.start\",\"session_id\":\"a\"}' \\
@@ -25,11 +27,15 @@ and a broken stdout end it, and its adapters, within 4 s.")]
 pub(crate) struct Serve {
     #[command(flatten)]
     target: Target,
+
+    /// One more adapter beside --adapter, with the id that sessions name it by; may be repeated
+    #[arg(long, value_name = "ID='CMD ARGS'", requires = "adapter")]
+    also: Vec<String>,
 }
 
 impl Serve {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
-        let chosen = self.target.host(config)?;
+        let chosen = self.target.host_beside(config, &self.also)?;
         let report = trunkline_relay::serve_stdio(chosen.host, RelayOptions::default())
             .await
             .context("failed to take stdin and stdout for the protocol")?;
