@@ -22,27 +22,48 @@ pub(crate) enum Answer {
     Denied,
 }
 
-/// The latest request of an id, and how often it was asked and answered.
+/// The latest request of an id.
 #[derive(Clone, Debug)]
 struct Request {
     ask: Ask,
     mixed: bool,
     asked: u64,
-    turn: Option<usize>,
-    expires: bool,
+    place: Place,
+    /// The adapter may have settled it without a word, or by what was in flight when it asked.
+    loose: bool,
     replayed: bool,
-    answered: bool,
+    answered: Option<u64>,
     cancelled: Option<u64>,
-    times_asked: u32,
-    times_answered: u32,
+    /// How many answers may still come, those to earlier requests of the id included.
+    answers_due: u32,
+}
+
+/// Where a request belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// To this turn, by its id.
+    Turn(usize),
+    /// To no turn: neither a stop nor an end settles it.
+    Outside,
+    /// To the turn that seems to run, if one does: there are no ids.
+    Perhaps(Option<usize>),
+}
+
+impl Place {
+    fn turn(self) -> Option<usize> {
+        match self {
+            Self::Turn(turn) => Some(turn),
+            Self::Outside => None,
+            Self::Perhaps(turn) => turn,
+        }
+    }
 }
 
 /// A request to be taken down.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) ask: Ask,
-    /// The turn that it belongs to.
-    pub(crate) turn: Option<usize>,
+    pub(crate) place: Place,
     /// The agent gives it up at a time of its own, perhaps without a word.
     pub(crate) expires: bool,
     /// It was asked before, and nobody is asked now.
@@ -58,6 +79,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
+    /// Takes a `stop` that may concern any request of a turn, before or after the adapter reads it.
     pub(crate) fn stopped(&mut self, reading: &Reading) {
         self.last_stop = reading.now;
     }
@@ -74,32 +96,38 @@ impl Requests {
         turns: &Turns,
         reading: &Reading,
     ) -> Result<(), Fault> {
+        let stop_in_flight = new.place != Place::Outside && !reading.adapter_knows(self.last_stop);
         let mut request = Request {
             ask: new.ask,
             mixed: false,
             asked: reading.now,
-            turn: new.turn,
-            expires: new.expires,
+            place: new.place,
+            loose: new.expires || new.replayed || stop_in_flight,
             replayed: new.replayed,
-            answered: false,
+            answered: None,
             cancelled: None,
-            times_asked: 1,
-            times_answered: 0,
+            answers_due: 1,
         };
         if let Some(old) = self.by_id.get(id) {
-            let settled = old.answered
-                || old.expires
-                || old.replayed
+            let settled = old.loose
+                || old.answered.is_some()
                 || old.cancelled.is_some()
-                || self.last_stop > old.asked
-                || turns.ended_since(old.asked);
+                || match old.place {
+                    Place::Outside => false,
+                    Place::Turn(turn) => turns.may_be_over(turn) || self.last_stop > old.asked,
+                    Place::Perhaps(_) => turns.ended_since(old.asked) || self.last_stop > old.asked,
+                };
             if !settled {
                 let text = format!("{id:?} is pending already");
                 return Err(Fault { clause: "permission.4", level: Level::Must, text });
             }
+            request.loose |= old.answered.is_some_and(|then| !reading.adapter_knows(then));
             request.mixed = old.mixed || old.ask != new.ask;
-            request.times_asked = old.times_asked.saturating_add(1);
-            request.times_answered = old.times_answered;
+            // An answer to what the host knew to be withdrawn is not on its way.
+            let withdrawn = old.cancelled.is_some_and(|then| reading.host_knows(then));
+            if !withdrawn {
+                request.answers_due = old.answers_due.saturating_add(1);
+            }
         }
         self.by_id.insert(id.to_owned(), request);
         Ok(())
@@ -138,11 +166,11 @@ impl Requests {
             return fault("ext.5", Level::Must, format!("{id:?} was answered as what it is not"));
         }
         let settled = settled_by(request, turns, reading);
-        request.answered = true;
-        if request.times_answered >= request.times_asked {
+        request.answered = Some(reading.now);
+        if request.answers_due == 0 {
             return fault("permission.2", Level::Must, format!("{id:?} was answered twice"));
         }
-        request.times_answered += 1;
+        request.answers_due -= 1;
         match settled {
             Some(cause) if approved => {
                 fault("permission.3", Level::Must, format!("{id:?} was approved after {cause}"))
@@ -153,9 +181,9 @@ impl Requests {
 
     /// The requests that wait for the host, each with whether it must be denied by now.
     pub(crate) fn waiting<'a>(&'a self, turns: &'a Turns) -> impl Iterator<Item = (&'a str, Ask, bool)> {
-        self.by_id.iter().filter(|(_, request)| !request.answered && !request.replayed).filter_map(
+        self.by_id.iter().filter(|(_, request)| request.answered.is_none() && !request.replayed).filter_map(
             move |(id, request)| {
-                let due = request.turn.is_some_and(|turn| {
+                let due = request.place.turn().is_some_and(|turn| {
                     turns.end_of(turn).is_some()
                         || turns.stop_of(turn).is_some_and(|read| read >= request.asked)
                 });
@@ -170,7 +198,7 @@ fn settled_by(request: &Request, turns: &Turns, reading: &Reading) -> Option<&'s
     if request.cancelled.is_some_and(|then| reading.host_knows(then)) {
         return Some("it was withdrawn");
     }
-    let turn = request.turn?;
+    let turn = request.place.turn()?;
     if turns.end_of(turn).is_some_and(|then| reading.host_knows(then)) {
         return Some("the end of its turn");
     }

@@ -7,7 +7,7 @@ use crate::clauses::Level::{self, May, Must, Should};
 use super::Message;
 use super::extension::{Extension, Extensions};
 use super::reading::Reading;
-use super::requests::{Answer, Ask, Asked, Requests};
+use super::requests::{Answer, Ask, Asked, Place, Requests};
 use super::shape::{Fault, gated, get, id, text};
 use super::table::{Gate, Table};
 use super::tools::Tools;
@@ -133,8 +133,10 @@ impl Session {
         match table.name {
             "user.input" => self.input(message, reading, &mut faults),
             "stop" => {
-                self.requests.stopped(reading);
                 let turn = id(message, "turn_id");
+                if turn.is_none() || !self.has(Extension::Turns) {
+                    self.requests.stopped(reading);
+                }
                 if self.agreement == Agreement::Unknown && turn.is_some() {
                     self.turns.stop_any();
                 } else {
@@ -224,7 +226,7 @@ impl Session {
         let replayed = self.has(Extension::Events) && get(message, "history") == Some(&Value::Bool(true));
         let turn = if replayed { None } else { self.turn_of(message, table, &mut faults) };
         match table.name {
-            "output" => self.outside(message, replayed, &mut faults),
+            "output" => self.output(message, turn, replayed, &mut faults),
             "turn.complete" => self.complete(message, reading, &mut faults),
             "permission.request" => self.ask(message, Ask::Permission, turn, replayed, reading, &mut faults),
             "input.request" => self.ask(message, Ask::Question, turn, replayed, reading, &mut faults),
@@ -355,10 +357,17 @@ impl Session {
         }
     }
 
-    /// Without `turn_id` output between turns is allowed, and yet looks like output that came too late.
-    fn outside(&self, message: &Message, replayed: bool, faults: &mut Faults) {
-        let idle = self.turns.running().is_none() && self.turns.has_ended_any();
-        if idle && !replayed && !self.has(Extension::Turns) && text(message, "channel") != Some("system") {
+    fn output(&self, message: &Message, turn: Option<usize>, replayed: bool, faults: &mut Faults) {
+        if replayed || text(message, "channel") == Some("system") {
+            return;
+        }
+        if self.has(Extension::Turns) {
+            // A queued turn may be refused with a word, so this is no proof that it is served.
+            if turn.is_some_and(|turn| self.turns.is_behind(turn)) {
+                add(faults, "turn.3", Should, "output of a turn while an earlier one runs");
+            }
+        } else if self.turns.running().is_none() && self.turns.has_ended_any() {
+            // Without ids output between turns is allowed, and yet looks like output that came too late.
             add(faults, "turn.2", Should, "output between a turn.complete and the next input");
         }
     }
@@ -394,9 +403,14 @@ impl Session {
         faults: &mut Faults,
     ) {
         let expires = get(message, "expires_at").is_some();
+        let place = match turn {
+            _ if !self.has(Extension::Turns) => Place::Perhaps(turn),
+            Some(turn) => Place::Turn(turn),
+            None => Place::Outside,
+        };
         if let Some(id) = id(message, "request_id") {
             faults.extend(
-                self.requests.ask(id, Asked { ask, turn, expires, replayed }, &self.turns, reading).err(),
+                self.requests.ask(id, Asked { ask, place, expires, replayed }, &self.turns, reading).err(),
             );
         }
     }

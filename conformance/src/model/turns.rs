@@ -79,6 +79,11 @@ impl Turns {
         self.all.get(turn)?.ended
     }
 
+    /// Whether that turn has ended, or a `stop` was written that may end it.
+    pub(crate) fn may_be_over(&self, turn: usize) -> bool {
+        self.all.get(turn).is_none_or(|turn| turn.stopped || turn.ended.is_some())
+    }
+
     /// What the host had read when it stopped that turn.
     pub(crate) fn stop_of(&self, turn: usize) -> Option<u64> {
         self.all.get(turn)?.stop_read
@@ -196,6 +201,12 @@ impl Turns {
                 (None, Some(must("turn.9", format!("turn.complete for {id:?}, which is no turn"))))
             }
         }
+    }
+
+    /// Whether that open turn is behind another, and neither was stopped.
+    pub(crate) fn is_behind(&self, turn: usize) -> bool {
+        let earlier = self.running().filter(|&first| first < turn && !self.all[first].stopped);
+        earlier.is_some() && self.open.contains(&turn) && !self.all[turn].stopped
     }
 
     /// Takes a `steer.result`.
