@@ -1,0 +1,73 @@
+//! What the threads tell the loop, within a bound of bytes.
+
+use std::process::ExitStatus;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use crate::lines::Line;
+
+/// What one reader may be ahead of the loop.
+const AHEAD: usize = 4 * 1024 * 1024;
+
+/// One thing that happened.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A line of the hub.
+    Hub(Line, Credit),
+    /// The end of the hub's pipe, a signal, or a stdout that nobody reads ([relay.9]).
+    End,
+    /// The hub's pipe took something.
+    Written,
+    /// A line of the process of this number.
+    Line(u64, Line, Credit),
+    /// Its stdout has ended.
+    StdoutEnd(u64),
+    /// It has exited and waits to be reaped.
+    Exited(u64),
+}
+
+/// How a process ended, for people and for the wire.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Exit {
+    pub(crate) code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+}
+
+impl From<ExitStatus> for Exit {
+    fn from(status: ExitStatus) -> Self {
+        use std::os::unix::process::ExitStatusExt as _;
+        Self { code: status.code(), signal: status.signal() }
+    }
+}
+
+/// Bytes that a reader has handed over and that are not handled yet; given back on drop.
+#[derive(Debug)]
+pub(crate) struct Credit {
+    from: Arc<Credits>,
+    bytes: usize,
+}
+
+impl Drop for Credit {
+    fn drop(&mut self) {
+        *self.from.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.from.given.notify_all();
+    }
+}
+
+/// The bound of one reader.
+#[derive(Debug, Default)]
+pub(crate) struct Credits {
+    taken: Mutex<usize>,
+    given: Condvar,
+}
+
+impl Credits {
+    /// Waits until the loop has caught up enough for so many bytes.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Credit {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *taken > 0 && *taken + bytes > AHEAD {
+            taken = self.given.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        *taken += bytes;
+        Credit { from: Arc::clone(self), bytes }
+    }
+}

@@ -1,0 +1,91 @@
+//! Takes files: judged on the opened handle, copied before they are announced ([file.4], [file.7]).
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::mutant::{Mutant as M, broken};
+
+/// The largest file ([file.4]).
+const MAX_FILE: u64 = 10 * 1024 * 1024;
+
+/// Copies an adapter's file to `copy`, if it is one that may be taken.
+///
+/// # Errors
+///
+/// The reason of the refusal, for people.
+pub(crate) fn take(path: &str, roots: &[PathBuf], copy: &Path) -> Result<(), String> {
+    if broken(M::FifoOpened) {
+        return fs::read(path).and_then(|bytes| fs::write(copy, bytes)).map_err(|error| error.to_string());
+    }
+    let file = judge(path, Some(roots))?;
+    write_copy(file, copy)
+}
+
+/// Copies a hub's file to `copy`: a regular file within the limit, wherever it lies.
+///
+/// # Errors
+///
+/// The reason of the refusal, for people.
+pub(crate) fn place(path: &str, copy: &Path) -> Result<(), String> {
+    write_copy(judge(path, None)?, copy)
+}
+
+/// Opens a file without touching what it is, judges the handle, and only then opens it to be read.
+fn judge(path: &str, roots: Option<&[PathBuf]>) -> Result<File, String> {
+    if !path.starts_with('/') || path.contains('\0') {
+        return Err("the path is not absolute".to_owned());
+    }
+    let handle = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| format!("it cannot be opened: {}", io::Error::from(error)))?;
+    let handle = File::from(handle);
+    let meta = handle.metadata().map_err(|error| error.to_string())?;
+    if !meta.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let by_number = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    if let Some(roots) = roots {
+        if meta.nlink() != 1 {
+            return Err("it has more than one name".to_owned());
+        }
+        let real = fs::read_link(&by_number).map_err(|error| error.to_string())?;
+        let inside =
+            roots.iter().filter_map(|root| root.canonicalize().ok()).any(|root| real.starts_with(root));
+        if !inside && !broken(M::FileRootsUnchecked) {
+            return Err("it lies outside the allowed folders".to_owned());
+        }
+    }
+    if meta.len() > MAX_FILE {
+        return Err(format!("it is larger than {MAX_FILE} bytes"));
+    }
+    File::open(by_number).map_err(|error| format!("it cannot be read: {error}"))
+}
+
+fn write_copy(file: File, copy: &Path) -> Result<(), String> {
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(format!("it is larger than {MAX_FILE} bytes"));
+    }
+    File::create(copy).and_then(|mut file| file.write_all(&bytes)).map_err(|error| error.to_string())
+}
+
+/// Makes a folder that only its owner enters ([file.6]).
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(if broken(M::ExchangeLeft) { 0o755 } else { 0o700 }).create(path)
+}
+
+/// The last part of a label, as far as it may be part of a file's name ([file.1]).
+pub(crate) fn harmless(label: &str) -> String {
+    let base = label.rsplit(['/', '\\']).next().unwrap_or_default();
+    let kept: String = base
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_') { c } else { '_' })
+        .take(100)
+        .collect();
+    if kept.trim_matches('.').is_empty() { "file".to_owned() } else { kept }
+}

@@ -1,0 +1,394 @@
+//! What the hub says: the relay is its adapter ([relay.1], [relay.8]).
+
+use std::time::Instant;
+
+use crate::files::{harmless, place};
+use crate::json::quote;
+use crate::lines::Line;
+use crate::message::{Fault, Message};
+use crate::mutant::{Mutant as M, Variant as V, broken, varied};
+use crate::relay::Relay;
+use crate::schema::Exts;
+use crate::session::{End, Held, Session, Stop, Turn};
+use crate::starts::{RESTRICTIONS, Ready};
+
+/// Inputs that wait in one session; further ones are refused as `busy`.
+const MAX_INPUTS: usize = 64;
+/// Bytes that wait for one adapter; further inputs are refused as `busy`.
+const MAX_OUTBOX: usize = 64 * 1024 * 1024;
+
+impl Relay {
+    /// Handles a line of the hub.
+    pub(crate) fn take_from_hub(&mut self, line: Line) {
+        if self.end.is_some() {
+            return;
+        }
+        let bytes = match line {
+            Line::Whole(bytes) | Line::Unended(bytes) => bytes,
+            Line::TooLong(_) => {
+                self.counters.oversize += 1;
+                return;
+            }
+        };
+        let mut message = match Message::from_hub(&bytes) {
+            Ok(message) => message,
+            Err(Fault::Noise) => {
+                self.counters.noise += 1;
+                return;
+            }
+            Err(Fault::Unknown(_)) => {
+                self.counters.unknown += 1;
+                return;
+            }
+            Err(Fault::Bad { why, .. }) => {
+                self.counters.bad += 1;
+                crate::note(&format!("the hub sent {why}"));
+                return;
+            }
+        };
+        match message.kind {
+            "ping" => self.pong(&message),
+            "agents.list" => self.list_agents(&message),
+            "sessions.list" => self.list_sessions(&message),
+            "session.start" => self.open(message),
+            _ => {
+                let id = message.session.clone();
+                if broken(M::SendsAfterClose) && !self.sessions.contains_key(&id) {
+                    self.write_anyway(&message);
+                }
+                let known = self.with(&id, |relay, session| {
+                    if !session.hub.has(message.needs) {
+                        relay.counters.unknown += 1;
+                        return;
+                    }
+                    message.fold(session.hub);
+                    relay.serve(session, &message);
+                });
+                if known.is_none() {
+                    self.counters.late += 1;
+                }
+            }
+        }
+    }
+
+    fn write_anyway(&self, message: &Message) {
+        for process in self.processes.values().filter(|process| process.used.contains(&message.session)) {
+            process.stdin.push(message.encode(Exts::NONE));
+        }
+    }
+
+    fn open(&mut self, mut start: Message) {
+        if self.sessions.contains_key(&start.session) {
+            return;
+        }
+        let offered = start.strings("extensions").unwrap_or_default();
+        let hub = Exts::named(offered.iter().map(String::as_str));
+        let wanted = start.text("agent_id");
+        let agent = match &wanted {
+            None => Some(0),
+            Some(name) => self.agents.iter().position(|agent| agent.name == *name),
+        };
+        let agent = if broken(M::UnknownAgentDefault) { agent.or(Some(0)) } else { agent };
+        let version = start.raw("protocol").map_or(1.0, |raw| raw.parse().unwrap_or(1.0));
+        start.fold(hub);
+        let mut session = Session {
+            id: start.session.clone(),
+            key: self.mint(),
+            agent: agent.unwrap_or_default(),
+            hub,
+            restrictions: Vec::new(),
+            exchange: self.path("exchange"),
+            start,
+            files: 0,
+            wire: None,
+            turn: None,
+            held: std::collections::VecDeque::new(),
+            requests: Vec::new(),
+            steers: Vec::new(),
+            tools: Vec::new(),
+            updates: 0,
+            facts: Vec::new(),
+            native: None,
+            params: None,
+            restarted: false,
+            ended: None,
+            gone: false,
+            minted: 0,
+            approved: std::collections::HashSet::new(),
+            strays: 0,
+        };
+        if !broken(M::ReadyAfterAgent) {
+            self.say_ready(&mut session, !offered.is_empty());
+        }
+        if version < 1.0 {
+            let text = format!("the host speaks protocol {version}, this relay speaks 1");
+            self.close_by_itself(&mut session, "protocol", "protocol", &text);
+        } else if agent.is_none() {
+            let text = format!("no agent is called {}", wanted.unwrap_or_default());
+            self.close_by_itself(&mut session, "unknown_agent", "other", &text);
+        } else if let Some(text) = widened(&session.start) {
+            self.close_by_itself(&mut session, "refused", "permission_denied", &text);
+        } else if !varied(V::Vh08)
+            && !broken(M::FileBeforeStart)
+            && let Ready::Never(why) = self.ensure_wire(&mut session)
+        {
+            self.report(&mut session, "process_exit", &why);
+        }
+        if !session.gone {
+            self.sessions.insert(session.id.clone(), session);
+        }
+    }
+
+    pub(crate) fn say_ready(&mut self, session: &mut Session, offered: bool) {
+        if !offered {
+            return;
+        }
+        let mut ready = Message::up("session.ready", &session.id)
+            .with_raw("protocol", "1")
+            .with_raw("extensions", serde_json::json!(session.hub.names()).to_string())
+            .with_raw("adapter", "{\"name\":\"broken-host\"}")
+            .with_raw("input_modes", "[\"queue\"]");
+        // The relay sees to these itself: a session whose agent does not honour one is refused ([ext.7]).
+        let kept: Vec<&str> =
+            RESTRICTIONS.into_iter().filter(|name| session.start.raw(name).is_some()).collect();
+        if !kept.is_empty() {
+            ready.set("options_applied", serde_json::json!(kept).to_string());
+        }
+        let line = ready.encode(session.hub);
+        self.hub.push(session.key, line, false);
+    }
+
+    fn serve(&mut self, session: &mut Session, message: &Message) {
+        let frozen = broken(M::StopFreezes) && session.turn.as_ref().is_some_and(|turn| turn.stop.is_some())
+            || broken(M::TurnUnstoppable)
+                && session.turn.is_some()
+                && matches!(message.kind, "stop" | "session.close");
+        let jammed = broken(M::CommandsWait)
+            && session.wire.as_ref().is_some_and(|wire| {
+                self.processes.get(&wire.process).is_some_and(|process| process.stdin.bytes() > 64 * 1024)
+            });
+        if frozen || jammed {
+            return;
+        }
+        match message.kind {
+            "user.input" if message.text("mode").as_deref() == Some("steer") => self.steer(session, message),
+            "user.input" => self.input(session, message),
+            "file.input" => self.file(session, message),
+            "stop" => self.stop(session, message),
+            "session.close" => self.close(session),
+            "permission.response" | "input.response" => {
+                if broken(M::RequestsGlobal) {
+                    self.answer_anywhere(message);
+                }
+                self.answer(session, message);
+            }
+            "session.update" if session.ended.is_none() => {
+                session.held.push_back(Held::Update(message.clone(), Instant::now()));
+                self.advance(session);
+            }
+            "flow.pause" => self.hub.pause(session.key, true),
+            "flow.resume" => self.hub.pause(session.key, false),
+            _ => {}
+        }
+    }
+
+    fn answer_anywhere(&mut self, message: &Message) {
+        let id = message.text("request_id");
+        let owner = self
+            .sessions
+            .values()
+            .find(|session| session.requests.iter().any(|request| Some(&request.id) == id.as_ref()));
+        if let Some(owner) = owner.map(|session| session.id.clone()) {
+            self.with(&owner, |relay, session| relay.answer(session, message));
+        }
+    }
+
+    fn input(&mut self, session: &mut Session, message: &Message) {
+        let empty = message.raw("content") == Some("\"\"");
+        if broken(M::SecondInputLost) && session.turn.is_some() || broken(M::EmptyInputLost) && empty {
+            return;
+        }
+        session.minted += 1;
+        let id = message.text("turn_id").unwrap_or_else(|| format!("turn-{}", session.minted));
+        let turn = Turn::new(id, message.clone());
+        if broken(M::OutputToLast) {
+            self.last.clone_from(&session.id);
+        }
+        if let Some(why) = session.ended.clone() {
+            if !broken(M::EndedSessionSilent) {
+                self.say_end(session, &turn, &End::failed("other", why));
+            }
+            return;
+        }
+        if varied(V::Vh12) && empty {
+            self.say_end(session, &turn, &End::failed("other", "an input must not be empty"));
+            return;
+        }
+        let waiting = session.held.iter().filter(|held| matches!(held, Held::Input(_))).count();
+        let outbox = session
+            .wire
+            .as_ref()
+            .and_then(|wire| self.processes.get(&wire.process))
+            .map_or(0, |process| process.stdin.bytes());
+        if waiting >= MAX_INPUTS || outbox > MAX_OUTBOX {
+            self.say_end(session, &turn, &End::failed("busy", "too many inputs wait"));
+            return;
+        }
+        session.held.push_back(Held::Input(turn));
+        self.advance(session);
+    }
+
+    /// Places a hub's file in the exchange folder, then announces it in its order ([file.7]).
+    fn file(&mut self, session: &mut Session, message: &Message) {
+        if session.ended.is_some() {
+            return;
+        }
+        let path = message.text("file_path").unwrap_or_default();
+        let base = path.rsplit('/').next().unwrap_or_default().to_owned();
+        let name = message.text("file_name").unwrap_or_else(|| base.clone());
+        session.files += 1;
+        let copy = session.exchange.join(format!("{}-{}", session.files, harmless(&name)));
+        let placed = if session.exchange.is_dir() || crate::files::private_folder(&session.exchange).is_ok() {
+            place(&path, &copy)
+        } else {
+            Err("there is no folder for it".to_owned())
+        };
+        if let Err(why) = placed {
+            self.report(session, "file_refused", &format!("the file {name} was not taken: {why}"));
+            return;
+        }
+        let announced = if broken(M::FileRelative) { base } else { copy.to_string_lossy().into_owned() };
+        let mut file = message.clone();
+        file.set("file_name", quote(&name));
+        file.set("file_path", quote(&announced));
+        if file.raw("file_mime_type").is_none() {
+            file.set("file_mime_type", quote("application/octet-stream"));
+        }
+        session.held.push_back(Held::File(file));
+        self.advance(session);
+    }
+
+    /// Stops the running turn, or takes a queued one back ([turn.9], [turn.11]).
+    fn stop(&mut self, session: &mut Session, message: &Message) {
+        let named = message.text("turn_id");
+        if let Some(id) = &named {
+            let queued =
+                session.held.iter().position(|held| matches!(held, Held::Input(turn) if turn.id == *id));
+            if let Some(Held::Input(turn)) = queued.and_then(|at| session.held.remove(at)) {
+                self.say_end(session, &turn, &End::stopped("user"));
+                return;
+            }
+        }
+        let Some(turn) = &mut session.turn else { return };
+        if named.is_some_and(|id| id != turn.id) {
+            return;
+        }
+        if turn.written.is_none() {
+            self.end_turn(session, &End::stopped("user"));
+            self.advance(session);
+            return;
+        }
+        if turn.stop.is_some() {
+            return;
+        }
+        let reason = message.text("reason");
+        self.write_stop(session, reason.as_deref());
+    }
+
+    /// Writes a stop, then the denials of what is pending in the turn ([permission.3]).
+    pub(crate) fn write_stop(&mut self, session: &mut Session, reason: Option<&str>) {
+        let Some(turn) = &mut session.turn else { return };
+        turn.stop = Some(Stop { at: Instant::now(), reason: reason.map(str::to_owned) });
+        let (turn_id, wire_id, answered) = (turn.id.clone(), turn.wire_id.clone(), turn.answered);
+        let mut stop = Message::down("stop", &turn_id).with("turn_id", &wire_id);
+        if let Some(reason) = reason {
+            stop.set("reason", quote(reason));
+        }
+        if broken(M::StopCloses) {
+            stop = Message::down("session.close", &session.id);
+        }
+        let unwritten =
+            broken(M::StopUnwritten) || broken(M::StopAfterOutput) || broken(M::StopBehindInput) && !answered;
+        for _ in 0..if broken(M::StopRepeated) { 3 } else { 1 } {
+            if !unwritten {
+                self.write(session, &stop);
+            }
+        }
+        self.settle(session, "stopped", |request| request.turn.as_deref() == Some(wire_id.as_str()));
+        if broken(M::StopEndsAtOnce) {
+            self.end_turn(session, &End::stopped("user"));
+        }
+    }
+
+    /// The hub closes a session: silence above, `session.close` below ([session.4]).
+    fn close(&mut self, session: &mut Session) {
+        session.gone = true;
+        self.hub.close(session.key);
+        if varied(V::Vh06) && session.turn.as_ref().is_some_and(|turn| turn.written.is_some()) {
+            let stop = Message::down("stop", &session.id);
+            self.write(session, &stop);
+        }
+        let leaked = broken(M::SessionLeaked) && session.minted == 0;
+        self.close_wire(session, leaked);
+    }
+
+    /// Ends the session of the wire, if there is one.
+    pub(crate) fn close_wire(&mut self, session: &mut Session, silent: bool) {
+        let Some(wire) = &session.wire else { return };
+        let (number, id) = (wire.process, wire.id.clone());
+        if !silent {
+            let close = Message::down("session.close", &session.id);
+            for _ in 0..if broken(M::CloseTwice) { 2 } else { 1 } {
+                self.write(session, &close);
+            }
+        }
+        if let Some(process) = self.processes.get_mut(&number) {
+            process.wire.remove(&id);
+            if varied(V::Vh05) || broken(M::CloseEndsProcess) {
+                process.ending = Some((crate::child::Step::Eof, Instant::now()));
+            }
+        }
+        if !session.gone || !broken(M::ClosedIdDelivered) {
+            session.wire = None;
+        }
+    }
+
+    /// The relay ends a session by itself ([session.8]): told as `session.closed`, or as text to a core-only hub.
+    pub(crate) fn close_by_itself(
+        &mut self,
+        session: &mut Session,
+        reason: &str,
+        category: &str,
+        text: &str,
+    ) {
+        let error = format!("{{\"category\":{},\"message\":{}}}", quote(category), quote(text));
+        let closed =
+            Message::up("session.closed", &session.id).with("reason", reason).with_raw("error", error);
+        if !broken(M::ClosedUntold) {
+            self.say(session, &closed);
+        }
+        self.close_wire(session, false);
+        if session.hub.has(Exts::CONTROL) {
+            session.gone = true;
+            self.hub.finish(session.key);
+        } else {
+            session.ended = Some(text.to_owned());
+        }
+    }
+}
+
+/// What a session asks for beyond what the host was given ([ext.7]).
+fn widened(start: &Message) -> Option<String> {
+    if broken(M::OptionsUnenforced) {
+        return None;
+    }
+    let mode = start.text("permission_mode").unwrap_or_default();
+    if mode.to_ascii_lowercase().contains("bypass") {
+        return Some(format!("the permission mode {mode} is not allowed"));
+    }
+    let cwd = start.text("cwd")?;
+    let inside = std::path::Path::new(&cwd).canonicalize().is_ok_and(|cwd| {
+        std::env::current_dir().and_then(|dir| dir.canonicalize()).is_ok_and(|dir| cwd.starts_with(dir))
+    });
+    (!inside).then(|| format!("the directory {cwd} is not allowed"))
+}

@@ -1,0 +1,244 @@
+//! A message that was read and judged, or made to be written.
+
+use crate::json;
+use crate::mutant::{Mutant as M, Variant as V, broken, varied};
+use crate::schema::{DOWN, Exts, Kind, Shape, UP, of_the_pipe, typed};
+
+/// The longest identifier, in bytes ([msg.1], [msg.6]).
+const MAX_ID: usize = 256;
+/// The longest `_meta`, in bytes ([msg.7]).
+const MAX_META: usize = 64 * 1024;
+/// The deepest value that is read ([frame.10]).
+const MAX_DEPTH: usize = 128;
+
+/// Why a line is no message.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// No UTF-8, or no JSON object ([frame.6]).
+    Noise,
+    /// A type that nobody knows ([msg.2]).
+    Unknown(Option<String>),
+    /// A required field is missing or of the wrong type ([msg.3]).
+    Bad { session: Option<String>, why: String },
+}
+
+/// One message.
+#[derive(Debug, Clone)]
+pub(crate) struct Message {
+    pub(crate) kind: &'static str,
+    pub(crate) needs: Exts,
+    pub(crate) session: String,
+    /// Each field as JSON text that may stand on the wire, with the extension that it belongs to.
+    fields: Vec<(String, Exts, String)>,
+}
+
+impl Message {
+    /// A message towards the hub.
+    pub(crate) fn up(kind: &'static str, session: &str) -> Self {
+        Self::new(UP, kind, session)
+    }
+
+    /// A message towards an adapter.
+    pub(crate) fn down(kind: &'static str, session: &str) -> Self {
+        Self::new(DOWN, kind, session)
+    }
+
+    fn new(table: &[Shape], kind: &'static str, session: &str) -> Self {
+        let needs = table.iter().find(|shape| shape.kind == kind).map_or(Exts::NONE, |shape| shape.needs);
+        Self { kind, needs, session: session.to_owned(), fields: Vec::new() }
+    }
+
+    pub(crate) fn with(mut self, name: &str, text: &str) -> Self {
+        self.set(name, json::quote(text));
+        self
+    }
+
+    pub(crate) fn with_raw(mut self, name: &str, raw: impl Into<String>) -> Self {
+        self.set(name, raw.into());
+        self
+    }
+
+    /// Sets a field; its extension is that of the table.
+    pub(crate) fn set(&mut self, name: &str, raw: String) {
+        self.remove(name);
+        let ext = [UP, DOWN]
+            .into_iter()
+            .flatten()
+            .find(|shape| shape.kind == self.kind)
+            .and_then(|shape| shape.fields.iter().find(|field| field.0 == name))
+            .map_or(if name == "_meta" { Exts::SOME } else { Exts::NONE }, |field| field.3);
+        self.fields.push((name.to_owned(), ext, raw));
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Option<String> {
+        let at = self.fields.iter().position(|field| field.0 == name)?;
+        Some(self.fields.remove(at).2)
+    }
+
+    pub(crate) fn raw(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|field| field.0 == name).map(|field| field.2.as_str())
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        self.raw(name).map(|raw| json::decode(raw).0)
+    }
+
+    pub(crate) fn is_true(&self, name: &str) -> bool {
+        self.raw(name) == Some("true")
+    }
+
+    /// The strings of a list.
+    pub(crate) fn strings(&self, name: &str) -> Option<Vec<String>> {
+        serde_json::from_str(self.raw(name)?).ok()
+    }
+
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.fields.iter().map(|(name, _, raw)| (name.as_str(), raw.as_str()))
+    }
+
+    /// Keeps what these extensions allow ([ext.2]).
+    pub(crate) fn fold(&mut self, allowed: Exts) {
+        self.fields.retain(|(_, ext, _)| allowed.has(*ext));
+    }
+
+    /// The line, with its LF, as a peer that agreed on `allowed` may see it.
+    pub(crate) fn encode(&self, allowed: Exts) -> Vec<u8> {
+        let mut members = vec![
+            format!("\"type\":\"{}\"", self.kind),
+            format!("\"session_id\":{}", json::quote(&self.session)),
+        ];
+        for (name, ext, raw) in &self.fields {
+            if allowed.has(*ext) {
+                members.push(format!("{}:{raw}", json::quote(name)));
+            }
+        }
+        if varied(V::Vh02) && self.kind != "session.start" {
+            members.push("\"user_id\":\"u-1\",\"exit_code\":null".to_owned());
+        }
+        let mut line = format!("{{{}}}\n", members.join(","));
+        if varied(V::Vh03) {
+            line = escape_non_ascii(&line);
+        }
+        line.into_bytes()
+    }
+
+    /// Reads a line of the hub.
+    pub(crate) fn from_hub(line: &[u8]) -> Result<Self, Fault> {
+        read(DOWN, line)
+    }
+
+    /// Reads a line of an adapter.
+    pub(crate) fn from_adapter(line: &[u8]) -> Result<Self, Fault> {
+        read(UP, line)
+    }
+}
+
+fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
+    let lossy;
+    let text = match std::str::from_utf8(line) {
+        Ok(text) => text,
+        Err(_) if broken(M::InvalidUtf8Passed) => {
+            lossy = String::from_utf8_lossy(line).into_owned();
+            &lossy
+        }
+        Err(_) => return Err(Fault::Noise),
+    };
+    let mut members = json::members(text).ok_or(Fault::Noise)?;
+    // The last of duplicate keys counts, and null is absence ([frame.10], [msg.3]).
+    let mut take = |name: &str| {
+        let at = members.iter().rposition(|member| member.key == name)?;
+        let member = members.swap_remove(at);
+        members.retain(|member| member.key != name);
+        (member.raw != "null").then_some(member)
+    };
+    let session_raw = take("session_id");
+    let session = session_raw.as_ref().and_then(|member| identifier(member.raw, true));
+    let bad = |why: &str| Fault::Bad { session: session.clone(), why: why.to_owned() };
+    let kind = match take("type") {
+        Some(member) if member.raw.starts_with('"') && !json::decode(member.raw).1 => {
+            json::decode(member.raw).0
+        }
+        _ if broken(M::TypeGuessed) => "output".to_owned(),
+        _ => return Err(bad("a message without a type")),
+    };
+    let Some(shape) = table.iter().find(|shape| shape.kind == kind) else {
+        return Err(Fault::Unknown(session));
+    };
+    let session = match &session {
+        Some(id) if id.is_empty() == of_the_pipe(&kind) => id.clone(),
+        _ if broken(M::MissingIdGuessed) && !of_the_pipe(&kind) => String::new(),
+        _ => return Err(bad(&format!("{kind} without a good session_id"))),
+    };
+    let mut message = Message { kind: shape.kind, needs: shape.needs, session, fields: Vec::new() };
+    for &(name, kind, required, ext) in shape.fields {
+        let found = take(name);
+        let here = found.is_some();
+        let deep = found.as_ref().is_some_and(|member| member.depth > MAX_DEPTH);
+        let value = found
+            .filter(|member| member.depth <= MAX_DEPTH)
+            .and_then(|member| typed(kind, &json::clean(member.raw)).map(|raw| (member.raw, raw)));
+        match value {
+            Some((raw, clean)) if matches!(kind, Kind::Id) => match identifier(raw, false) {
+                Some(id) if !id.is_empty() => message.fields.push((name.to_owned(), ext, clean)),
+                Some(_) if !required => {}
+                _ => return Err(bad(&format!("a bad {name} in {}", shape.kind))),
+            },
+            Some((_, clean)) => message.fields.push((name.to_owned(), ext, clean)),
+            // Absent or null, but not anything else ([msg.3]).
+            None if shape.kind == "user.input" && name == "content" && !here => {
+                message.set(name, "\"\"".to_owned());
+            }
+            None if required && broken(M::ContentInvented) => message.set(name, "\"\"".to_owned()),
+            None if required || deep => {
+                return Err(bad(&format!("{} without a good {name}", shape.kind)));
+            }
+            None if here && broken(M::WrongOptionalBad) => {
+                return Err(bad(&format!("{} without a good {name}", shape.kind)));
+            }
+            None => {}
+        }
+    }
+    if let Some(meta) = take("_meta")
+        && meta.raw.starts_with('{')
+        && meta.raw.len() <= MAX_META
+        && !broken(M::MetaDropped)
+    {
+        message.fields.push(("_meta".to_owned(), Exts::SOME, json::clean(meta.raw)));
+    }
+    if broken(M::UnknownFieldsPassed) {
+        for member in &members {
+            message.fields.push((member.key.clone(), Exts::NONE, json::clean(member.raw)));
+        }
+    }
+    if broken(M::UnknownFieldsBad) && !members.is_empty() {
+        return Err(Fault::Unknown(Some(message.session)));
+    }
+    Ok(message)
+}
+
+/// An identifier, byte for byte; nothing where it is too long, no string, or holds half a surrogate pair.
+fn identifier(raw: &str, of_a_session: bool) -> Option<String> {
+    if !raw.starts_with('"') {
+        return None;
+    }
+    let (id, lone) = json::decode(raw);
+    let limit = if broken(M::LongIdTaken) { usize::MAX } else { MAX_ID };
+    if lone || id.len() > limit {
+        return None;
+    }
+    Some(if of_a_session && broken(M::IdNormalised) { id.trim().to_lowercase() } else { id })
+}
+
+fn escape_non_ascii(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for c in line.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,266 @@
+//! The loop: one event after the other, and a look at the clock between.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SigSet, Signal};
+use tempfile::TempDir;
+
+use crate::agent::Agent;
+use crate::child::Process;
+use crate::event::{Credits, Event};
+use crate::lines::Lines;
+use crate::message::Message;
+use crate::mutant::{Mutant as M, Variant as V, broken, varied};
+use crate::outbox::Outbox;
+use crate::schema::Exts;
+use crate::session::Session;
+use crate::upstream::Upstream;
+
+/// How often the clock is looked at.
+const TICK: Duration = Duration::from_millis(50);
+/// Events that wait for the loop; their bytes are bounded by their readers' credits.
+const EVENTS: usize = 256;
+
+/// Everything that the relay knows.
+pub(crate) struct Relay {
+    pub(crate) events: SyncSender<Event>,
+    pub(crate) hub: Upstream,
+    pub(crate) folder: TempDir,
+    pub(crate) agents: Vec<Agent>,
+    pub(crate) processes: HashMap<u64, Process>,
+    pub(crate) sessions: HashMap<String, Session>,
+    pub(crate) counters: Counters,
+    pub(crate) minted: u64,
+    /// When the end began, and what comes next ([relay.9]).
+    pub(crate) end: Option<Instant>,
+    pub(crate) forgotten: HashMap<String, (u64, Exts)>,
+    pub(crate) parked: Vec<Event>,
+    pub(crate) last: String,
+}
+
+/// What was skipped, for the operator ([frame.6], [msg.2]).
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) noise: u64,
+    pub(crate) unknown: u64,
+    pub(crate) bad: u64,
+    pub(crate) late: u64,
+    pub(crate) oversize: u64,
+}
+
+/// Serves the hub on stdin and stdout until it leaves.
+///
+/// # Errors
+///
+/// When the relay cannot begin; what happens later is told to the hub.
+pub(crate) fn run(commands: Vec<Vec<String>>) -> io::Result<()> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGTERM);
+    signals.add(Signal::SIGINT);
+    signals.add(Signal::SIGHUP);
+    if !broken(M::TermFatal) {
+        // Before any thread starts, so that every one of them inherits it.
+        signals.thread_block().map_err(io::Error::other)?;
+    }
+    let (events, inbox) = sync_channel(EVENTS);
+    let told = events.clone();
+    std::thread::spawn(move || {
+        while signals.wait().is_ok() {
+            drop(told.send(Event::End));
+        }
+    });
+    read_hub(events.clone());
+    let told = events.clone();
+    let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+    let pipe = Outbox::start(stdout, move |result| {
+        let event = match result {
+            Ok(()) => Event::Written,
+            Err(()) if broken(M::BrokenStdoutIgnored) => return,
+            Err(()) => Event::End,
+        };
+        drop(told.send(event));
+    });
+    let folder = tempfile::Builder::new().prefix("broken-host-").tempdir()?;
+    let names = ["first", "second"];
+    let mut relay = Relay {
+        events,
+        hub: Upstream::new(pipe, folder.path().to_owned()),
+        folder,
+        agents: names.iter().zip(commands).map(|(name, command)| Agent::new(name, command)).collect(),
+        processes: HashMap::new(),
+        sessions: HashMap::new(),
+        counters: Counters::default(),
+        minted: 0,
+        end: None,
+        forgotten: HashMap::new(),
+        parked: Vec::new(),
+        last: String::new(),
+    };
+    relay.work(&inbox);
+    Ok(())
+}
+
+fn read_hub(events: SyncSender<Event>) {
+    std::thread::spawn(move || {
+        let credits = Arc::new(Credits::default());
+        let mut lines = Lines::new(io::stdin().lock());
+        while let Ok(Some(line)) = lines.next() {
+            let credit = credits.take(line.len());
+            if events.send(Event::Hub(line, credit)).is_err() {
+                return;
+            }
+        }
+        drop(events.send(Event::End));
+    });
+}
+
+impl Relay {
+    fn work(&mut self, inbox: &Receiver<Event>) {
+        let mut looked = Instant::now();
+        loop {
+            match inbox.recv_timeout(TICK) {
+                Ok(event) => self.handle(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            let now = Instant::now();
+            if now.duration_since(looked) >= TICK {
+                looked = now;
+                if self.tick(now) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        if self.parks(&event) {
+            self.parked.push(event);
+            return;
+        }
+        match event {
+            Event::Hub(line, _credit) => self.take_from_hub(line),
+            Event::Written => self.hub.pump(),
+            Event::End => self.begin_end(),
+            Event::Line(number, line, _credit) => self.take_from_adapter(number, line),
+            Event::StdoutEnd(number) => self.stdout_ended(number),
+            Event::Exited(number) => self.exited(number),
+        }
+    }
+
+    /// Whether a broken host lets this wait, for a permission or for a timer.
+    fn parks(&self, event: &Event) -> bool {
+        let from_adapter = matches!(event, Event::Line(..));
+        broken(M::PermissionBlocks) && from_adapter && self.sessions.values().any(|s| !s.requests.is_empty())
+            || varied(V::Vh11) && from_adapter
+    }
+
+    /// Handles what waited.
+    pub(crate) fn unpark(&mut self) {
+        for event in std::mem::take(&mut self.parked) {
+            if let Event::Line(number, line, _credit) = event {
+                self.take_from_adapter(number, line);
+            }
+        }
+    }
+
+    /// Runs `work` on a session that is taken out of the table meanwhile.
+    pub(crate) fn with<T>(&mut self, id: &str, work: impl FnOnce(&mut Self, &mut Session) -> T) -> Option<T> {
+        let mut session = self.sessions.remove(id)?;
+        let result = work(self, &mut session);
+        if session.gone {
+            self.forget(&session);
+        } else {
+            self.sessions.insert(session.id.clone(), session);
+        }
+        Some(result)
+    }
+
+    fn forget(&mut self, session: &Session) {
+        self.hub_closes(session);
+        if !broken(M::ExchangeLeft) {
+            drop(std::fs::remove_dir_all(&session.exchange));
+        }
+    }
+
+    fn hub_closes(&mut self, session: &Session) {
+        if broken(M::ClosedIdDelivered)
+            && let Some(wire) = &session.wire
+        {
+            self.forgotten.insert(wire.id.clone(), (session.key, session.hub));
+        }
+    }
+
+    pub(crate) fn mint(&mut self) -> u64 {
+        self.minted += 1;
+        self.minted
+    }
+
+    pub(crate) fn path(&mut self, kind: &str) -> PathBuf {
+        let number = self.mint();
+        self.folder.path().join(format!("{kind}-{number}"))
+    }
+
+    /// Says a thing to the hub in the form that was agreed on with it ([ext.3]).
+    pub(crate) fn say(&mut self, session: &mut Session, message: &Message) {
+        if session.gone {
+            return;
+        }
+        if session.hub.has(message.needs)
+            || broken(M::RichToCore)
+            || broken(M::WithdrawalToldCore) && message.kind == "permission.cancel"
+        {
+            let first = broken(M::CompleteOvertakes) && message.kind == "turn.complete";
+            let allowed = if broken(M::RichToCore) { Exts::ALL } else { session.hub };
+            self.hub.push(session.key, message.encode(allowed), first);
+            return;
+        }
+        let error = || {
+            let value: serde_json::Value = serde_json::from_str(message.raw("error")?).ok()?;
+            Some(value.get("message")?.as_str()?.to_owned())
+        };
+        match message.kind {
+            "error" => self.say_text(session, "system", &message.text("message").unwrap_or_default()),
+            "session.closed" => {
+                let reason = message.text("reason").unwrap_or_else(|| "ended".to_owned());
+                let text = error().unwrap_or_else(|| format!("the session has ended: {reason}"));
+                self.say_text(session, "system", &text);
+            }
+            "input.request" => {
+                self.say_text(session, "question", &message.text("prompt").unwrap_or_default())
+            }
+            _ => {}
+        }
+    }
+
+    /// Says a text on a channel, outside any turn.
+    pub(crate) fn say_text(&mut self, session: &mut Session, channel: &str, text: &str) {
+        let mut message = Message::up("output", &session.id).with("content", text).with("channel", channel);
+        if let Some(turn) = &session.turn {
+            message.set("turn_id", crate::json::quote(&turn.id));
+        }
+        self.say(session, &message);
+    }
+
+    /// Tells of a thing that went wrong and ends nothing ([relay.7]).
+    pub(crate) fn report(&mut self, session: &mut Session, category: &str, text: &str) {
+        let core = !session.hub.has(Exts::EVENTS);
+        if broken(M::RefusalUntold) || broken(M::RefusalUntoldCore) && core {
+            return;
+        }
+        let mut message = Message::up("error", &session.id)
+            .with("category", category)
+            .with("message", text)
+            .with_raw("fatal", "false");
+        if let Some(turn) = &session.turn {
+            message.set("turn_id", crate::json::quote(&turn.id));
+        }
+        self.say(session, &message);
+    }
+}

@@ -1,0 +1,72 @@
+//! The end of the relay: the end of stdin, a signal, or a stdout that nobody reads ([relay.9], [process.2]).
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use crate::child::Step;
+use crate::mutant::{Mutant as M, broken};
+use crate::relay::Relay;
+use crate::session::End;
+
+/// After the closes, after the end of stdin, after SIGTERM.
+const WAITS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(1)];
+/// What is queued for the hub has this long.
+const LAST_WRITE: Duration = Duration::from_secs(1);
+
+impl Relay {
+    /// Ends the open turns and begins the four steps below.
+    pub(crate) fn begin_end(&mut self) {
+        if self.end.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        self.end = Some(now);
+        let ids: Vec<String> = self.sessions.keys().cloned().collect();
+        for id in ids {
+            self.with(&id, |relay, session| {
+                if !broken(M::EofTurnsDropped) {
+                    relay.end_all(session, &End::stopped("shutdown"));
+                }
+                relay.close_wire(session, broken(M::KilledAtOnce));
+            });
+        }
+        self.hub.release();
+        for process in self.processes.values_mut() {
+            process.ending =
+                Some(if broken(M::KilledAtOnce) { (Step::Kill, now) } else { (Step::Eof, now + WAITS[0]) });
+        }
+        let counters = &self.counters;
+        crate::note(&format!("the end; skipped: {counters:?}"));
+    }
+
+    /// Takes one step towards the end of a process.
+    pub(crate) fn step_end(&mut self, number: u64, step: Step, now: Instant) {
+        let Some(process) = self.processes.get_mut(&number) else { return };
+        match step {
+            Step::Eof => {
+                process.stdin.close();
+                let wait = if broken(M::ShutdownLingers) { Duration::from_secs(10) } else { WAITS[1] };
+                process.ending = Some((Step::Term, now + wait));
+            }
+            Step::Term => {
+                process.signal(Signal::SIGTERM);
+                process.ending = Some((Step::Kill, now + WAITS[2]));
+            }
+            Step::Kill if broken(M::NeverKills) => {
+                self.processes.remove(&number);
+            }
+            Step::Kill => {
+                process.signal(Signal::SIGKILL);
+                self.processes.remove(&number);
+            }
+        }
+    }
+
+    /// Whether nothing is left to wait for.
+    pub(crate) fn is_done(&self, now: Instant) -> bool {
+        self.end.is_some_and(|began| {
+            self.processes.is_empty() && (self.hub.is_settled() || now >= began + LAST_WRITE)
+        })
+    }
+}

@@ -1,0 +1,209 @@
+//! Starts processes and opens sessions on their wire ([session.1], [ext.1], [process.5]).
+
+use std::time::Instant;
+
+use crate::agent::Leave;
+use crate::child::Process;
+use crate::files::private_folder;
+use crate::message::Message;
+use crate::mutant::{Mutant as M, Variant as V, broken, varied};
+use crate::relay::Relay;
+use crate::schema::Exts;
+use crate::session::{Session, Wire};
+
+/// The fields of `session.start` that an agent must honour or not be used ([ext.7]).
+pub(crate) const RESTRICTIONS: [&str; 6] =
+    ["denied_tools", "allowed_tools", "permission_mode", "allowed_domains", "cwd", "max_cost_usd"];
+
+/// Whether a session has a wire.
+#[derive(Debug)]
+pub(crate) enum Ready {
+    Yes,
+    Later,
+    Never(String),
+}
+
+impl Relay {
+    /// Gives a session its wire, and its agent a process.
+    pub(crate) fn ensure_wire(&mut self, session: &mut Session) -> Ready {
+        if session.wire.is_some() {
+            return Ready::Yes;
+        }
+        let number = match self.ensure_process(session.agent) {
+            Ok(number) => number,
+            Err(Ready::Never(why)) if broken(M::SpawnFailureSilent) => {
+                drop(why);
+                return Ready::Later;
+            }
+            Err(other) => return other,
+        };
+        self.open_wire(session, number);
+        Ready::Yes
+    }
+
+    fn ensure_process(&mut self, agent: usize) -> Result<u64, Ready> {
+        if let Some(number) = self.agents[agent].process
+            && !varied(V::Vh05)
+        {
+            return Ok(number);
+        }
+        let now = Instant::now();
+        match self.agents[agent].leave(now) {
+            Leave::Now => {}
+            Leave::Later => return Err(Ready::Later),
+            Leave::Never(why) => return Err(Ready::Never(why)),
+        }
+        let number = self.mint();
+        let tmp = self.path("tmp");
+        let command = self.agents[agent].command.clone();
+        match Process::start(number, agent, &command, tmp, &self.events) {
+            Ok(process) => {
+                self.processes.insert(number, process);
+                self.agents[agent].process = Some(number);
+                Ok(number)
+            }
+            Err(error) => {
+                let why = format!("{} could not be started: {error}", command[0]);
+                crate::note(&why);
+                self.agents[agent].count_failure(now, &why, false);
+                Err(Ready::Never(why))
+            }
+        }
+    }
+
+    /// Starts a process that nobody needs yet.
+    pub(crate) fn warm(&mut self, agent: usize) {
+        if self.agents[agent].process.is_none() {
+            drop(self.ensure_process(agent));
+        }
+    }
+
+    fn open_wire(&mut self, session: &mut Session, number: u64) {
+        let minted = self.mint();
+        let Some(process) = self.processes.get_mut(&number) else { return };
+        let id = if broken(M::IdsShared) {
+            "session".to_owned()
+        } else if process.used.contains(&session.id) && !broken(M::IdReused) {
+            format!("relay-{minted}-{}", std::process::id())
+        } else {
+            session.id.clone()
+        };
+        process.used.insert(id.clone());
+        process.wire.insert(id.clone(), session.id.clone());
+        let mut wire = Wire::new(number, id.clone());
+        let mut start = Message::down("session.start", &id);
+        for (name, raw) in session.start.fields() {
+            if !matches!(name, "protocol" | "extensions" | "agent_id" | "exchange_dir" | "resume") {
+                start.set(name, raw.to_owned());
+            }
+        }
+        let mut offer = Exts::ALL;
+        if broken(M::OfferFollowsHub) {
+            offer = session.hub;
+        }
+        if offer != Exts::NONE {
+            if !broken(M::OfferWithoutProtocol) {
+                start.set("protocol", "1".to_owned());
+            }
+            start.set("extensions", serde_json::json!(offer.names()).to_string());
+        }
+        if session.exchange.is_dir() || private_folder(&session.exchange).is_ok() {
+            start.set("exchange_dir", crate::json::quote(&session.exchange.to_string_lossy()));
+        }
+        let resume = if session.restarted {
+            let native = session.native.as_ref().map(|id| format!("\"native_session_id\":{id}"));
+            let params = session.params.as_ref().map(|params| format!("\"params\":{params}"));
+            let known: Vec<String> = native.into_iter().chain(params).collect();
+            (!known.is_empty() && !broken(M::ResumeForgotten)).then(|| format!("{{{}}}", known.join(",")))
+        } else {
+            session.start.raw("resume").map(str::to_owned)
+        };
+        wire.owes_context = resume.is_some();
+        if let Some(resume) = resume {
+            start.set("resume", resume);
+        }
+        let told = session.restarted && !wire.owes_context;
+        let silent = broken(M::StartMissing)
+            || broken(M::RestartUnstarted) && session.restarted
+            || broken(M::FileBeforeStart) && session.turn.is_none();
+        session.restrictions = RESTRICTIONS
+            .into_iter()
+            .filter(|name| session.start.raw(name).is_some() && !broken(M::OptionsUnenforced))
+            .map(str::to_owned)
+            .collect();
+        session.wire = Some(wire);
+        session.restarted = true;
+        if told {
+            self.tell_context(session, false);
+        }
+        if !silent {
+            self.write(session, &start);
+        }
+        if broken(M::UnknownTypeWritten)
+            && let Some(process) = self.processes.get(&number)
+        {
+            process.stdin.push(b"{\"type\":\"hello\",\"session_id\":\"\"}\n".to_vec());
+        }
+    }
+
+    /// Tells the hub, once, what became of the context ([process.5]).
+    pub(crate) fn tell_context(&mut self, session: &mut Session, kept: bool) {
+        let Some(wire) = &mut session.wire else { return };
+        wire.owes_context = false;
+        let infos = std::mem::take(&mut wire.infos);
+        self.say_context(session, kept);
+        for info in infos {
+            self.say(session, &info);
+        }
+    }
+
+    fn say_context(&mut self, session: &mut Session, kept: bool) {
+        if broken(M::ContextUntold) {
+            return;
+        }
+        for _ in 0..if broken(M::ContextToldTwice) { 2 } else { 1 } {
+            if session.hub.has(Exts::RESUME) {
+                let context = if kept { "kept" } else { "lost" };
+                let info = Message::up("session.info", &session.id).with("context", context);
+                self.say(session, &info);
+            } else if !kept {
+                self.say_text(
+                    session,
+                    "system",
+                    "the agent has started anew and remembers nothing of this session",
+                );
+            }
+        }
+    }
+
+    /// Writes a message to the adapter of a session, under the id of its wire.
+    pub(crate) fn write(&mut self, session: &Session, message: &Message) {
+        let Some(wire) = &session.wire else { return };
+        let allowed = wire.agreed.unwrap_or(Exts::ALL);
+        let mut message = message.clone();
+        message.session.clone_from(&wire.id);
+        if broken(M::EmptyContentNull) && message.raw("content") == Some("\"\"") {
+            message.set("content", "0".to_owned());
+        }
+        if varied(V::Vh01) && message.raw("content") == Some("\"\"") {
+            message.remove("content");
+        }
+        let mut line = message.encode(allowed);
+        if broken(M::NewlineRaw) {
+            line = String::from_utf8_lossy(&line).replace("\\n", "\n").into_bytes();
+        }
+        if broken(M::U2028Raw) {
+            line = String::from_utf8_lossy(&line).replace("\\u2028", " ").into_bytes();
+        }
+        if broken(M::NulLost) {
+            line = String::from_utf8_lossy(&line).replace("\\u0000", "").into_bytes();
+        }
+        if broken(M::CrlfWritten) {
+            line.pop();
+            line.extend_from_slice(b"\r\n");
+        }
+        if let Some(process) = self.processes.get(&wire.process) {
+            process.stdin.push(line);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What time brings: deadlines, and the ends of processes ([process.3], [process.4], [turn.8]).
+
+use std::time::{Duration, Instant};
+
+use crate::child::Step;
+use crate::event::Exit;
+use crate::mutant::{Mutant as M, Variant as V, broken, varied};
+use crate::relay::Relay;
+use crate::schema::Exts;
+use crate::session::{End, Held, Session};
+
+/// From the write of `stop`; then [turn.8].
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// From the write of the input; then `stop`.
+const TURN_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+/// From the spawn to the first message, while an input waits.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// From the end of stdout to the exit, or the other way round ([process.3]).
+const APART: Duration = Duration::from_millis(500);
+
+impl Relay {
+    /// Looks at every deadline; whether the relay is done.
+    pub(crate) fn tick(&mut self, now: Instant) -> bool {
+        self.hub.pump();
+        let waiting = self.sessions.values().any(|session| !session.requests.is_empty());
+        if !self.parked.is_empty() && !waiting {
+            self.unpark();
+        }
+        let apart: Vec<u64> = self
+            .processes
+            .iter()
+            .filter(|(_, process)| {
+                process.exited.is_none() && process.ended.is_some_and(|at| now >= at + APART)
+            })
+            .map(|(number, _)| *number)
+            .collect();
+        for number in apart {
+            if !broken(M::EofUnnoticed) {
+                self.process_gone(number, "the adapter closed its stdout");
+            }
+        }
+        self.step_ends(now);
+        let ids: Vec<String> = self.sessions.keys().cloned().collect();
+        for id in ids {
+            self.with(&id, |relay, session| relay.look_at(session, now));
+        }
+        if varied(V::Vh09) && !self.sessions.is_empty() || varied(V::Vh13) {
+            self.warm(0);
+        }
+        self.is_done(now)
+    }
+
+    fn look_at(&mut self, session: &mut Session, now: Instant) {
+        self.spoil_by_time(session, now);
+        let stopped = session.turn.as_ref().and_then(|turn| turn.stop.as_ref()).map(|stop| stop.at);
+        if stopped.is_some_and(|at| now >= at + STOP_TIMEOUT) {
+            self.give_up_turn(session);
+        }
+        if let Some(turn) = &session.turn {
+            let late = turn.written.is_some_and(|at| now >= at + TURN_TIMEOUT);
+            if late && turn.stop.is_none() {
+                self.write_stop(session, Some("timeout"));
+            }
+        }
+        let waits = session.turn.is_some() || !session.held.is_empty();
+        if waits
+            && let Some(wire) = &session.wire
+            && let Some(process) = self.processes.get(&wire.process)
+        {
+            let impatient = broken(M::StartImpatient) && now >= process.since + Duration::from_secs(2);
+            if !process.spoke && (now >= process.since + START_TIMEOUT || impatient) {
+                let number = wire.process;
+                self.end_all(session, &End::failed("timeout", "the agent did not start in time"));
+                if let Some(process) = self.processes.get(&number) {
+                    process.signal(nix::sys::signal::Signal::SIGKILL);
+                }
+            } else if wire.agreed.is_none()
+                && !session.restrictions.is_empty()
+                && now >= wire.since + START_TIMEOUT
+            {
+                self.refuse(session, "the agent did not say which restrictions it honours");
+            }
+        }
+        let updates = matches!(session.held.front(), Some(Held::Update(..)));
+        let unwritten = session.turn.as_ref().is_some_and(|turn| turn.written.is_none());
+        if updates || unwritten || !session.held.is_empty() && session.turn.is_none() {
+            self.advance(session);
+        }
+    }
+
+    /// A stop was not answered ([turn.8]).
+    fn give_up_turn(&mut self, session: &mut Session) {
+        let tells = session.wire.as_ref().is_some_and(|wire| wire.agreed().has(Exts::TURNS));
+        let timed_out = session
+            .turn
+            .as_ref()
+            .and_then(|turn| turn.stop.as_ref())
+            .is_some_and(|stop| stop.reason.as_deref() == Some("timeout"));
+        let end = if timed_out {
+            End::failed("timeout", "the turn took too long and did not stop")
+        } else {
+            End::failed("stop_unanswered", "the agent did not answer the stop")
+        };
+        self.end_turn(session, &end);
+        if !tells {
+            self.settle(session, "policy", |_| true);
+            self.close_wire(session, false);
+        }
+        self.advance(session);
+    }
+
+    /// The stdout of a process has ended.
+    pub(crate) fn stdout_ended(&mut self, number: u64) {
+        let now = Instant::now();
+        if let Some(process) = self.processes.get_mut(&number) {
+            process.ended = Some(now);
+            if process.exited.is_some() {
+                self.process_gone(number, "the adapter exited");
+            }
+        }
+    }
+
+    /// A process has exited; what its pipe holds still comes.
+    pub(crate) fn exited(&mut self, number: u64) {
+        let now = Instant::now();
+        if let Some(process) = self.processes.get_mut(&number) {
+            process.exited = Some((Exit::default(), now));
+            if process.ended.is_some() {
+                self.process_gone(number, "the adapter exited");
+            }
+        }
+    }
+
+    /// The end of a process ends every turn of its sessions ([process.4]).
+    fn process_gone(&mut self, number: u64, what: &str) {
+        let Some(mut process) = self.processes.remove(&number) else { return };
+        let closed = process.exited.is_none();
+        let exit = process.reap();
+        // How it ended by itself is not known where it lived on without a stdout.
+        let exit = if closed { Exit::default() } else { exit };
+        if broken(M::ZombiesLeft) {
+            std::mem::forget(process);
+            return;
+        }
+        let agent = process.agent;
+        if self.agents[agent].process == Some(number) {
+            self.agents[agent].process = None;
+        }
+        if self.end.is_some() || process.ending.is_some() {
+            return;
+        }
+        let how = match exit {
+            Exit { signal: Some(signal), .. } => format!("the adapter was killed by signal {signal}"),
+            Exit { code: Some(code), .. } => format!("{what} with status {code}"),
+            Exit { .. } => what.to_owned(),
+        };
+        let words = process.last_words();
+        let text = if words.is_empty() { how.clone() } else { format!("{how}; its last words: {words}") };
+        if !process.served || varied(V::Vh10) {
+            self.agents[agent].count_failure(Instant::now(), &text, exit.code == Some(2) || varied(V::Vh10));
+        }
+        let silent = broken(M::ExitUnnoticed) && exit.signal.is_none() && process.spoke
+            || broken(M::SignalUnnoticed) && exit.signal.is_some()
+            || broken(M::EarlyExitUnnoticed) && !process.spoke;
+        if silent {
+            return;
+        }
+        let mut ids: Vec<String> = process.wire.values().cloned().collect();
+        if broken(M::CrashSpreads) {
+            ids = self.sessions.keys().cloned().collect();
+        }
+        let end = End { exit, ..End::failed("process_exit", text) };
+        for id in ids {
+            self.with(&id, |relay, session| relay.process_ended(session, &how, &end));
+        }
+    }
+
+    fn process_ended(&mut self, session: &mut Session, how: &str, end: &End) {
+        session.wire = None;
+        let events = session.hub.has(Exts::EVENTS);
+        let idle = session.turn.is_none() && session.held.is_empty();
+        let untold = broken(M::ExitUntold) || broken(M::ExitUntoldCore) && !events;
+        if (events || idle) && !untold {
+            self.report(session, "process_exit", how);
+        }
+        for steer in std::mem::take(&mut session.steers) {
+            self.say_undelivered(session, Some(&steer), how);
+        }
+        for _ in 0..std::mem::take(&mut session.updates) {
+            self.say_facts(session);
+        }
+        if broken(M::InputResent)
+            && let Some(turn) = session.turn.as_mut()
+            && turn.written.take().is_some()
+        {
+            return;
+        }
+        self.end_all(session, end);
+        self.settle(session, "policy", |_| true);
+    }
+
+    fn step_ends(&mut self, now: Instant) {
+        let due: Vec<(u64, Step)> = self
+            .processes
+            .iter()
+            .filter_map(|(number, process)| {
+                let (step, at) = process.ending?;
+                (now >= at).then_some((*number, step))
+            })
+            .collect();
+        for (number, step) in due {
+            self.step_end(number, step, now);
+        }
+    }
+
+    fn spoil_by_time(&mut self, session: &mut Session, now: Instant) {
+        if broken(M::SilenceEnds)
+            && session.turn.as_ref().is_some_and(|turn| {
+                turn.written.is_some() && now.duration_since(turn.heard) > Duration::from_secs(1)
+            })
+        {
+            self.end_turn(session, &End::stopped("timeout"));
+        }
+        if broken(M::ApprovesByDefault) {
+            let due: Vec<String> = session
+                .requests
+                .iter()
+                .filter(|request| now.duration_since(request.at) > Duration::from_secs(2))
+                .map(|request| request.id.clone())
+                .collect();
+            for id in due {
+                let answer = crate::message::Message::down("permission.response", &session.id)
+                    .with("request_id", &id)
+                    .with_raw("approved", "true");
+                self.answer(session, &answer);
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Turns: one at a time in each session, each with exactly one end for the hub ([turn.7], [turn.11]).
+
+use std::time::{Duration, Instant};
+
+use crate::json::quote;
+use crate::message::Message;
+use crate::mutant::{Mutant as M, broken};
+use crate::relay::Relay;
+use crate::schema::Exts;
+use crate::session::{End, Held, Session, Turn};
+use crate::starts::Ready;
+
+/// How long an update waits for an adapter that has not yet said what it can.
+const UPDATE_WAIT: Duration = Duration::from_secs(2);
+
+impl Relay {
+    /// Writes what may be written now, in order.
+    pub(crate) fn advance(&mut self, session: &mut Session) {
+        while !session.gone && session.ended.is_none() {
+            if session.turn.as_ref().is_some_and(|turn| turn.written.is_none()) {
+                if !self.write_turn(session) {
+                    return;
+                }
+                continue;
+            }
+            match session.held.front() {
+                None => return,
+                Some(Held::Input(_)) if session.turn.is_some() => return,
+                Some(Held::Input(_)) => {
+                    if let Some(Held::Input(turn)) = session.held.pop_front() {
+                        session.turn = Some(turn);
+                    }
+                }
+                Some(Held::File(_)) => match self.ensure_wire(session) {
+                    Ready::Later => return,
+                    Ready::Never(why) => {
+                        session.held.pop_front();
+                        self.report(session, "file_refused", &why);
+                    }
+                    Ready::Yes => {
+                        if let Some(Held::File(file)) = session.held.pop_front() {
+                            self.write(session, &file);
+                        }
+                    }
+                },
+                Some(Held::Update(_, since)) => {
+                    let waited = since.elapsed() > UPDATE_WAIT;
+                    let known = session.wire.as_ref().is_none_or(|wire| wire.agreed.is_some());
+                    if !known && !waited && !broken(M::TypesBeforeReady) {
+                        return;
+                    }
+                    if let Some(Held::Update(update, _)) = session.held.pop_front() {
+                        self.update(session, &update);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the turn's input; whether anything has come of it.
+    fn write_turn(&mut self, session: &mut Session) -> bool {
+        match self.ensure_wire(session) {
+            Ready::Yes => {}
+            Ready::Later => return false,
+            Ready::Never(why) => {
+                self.end_turn(session, &End::failed("process_exit", why));
+                return true;
+            }
+        }
+        let Some(wire) = &mut session.wire else { return false };
+        if wire.agreed.is_none() && (!session.restrictions.is_empty() || broken(M::WaitsForReady)) {
+            return false;
+        }
+        let Some(turn) = &mut session.turn else { return false };
+        if wire.turns.contains_key(&turn.wire_id) {
+            session.minted += 1;
+            turn.wire_id = format!("turn-{}-{}", session.minted, std::process::id());
+        }
+        if broken(M::TurnIdRepeated) {
+            turn.wire_id = "turn".to_owned();
+        }
+        turn.written = Some(Instant::now());
+        turn.heard = Instant::now();
+        let mut input = turn.input.clone();
+        input.remove("mode");
+        input.set("turn_id", quote(&turn.wire_id));
+        if broken(M::TurnIdMissing) {
+            input.remove("turn_id");
+        }
+        if broken(M::StartRepeated) || broken(M::FileBeforeStart) {
+            let start = Message::down("session.start", "");
+            self.write(session, &start);
+        }
+        self.write(session, &input);
+        if broken(M::StrayEndsNext) && session.strays > 0 {
+            session.strays -= 1;
+            self.end_turn(session, &End::stopped("user"));
+        }
+        true
+    }
+
+    /// Ends the running turn in the place of its adapter.
+    pub(crate) fn end_turn(&mut self, session: &mut Session, end: &End) {
+        self.settle_turn(session, if end.status == "stopped" { "stopped" } else { "policy" });
+        let Some(turn) = session.turn.take() else { return };
+        if let Some(wire) = &mut session.wire {
+            wire.end(&turn);
+        }
+        self.say_end(session, &turn, end);
+    }
+
+    /// Ends everything that waits, too.
+    pub(crate) fn end_all(&mut self, session: &mut Session, end: &End) {
+        self.end_turn(session, end);
+        for held in std::mem::take(&mut session.held) {
+            match held {
+                Held::Input(turn) => self.say_end(session, &turn, end),
+                Held::Update(..) => self.say_facts(session),
+                Held::File(_) => {}
+            }
+        }
+    }
+
+    /// Says the end that the host makes, with its cause ([relay.7]).
+    pub(crate) fn say_end(&mut self, session: &mut Session, turn: &Turn, end: &End) {
+        let mut complete = Message::up("turn.complete", &session.id)
+            .with_raw("turn_id", quote(&turn.id))
+            .with("status", end.status);
+        let explained = !(broken(M::EndUnexplained) && end.category.is_some());
+        if let Some(reason) = end.reason {
+            complete.set("stop_reason", quote(reason));
+        }
+        if let Some(category) = end.category {
+            let error = format!("{{\"category\":{},\"message\":{}}}", quote(category), quote(&end.text));
+            complete.set("error", error);
+        }
+        complete.set("delivered", quote(turn.delivered()));
+        if let Some(code) = end.exit.code {
+            complete.set("exit_code", code.to_string());
+        }
+        if let Some(signal) = end.exit.signal {
+            complete.set("signal", signal.to_string());
+        }
+        if !explained {
+            complete = Message::up("turn.complete", &session.id).with_raw("turn_id", quote(&turn.id));
+        }
+        let core = !session.hub.has(Exts::TURNS);
+        if core && end.category.is_some() && !broken(M::EndUnexplainedCore) {
+            self.say_text(session, "system", &end.text);
+        }
+        self.say(session, &complete);
+    }
+
+    /// Passes on the end that the adapter made.
+    pub(crate) fn complete(&mut self, session: &mut Session, mut message: Message) {
+        self.settle_turn(session, "policy");
+        let Some(turn) = session.turn.take() else { return };
+        if let Some(wire) = &mut session.wire {
+            wire.end(&turn);
+            let process = wire.process;
+            if let Some(process) = self.processes.get_mut(&process) {
+                process.served = true;
+                self.agents[process.agent].count_success();
+            }
+        }
+        if let Some(stop) = &turn.stop
+            && message.raw("status").is_none()
+        {
+            message.set("status", quote("stopped"));
+            message.set("stop_reason", quote(stop.reason.as_deref().unwrap_or("user")));
+        }
+        let failed = matches!(message.text("status").as_deref(), Some("failed" | "refused" | "limit"));
+        if failed && !session.hub.has(Exts::TURNS) {
+            let text = message
+                .raw("error")
+                .and_then(|raw| serde_json::from_str::<serde_json::Value>(raw).ok())
+                .and_then(|error| error.get("message")?.as_str().map(str::to_owned))
+                .unwrap_or_else(|| "the turn failed".to_owned());
+            self.say_text(session, "system", &text);
+        }
+        message.set("turn_id", quote(&turn.id));
+        self.say(session, &message);
+    }
+
+    /// Closes what the turn leaves open: its tool calls and its requests.
+    fn settle_turn(&mut self, session: &mut Session, reason: &'static str) {
+        let Some(turn) = &session.turn else { return };
+        let (id, wire_id) = (turn.id.clone(), turn.wire_id.clone());
+        for tool in std::mem::take(&mut session.tools) {
+            if broken(M::ToolsLeftOpen) {
+                continue;
+            }
+            let end = Message::up("tool.end", &session.id)
+                .with("turn_id", &id)
+                .with("tool_call_id", &tool)
+                .with_raw("is_error", "true");
+            self.say(session, &end);
+        }
+        self.settle(session, reason, |request| request.turn.as_deref() == Some(wire_id.as_str()));
+    }
+}

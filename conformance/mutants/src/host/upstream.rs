@@ -1,0 +1,185 @@
+//! The pipe to the hub, shared by the sessions fairly and by bytes ([relay.5], [relay.6]).
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+
+use crate::mutant::{Mutant as M, broken};
+use crate::outbox::Outbox;
+use crate::spool::Spool;
+
+/// What a session may write in its turn, in bytes.
+const QUANTUM: i64 = 64 * 1024;
+/// What is written ahead of the pipe.
+const AHEAD: usize = 256 * 1024;
+
+/// Everything that waits for the hub.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pipe: Outbox,
+    folder: PathBuf,
+    of_the_pipe: VecDeque<Vec<u8>>,
+    queues: HashMap<u64, Queue>,
+    /// The sessions that have something to write, in their turn.
+    ring: VecDeque<u64>,
+    hoard: Vec<Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Queue {
+    lines: Spool,
+    credit: i64,
+    paused: bool,
+    ringed: bool,
+    count: usize,
+    over: bool,
+}
+
+impl Upstream {
+    pub(crate) fn new(pipe: Outbox, folder: PathBuf) -> Self {
+        Self {
+            pipe,
+            folder,
+            of_the_pipe: VecDeque::new(),
+            queues: HashMap::new(),
+            ring: VecDeque::new(),
+            hoard: Vec::new(),
+        }
+    }
+
+    /// Queues an answer that belongs to the pipe; it goes before all sessions.
+    pub(crate) fn push_of_the_pipe(&mut self, line: Vec<u8>) {
+        if broken(M::PingQueued) {
+            self.push(0, line, false);
+        } else {
+            self.of_the_pipe.push_back(line);
+        }
+        self.pump();
+    }
+
+    /// Queues a line of a session.
+    pub(crate) fn push(&mut self, session: u64, line: Vec<u8>, first: bool) {
+        let session = if broken(M::UpstreamInTurnByArrival) { 0 } else { session };
+        if broken(M::FloodInMemory) {
+            self.hoard.push(line.clone());
+            self.hoard.push(line.clone());
+        }
+        let folder = &self.folder;
+        let queue = self.queues.entry(session).or_insert_with(|| Queue::new(folder.clone()));
+        if broken(M::FloodDropped) && queue.count > 1000 {
+            return;
+        }
+        queue.count += 1;
+        if broken(M::PipeHeld) && queue.paused {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        if first || broken(M::SpoolOvertaken) && !queue.lines.is_empty() {
+            queue.lines.push_front(line);
+        } else if queue.lines.push(line).is_err() {
+            crate::note("the disk takes no more: a message for the hub is lost");
+        }
+        self.ring_up(session);
+        self.pump();
+    }
+
+    /// Holds back a session, or lets it go ([relay.5]).
+    pub(crate) fn pause(&mut self, session: u64, paused: bool) {
+        if broken(M::PauseIgnored) {
+            return;
+        }
+        let sessions =
+            if broken(M::PauseHoldsAll) { self.queues.keys().copied().collect() } else { vec![session] };
+        for session in sessions {
+            let folder = &self.folder;
+            self.queues.entry(session).or_insert_with(|| Queue::new(folder.clone())).paused = paused;
+            self.ring_up(session);
+        }
+        self.pump();
+    }
+
+    /// Forgets a session that has closed, and what waits of it ([session.4]).
+    pub(crate) fn close(&mut self, session: u64) {
+        if broken(M::CloseReleasesSpool) {
+            self.pause(session, false);
+            return;
+        }
+        self.queues.remove(&session);
+    }
+
+    /// Forgets a session when all of it is written: the relay has closed it.
+    pub(crate) fn finish(&mut self, session: u64) {
+        if let Some(queue) = self.queues.get_mut(&session) {
+            queue.over = true;
+            if queue.lines.is_empty() {
+                self.queues.remove(&session);
+            }
+        }
+    }
+
+    /// Lets everything go that was held back: the relay ends ([relay.9]).
+    pub(crate) fn release(&mut self) {
+        let sessions: Vec<u64> = self.queues.keys().copied().collect();
+        for session in sessions {
+            self.pause(session, false);
+        }
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.pipe.is_broken() || self.of_the_pipe.is_empty() && self.ring.is_empty() && self.pipe.is_settled()
+    }
+
+    fn ring_up(&mut self, session: u64) {
+        if let Some(queue) = self.queues.get_mut(&session)
+            && !queue.ringed
+            && !queue.paused
+            && !queue.lines.is_empty()
+        {
+            queue.ringed = true;
+            self.ring.push_back(session);
+        }
+    }
+
+    /// Writes while the pipe is not too far ahead: deficit round robin.
+    pub(crate) fn pump(&mut self) {
+        while self.pipe.bytes() < AHEAD {
+            if let Some(line) = self.of_the_pipe.pop_front() {
+                self.pipe.push(line);
+                continue;
+            }
+            let Some(&session) = self.ring.front() else { return };
+            let Some(queue) = self.queues.get_mut(&session) else {
+                self.ring.pop_front();
+                continue;
+            };
+            if queue.paused || queue.lines.is_empty() {
+                queue.ringed = false;
+                queue.credit = queue.credit.min(0);
+                let over = queue.over && queue.lines.is_empty();
+                self.ring.pop_front();
+                if over {
+                    self.queues.remove(&session);
+                }
+                continue;
+            }
+            if queue.credit <= 0 && !broken(M::FloodStarves) {
+                queue.credit += QUANTUM;
+                self.ring.rotate_left(1);
+                continue;
+            }
+            match queue.lines.pop() {
+                Ok(Some(line)) => {
+                    queue.credit -= i64::try_from(line.len()).unwrap_or(QUANTUM);
+                    queue.count -= 1;
+                    self.pipe.push(line);
+                }
+                Ok(None) => {}
+                Err(_) => drop(self.queues.remove(&session)),
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn new(folder: PathBuf) -> Self {
+        Self { lines: Spool::new(folder), credit: 0, paused: false, ringed: false, count: 0, over: false }
+    }
+}
