@@ -5,6 +5,7 @@ pub mod case;
 pub mod cases;
 pub mod clauses;
 pub mod cli;
+pub mod harness;
 pub mod history;
 pub mod model;
 pub mod oracle;

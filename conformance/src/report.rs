@@ -53,6 +53,24 @@ impl Run<'_> {
     }
 }
 
+/// What went wrong in a case, in plain text.
+pub fn failure_text(result: &CaseResult) -> String {
+    let case = result.case;
+    let mut text = format!("{} {}: {} [{}]\n", case.id, case.title, result.verdict, case.clause);
+    text.push_str(&format!("sent      {}\n", case.stimulus));
+    for finding in &result.findings {
+        text.push_str(&format!("[{}] {} ({})\n", finding.clause, finding.level, finding.check));
+        text.push_str(&format!("expected  {}\ngot       {}\n", finding.expected, finding.got));
+        if let Some(hint) = &finding.hint {
+            text.push_str(&format!("hint      {hint}\n"));
+        }
+    }
+    if let Some(reason) = &result.reason {
+        text.push_str(&format!("{reason}\n"));
+    }
+    text
+}
+
 /// Writes the evidence and the report, and returns the exit status.
 pub fn conclude(run: &Run<'_>, as_json: bool) -> u8 {
     let kept = evidence::keep(run);
