@@ -20,7 +20,7 @@ use crate::{
     cases,
     clauses::{Level, Side},
     run::{self, Plan, Profile, Unwatched},
-    subject::{Bounds, Subject},
+    subject::Subject,
     verdict::Verdict,
 };
 
@@ -97,12 +97,10 @@ pub fn kill(
 fn kill_one(side: Side, mutant: &Mutant, stub: &Path) -> Result<(), String> {
     let case = cases::find(&mutant.killed_by).ok_or_else(|| format!("no case {}", mutant.killed_by))?;
     let mut subject = subject(side, &mutant.command, &mutant.env, stub);
+    // The calibration takes several turns: what passes it can do the plainest thing.
     let (bounds, _) = run::calibrate(&mut subject, 1.0)
         .map_err(|error| format!("it does not start, which proves nothing: {error}"))?;
     let plan = plan(vec![case], 1);
-    if mutant.plain {
-        starts(side, &subject, &bounds, &plan)?;
-    }
     let mut last = String::new();
     for attempt in 1..=ATTEMPTS {
         let plan = Plan { seed: u64::from(attempt), ..plan.clone() };
@@ -119,23 +117,6 @@ fn kill_one(side: Side, mutant: &Mutant, stub: &Path) -> Result<(), String> {
         };
     }
     Err(last)
-}
-
-/// A mutant that cannot do the plainest thing proves nothing.
-fn starts(side: Side, subject: &Subject, bounds: &Bounds, plan: &Plan) -> Result<(), String> {
-    let plainest = match side {
-        Side::Adapter => "A-TRN-02",
-        Side::Host => "H-TRN-01",
-    };
-    let Some(case) = cases::find(plainest) else { return Ok(()) };
-    let result = run::run_case(case, subject, bounds, plan, 1);
-    match result.verdict {
-        Verdict::Pass | Verdict::Warn => Ok(()),
-        verdict => {
-            let got = result.findings.first().map(|finding| finding.got.clone()).or(result.reason);
-            Err(format!("it fails the plainest case {plainest} ({verdict}: {})", got.unwrap_or_default()))
-        }
-    }
 }
 
 /// Puts every variant through the suite.

@@ -54,9 +54,6 @@ pub struct Mutant {
     pub killed_by: String,
     /// What is wrong with it, in a sentence.
     pub bug: String,
-    /// Whether it passes the plainest case; few bugs are so coarse that it does not.
-    #[serde(default = "yes")]
-    pub plain: bool,
 }
 
 /// An odd program that keeps every rule.
@@ -90,10 +87,6 @@ pub struct Programs {
     /// The odd ones.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Variant>,
-}
-
-fn yes() -> bool {
-    true
 }
 
 impl Programs {
