@@ -4,7 +4,7 @@
 //! relay, so it is driven by the same verbs, and the stub below it records into the same history.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt::Display,
     path::{Path, PathBuf},
     sync::Arc,
@@ -18,7 +18,7 @@ use crate::{
     case::{Case, Tier},
     clauses::Level,
     history::{Event, History, Intent, Link, Record},
-    process::{Launch, Process, StderrMode},
+    process::{Launch, Process, StderrMode, Usage, usage_of},
     rng::Rng,
     subject::{Bounds, Subject},
     verdict::{Finding, Ground, Outcome, Stop},
@@ -311,6 +311,82 @@ impl<'a> Trial<'a> {
     /// How many messages of a type the program wrote for a session.
     pub fn count(&self, session: &Session, kind: &str) -> usize {
         self.of(session).iter().filter(|seen| seen.kind() == kind).count()
+    }
+
+    /// What the program wrote for sessions that were never opened; messages of the pipe left out.
+    pub fn for_strangers(&self) -> Vec<Seen> {
+        let mut opened: HashSet<String> = HashSet::from([String::new()]);
+        self.history.scan(0, |_, record| {
+            let start = record.from_host().filter(|message| wire::kind(message) == "session.start")?;
+            opened.insert(wire::session(start).to_owned());
+            None::<()>
+        });
+        let mut seen = self.seen_from(0);
+        seen.retain(|seen| match seen.get("session_id") {
+            Some(Value::String(id)) => !opened.contains(id),
+            _ => true,
+        });
+        seen
+    }
+
+    /// Fails when the program wrote anything for a session that was never opened.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub fn demand_no_strangers(&self) -> Outcome {
+        match self.for_strangers().first() {
+            None => Ok(()),
+            Some(seen) => self.fail(
+                "no message for a session that was never opened",
+                format!(
+                    "`{}` with session_id {}",
+                    seen.kind(),
+                    seen.get("session_id").unwrap_or(&Value::Null)
+                ),
+            ),
+        }
+    }
+
+    /// Fails unless a session has had exactly so many ends; a fence and a quiet window come first.
+    ///
+    /// # Errors
+    ///
+    /// The failure, or that of [`Self::settle`].
+    pub fn demand_ends(&mut self, session: &Session, wanted: usize) -> Outcome {
+        self.settle()?;
+        let ends = self.count(session, "turn.complete");
+        self.demand(
+            ends == wanted,
+            format!("{wanted} `turn.complete` for {}", session.id()),
+            format!("{ends}"),
+        )
+    }
+
+    /// What the program's process group uses now.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn usage(&mut self) -> Outcome<Usage> {
+        Ok(usage_of(self.process()?.pid()))
+    }
+
+    /// Closes stdin and waits, a bounded time, until the program has ended and its stdout is read.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn drain(&mut self) -> Outcome {
+        self.expect_gone();
+        let within = self.bounds.start + self.bounds.secs(5.0);
+        let process = self.process()?;
+        process.close_stdin();
+        if process.wait_exit(within).is_some() {
+            let ended = |_, record: &Record| matches!(record.event, Event::StdoutEnded).then_some(());
+            self.history.wait(0, Duration::from_secs(1), ended);
+        }
+        Ok(())
     }
 
     /// How the process ended, in words, if it has.

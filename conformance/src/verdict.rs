@@ -101,6 +101,26 @@ pub enum Stop {
     Harness(String),
 }
 
+impl Stop {
+    /// A failure with what was sent before it.
+    #[must_use]
+    pub fn sent(mut self, what: impl fmt::Display) -> Self {
+        if let Self::Fail(finding) = &mut self {
+            finding.sent = what.to_string();
+        }
+        self
+    }
+
+    /// A failure with its likely cause.
+    #[must_use]
+    pub fn hint(mut self, cause: impl fmt::Display) -> Self {
+        if let Self::Fail(finding) = &mut self {
+            finding.hint = Some(cause.to_string());
+        }
+        self
+    }
+}
+
 /// What a case's own function returns.
 pub type Outcome<T = ()> = Result<T, Stop>;
 

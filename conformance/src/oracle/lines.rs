@@ -71,7 +71,7 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
                     let hint = "a text stream turned LF into CRLF; write bytes";
                     found("frame.1", Level::Should, "lines end with LF alone", "CRLF".to_owned(), Some(hint));
                 }
-                if ["\u{2028}", "\u{2029}"].iter().any(|mark| contains(line, mark.as_bytes())) {
+                if contains_separator(line) {
                     let expected = "U+2028 and U+2029 are written as escapes";
                     found("frame.2", Level::Should, expected, shown(line), None);
                 }
@@ -80,8 +80,15 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
     }
 }
 
-fn contains(line: &[u8], part: &[u8]) -> bool {
-    line.windows(part.len()).any(|window| window == part)
+/// Whether U+2028 or U+2029 stands in a line.
+fn contains_separator(mut line: &[u8]) -> bool {
+    while let Some(at) = line.iter().position(|byte| *byte == 0xe2) {
+        line = &line[at + 1..];
+        if matches!(line, [0x80, 0xa8 | 0xa9, ..]) {
+            return true;
+        }
+    }
+    false
 }
 
 /// A line as a report shows it.

@@ -117,18 +117,27 @@ impl Trial<'_> {
         self.probe(session, &json!([["sleep", millis]]))
     }
 
-    /// Has a text said back: by the probe, else by recipe `nonce`. `None`: this adapter cannot be asked to.
+    /// The content of an input that has a text said back: by the probe, else by recipe `nonce`. `None`: this adapter
+    /// cannot be asked to.
+    pub fn asking_back(&mut self, text: &str) -> Option<String> {
+        if self.has_probe(&["echo"]) {
+            self.uses(Tier::Probe);
+            return Some(json!({"$probe":1,"do":[["echo"]],"text":text}).to_string());
+        }
+        let nonce = self.subject.recipes.nonce.clone()?;
+        self.uses(Tier::Recipe);
+        Some(nonce.replace("{nonce}", text))
+    }
+
+    /// Has a text said back. `None`: this adapter cannot be asked to.
     ///
     /// # Errors
     ///
     /// A failure when the turn does not end.
     pub fn said_back(&mut self, session: &Session, text: &str) -> Outcome<Option<String>> {
-        if self.has_probe(&["echo"]) {
-            return self.probe_echo(session, text).map(Some);
-        }
-        let Some(nonce) = self.subject.recipes.nonce.clone() else { return Ok(None) };
-        self.uses(Tier::Recipe);
-        let turn = self.turn(session, nonce.replace("{nonce}", text))?;
+        let Some(content) = self.asking_back(text) else { return Ok(None) };
+        let turn = self.turn(session, content)?;
+        Self::supported(&turn.messages)?;
         Ok(Some(turn.text()))
     }
 
