@@ -68,10 +68,14 @@ pub enum Need {
     Probe(&'static [&'static str]),
     /// These operations of the probe, or this recipe.
     ProbeOr(&'static [&'static str], &'static str),
+    /// This recipe.
+    Recipe(&'static str),
     /// A declared ability.
     Ability(Ability),
     /// An extension that the adapter agrees on when it is offered.
     Extension(&'static str),
+    /// Any extension at all.
+    AnyExtension,
     /// The second adapter of a host: `{adapter2}` in its command.
     SecondAdapter,
 }
@@ -81,8 +85,10 @@ impl fmt::Display for Need {
         match self {
             Self::Probe(ops) => write!(f, "the probe ({})", ops.join(", ")),
             Self::ProbeOr(ops, recipe) => write!(f, "the probe ({}) or recipe `{recipe}`", ops.join(", ")),
+            Self::Recipe(recipe) => write!(f, "recipe `{recipe}`"),
             Self::Ability(ability) => write!(f, "ability `{}`", ability.name()),
             Self::Extension(name) => write!(f, "extension `{name}`"),
+            Self::AnyExtension => f.write_str("an extension"),
             Self::SecondAdapter => f.write_str("`{adapter2}` in the command"),
         }
     }

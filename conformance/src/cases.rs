@@ -6,7 +6,7 @@ mod adapter;
 mod corpus;
 
 /// The families of adapter cases, in the order of the catalogue.
-static ADAPTER: &[&[Case]] = &[adapter::trn::CASES];
+static ADAPTER: &[&[Case]] = &[adapter::trn::CASES, adapter::stp::CASES];
 
 /// The families of host cases, in the order of the catalogue.
 static HOST: &[&[Case]] = &[];

@@ -159,6 +159,8 @@ impl Subject {
                 .lacking_op(ops)
                 .filter(|_| self.recipes.get(recipe).is_none())
                 .map(|op| format!("recipe `{recipe}` or probe operation `{op}`")),
+            Need::Recipe(name) => self.recipes.get(name).is_none().then(|| format!("recipe `{name}`")),
+            Need::AnyExtension => self.extensions.is_empty().then(|| "an extension".to_owned()),
             Need::Ability(ability) => {
                 (!self.abilities.contains(&ability)).then(|| format!("ability `{}`", ability.name()))
             }

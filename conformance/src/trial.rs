@@ -417,6 +417,13 @@ impl<'a> Trial<'a> {
         (outcome, finished)
     }
 
+    /// Kills and names what the program left behind when it ended.
+    pub fn left_behind(&self) -> Vec<String> {
+        let Some(process) = &self.process else { return Vec::new() };
+        let left = crate::process::sweep(process.pid(), &self.mark(), self.folder.path());
+        left.into_iter().map(|process| format!("process {} ({})", process.pid, process.name)).collect()
+    }
+
     /// A process that should live serves a fresh session.
     fn survive(&mut self) -> Outcome {
         if self.fate == Fate::Gone || self.process.is_none() {

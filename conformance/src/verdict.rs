@@ -124,6 +124,33 @@ impl Stop {
 /// What a case's own function returns.
 pub type Outcome<T = ()> = Result<T, Stop>;
 
+/// Says more of a failure where it passes.
+pub trait Told {
+    /// Names the likely cause.
+    #[must_use]
+    fn hint(self, hint: &str) -> Self;
+
+    /// Puts the failure under another clause than that of its case.
+    #[must_use]
+    fn under(self, clause: &'static str) -> Self;
+}
+
+impl<T> Told for Outcome<T> {
+    fn hint(self, hint: &str) -> Self {
+        self.map_err(|stop| match stop {
+            Stop::Fail(finding) => Stop::Fail(Box::new(Finding { hint: Some(hint.to_owned()), ..*finding })),
+            other => other,
+        })
+    }
+
+    fn under(self, clause: &'static str) -> Self {
+        self.map_err(|stop| match stop {
+            Stop::Fail(finding) => Stop::Fail(Box::new(Finding { clause: clause.into(), ..*finding })),
+            other => other,
+        })
+    }
+}
+
 impl From<std::io::Error> for Stop {
     fn from(error: std::io::Error) -> Self {
         Self::Harness(format!("the runner's own file or pipe failed: {error}"))

@@ -72,10 +72,19 @@ impl Trial<'_> {
     ///
     /// When it does not come: a failure under this case's clause.
     pub fn end_of(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
+        self.end_within(session, from, self.bounds.patience)
+    }
+
+    /// The same where the end may take this long before anything is wrong, as after a `stop`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::end_of`].
+    pub fn end_within(&mut self, session: &Session, from: usize, within: Duration) -> Outcome<TurnSeen> {
         let began = Instant::now();
         let earlier = self.ends.get(session.id()).copied().unwrap_or_default();
         let expected = format!("a `turn.complete` for {}", session.id());
-        let end = match self.nth_end(session, earlier, self.bounds.patience) {
+        let end = match self.nth_end(session, earlier, within) {
             Some(end) => end,
             None => match self.late_end(session, earlier, began) {
                 Ok(end) => end,
@@ -87,6 +96,24 @@ impl Trial<'_> {
         messages.retain(|seen| seen.session() == session.id() && seen.index < end.index);
         let took = end.at.saturating_sub(began.saturating_duration_since(self.history.began()));
         Ok(TurnSeen { messages, end, took })
+    }
+
+    /// A fence and a quiet window, then: as many `turn.complete` of the session as inputs ([turn.1]).
+    ///
+    /// # Errors
+    ///
+    /// A failure under this case's clause.
+    pub fn settle_ledger(&mut self, session: &Session) -> Outcome {
+        self.settle()?;
+        let mut inputs = 0;
+        self.history.scan(0, |_, record| {
+            let message =
+                record.from_host().filter(|message| crate::wire::session(message) == session.id())?;
+            inputs += usize::from(crate::wire::kind(message) == "user.input");
+            None::<()>
+        });
+        let ends = self.count(session, "turn.complete");
+        self.demand(ends == inputs, format!("{inputs} `turn.complete` for {inputs} `user.input`"), ends)
     }
 
     /// Waits for the end of the `nth` turn of a session, counted from 0.

@@ -1,0 +1,394 @@
+//! A-STP: `stop` ([turn.4], [turn.5]).
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::{
+    case::{Ability, Case, Need},
+    clauses::{Basis, Level},
+    process::descendants,
+    trial::{Seen, Session, Trial},
+    verdict::{Outcome, Told},
+    wire,
+};
+
+/// A turn that lasts until it is stopped.
+const BUSY: Need = Need::ProbeOr(&["until_stop"], "long");
+
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "A-STP-01",
+        title: "stop ends the running turn",
+        clause: "turn.4",
+        basis: Basis::Profile,
+        needs: &[BUSY],
+        stimulus: "`stop` in a running turn; then a fence and a quiet window",
+        expected: "exactly one `turn.complete`, within 5 s (SHOULD)",
+        run: stop_ends_the_turn,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-02",
+        title: "a stopped session goes on",
+        clause: "turn.4",
+        needs: &[BUSY],
+        stimulus: "`stop` in a running turn; then an ordinary input",
+        expected: "it is answered",
+        run: session_goes_on,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-03",
+        title: "stop after the end",
+        clause: "turn.5",
+        basis: Basis::Profile,
+        smoke: true,
+        stimulus: "a turn; `stop` after its end; a fence and a quiet window; another turn",
+        expected: "one `turn.complete` for each input, none for the stop",
+        run: stop_after_the_end,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-04",
+        title: "stop before any input",
+        clause: "turn.5",
+        basis: Basis::Profile,
+        stimulus: "`stop` in a session without an input; a fence and a quiet window; then a turn",
+        expected: "no `turn.complete` for the stop, one for the input",
+        run: stop_before_any_input,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-05",
+        title: "stop concerns its own session",
+        clause: "turn.4",
+        needs: &[BUSY, Need::Ability(Ability::ConcurrentTurns)],
+        stimulus: "two running turns; one is stopped",
+        expected: "the other runs on for more than 1 s",
+        run: only_its_own_session,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-06",
+        title: "five stops, one end",
+        clause: "turn.1",
+        needs: &[BUSY],
+        stimulus: "five `stop` in one write in a running turn",
+        expected: "exactly one `turn.complete`; the next turn is answered by its own",
+        run: five_stops,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-07",
+        title: "stop races completion",
+        clause: "turn.5",
+        needs: &[Need::Probe(&["sleep"])],
+        stimulus: "200 short turns, each with a `stop` at a seeded moment around its natural end",
+        expected: "exactly one `turn.complete` for each",
+        run: stop_races_completion,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-08",
+        title: "stop denies what is pending",
+        clause: "permission.3",
+        basis: Basis::Profile,
+        needs: &[Need::Probe(&["ask"])],
+        stimulus: "`stop` while a permission is pending; an approval after the end of the turn",
+        expected: "one `turn.complete`; the action does not happen",
+        run: stop_denies,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-09",
+        title: "nothing after a stopped turn",
+        clause: "turn.2",
+        needs: &[Need::Probe(&["until_stop"])],
+        stimulus: "`stop` in a turn that ticks; a fence and a quiet window",
+        expected: "no tick after the `turn.complete`",
+        run: no_tick_after_the_end,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-10",
+        title: "stop during a flood",
+        clause: "turn.4",
+        needs: &[Need::Probe(&["burst"])],
+        stimulus: "`stop` at the first piece of a burst of 200 MB that the runner reads",
+        expected: "the turn ends long before the burst would",
+        run: stop_in_a_flood,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-11",
+        title: "queued turns run after a stop",
+        clause: "turn.4",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: &[Need::Probe(&["until_stop", "say"]), Need::Ability(Ability::QueuesInput)],
+        stimulus: "a running turn and a queued input; one `stop`",
+        expected: "two `turn.complete`, and the queued turn has run",
+        run: queued_turn_runs,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-12",
+        title: "stop for an unknown id",
+        clause: "session.5",
+        basis: Basis::Profile,
+        stimulus: "`stop` for an id that was never started; a fence and a quiet window",
+        expected: "it is ignored",
+        run: stop_of_a_stranger,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-STP-13",
+        title: "stop ends what the turn started",
+        clause: "turn.4",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: &[Need::Recipe("long")],
+        stimulus: "`stop` in a turn of recipe `long` that has started a process",
+        expected: "the processes of the turn are gone within 5 s",
+        run: children_end,
+        ..Case::NEW
+    },
+];
+
+/// Stops the running turn and waits for its end, as long as the author said that it may take.
+fn stop(t: &mut Trial<'_>, s: &Session, from: usize) -> Outcome<crate::trial::TurnSeen> {
+    t.stop(s)?;
+    t.end_within(s, from, t.bounds.stop)
+        .hint("stdin must be read while a turn runs, and `stop` must reach the turn, which then ends by `turn.complete`")
+}
+
+fn stop_ends_the_turn(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let from = t.busy(&s)?;
+    let stopped = t.history.len();
+    let turn = match stop(t, &s, from) {
+        Ok(turn) => turn,
+        Err(failure) => {
+            // Where the turn does go silent it was stopped, and only its end is missing.
+            let last = t.of(&s).into_iter().rfind(|seen| seen.index >= stopped).map(|seen| seen.at);
+            let since = t.history.began().elapsed().saturating_sub(last.unwrap_or_default());
+            if last.is_none() || since > Duration::from_secs(1) {
+                t.found("turn.1", Level::Must, "one `turn.complete` for a turn that is stopped", "none");
+            }
+            return Err(failure);
+        }
+    };
+    let bound = t.bounds.secs(5.0);
+    t.should(
+        turn.took <= bound,
+        format!("the end within {bound:.1?} of the stop"),
+        format!("{:.1?}", turn.took),
+    );
+    t.settle_ledger(&s)
+}
+
+fn session_goes_on(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let from = t.busy(&s)?;
+    stop(t, &s, from)?;
+    t.quick_turn(&s).hint("a stop must not outlive its turn, nor end the session")?;
+    t.settle_ledger(&s)
+}
+
+/// The next turn of a session is served as if there had been no stop.
+fn ordinary_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
+    if !t.has_probe(&["echo"]) {
+        return t.quick_turn(s).map(|_| ());
+    }
+    let token = t.token();
+    let said = t.probe_echo(s, &token)?;
+    t.demand(said == token, format!("the next turn says {token:?}"), format!("{said:?}"))
+        .hint("the stop seems to be kept for the next turn")
+}
+
+fn stop_after_the_end(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    t.stop(&s)?;
+    t.settle_ledger(&s)?;
+    ordinary_turn(t, &s)?;
+    t.settle_ledger(&s)
+}
+
+fn stop_before_any_input(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.stop(&s)?;
+    t.settle_ledger(&s)?;
+    ordinary_turn(t, &s)?;
+    t.settle_ledger(&s)
+}
+
+fn only_its_own_session(t: &mut Trial<'_>) -> Outcome {
+    let (stopped, other) = (t.open()?, t.open()?);
+    let (from, other_from) = (t.busy(&stopped)?, t.busy(&other)?);
+    stop(t, &stopped, from)?;
+    let since = t.history.len();
+    t.pass_time(Duration::from_millis(1_200));
+    let ended = t.count(&other, "turn.complete");
+    t.demand(ended == 0, "the turn of the other session runs on", "it has ended")?;
+    if t.has_probe(&["until_stop"]) {
+        t.expect(since, &other, "output", t.bounds.patience)?;
+    }
+    stop(t, &other, other_from)?;
+    t.settle_ledger(&other)
+}
+
+fn five_stops(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let from = t.busy(&s)?;
+    t.raw_valid(wire::line_of(&json!({"type":"stop","session_id":s.id()})).repeat(5))?;
+    t.end_within(&s, from, t.bounds.stop)?;
+    t.settle_ledger(&s).hint("a `stop` without a running turn must not be answered")?;
+    ordinary_turn(t, &s)?;
+    t.settle_ledger(&s)
+}
+
+fn stop_races_completion(t: &mut Trial<'_>) -> Outcome {
+    const RUNS: usize = 200;
+    let s = t.open()?;
+    let mut natural = Vec::new();
+    for _ in 0..5 {
+        let from = t.sleeping(&s, 5)?;
+        natural.push(t.end_of(&s, from)?.took);
+    }
+    natural.sort_unstable();
+    let span = (natural[2] * 3 / 2).min(Duration::from_millis(40));
+    let mut runs = Vec::new();
+    for _ in 0..RUNS {
+        let offset = span.mul_f64(t.rng.below(1_000) as f64 / 1_000.0);
+        let from = t.sleeping(&s, 5)?;
+        t.pass_time(offset);
+        t.stop(&s)?;
+        t.end_within(&s, from, t.bounds.stop)?;
+        runs.push((from, offset));
+    }
+    t.settle()?;
+    let ends: Vec<usize> =
+        t.of(&s).iter().filter(|seen| seen.kind() == "turn.complete").map(|seen| seen.index).collect();
+    let mut doubles = Vec::new();
+    for (run, (from, offset)) in runs.iter().enumerate() {
+        let until = runs.get(run + 1).map_or(usize::MAX, |(next, _)| *next);
+        if ends.iter().filter(|end| (*from..until).contains(*end)).count() != 1 {
+            doubles.push(format!("{offset:.1?}"));
+        }
+    }
+    doubles.truncate(5);
+    t.demand(
+        ends.len() == RUNS + 5 && doubles.is_empty(),
+        format!("exactly one `turn.complete` for each of {} inputs", RUNS + 5),
+        format!("{}; not one each where the stop came after {}", ends.len(), doubles.join(", ")),
+    )
+    .hint("decide under one lock whether the turn ends by itself or by the stop")
+}
+
+fn stop_denies(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let ask = t.action();
+    let request = t.ask(&s, &ask)?;
+    stop(t, &s, request.from)?;
+    t.send_deviant(json!({
+        "type":"permission.response","session_id":s.id(),"request_id":request.id(),"approved":true
+    }))?;
+    t.settle_ledger(&s)?;
+    t.demand(!ask.done(), "the action does not happen after the stop", "a late approval let it happen")
+        .hint("settle every pending request as denied when its turn is stopped, and forget it")
+}
+
+fn no_tick_after_the_end(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let from = t.busy(&s)?;
+    let end = stop(t, &s, from)?.end.index;
+    t.settle()?;
+    let late = t.of(&s).iter().filter(|seen| seen.index > end && seen.kind() == "output").count();
+    t.demand(late == 0, "no output of a turn after its `turn.complete`", format!("{late}"))
+}
+
+fn stop_in_a_flood(t: &mut Trial<'_>) -> Outcome {
+    const PIECES: usize = 10_000;
+    /// What may be on its way when the stop comes.
+    const AHEAD: usize = 3_000;
+    let s = t.open()?;
+    let from = t.probe(&s, &json!([["burst", PIECES, 20_000]]))?;
+    let piece = |seen: &Seen| seen.kind() == "output" && seen.session() == s.id();
+    let ended = |seen: &Seen| seen.kind() == "turn.complete" && seen.session() == s.id();
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.stop(&s)?;
+    let beyond = format!("{AHEAD:08}");
+    let decided = t.wait(from, t.bounds.longest, |seen| {
+        ended(seen) || (piece(seen) && seen.text("content").starts_with(&beyond))
+    });
+    match decided {
+        Some(seen) if ended(&seen) => {
+            t.end_of(&s, from)?;
+            t.settle_ledger(&s)
+        }
+        Some(_) => {
+            t.expect_gone();
+            t.fail("the turn ends soon after its stop", format!("{AHEAD} further pieces of the burst"))
+                .hint("look for a stop between the pieces of an answer, and read stdin meanwhile")
+        }
+        None => {
+            let came = t.what_came(from, &s);
+            t.expect_gone();
+            t.late("the turn ends soon after its stop", came)
+        }
+    }
+}
+
+fn queued_turn_runs(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let from = t.busy(&s)?;
+    let token = t.token();
+    t.probe(&s, &json!([["say", token]]))?;
+    stop(t, &s, from)?;
+    let queued = t.end_of(&s, from).hint("a stop ends the running turn only; what is queued runs")?;
+    t.demand(queued.text().contains(&token), "the queued turn has run", "it ended without its output")?;
+    t.settle_ledger(&s)
+}
+
+fn stop_of_a_stranger(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let stranger = t.fresh("stranger");
+    t.send_deviant(json!({"type":"stop","session_id":stranger}))?;
+    t.settle()?;
+    let of_it = t.seen_from(0).iter().filter(|seen| seen.session() == stranger).count();
+    t.demand(of_it == 0, "nothing is written for an unknown id", format!("{of_it} messages"))?;
+    t.quick_turn(&s)?;
+    t.settle_ledger(&s)
+}
+
+fn children_end(t: &mut Trial<'_>) -> Outcome {
+    let Some(long) = t.subject.recipes.long.clone() else { return t.skip("recipe `long`") };
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    let adapter = t.process()?.pid();
+    let before = descendants(adapter);
+    let from = t.input(&s, long)?;
+    t.pass_time(t.quiet().max(Duration::from_millis(500)));
+    let of_turn: Vec<u32> =
+        descendants(adapter).into_iter().filter(|process| !before.contains(process)).collect();
+    if of_turn.is_empty() {
+        return t.skip("a turn of recipe `long` that starts a process");
+    }
+    stop(t, &s, from)?;
+    let until = std::time::Instant::now() + t.bounds.secs(5.0);
+    loop {
+        let now = descendants(adapter);
+        let left = of_turn.iter().filter(|process| now.contains(process)).count();
+        if left == 0 {
+            return Ok(());
+        }
+        if std::time::Instant::now() > until {
+            return t
+                .fail("the processes of a stopped turn are gone within 5 s", format!("{left} are running"))
+                .hint("start what a turn starts in its own process group, and end the group");
+        }
+        t.pass_time(Duration::from_millis(50));
+    }
+}
