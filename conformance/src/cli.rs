@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod explain;
 mod list;
+mod recording;
 mod run;
 mod selftest;
 
@@ -45,6 +46,12 @@ enum Command {
     Adapter(run::RunArguments),
     /// Runs the host cases against a relay; {adapter} in its command is where the suite's own adapter goes
     Host(run::RunArguments),
+    /// Stands in for an adapter in a host's configuration: forwards every byte unchanged and records it
+    Tap(recording::TapArguments),
+    /// Judges both sides of a recording
+    Check(recording::CheckArguments),
+    /// Says to a program what a transcript's host said, and judges what comes
+    Replay(recording::ReplayArguments),
     /// Shows every clause with its cases, or the reason why it cannot be tested
     List(list::ListArguments),
     /// Says what a case demands, of whom, and what it does
@@ -60,6 +67,9 @@ pub fn main() -> ExitCode {
         Command::Smoke(arguments) => run::smoke(&arguments),
         Command::Adapter(arguments) => run::adapter(&arguments),
         Command::Host(arguments) => run::host(&arguments),
+        Command::Tap(arguments) => return recording::tap(&arguments),
+        Command::Check(arguments) => recording::check(&arguments),
+        Command::Replay(arguments) => recording::replay(&arguments),
         Command::List(arguments) => list::list(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Selftest(arguments) => selftest::selftest(&arguments),

@@ -1,0 +1,141 @@
+//! Says to a program what a transcript says that the host said, in step with the answers, and judges what comes.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    history::{Event, History, Intent, Link, Record},
+    oracle::{self, Ending, Judgement},
+    process::{Launch, Process, StderrMode, sweep},
+};
+
+/// The longest pause of a transcript that is kept.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// What a replay showed.
+#[derive(Debug)]
+pub struct Replayed {
+    /// What happened this time.
+    pub records: Vec<Record>,
+    /// What the oracles say of it.
+    pub judgement: Judgement,
+}
+
+/// Replays the host's side of a transcript against a program.
+///
+/// Before each line it waits, for at most `patience`, until the program has written for each session as many messages
+/// as it had at that point of the transcript; then it keeps the transcript's own pause.
+///
+/// # Errors
+///
+/// When the program cannot be started.
+pub fn replay(
+    transcript: &[Record],
+    command: &[String],
+    cwd: &Path,
+    env: &[(String, String)],
+    patience: Duration,
+) -> std::io::Result<Replayed> {
+    let folder = tempfile::Builder::new().prefix("conformance-").tempdir()?;
+    let mark = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut variables = env.to_vec();
+    variables.push(("CONFORM_PROBE".to_owned(), "1".to_owned()));
+    let launch = Launch {
+        command: command.to_vec(),
+        env: variables,
+        clear_env: false,
+        cwd: cwd.to_owned(),
+        stderr: StderrMode::Recorded,
+        mark: mark.clone(),
+    };
+    let history = History::begin();
+    let process = Process::start(&launch, &history)?;
+    let group = process.pid();
+
+    let mut before = BTreeMap::<String, usize>::new();
+    let mut last = Duration::ZERO;
+    for record in transcript.iter().filter(|record| record.link == Link::Upper) {
+        match &record.event {
+            Event::Adapter { .. } => {
+                if let Some(message) = record.from_adapter() {
+                    *before.entry(crate::wire::session(message).to_owned()).or_default() += 1;
+                }
+                last = record.at;
+            }
+            Event::Host { bytes, intent, .. } => {
+                await_counts(&history, &before, patience, &process);
+                std::thread::sleep(record.at.saturating_sub(last).min(PAUSE));
+                process.write(bytes.to_vec(), *intent);
+                process.flushed(patience);
+                last = record.at;
+            }
+            Event::StdinClosed => {
+                await_counts(&history, &before, patience, &process);
+                process.close_stdin();
+                last = record.at;
+            }
+            Event::Fence { upto } => {
+                history.push(Link::Upper, Event::Note(format!("a fence of record {upto} stood here")));
+            }
+            _ => {}
+        }
+    }
+    await_counts(&history, &before, patience, &process);
+    std::thread::sleep(Duration::from_millis(500));
+    let alive = process.exit().is_none();
+    process.close_stdin();
+    process.wait_exit(Duration::from_secs(5));
+    process.kill();
+    drop(process);
+    sweep(group, &mark, folder.path());
+    let records = history.snapshot();
+    // It was judged at rest if nobody had ended it: what is owed after the patience is missing.
+    let upto = records.iter().position(|record| matches!(record.event, Event::StdinClosed));
+    let judged = &records[..upto.filter(|_| alive).unwrap_or(records.len())];
+    let ending = if alive { Ending::AtRest } else { Ending::Cut };
+    let judgement = oracle::judge(judged, crate::clauses::Side::Adapter, ending);
+    Ok(Replayed { records, judgement })
+}
+
+/// Waits until as much has come for each session as had come in the transcript.
+fn await_counts(
+    history: &Arc<History>,
+    wanted: &BTreeMap<String, usize>,
+    patience: Duration,
+    process: &Process,
+) {
+    let (deadline, mut missing) = (Instant::now() + patience, wanted.clone());
+    let mut from = 0;
+    while missing.values().any(|count| *count > 0) && process.exit().is_none() {
+        let left = deadline.saturating_duration_since(Instant::now()).min(Duration::from_millis(200));
+        if left.is_zero() {
+            return;
+        }
+        let seen = history.wait(from, left, |index, record| {
+            let message = record.from_adapter()?;
+            Some((index, crate::wire::session(message).to_owned()))
+        });
+        if let Some((index, session)) = seen {
+            from = index + 1;
+            if let Some(count) = missing.get_mut(&session) {
+                *count = count.saturating_sub(1);
+            }
+        }
+    }
+}
+
+/// The host's lines of a transcript, for who wants to shorten it.
+pub fn host_lines(transcript: &[Record]) -> Vec<(Vec<u8>, Intent)> {
+    transcript
+        .iter()
+        .filter(|record| record.link == Link::Upper)
+        .filter_map(|record| match &record.event {
+            Event::Host { bytes, intent, .. } => Some((bytes.to_vec(), *intent)),
+            _ => None,
+        })
+        .collect()
+}
