@@ -4,12 +4,22 @@ use crate::{case::Case, clauses::Side};
 
 mod adapter;
 mod corpus;
+mod host;
 
 /// The families of adapter cases, in the order of the catalogue.
 static ADAPTER: &[&[Case]] = &[adapter::trn::CASES, adapter::stp::CASES];
 
 /// The families of host cases, in the order of the catalogue.
-static HOST: &[&[Case]] = &[];
+static HOST: &[&[Case]] = &[
+    host::frm::CASES,
+    host::out::CASES,
+    host::ses::CASES,
+    host::msg::CASES,
+    host::trn::CASES,
+    host::stp::CASES,
+    host::lif::CASES,
+    host::flw::CASES,
+];
 
 /// All cases of a side.
 pub fn of(side: Side) -> impl Iterator<Item = &'static Case> {

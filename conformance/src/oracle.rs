@@ -17,6 +17,8 @@ use crate::{
 mod deliver;
 mod lines;
 
+pub(crate) use self::lines::shown;
+
 /// How the end of a history is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
@@ -54,7 +56,7 @@ pub fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement {
         follow(records, link, judged, kind, ending, &mut judgement);
     }
     if side == Side::Host {
-        deliver::judge(records, &mut judgement);
+        deliver::judge(records, ending, &mut judgement);
     }
     leftovers(records, side, &mut judgement);
     judgement
@@ -86,18 +88,21 @@ fn follow(
 ) {
     let mut order: Vec<usize> = (0..records.len()).filter(|&index| records[index].link == link).collect();
     order.sort_by_key(|&index| records[index].at);
-    let fenced: HashMap<usize, ()> = records
+    let mut fenced: Vec<usize> = records
         .iter()
         .filter_map(|record| match record.event {
-            Event::Fence { upto } => Some((upto, ())),
+            Event::Fence { upto } => Some(upto),
             _ => None,
         })
         .collect();
+    fenced.sort_unstable();
+    let mut fenced = fenced.into_iter().peekable();
     let (mut model, mut marks) = (Model::new(kind), HashMap::<usize, Mark>::new());
     let (mut ended, mut broken) = (false, false);
     for index in order {
-        if fenced.contains_key(&index) {
-            marks.insert(index, model.mark());
+        // The record at that place may be on another link.
+        while let Some(upto) = fenced.next_if(|upto| *upto <= index) {
+            marks.insert(upto, model.mark());
         }
         let (by, breaches, intent) = match &records[index].event {
             Event::Host { parsed, intent, .. } => match parsed.message() {
@@ -124,6 +129,10 @@ fn follow(
             continue;
         }
         for breach in breaches {
+            // A relay hands on what its adapter says between turns; O-DELIVER judges whether it is that.
+            if kind == ModelKind::Relay && breach.clause == "turn.2" && breach.level == Level::Should {
+                continue;
+            }
             broken |= breach.by == judged;
             take(&breach, by, judged, link, index, judgement);
         }

@@ -26,16 +26,19 @@ use crate::{
 };
 
 mod fence;
+mod host;
 mod permission;
 mod stimulus;
 mod talk;
 mod turn;
 
 pub use self::{
+    host::{Below, Lower, Which},
     permission::{Ask, Request},
     talk::Session,
     turn::TurnSeen,
 };
+pub(crate) use host::named_in;
 
 /// A message that came, and where it stands in the history.
 #[derive(Debug, Clone)]
@@ -108,6 +111,7 @@ pub struct Trial<'a> {
     case: &'static Case,
     folder: TempDir,
     process: Option<Process>,
+    stubs: host::Stubs,
     fate: Fate,
     tier: Tier,
     ids: usize,
@@ -148,6 +152,7 @@ impl<'a> Trial<'a> {
             case,
             folder,
             process: None,
+            stubs: host::Stubs::default(),
             fate: Fate::Lives,
             tier: Tier::BlackBox,
             ids: 0,
@@ -176,7 +181,7 @@ impl<'a> Trial<'a> {
             env.push(("CONFORM_PROBE".to_owned(), "1".to_owned()));
         }
         Launch {
-            command: self.subject.command.clone(),
+            command: self.host_command(),
             env,
             clear_env: false,
             cwd: self.subject.cwd.clone(),
@@ -205,6 +210,7 @@ impl<'a> Trial<'a> {
     ///
     /// When it cannot be started.
     pub fn start_with(&mut self, launch: &Launch) -> Outcome {
+        self.begin_below()?;
         let process = Process::start(launch, &self.history).map_err(|error| {
             Stop::Harness(format!("`{}` does not start: {error}", launch.command.join(" ")))
         })?;
@@ -450,7 +456,10 @@ impl<'a> Trial<'a> {
         let clean = process.exit().is_some();
         process.kill();
         drop(process);
-        for leftover in crate::process::sweep(group, &self.mark(), self.folder.path()) {
+        let leftovers = crate::process::sweep(group, &self.mark(), self.folder.path());
+        // Nobody writes to the logs any more.
+        self.stubs.finish();
+        for leftover in leftovers {
             if clean && self.fate == Fate::Lives {
                 self.history.push(
                     Link::Upper,

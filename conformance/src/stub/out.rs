@@ -15,6 +15,8 @@ use super::log::{Log, now_ns, sha256};
 
 /// The longest line that is logged as it is.
 const SHORT_LINE: usize = 4096;
+/// The longest raw piece that is logged as it is.
+const SHORT_RAW: usize = 256 * 1024;
 /// How long an exit waits for a write that is under way.
 const EXIT_PATIENCE: Duration = Duration::from_millis(200);
 
@@ -157,7 +159,7 @@ impl Out {
     }
 
     fn log_raw(&self, began: u64, bytes: &[u8]) {
-        if bytes.len() > SHORT_LINE {
+        if bytes.len() > SHORT_RAW {
             let members = [
                 ("len", bytes.len().into()),
                 ("sha256", sha256(bytes).into()),

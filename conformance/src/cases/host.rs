@@ -1,0 +1,42 @@
+//! What hosts are asked, by family. A host is driven as a relay; the stub below it does what its inputs say.
+
+use crate::{
+    trial::{Session, Trial, TurnSeen},
+    verdict::Outcome,
+};
+
+pub(super) mod flw;
+pub(super) mod frm;
+pub(super) mod lif;
+pub(super) mod msg;
+pub(super) mod out;
+pub(super) mod ses;
+pub(super) mod stp;
+pub(super) mod trn;
+
+/// Demands the text of a turn's answer.
+fn demand_answer(t: &Trial<'_>, turn: &TurnSeen, wanted: &str) -> Outcome {
+    let text = turn.text();
+    t.demand(text == wanted, format!("the answer {}", shown(wanted)), shown(&text))
+}
+
+/// Demands that a text was given to nobody.
+fn demand_unheard(t: &Trial<'_>, token: &str) -> Outcome {
+    match t.seen_from(0).iter().find(|seen| seen.text("content").contains(token)) {
+        None => Ok(()),
+        Some(seen) => t.fail(
+            "it is delivered to nobody",
+            format!("an `{}` with it in session {:?}", seen.kind(), seen.session()),
+        ),
+    }
+}
+
+/// Demands how often a session was given the end of a turn.
+fn demand_ends(t: &Trial<'_>, session: &Session, wanted: usize) -> Outcome {
+    let ends = t.count(session, "turn.complete");
+    t.demand(ends == wanted, format!("{wanted} `turn.complete` for {}", session.id()), format!("{ends}"))
+}
+
+fn shown(text: &str) -> String {
+    crate::oracle::shown(text.as_bytes())
+}

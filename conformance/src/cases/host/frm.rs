@@ -1,0 +1,407 @@
+//! H-FRM: lines as adapters really write them.
+
+use std::time::Duration;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde_json::{Value, json};
+
+use super::{demand_answer, demand_ends};
+use crate::{
+    case::Case,
+    cases::corpus,
+    clauses::{Basis, Level},
+    process::usage_of,
+    trial::Trial,
+    verdict::Outcome,
+};
+
+/// The family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-FRM-01",
+        title: "a message byte by byte",
+        clause: "frame.4",
+        stimulus: "the adapter writes an output one byte at a time",
+        expected: "the text is delivered as it is",
+        run: byte_by_byte,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-02",
+        title: "characters cut by reads",
+        clause: "frame.4",
+        stimulus: "characters of two to four bytes cut at every inner byte, and at offsets 4096, 8192 and 65536",
+        expected: "the text is delivered as it is, without U+FFFD",
+        run: cut_characters,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-03",
+        title: "many messages in one write",
+        clause: "frame.4",
+        stimulus: "the adapter writes 100 outputs at once",
+        expected: "all are delivered, in order",
+        run: many_at_once,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-04",
+        title: "CR before LF",
+        clause: "frame.3",
+        basis: Basis::Json,
+        stimulus: "the adapter ends its lines with CRLF",
+        expected: "the text has no CR and the turn ends",
+        run: carriage_return,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-05",
+        title: "line separators inside strings",
+        clause: "frame.2",
+        basis: Basis::Json,
+        smoke: true,
+        stimulus: "an output with raw U+2028, U+2029 and U+0085",
+        expected: "one message, its text as it is",
+        run: separators,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-06",
+        title: "blank lines",
+        clause: "frame.3",
+        basis: Basis::Profile,
+        stimulus: "blank lines between two outputs",
+        expected: "they are skipped, and nobody is told",
+        run: blank_lines,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-07",
+        title: "malformed lines",
+        clause: "frame.6",
+        basis: Basis::Profile,
+        smoke: true,
+        stimulus: "every line of the corpus of malformed lines, between valid outputs",
+        expected: "the valid outputs and nothing else",
+        run: malformed_lines,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-08",
+        title: "a line that is not UTF-8",
+        clause: "frame.6",
+        basis: Basis::Profile,
+        stimulus: "an output whose content has the byte 0xFF",
+        expected: "it is not delivered; the next output is",
+        run: not_utf8,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-09",
+        title: "a byte order mark",
+        clause: "frame.3",
+        basis: Basis::Profile,
+        stimulus: "the adapter's first bytes are a BOM",
+        expected: "its first message is understood",
+        run: byte_order_mark,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-10",
+        title: "lines about 64 KiB and 1 MiB",
+        clause: "frame.5",
+        basis: Basis::Profile,
+        stimulus: "output lines of 65535, 65536, 65537, 1048575 and 1048576 bytes",
+        expected: "delivered whole",
+        run: long_lines,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-11",
+        title: "a line of 16 MiB",
+        clause: "frame.5",
+        level: Level::Should,
+        basis: Basis::Profile,
+        stimulus: "an output line of 16 MiB",
+        expected: "delivered whole",
+        run: very_long_line,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-12",
+        title: "a line that does not end",
+        clause: "frame.5",
+        basis: Basis::Profile,
+        stimulus: "256 MiB without an LF; then an input for another session",
+        expected: "memory stays bounded, and the input leaves within 2 s",
+        run: endless_line,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-13",
+        title: "a line over the limit",
+        clause: "frame.5",
+        basis: Basis::Profile,
+        stimulus: "a line longer than the host's limit, then a valid output",
+        expected: "the output is delivered, or the failure is told; never silence",
+        run: over_the_limit,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-14",
+        title: "a last line without LF",
+        clause: "frame.7",
+        basis: Basis::Profile,
+        stimulus: "a whole message without LF, then the adapter exits",
+        expected: "the turn is ended; the message should be delivered",
+        run: last_line,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-15",
+        title: "every escape",
+        clause: "frame.1",
+        basis: Basis::Json,
+        stimulus: "all escapes of JSON, NUL, and a surrogate pair",
+        expected: "the text that they mean",
+        run: escapes,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-16",
+        title: "odd JSON",
+        clause: "frame.10",
+        basis: Basis::Profile,
+        stimulus: "an unpaired surrogate, a duplicate key, numbers out of range, 10,000 levels in a field that nobody reads",
+        expected: "U+FFFD, the last key, and the messages stand",
+        run: odd_json,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FRM-17",
+        title: "a banner",
+        clause: "frame.6",
+        basis: Basis::Profile,
+        stimulus: "the adapter greets with text before its first message",
+        expected: "the session works",
+        run: banner,
+        ..Case::NEW
+    },
+];
+
+/// Characters of one to four bytes.
+const MIXED: &str = "na\u{ef}ve \u{20ac} \u{65e5}\u{672c} \u{1f600}\u{1f44d}";
+
+fn byte_by_byte(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let turn =
+        t.act(&s, &json!([["bytewise", {"type":"output","content":MIXED}, 200], ["bytewise", {"type":"turn.complete"}]]))?;
+    demand_answer(t, &turn, MIXED)
+}
+
+fn cut_characters(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let turn = t.act(&s, &json!([["split", {"type":"output","content":MIXED}, "chars", 5], ["complete"]]))?;
+    demand_answer(t, &turn, MIXED)?;
+    // Whatever the offset of a read, one of these has a character across it at each of its inner bytes.
+    for shift in 0..4 {
+        let text = format!("{}{}", "a".repeat(shift), "\u{1f600}".repeat(17_000));
+        let turn = t.act(&s, &json!([["say", text], ["complete"]]))?;
+        demand_answer(t, &turn, &text)?;
+    }
+    Ok(())
+}
+
+fn many_at_once(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let word = |n: i32| format!("{n} ");
+    let outputs: Vec<Value> = (0..100).map(|n| json!({"type":"output","content":word(n)})).collect();
+    let turn = t.act(&s, &json!([["many", outputs], ["complete"]]))?;
+    demand_answer(t, &turn, &(0..100).map(word).collect::<String>())
+}
+
+fn carriage_return(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let turn = t.act(
+        &s,
+        &json!([
+            ["raw", "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":\"a\"}\r\n"],
+            ["raw", "{\"type\":\"turn.complete\",\"session_id\":\"{session_id}\"}\r\n"],
+            ["done"]
+        ]),
+    )?;
+    demand_answer(t, &turn, "a")
+}
+
+fn separators(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let text = "a\u{2028}b\u{2029}c\u{85}d\u{b}e\u{c}f";
+    // VT and FF are control characters, which JSON wants escaped; the others may stand as they are.
+    let raw = text.replace('\u{b}', "\\u000b").replace('\u{c}', "\\f");
+    let line = format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{raw}\"}}\n");
+    let turn = t.act(&s, &json!([["raw", line], ["complete"]]))?;
+    demand_answer(t, &turn, text)
+}
+
+fn blank_lines(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let turn = t.act(&s, &json!([["say", "a"], ["raw", "\n\r\n \t \n\n"], ["say", "b"], ["complete"]]))?;
+    demand_answer(t, &turn, "ab")?;
+    let told = turn.messages.iter().filter(|seen| seen.text("channel") == "system").count();
+    t.should(told == 0, "nobody is told of blank lines", format!("{told} messages"));
+    Ok(())
+}
+
+fn malformed_lines(t: &mut Trial<'_>) -> Outcome {
+    let lines = corpus::malformed("{session_id}");
+    let mut actions: Vec<Value> = Vec::new();
+    let mut wanted = String::new();
+    for (n, line) in lines.iter().enumerate() {
+        match std::str::from_utf8(&line.bytes) {
+            Ok(text) => {
+                // As an adapter would write them.
+                let text = text.replace("user.input", "output").replace("\"stop\"", "\"turn.complete\"");
+                actions.push(json!(["raw", text + "\n"]));
+            }
+            Err(_) => actions.push(json!(["raw64", BASE64.encode([&line.bytes[..], b"\n"].concat())])),
+        }
+        actions.push(json!(["say", format!("after {n} ({}); ", line.name)]));
+        wanted.push_str(&format!("after {n} ({}); ", line.name));
+    }
+    t.stub_script(&json!({"lists":{"corpus":actions}}))?;
+    let s = t.open()?;
+    let turn = t.act(&s, &json!([["do", "corpus"], ["complete"]]))?;
+    demand_answer(t, &turn, &wanted)?;
+    t.settle()?;
+    demand_ends(t, &s, 1)
+}
+
+fn not_utf8(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let id = t.lower(&s)?.id;
+    let mut line = format!("{{\"type\":\"output\",\"session_id\":\"{id}\",\"content\":\"bad ").into_bytes();
+    line.extend_from_slice(b"\xff\"}\n");
+    let turn = t.act(&s, &json!([["raw64", BASE64.encode(line)], ["say", "good"], ["complete"]]))?;
+    demand_answer(t, &turn, "good")
+}
+
+fn byte_order_mark(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"at_start":[["raw64", BASE64.encode(b"\xef\xbb\xbf")]]}))?;
+    let s = t.open()?;
+    let turn = t.act(&s, &json!([["say", "first"], ["say", " second"], ["complete"]]))?;
+    demand_answer(t, &turn, "first second")
+}
+
+/// The actions that write output lines of these lengths, given the session's id below.
+fn lines_of(id: &str, lengths: &[usize]) -> Vec<Value> {
+    let empty = json!({"type":"output","session_id":id,"content":""}).to_string().len();
+    lengths.iter().map(|length| json!(["burst", 1, length - empty])).collect()
+}
+
+fn long_lines(t: &mut Trial<'_>) -> Outcome {
+    deliver_lines(t, &[65_535, 65_536, 65_537, (1 << 20) - 1, 1 << 20])
+}
+
+fn very_long_line(t: &mut Trial<'_>) -> Outcome {
+    deliver_lines(t, &[16 << 20])
+}
+
+fn deliver_lines(t: &mut Trial<'_>, lengths: &[usize]) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let id = t.lower(&s)?.id;
+    for (length, line) in lengths.iter().zip(lines_of(&id, lengths)) {
+        let size = line[2].as_u64().unwrap_or_default();
+        let turn = t.act(&s, &json!([line, ["complete"]]))?;
+        let text = turn.text();
+        let whole = text.len() as u64 == size
+            && text.starts_with("00000001")
+            && text[8..].bytes().all(|byte| byte == b'x');
+        let expected = format!("the text of a line of {length} bytes, {size} bytes long");
+        t.demand(whole, expected, super::shown(&text))?;
+    }
+    Ok(())
+}
+
+fn endless_line(t: &mut Trial<'_>) -> Outcome {
+    const LENGTH: u64 = 256 << 20;
+    let (noisy, other) = (t.open()?, t.open()?);
+    t.act(&noisy, &json!([["complete"]]))?;
+    t.act(&other, &json!([["complete"]]))?;
+    let group = t.with_process(|process| process.pid())?;
+    let before = usage_of(group).resident;
+    let from = t.instruct(&noisy, &json!([["endless", LENGTH], ["raw", "\n"], ["complete"]]))?;
+    t.wait_logged(from, t.bounds.patience, |act| act["name"] == "endless");
+    let lower = t.lower(&other)?;
+    let sent = t.input(&other, "meanwhile")?;
+    t.expect_told(sent, &lower, "user.input", t.bounds.secs(2.0))?;
+    let mut most = before;
+    let limit = 4 * t.subject.limits.max_line as u64 + (64 << 20);
+    let done = |t: &Trial<'_>| t.count(&noisy, "turn.complete") > 1;
+    for _ in 0..400 {
+        most = most.max(usage_of(group).resident);
+        if done(t) || most.saturating_sub(before) > limit {
+            break;
+        }
+        t.pass_time(Duration::from_millis(25));
+    }
+    let grew = most.saturating_sub(before) >> 20;
+    t.demand(
+        most.saturating_sub(before) <= limit,
+        format!("at most {} MiB more memory", limit >> 20),
+        format!("{grew} MiB"),
+    )?;
+    t.end_of(&noisy, from)?;
+    Ok(())
+}
+
+fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let length = t.subject.limits.max_line + (1 << 20);
+    let turn = t.act(&s, &json!([["burst", 1, length], ["say", "after"], ["complete"]]))?;
+    let told = turn.text().ends_with("after") || !turn.on_channel("system").is_empty();
+    t.demand(told, "what follows the line is delivered, or the failure is told", "neither")
+}
+
+fn last_line(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let line = "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":\"last words\"}";
+    let turn = t.act(&s, &json!([["say", "first "], ["raw", line], ["exit", 0]]))?;
+    let text = turn.text();
+    t.demand(text.starts_with("first "), "what came before is delivered", super::shown(&text))?;
+    t.should(text == "first last words", "the last line is delivered", super::shown(&text));
+    Ok(())
+}
+
+fn escapes(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let raw = r#"\u0041\n\t\r\"\\\/\b\f\u0000\u00e9\ud83d\ude00\u2028"#;
+    let line = format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{raw}\"}}\n");
+    let turn = t.act(&s, &json!([["raw", line], ["complete"]]))?;
+    demand_answer(t, &turn, "A\n\t\r\"\\/\u{8}\u{c}\0\u{e9}\u{1f600}\u{2028}")
+}
+
+fn odd_json(t: &mut Trial<'_>) -> Outcome {
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let line = |rest: &str| format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",{rest}}}\n");
+    let actions = json!([
+        ["raw", line(r#""content":"a\ud83db ""#)],
+        ["raw", line(r#""content":"first","content":"last ""#)],
+        ["raw", line(r#""content":"numbers ","n":1e999,"m":-123456789012345678901234567890,"o":0.1e-999"#)],
+        ["raw", line(&format!("\"content\":\"deep \",\"x\":{deep}"))],
+        ["raw", format!("{{\"type\":\"custom\",\"session_id\":\"{{session_id}}\",\"data\":{deep}}}\n")],
+        ["say", "end"],
+        ["complete"]
+    ]);
+    let s = t.open()?;
+    let turn = t.act(&s, &actions)?;
+    demand_answer(t, &turn, "a\u{fffd}b last numbers deep end")
+}
+
+fn banner(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"at_start":[["raw", "Welcome!\nDebugger listening on ws://127.0.0.1:9229\n\n"]]}))?;
+    let s = t.open()?;
+    let turn = t.act(&s, &json!([["say", "works"], ["complete"]]))?;
+    demand_answer(t, &turn, "works")
+}

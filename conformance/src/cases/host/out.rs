@@ -1,0 +1,203 @@
+//! H-OUT: what a host writes to its adapter.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::{
+    case::Case,
+    clauses::{Basis, Level, Side},
+    trial::{Session, Trial},
+    verdict::Outcome,
+};
+
+/// The family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-OUT-01",
+        title: "lines are messages",
+        clause: "frame.1",
+        basis: Basis::Spec,
+        smoke: true,
+        stimulus: "two sessions with turns, a stop, a close",
+        expected: "each line to the adapter is one JSON object in UTF-8, ended by LF",
+        run: ordinary_traffic,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-OUT-02",
+        title: "texts arrive as they are",
+        clause: "frame.1",
+        basis: Basis::Json,
+        stimulus: "inputs with newlines, quotes, tabs, emoji, U+2028, NUL, and nearly 1 MiB",
+        expected: "the adapter receives the same strings",
+        run: texts,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-OUT-03",
+        title: "sessions do not mix bytes",
+        clause: "frame.8",
+        stimulus: "16 sessions send 200 kB at once",
+        expected: "every line to the adapter is whole, every text as it was sent",
+        run: at_once,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-OUT-04",
+        title: "every type has its fields",
+        clause: "msg.3",
+        basis: Basis::Spec,
+        stimulus: "an empty input, a file, a permission, a stop, a close",
+        expected: "required fields are there, with their types; an empty content is written",
+        run: every_type,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-OUT-05",
+        title: "inputs are flushed",
+        clause: "frame.8",
+        stimulus: "one short input and then nothing",
+        expected: "at the adapter within 1 s",
+        run: flushed,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-OUT-06",
+        title: "nothing but the core to a core-only adapter",
+        clause: "ext.2",
+        level: Level::Should,
+        basis: Basis::Profile,
+        stimulus: "ordinary traffic with an adapter that sends no `session.ready`",
+        expected: "only the six types of the core",
+        run: core_only,
+        ..Case::NEW
+    },
+];
+
+fn traffic(t: &mut Trial<'_>) -> Outcome<(Session, Session)> {
+    let (a, b) = (t.open()?, t.open()?);
+    t.act(&a, &json!([["say", "one"], ["complete"]]))?;
+    t.act(&b, &json!([["say", "two"], ["complete"]]))?;
+    t.turn(&a, "plain text")?;
+    let from = t.instruct(&b, &json!([["say", "busy"]]))?;
+    t.expect(from, &b, "output", t.bounds.patience)?;
+    t.stop(&b)?;
+    t.end_of(&b, from)?;
+    t.close(&b)?;
+    t.settle()?;
+    Ok((a, b))
+}
+
+fn ordinary_traffic(t: &mut Trial<'_>) -> Outcome {
+    traffic(t)?;
+    let lines = t.below().into_iter().filter(|below| below.by == Side::Host).count();
+    t.demand(
+        lines >= 8,
+        "the adapter is told of two sessions, four turns, a stop and a close",
+        format!("{lines} lines"),
+    )
+}
+
+fn texts(t: &mut Trial<'_>) -> Outcome {
+    let long = "0123456789abcde\n".repeat(60_000);
+    let texts = [
+        "two\nlines\r\nand \"quotes\" and \\ and \t",
+        "\u{1f600} \u{e9} e\u{301} \u{5d0}\u{202e}",
+        "a\u{2028}b\u{2029}c\u{85}d\0e\u{7f}\u{feff}",
+        "</script> ${HOME} $(id) %s %n 'x' `y`",
+        " leading and trailing ",
+        &long,
+    ];
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let lower = t.lower(&s)?;
+    for (n, text) in texts.iter().enumerate() {
+        t.turn(&s, *text)?;
+        let told = t.told(&lower, "user.input");
+        let got = told.get(n + 1).map_or("nothing".to_owned(), |seen| seen.text("content").to_owned());
+        t.demand(got == *text, super::shown(text), super::shown(&got))?;
+    }
+    Ok(())
+}
+
+fn at_once(t: &mut Trial<'_>) -> Outcome {
+    let mut sessions = Vec::new();
+    for _ in 0..16 {
+        let s = t.open()?;
+        t.act(&s, &json!([["complete"]]))?;
+        sessions.push(s);
+    }
+    let text = |n: usize| format!("{n:02}-{}", char::from(b'a' + n as u8).to_string().repeat(200_000));
+    let mut begun = Vec::new();
+    for (n, s) in sessions.iter().enumerate() {
+        begun.push(t.input(s, text(n))?);
+    }
+    for (n, s) in sessions.iter().enumerate() {
+        t.end_of(s, begun[n])?;
+        let told = t.told(&t.lower(s)?, "user.input");
+        let got = told.last().map_or(String::new(), |seen| seen.text("content").to_owned());
+        t.demand(got == text(n), super::shown(&text(n)), super::shown(&got))?;
+    }
+    Ok(())
+}
+
+fn every_type(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let lower = t.lower(&s)?;
+    let empty = t.turn(&s, "")?;
+    let path = t.path("data.csv");
+    fs::write(&path, "a,b\n")?;
+    t.send(json!({
+        "type":"file.input","session_id":s.id(),"file_name":"data.csv","file_mime_type":"text/csv","file_path":path
+    }))?;
+    let from = t.instruct(
+        &s,
+        &json!([
+            ["ask", {"request_id":"r-1","tool":"shell","description":"d","resource":"r"}],
+            ["wait", "permission.response", "r-1", 10_000],
+            ["say", "waiting"]
+        ]),
+    )?;
+    let request = t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    let id = request.text("request_id").to_owned();
+    t.send(json!({"type":"permission.response","session_id":s.id(),"request_id":id,"approved":true}))?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.stop(&s)?;
+    t.end_of(&s, from)?;
+    t.close(&s)?;
+    t.settle()?;
+    let inputs = t.told(&lower, "user.input");
+    if empty.on_channel("system").is_empty() {
+        let written = inputs.get(1).is_some_and(|seen| seen.get("content") == Some(&json!("")));
+        t.should(written, "an empty content is written as \"\"", "it is not");
+    }
+    for kind in ["file.input", "permission.response", "stop", "session.close"] {
+        let count = t.told(&lower, kind).len();
+        t.demand(count == 1, format!("one `{kind}` at the adapter"), format!("{count}"))?;
+    }
+    Ok(())
+}
+
+fn flushed(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let lower = t.lower(&s)?;
+    let from = t.input(&s, "short")?;
+    t.expect_told(from, &lower, "user.input", t.bounds.secs(1.0))?;
+    t.end_of(&s, from)?;
+    Ok(())
+}
+
+fn core_only(t: &mut Trial<'_>) -> Outcome {
+    const CORE: [&str; 6] =
+        ["session.start", "user.input", "file.input", "permission.response", "stop", "session.close"];
+    traffic(t)?;
+    let beyond = t
+        .below()
+        .into_iter()
+        .find(|below| below.by == Side::Host && !CORE.contains(&below.seen.kind()))
+        .map(|below| below.seen.kind().to_owned());
+    t.demand(beyond.is_none(), "only the six types of the core", beyond.unwrap_or_default())
+}

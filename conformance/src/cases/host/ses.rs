@@ -1,0 +1,463 @@
+//! H-SES: sessions, kept apart, begun once and closed once.
+
+use std::{collections::HashSet, fs, time::Duration};
+
+use serde_json::json;
+
+use super::{demand_answer, demand_ends, demand_unheard};
+use crate::{
+    case::{Ability, Case, Need},
+    clauses::{Basis, Level, Side},
+    trial::Trial,
+    verdict::Outcome,
+};
+
+/// The family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-SES-01",
+        title: "session.start first and once",
+        clause: "session.1",
+        basis: Basis::Spec,
+        smoke: true,
+        stimulus: "three sessions with turns",
+        expected: "of each id the adapter sees `session.start` first, and once",
+        run: start_first,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-02",
+        title: "ids are never used again",
+        clause: "session.2",
+        stimulus: "25 sessions one after another, then 25 at the same time",
+        expected: "no id twice in one adapter process",
+        run: fresh_ids,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-03",
+        title: "two sessions in one process",
+        clause: "session.3",
+        basis: Basis::Spec,
+        needs: &[Need::Ability(Ability::Multiplexes)],
+        stimulus: "two sessions on one adapter",
+        expected: "one process sees both",
+        run: one_process,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-04",
+        title: "answers go to their own session",
+        clause: "session.3",
+        smoke: true,
+        stimulus: "two inputs; the second is answered first",
+        expected: "each text in its own session only",
+        run: own_session,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-05",
+        title: "order within each session",
+        clause: "session.3",
+        stimulus: "eight sessions with 500 numbered outputs each, at the same time",
+        expected: "each session's outputs complete and ascending",
+        run: ascending,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-06",
+        title: "an unknown session",
+        clause: "session.5",
+        basis: Basis::Profile,
+        smoke: true,
+        stimulus: "output and `turn.complete` for an id that the host never opened",
+        expected: "delivered to nobody",
+        run: unknown_id,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-07",
+        title: "output after the close",
+        clause: "session.4",
+        stimulus: "the adapter writes for a closed id at once, after 10 ms, 500 ms, and when another session is open",
+        expected: "delivered to nobody",
+        run: after_the_close,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-08",
+        title: "nothing after session.close",
+        clause: "session.4",
+        basis: Basis::Spec,
+        stimulus: "the hub closes a session and then sends input, stop, file and an answer for it",
+        expected: "no line of that id follows its `session.close`",
+        run: nothing_after_close,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-09",
+        title: "closing one of two",
+        clause: "session.3",
+        stimulus: "one of two sessions is closed",
+        expected: "the other goes on, in the same process",
+        run: other_goes_on,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-10",
+        title: "output without a session",
+        clause: "msg.1",
+        basis: Basis::Profile,
+        stimulus: "outputs without, with null, with numeric and with empty session_id",
+        expected: "delivered to nobody",
+        run: no_session,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-11",
+        title: "nearly the same id",
+        clause: "msg.1",
+        basis: Basis::Spec,
+        stimulus: "outputs for the id in another case, with a space, with a NUL, without its last character",
+        expected: "delivered to nobody",
+        run: similar_ids,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-12",
+        title: "closed twice",
+        clause: "session.4",
+        level: Level::Should,
+        stimulus: "the hub closes a session twice",
+        expected: "one `session.close` at the adapter",
+        run: closed_twice,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-13",
+        title: "a file first",
+        clause: "session.1",
+        basis: Basis::Spec,
+        needs: &[Need::Ability(Ability::FilesIn)],
+        stimulus: "a file is the first thing in a session",
+        expected: "`session.start` precedes it, with the same id",
+        run: file_first,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-SES-14",
+        title: "opened and closed",
+        clause: "session.1",
+        level: Level::Should,
+        basis: Basis::Profile,
+        stimulus: "20 sessions are opened and closed without an input",
+        expected: "start and close of each, or neither",
+        run: opened_and_closed,
+        ..Case::NEW
+    },
+];
+
+fn start_first(t: &mut Trial<'_>) -> Outcome {
+    for _ in 0..3 {
+        let s = t.open()?;
+        t.act(&s, &json!([["complete"]]))?;
+        t.turn(&s, "again")?;
+    }
+    t.settle()?;
+    let mut seen = HashSet::new();
+    for below in t.below().into_iter().filter(|below| below.by == Side::Host) {
+        let id = below.seen.session().to_owned();
+        if id.is_empty() {
+            continue;
+        }
+        let first = seen.insert((below.pid, id.clone()));
+        let start = below.seen.kind() == "session.start";
+        t.demand(
+            first == start,
+            format!("`session.start` of {id} first and once"),
+            format!("`{}`", below.seen.kind()),
+        )?;
+    }
+    t.demand(seen.len() >= 3, "three sessions at the adapter", format!("{}", seen.len()))
+}
+
+fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
+    for _ in 0..25 {
+        let s = t.open()?;
+        t.act(&s, &json!([["complete"]]))?;
+        t.close(&s)?;
+    }
+    let mut open = Vec::new();
+    for _ in 0..25 {
+        let s = t.open()?;
+        let from = t.instruct(&s, &json!([["complete"]]))?;
+        open.push((s, from));
+    }
+    for (s, from) in &open {
+        t.end_of(s, *from)?;
+    }
+    t.settle()?;
+    let mut ids = HashSet::new();
+    for below in t.below() {
+        if below.by == Side::Host && below.seen.kind() == "session.start" {
+            let id = below.seen.session().to_owned();
+            t.demand(
+                ids.insert((below.pid, id.clone())),
+                "a fresh id for each session",
+                format!("{id} twice"),
+            )?;
+        }
+    }
+    t.demand(ids.len() >= 50, "50 sessions at the adapter", format!("{}", ids.len()))
+}
+
+fn one_process(t: &mut Trial<'_>) -> Outcome {
+    let (a, b) = (t.open()?, t.open()?);
+    t.act(&a, &json!([["complete"]]))?;
+    t.act(&b, &json!([["complete"]]))?;
+    let (a, b) = (t.lower(&a)?, t.lower(&b)?);
+    t.demand(a.pid == b.pid, "both sessions in one process", format!("in {} and {}", a.pid, b.pid))?;
+    t.demand(a.id != b.id, "two ids", format!("{} for both", a.id))
+}
+
+fn own_session(t: &mut Trial<'_>) -> Outcome {
+    let (a, b) = (t.open()?, t.open()?);
+    let (first, second) = (t.token(), t.token());
+    t.act(&a, &json!([["complete"]]))?;
+    t.act(&b, &json!([["complete"]]))?;
+    let from_a = t.instruct(&a, &json!([["delay", 400], ["say", first], ["complete"]]))?;
+    let from_b = t.instruct(&b, &json!([["say", second], ["complete"]]))?;
+    let turn_b = t.end_of(&b, from_b)?;
+    let turn_a = t.end_of(&a, from_a)?;
+    demand_answer(t, &turn_a, &first)?;
+    demand_answer(t, &turn_b, &second)?;
+    for (token, session) in [(&first, &a), (&second, &b)] {
+        for seen in t.seen_from(0) {
+            if seen.text("content").contains(token.as_str()) {
+                let id = seen.session().to_owned();
+                t.demand(
+                    id == session.id(),
+                    format!("this text in {} only", session.id()),
+                    format!("it is in {id}"),
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn ascending(t: &mut Trial<'_>) -> Outcome {
+    let mut sessions = Vec::new();
+    for _ in 0..8 {
+        let s = t.open()?;
+        t.act(&s, &json!([["complete"]]))?;
+        sessions.push(s);
+    }
+    let mut begun = Vec::new();
+    for s in &sessions {
+        let one_by_one = json!([["repeat", 10, [["burst", 50, 12], ["delay", 1]]], ["complete"]]);
+        begun.push(t.instruct(s, &one_by_one)?);
+    }
+    let wanted: String = (0..10).flat_map(|_| 1..=50).map(|number| format!("{number:08}xxxx")).collect();
+    for (s, from) in sessions.iter().zip(begun) {
+        let turn = t.end_of(s, from)?;
+        demand_answer(t, &turn, &wanted)?;
+    }
+    Ok(())
+}
+
+fn unknown_id(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let token = t.token();
+    let turn = t.act(
+        &s,
+        &json!([
+            ["session", "never-opened", [["say", token], ["complete"]]],
+            ["emit", {"type":"permission.request","session_id":"never-opened","request_id":"r","tool":token,
+                "description":token,"resource":token}],
+            ["say", "mine"],
+            ["complete"]
+        ]),
+    )?;
+    demand_answer(t, &turn, "mine")?;
+    t.settle()?;
+    demand_unheard(t, &token)?;
+    let asked = t.seen_from(0).iter().any(|seen| seen.kind() == "permission.request");
+    t.demand(!asked, "nobody is asked for an unknown session", "a `permission.request`")?;
+    let approved = t.below().iter().any(|below| below.seen.kind() == "permission.response");
+    t.demand(!approved, "a request for an unknown session is not answered", "a `permission.response`")?;
+    demand_ends(t, &s, 1)
+}
+
+fn after_the_close(t: &mut Trial<'_>) -> Outcome {
+    let token = t.token();
+    let late = json!([
+        ["say", token],
+        ["complete"],
+        ["delay", 10],
+        ["say", token],
+        ["delay", 490],
+        ["say", token],
+        ["delay", 700],
+        ["say", token],
+        ["complete"]
+    ]);
+    t.stub_script(&json!({"lists":{"late":late},"on":{"session.close":[["do", "late"]]}}))?;
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let lower = t.lower(&s)?;
+    let from = t.close(&s)?;
+    t.expect_told(from, &lower, "session.close", t.bounds.patience)?;
+    t.pass_time(Duration::from_millis(700));
+    let other = t.open()?;
+    t.act(&other, &json!([["delay", 900], ["say", "mine"], ["complete"]]))?;
+    t.settle()?;
+    demand_unheard(t, &token)?;
+    demand_ends(t, &s, 1)
+}
+
+fn nothing_after_close(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let ask = json!(["ask", {"request_id":"r-1","tool":"shell","description":"d","resource":"r"}]);
+    let from = t.instruct(&s, &json!([ask]))?;
+    t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    let lower = t.lower(&s)?;
+    t.close(&s)?;
+    let id = s.id().to_owned();
+    for late in [
+        json!({"type":"user.input","session_id":id,"content":"late"}),
+        json!({"type":"stop","session_id":id}),
+        json!({"type":"permission.response","session_id":id,"request_id":"r-1","approved":true}),
+        json!({"type":"file.input","session_id":id,"file_name":"x","file_mime_type":"text/plain","file_path":"/dev/null"}),
+    ] {
+        t.send_deviant(late)?;
+    }
+    t.settle()?;
+    let told: Vec<String> = t
+        .below_of(&lower)
+        .into_iter()
+        .filter(|below| below.by == Side::Host)
+        .map(|below| below.seen.kind().to_owned())
+        .collect();
+    let last = told.last().map_or("nothing", String::as_str);
+    let closes = told.iter().filter(|kind| *kind == "session.close").count();
+    t.demand(last == "session.close" && closes == 1, "`session.close` last and once", told.join(", "))
+}
+
+fn other_goes_on(t: &mut Trial<'_>) -> Outcome {
+    let (a, b) = (t.open()?, t.open()?);
+    t.act(&a, &json!([["complete"]]))?;
+    t.act(&b, &json!([["complete"]]))?;
+    let before = t.lower(&b)?;
+    let from = t.instruct(&b, &json!([["delay", 400], ["say", "still"], ["complete"]]))?;
+    t.close(&a)?;
+    let turn = t.end_of(&b, from)?;
+    demand_answer(t, &turn, "still")?;
+    let turn = t.act(&b, &json!([["say", "here"], ["complete"]]))?;
+    demand_answer(t, &turn, "here")?;
+    let after = t.lower(&b)?;
+    t.demand(before == after, "the same process and id", format!("{before:?}, then {after:?}"))
+}
+
+fn no_session(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let token = t.token();
+    let line = |id: &str| format!("{{\"type\":\"output\",{id}\"content\":\"{token}\"}}\n");
+    let turn = t.act(
+        &s,
+        &json!([
+            ["raw", line("")],
+            ["raw", line("\"session_id\":null,")],
+            ["raw", line("\"session_id\":7,")],
+            ["raw", line("\"session_id\":\"\",")],
+            ["raw", line("\"session_id\":[\"{session_id}\"],")],
+            ["raw", "{\"type\":\"turn.complete\"}\n"],
+            ["say", "mine"],
+            ["complete"]
+        ]),
+    )?;
+    demand_answer(t, &turn, "mine")?;
+    t.settle()?;
+    demand_unheard(t, &token)
+}
+
+fn similar_ids(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open_as("Session-aB-\u{e9}")?;
+    t.act(&s, &json!([["complete"]]))?;
+    let id = t.lower(&s)?.id;
+    let token = t.token();
+    let swapped: String = id
+        .chars()
+        .map(|c| if c.is_ascii_lowercase() { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() })
+        .collect();
+    let cut: String = id.chars().take(id.chars().count() - 1).collect();
+    let similar = [
+        format!("{id} "),
+        format!(" {id}"),
+        format!("{id}\0"),
+        format!("{id}\n"),
+        cut,
+        swapped,
+        id.replace('\u{e9}', "e\u{301}"),
+    ];
+    let mut actions = Vec::new();
+    for other in similar.iter().filter(|other| **other != id) {
+        actions.push(json!(["session", other, [["say", token], ["complete"]]]));
+    }
+    actions.push(json!(["say", "mine"]));
+    actions.push(json!(["complete"]));
+    let turn = t.act(&s, &json!(actions))?;
+    demand_answer(t, &turn, "mine")?;
+    t.settle()?;
+    demand_unheard(t, &token)?;
+    demand_ends(t, &s, 2)
+}
+
+fn closed_twice(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let lower = t.lower(&s)?;
+    t.close(&s)?;
+    t.send_deviant(json!({"type":"session.close","session_id":s.id()}))?;
+    t.settle()?;
+    let closes = t.told(&lower, "session.close").len();
+    t.demand(closes == 1, "one `session.close` at the adapter", format!("{closes}"))
+}
+
+fn file_first(t: &mut Trial<'_>) -> Outcome {
+    let path = t.path("first.txt");
+    fs::write(&path, "first\n")?;
+    let s = t.open()?;
+    t.send(json!({
+        "type":"file.input","session_id":s.id(),"file_name":"first.txt","file_mime_type":"text/plain","file_path":path
+    }))?;
+    t.act(&s, &json!([["complete"]]))?;
+    let lower = t.lower(&s)?;
+    let kinds: Vec<String> = t
+        .below_of(&lower)
+        .into_iter()
+        .filter(|below| below.by == Side::Host)
+        .map(|below| below.seen.kind().to_owned())
+        .collect();
+    let wanted = ["session.start", "file.input", "user.input"];
+    t.demand(kinds == wanted, wanted.join(", "), kinds.join(", "))
+}
+
+fn opened_and_closed(t: &mut Trial<'_>) -> Outcome {
+    for _ in 0..20 {
+        let s = t.open()?;
+        t.close(&s)?;
+    }
+    t.settle()?;
+    let below: Vec<_> = t.below().into_iter().filter(|below| below.by == Side::Host).collect();
+    let ids = |kind: &str| -> HashSet<(u32, String)> {
+        below
+            .iter()
+            .filter(|below| below.seen.kind() == kind)
+            .map(|below| (below.pid, below.seen.session().to_owned()))
+            .collect()
+    };
+    let (starts, closes) = (ids("session.start"), ids("session.close"));
+    let open = starts.difference(&closes).count();
+    t.demand(open == 0, "every session that was started is closed", format!("{open} are not"))
+}

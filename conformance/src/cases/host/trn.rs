@@ -1,0 +1,244 @@
+//! H-TRN: a turn ends when the adapter says so, once.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{demand_answer, demand_ends};
+use crate::{
+    case::{Ability, Case, Need},
+    clauses::{Basis, Level, Side},
+    trial::Trial,
+    verdict::Outcome,
+};
+
+/// The family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-TRN-01",
+        title: "one end for one input",
+        clause: "turn.7",
+        smoke: true,
+        stimulus: "an input that is answered by output and `turn.complete`",
+        expected: "the output and exactly one end",
+        run: one_end,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-TRN-02",
+        title: "no end before the adapter's",
+        clause: "turn.7",
+        stimulus: "3 s between the output and `turn.complete`",
+        expected: "the output at once, the end after the adapter's",
+        run: not_before,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-TRN-03",
+        title: "output before the end",
+        clause: "session.3",
+        stimulus: "200 outputs and `turn.complete` in one write",
+        expected: "all outputs precede the end",
+        run: output_before_end,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-TRN-04",
+        title: "an end too many",
+        clause: "turn.8",
+        stimulus: "`turn.complete` twice; later a second input that is answered late",
+        expected: "the stray end does not end the second turn",
+        run: stray_end,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-TRN-05",
+        title: "an end while idle",
+        clause: "turn.7",
+        stimulus: "`turn.complete` when no turn runs",
+        expected: "nobody is told; the next turn has exactly one end",
+        run: idle_end,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-TRN-06",
+        title: "output between turns",
+        clause: "turn.6",
+        basis: Basis::Profile,
+        stimulus: "an output 200 ms after the end of a turn",
+        expected: "it is delivered",
+        run: between_turns,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-TRN-07",
+        title: "a turn that never ends",
+        clause: "turn.7",
+        level: Level::Should,
+        stimulus: "the adapter neither ends the turn nor answers `stop`",
+        expected: "`stop` and `session.close` still reach it",
+        run: never_ends,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-TRN-08",
+        title: "the end of another session's turn",
+        clause: "session.3",
+        needs: &[Need::Ability(Ability::Multiplexes)],
+        stimulus: "during a turn of each of two sessions the second one's ends",
+        expected: "the first goes on",
+        run: other_session,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-TRN-09",
+        title: "an input during a turn",
+        clause: "turn.7",
+        stimulus: "a second input while a turn runs",
+        expected: "it reaches the adapter exactly once, and each input has one end",
+        run: during_a_turn,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-TRN-10",
+        title: "an empty input",
+        clause: "turn.1",
+        level: Level::Should,
+        stimulus: "an input whose content is empty",
+        expected: "one input at the adapter, or a refusal; one end",
+        run: empty_input,
+        ..Case::NEW
+    },
+];
+
+fn one_end(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let turn = t.act(&s, &json!([["say", "hello"], ["complete"]]))?;
+    demand_answer(t, &turn, "hello")?;
+    t.settle()?;
+    demand_ends(t, &s, 1)
+}
+
+fn not_before(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let from = t.instruct(&s, &json!([["say", "early"], ["delay", 3000], ["complete"]]))?;
+    t.expect(from, &s, "output", t.bounds.secs(1.5))?;
+    let end = t.end_of(&s, from)?.end;
+    let lower = t.lower(&s)?;
+    let said = t
+        .below_of(&lower)
+        .into_iter()
+        .rfind(|below| below.by == Side::Adapter && below.seen.kind() == "turn.complete");
+    match said {
+        Some(said) if said.seen.at <= end.at => Ok(()),
+        _ => t.fail("the end of the turn after the adapter's `turn.complete`", "it comes before"),
+    }
+}
+
+fn output_before_end(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let word = |n: usize| format!("{n} ");
+    let mut messages: Vec<Value> = (0..200).map(|n| json!({"type":"output","content":word(n)})).collect();
+    messages.push(json!({"type":"turn.complete"}));
+    let turn = t.act(&s, &json!([["many", messages]]))?;
+    demand_answer(t, &turn, &(0..200).map(word).collect::<String>())
+}
+
+fn stray_end(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"], ["emit", {"type":"turn.complete"}]]))?;
+    // Read before the second input is written, or no host could tell whose it is.
+    t.settle()?;
+    let turn = t.act(&s, &json!([["delay", 700], ["say", "late"], ["complete"]]))?;
+    demand_answer(t, &turn, "late")?;
+    t.settle()?;
+    demand_ends(t, &s, 2)
+}
+
+fn idle_end(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["later", 150, [["complete"]]], ["later", 160, [["complete"]]], ["complete"]]))?;
+    t.pass_time(Duration::from_millis(400));
+    t.settle()?;
+    demand_ends(t, &s, 1)?;
+    let turn = t.act(&s, &json!([["say", "next"], ["complete"]]))?;
+    demand_answer(t, &turn, "next")?;
+    t.settle()?;
+    demand_ends(t, &s, 2)
+}
+
+fn between_turns(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let token = t.token();
+    let turn = t.act(&s, &json!([["later", 200, [["say", token]]], ["complete"]]))?;
+    let heard = |seen: &crate::trial::Seen| seen.session() == s.id() && seen.text("content").contains(&token);
+    let heard = t.wait(turn.end.index, t.bounds.patience, heard).is_some();
+    t.demand(heard, "the output between turns is delivered", "it is not")
+}
+
+fn never_ends(t: &mut Trial<'_>) -> Outcome {
+    let (s, other) = (t.open()?, t.open()?);
+    let from = t.instruct(&s, &json!([["ignore_stop"], ["say", "on"]]))?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    let lower = t.lower(&s)?;
+    let stopped = t.stop(&s)?;
+    t.expect_told(stopped, &lower, "stop", t.bounds.secs(1.0))?;
+    let turn = t.act(&other, &json!([["say", "served"], ["complete"]]))?;
+    demand_answer(t, &turn, "served")?;
+    let closed = t.close(&s)?;
+    t.expect_told(closed, &lower, "session.close", t.bounds.secs(2.0))?;
+    Ok(())
+}
+
+fn other_session(t: &mut Trial<'_>) -> Outcome {
+    let (a, b) = (t.open()?, t.open()?);
+    t.act(&a, &json!([["complete"]]))?;
+    let from_b = t.instruct(&b, &json!([["say", "busy"]]))?;
+    t.expect(from_b, &b, "output", t.bounds.patience)?;
+    let from_a = t.instruct(
+        &a,
+        &json!([["to", b.id(), [["complete"]]], ["delay", 500], ["say", "still"], ["complete"]]),
+    )?;
+    let end_b = t.end_of(&b, from_b)?.end;
+    let turn_a = t.end_of(&a, from_a)?;
+    demand_answer(t, &turn_a, "still")?;
+    t.demand(end_b.index < turn_a.end.index, "the turn of the first goes on", "it ended with the other")?;
+    t.settle()?;
+    demand_ends(t, &a, 2)?;
+    demand_ends(t, &b, 1)
+}
+
+fn during_a_turn(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let token = t.token();
+    let from = t.instruct(&s, &json!([["say", "busy"], ["delay", 500], ["complete"]]))?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    let second = t.input(&s, token.as_str())?;
+    t.end_of(&s, from)?;
+    let turn = t.end_of(&s, second)?;
+    t.settle()?;
+    demand_ends(t, &s, 2)?;
+    let lower = t.lower(&s)?;
+    let times = t.told(&lower, "user.input").iter().filter(|seen| seen.text("content") == token).count();
+    if times == 0 && !turn.on_channel("system").is_empty() {
+        return Ok(());
+    }
+    t.demand(times == 1, "the second input reaches the adapter once", format!("{times} times"))
+}
+
+fn empty_input(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let turn = t.turn(&s, "")?;
+    t.settle()?;
+    demand_ends(t, &s, 2)?;
+    let lower = t.lower(&s)?;
+    let inputs = t.told(&lower, "user.input").len() - 1;
+    let refused = !turn.on_channel("system").is_empty();
+    t.demand(
+        inputs == 1 || (inputs == 0 && refused),
+        "one input at the adapter, or a refusal",
+        format!("{inputs} inputs"),
+    )
+}

@@ -1,0 +1,327 @@
+//! A host on both its ends: it is driven as a relay from above, and the stub that it launches records what it does
+//! below. Instructions for the stub travel through the host, in the content of inputs.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{Seen, Session, Trial, TurnSeen};
+use crate::{
+    clauses::Side,
+    history::{Event, Link, Record},
+    stub,
+    verdict::{Outcome, Stop},
+};
+
+mod tail;
+
+use tail::Tail;
+
+/// Which of the host's adapters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// `{adapter}`.
+    First,
+    /// `{adapter2}`.
+    Second,
+}
+
+impl Which {
+    fn placeholder(self) -> &'static str {
+        match self {
+            Self::First => "{adapter}",
+            Self::Second => "{adapter2}",
+        }
+    }
+
+    fn script(self) -> &'static str {
+        match self {
+            Self::First => "script.json",
+            Self::Second => "script-2.json",
+        }
+    }
+
+    fn log(self) -> &'static str {
+        match self {
+            Self::First => "stub.jsonl",
+            Self::Second => "stub-2.jsonl",
+        }
+    }
+}
+
+/// The logs of the stubs below a host.
+#[derive(Debug, Default)]
+pub(super) struct Stubs {
+    tails: Vec<Tail>,
+}
+
+impl Stubs {
+    /// Waits until the history holds all that has been logged by now.
+    fn catch_up(&self) {
+        self.tails.iter().for_each(Tail::catch_up);
+    }
+
+    /// Reads the logs to their ends.
+    pub(super) fn finish(&mut self) {
+        self.tails.drain(..).for_each(Tail::finish);
+    }
+}
+
+/// A message on a lower link.
+#[derive(Debug, Clone)]
+pub struct Below {
+    /// The stub's process.
+    pub pid: u32,
+    /// Who wrote it.
+    pub by: Side,
+    /// The message.
+    pub seen: Seen,
+}
+
+impl Below {
+    fn of(index: usize, record: &Record) -> Option<Self> {
+        let Link::Lower(pid) = record.link else { return None };
+        let by = match record.event {
+            Event::Host { .. } => Side::Host,
+            Event::Adapter { .. } => Side::Adapter,
+            _ => return None,
+        };
+        Some(Self { pid, by, seen: Seen::of(index, record)? })
+    }
+}
+
+/// A session as the stub knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lower {
+    /// The stub's process.
+    pub pid: u32,
+    /// The session's id there.
+    pub id: String,
+}
+
+impl Trial<'_> {
+    /// Gives the stub a script. Before the host is started.
+    ///
+    /// # Errors
+    ///
+    /// When the script is wrong or cannot be written.
+    pub fn stub_script(&mut self, script: &Value) -> Outcome {
+        self.stub_script_of(Which::First, script)
+    }
+
+    /// Gives one of the stubs a script. Before the host is started.
+    ///
+    /// # Errors
+    ///
+    /// When the script is wrong or cannot be written.
+    pub fn stub_script_of(&mut self, which: Which, script: &Value) -> Outcome {
+        let text = script.to_string();
+        stub::check_script(&text).map_err(|error| Stop::Harness(format!("the stub's script: {error}")))?;
+        std::fs::write(self.path(which.script()), text)?;
+        Ok(())
+    }
+
+    /// The stub's log.
+    pub fn log_path(&self, which: Which) -> PathBuf {
+        self.path(which.log())
+    }
+
+    /// The command by which the stub is launched, quoted for a shell.
+    pub fn stub_command(&self, which: Which) -> String {
+        let path = |path: PathBuf| path.display().to_string();
+        shell_words::join([
+            path(self.subject.stub.clone()),
+            "stub".to_owned(),
+            "--script".to_owned(),
+            path(self.path(which.script())),
+            "--log".to_owned(),
+            path(self.path(which.log())),
+        ])
+    }
+
+    /// The host's command with the stubs in the places that it has for adapters.
+    pub fn host_command(&self) -> Vec<String> {
+        if self.subject.side != Side::Host {
+            return self.subject.command.clone();
+        }
+        let (first, second) = (self.stub_command(Which::First), self.stub_command(Which::Second));
+        let fill = |argument: &String| {
+            argument.replace(Which::First.placeholder(), &first).replace(Which::Second.placeholder(), &second)
+        };
+        self.subject.command.iter().map(fill).collect()
+    }
+
+    /// Begins to follow the stubs' logs; writes an empty script where there is none.
+    pub(super) fn begin_below(&mut self) -> Outcome {
+        if self.subject.side != Side::Host || !self.stubs.tails.is_empty() {
+            return Ok(());
+        }
+        for which in [Which::First, Which::Second] {
+            if !self.path(which.script()).exists() {
+                std::fs::write(self.path(which.script()), "{}")?;
+            }
+            let tail = Tail::follow(self.log_path(which), self.history.clone());
+            self.stubs.tails.push(tail);
+        }
+        Ok(())
+    }
+
+    /// The content of an input that has the stub carry out these actions. By [`Session::id`] other instructions can
+    /// name this session.
+    ///
+    /// # Errors
+    ///
+    /// When an action is wrong.
+    pub fn instructions(session: &Session, actions: &Value) -> Outcome<String> {
+        stub::check_actions(actions).map_err(|error| Stop::Harness(format!("instructions: {error}")))?;
+        Ok(json!({"$stub":actions,"as":session.id()}).to_string())
+    }
+
+    /// Has the stub carry out actions in a turn of this session, and returns the input's place in the history.
+    ///
+    /// # Errors
+    ///
+    /// When an action is wrong, or the host cannot be started.
+    pub fn instruct(&mut self, session: &Session, actions: &Value) -> Outcome<usize> {
+        let content = Self::instructions(session, actions)?;
+        self.input(session, content)
+    }
+
+    /// Has the stub carry out actions, to the end of their turn.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::instruct`], and a failure when the turn does not end.
+    pub fn act(&mut self, session: &Session, actions: &Value) -> Outcome<TurnSeen> {
+        let from = self.instruct(session, actions)?;
+        self.end_of(session, from)
+    }
+
+    /// Everything on the lower links, in the order in which the runner learnt of it.
+    pub fn below(&self) -> Vec<Below> {
+        self.stubs.catch_up();
+        let mut below = Vec::new();
+        self.history.scan(0, |index, record| {
+            below.extend(Below::of(index, record));
+            None::<()>
+        });
+        below
+    }
+
+    /// What host and stub said to each other in a session.
+    pub fn below_of(&self, lower: &Lower) -> Vec<Below> {
+        let mut below = self.below();
+        below.retain(|below| below.pid == lower.pid && below.seen.session() == lower.id);
+        below
+    }
+
+    /// What the host wrote to the stub in a session, of a type.
+    pub fn told(&self, lower: &Lower, kind: &str) -> Vec<Seen> {
+        let of = self.below_of(lower).into_iter();
+        of.filter(|below| below.by == Side::Host && below.seen.kind() == kind)
+            .map(|below| below.seen)
+            .collect()
+    }
+
+    /// Waits for a message on a lower link, from a place on.
+    pub fn wait_below(
+        &self,
+        from: usize,
+        within: Duration,
+        wanted: impl Fn(&Below) -> bool,
+    ) -> Option<Below> {
+        self.history.wait(from, within, |index, record| Below::of(index, record).filter(&wanted))
+    }
+
+    /// Waits until the stub has received a message of a type in a session, else fails under this case's clause.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub fn expect_told(&self, from: usize, lower: &Lower, kind: &str, within: Duration) -> Outcome<Seen> {
+        let wanted = |below: &Below| {
+            below.by == Side::Host
+                && below.pid == lower.pid
+                && below.seen.kind() == kind
+                && below.seen.session() == lower.id
+        };
+        match self.wait_below(from, within, wanted) {
+            Some(below) => Ok(below.seen),
+            None => {
+                let got = self.exit_text().unwrap_or_else(|| "it did not".to_owned());
+                self.late(format!("`{kind}` reaches the adapter within {within:.1?}"), got)
+            }
+        }
+    }
+
+    /// The session as the stub knows it that a session of the hub has become: the one that was given its
+    /// instructions last, else one of the same id.
+    ///
+    /// # Errors
+    ///
+    /// A failure under this case's clause when nothing of it reaches the stub.
+    pub fn lower(&self, session: &Session) -> Outcome<Lower> {
+        let named = self.below().into_iter().rev().find(|below| is_for(below, session));
+        let found = named.or_else(|| {
+            self.wait_below(0, self.bounds.patience, |below| {
+                is_for(below, session)
+                    || (below.by == Side::Host
+                        && below.seen.kind() == "user.input"
+                        && below.seen.session() == session.id())
+            })
+        });
+        match found {
+            Some(below) => Ok(Lower { pid: below.pid, id: below.seen.session().to_owned() }),
+            None => self.late(format!("the adapter is told of {}", session.id()), "nothing"),
+        }
+    }
+
+    /// What the stub logged of a kind of event, with its process.
+    pub fn logged(&self, event: &str) -> Vec<(u32, Value)> {
+        self.stubs.catch_up();
+        let mut logged = Vec::new();
+        self.history.scan(0, |_, record| {
+            logged.extend(act_of(record, |act| act["ev"] == event));
+            None::<()>
+        });
+        logged
+    }
+
+    /// Waits for something in the stub's log.
+    pub fn wait_logged(
+        &self,
+        from: usize,
+        within: Duration,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Option<Value> {
+        self.history.wait(from, within, |_, record| act_of(record, &wanted).map(|(_, act)| act))
+    }
+
+    /// The processes of the stub, in the order of their starts.
+    pub fn stub_pids(&self) -> Vec<u32> {
+        self.logged("start").into_iter().map(|(pid, _)| pid).collect()
+    }
+}
+
+/// Whether this is an input with the instructions of a session.
+fn is_for(below: &Below, session: &Session) -> bool {
+    below.by == Side::Host
+        && below.seen.kind() == "user.input"
+        && named_in(below.seen.text("content")).as_deref() == Some(session.id())
+}
+
+/// The name that instructions give to their session.
+pub(crate) fn named_in(content: &str) -> Option<String> {
+    if !content.starts_with("{\"$stub\"") && !content.starts_with("{\"as\"") {
+        return None;
+    }
+    let content: Value = serde_json::from_str(content).ok()?;
+    Some(content.get("as")?.as_str()?.to_owned())
+}
+
+fn act_of(record: &Record, wanted: impl Fn(&Value) -> bool) -> Option<(u32, Value)> {
+    match (&record.event, record.link) {
+        (Event::Act(act), Link::Lower(pid)) if wanted(act) => Some((pid, act.clone())),
+        _ => None,
+    }
+}

@@ -1,0 +1,309 @@
+//! Follows the stub's log and puts what it says into the history, on the lower link of its process.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+use crate::{
+    history::{Event, History, Intent, Link},
+    wire::{Message, Parsed, Splitter},
+};
+
+/// How often the log is looked at.
+const LOOK: Duration = Duration::from_millis(2);
+/// How long a case waits for what is in the log already.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A log that is being followed.
+#[derive(Debug)]
+pub(super) struct Tail {
+    path: PathBuf,
+    state: Arc<State>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many bytes of the log the history holds.
+    read: AtomicU64,
+    enough: AtomicBool,
+}
+
+impl Tail {
+    /// Begins to follow a log, which need not exist yet.
+    pub(super) fn follow(path: PathBuf, history: Arc<History>) -> Self {
+        let state = Arc::<State>::default();
+        let (log, told) = (path.clone(), Arc::clone(&state));
+        let thread = thread::spawn(move || follow(&log, &history, &told));
+        Self { path, state, thread }
+    }
+
+    /// Waits until the history holds all that has been logged by now.
+    pub(super) fn catch_up(&self) {
+        let written = std::fs::metadata(&self.path).map_or(0, |log| log.len());
+        let deadline = Instant::now() + PATIENCE;
+        while self.state.read.load(Ordering::SeqCst) < written && Instant::now() < deadline {
+            thread::sleep(LOOK / 4);
+        }
+    }
+
+    /// Reads what is left, and ends.
+    pub(super) fn finish(self) {
+        self.state.enough.store(true, Ordering::SeqCst);
+        // A panic there was printed already; what it recorded stands.
+        let _ = self.thread.join();
+    }
+}
+
+fn follow(path: &Path, history: &History, state: &State) {
+    let mut reader = Reader { clock: Clock::now(), partial: HashMap::new() };
+    let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 256 << 10]);
+    let mut file = None;
+    loop {
+        // Asked before reading, so that nothing that was written before is missed.
+        let last = state.enough.load(Ordering::SeqCst);
+        if file.is_none() {
+            file = File::open(path).ok();
+        }
+        let read = file.as_mut().map_or(0, |file| file.read(&mut buffer).unwrap_or(0));
+        splitter.take(&buffer[..read], |line| reader.record(line, history));
+        state.read.fetch_add(read as u64, Ordering::SeqCst);
+        if read == 0 {
+            if last {
+                return;
+            }
+            thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Turns the stub's nanoseconds into instants of the same clock.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    instant: Instant,
+    nanos: u64,
+}
+
+impl Clock {
+    fn now() -> Self {
+        let now = clock_gettime(ClockId::Monotonic);
+        let part = |number: i64| u64::try_from(number).unwrap_or_default();
+        Self { instant: Instant::now(), nanos: part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec) }
+    }
+
+    fn at(&self, nanos: u64) -> Instant {
+        let later = self.instant + Duration::from_nanos(nanos.saturating_sub(self.nanos));
+        let earlier = Duration::from_nanos(self.nanos.saturating_sub(nanos));
+        later.checked_sub(earlier).unwrap_or(self.instant)
+    }
+}
+
+/// What stands on a process's stdout after its last LF.
+#[derive(Debug)]
+enum Partial {
+    Known(Vec<u8>),
+    /// Too long for the log to tell.
+    Unknown,
+}
+
+/// Whether an LF stands at the end of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    ByLf,
+    Not,
+}
+
+struct Reader {
+    clock: Clock,
+    partial: HashMap<u32, Partial>,
+}
+
+impl Reader {
+    fn record(&mut self, line: &[u8], history: &History) {
+        let Ok(record) = serde_json::from_slice::<Value>(line) else { return };
+        let pid = record["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).unwrap_or_default();
+        let at = self.clock.at(record["t"].as_u64().unwrap_or_default());
+        for event in self.events(pid, record) {
+            history.push_at(at, Link::Lower(pid), event);
+        }
+    }
+
+    fn events(&mut self, pid: u32, record: Value) -> Vec<Event> {
+        let text = |member: &str| record[member].as_str().unwrap_or_default();
+        let data = || BASE64.decode(text("data")).unwrap_or_default();
+        match text("ev") {
+            "start" => vec![Event::Started { pid }, Event::Act(record)],
+            "in" if record["over"].is_null() => vec![host(text("line").as_bytes(), &record)],
+            "in64" => vec![host(&data(), &record)],
+            "out" => vec![match record["line"].as_str() {
+                Some(line) => adapter(line.as_bytes(), Ended::ByLf),
+                None => summary(&record),
+            }],
+            "burst" => vec![summary(&record)],
+            "raw" if record["len"].is_null() => self.raw(pid, text("text").as_bytes()),
+            "raw64" => self.raw(pid, &data()),
+            "raw" | "endless" => {
+                let ended = record["lf"] == true;
+                let rest = if ended { Partial::Known(Vec::new()) } else { Partial::Unknown };
+                self.partial.insert(pid, rest);
+                vec![Event::Act(record)]
+            }
+            "broken" => vec![Event::StdoutEnded],
+            "eof" => vec![Event::StdinClosed],
+            "exit" => {
+                let mut events = self.cut(pid);
+                let code = record["code"].as_i64().and_then(|code| i32::try_from(code).ok());
+                events.push(Event::Exited { code, signal: None });
+                events
+            }
+            "act" if text("name") == "abort" => {
+                let mut events = self.cut(pid);
+                events.extend([Event::Act(record), Event::Exited { code: None, signal: Some(9) }]);
+                events
+            }
+            "act" if text("name") == "close_stdout" => {
+                let mut events = self.cut(pid);
+                events.extend([Event::Act(record), Event::StdoutEnded]);
+                events
+            }
+            _ => vec![Event::Act(record)],
+        }
+    }
+
+    /// What stands after the last LF when the output ends.
+    fn cut(&mut self, pid: u32) -> Vec<Event> {
+        match self.partial.remove(&pid) {
+            Some(Partial::Known(line)) if !line.is_empty() => vec![adapter(&line, Ended::Not)],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Puts raw pieces together to lines.
+    fn raw(&mut self, pid: u32, bytes: &[u8]) -> Vec<Event> {
+        let mut events = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let partial = self.partial.entry(pid).or_insert(Partial::Known(Vec::new()));
+            let ended = piece.ends_with(b"\n");
+            match partial {
+                Partial::Known(line) => {
+                    line.extend_from_slice(piece);
+                    if ended {
+                        line.pop();
+                        events.push(adapter(line, Ended::ByLf));
+                    }
+                }
+                Partial::Unknown if ended => {
+                    events.push(Event::Act(json!({"ev":"unknown_line","pid":pid})));
+                }
+                Partial::Unknown => {}
+            }
+            if ended {
+                *partial = Partial::Known(Vec::new());
+            }
+        }
+        events
+    }
+}
+
+fn host(line: &[u8], record: &Value) -> Event {
+    let mut bytes = line.to_vec();
+    if record["lf"] != false {
+        bytes.push(b'\n');
+    }
+    let parsed = Arc::new(Parsed::lenient(line));
+    Event::Host { bytes: bytes.into(), parsed, intent: Intent::Valid }
+}
+
+fn adapter(line: &[u8], ended: Ended) -> Event {
+    let parsed = Arc::new(Parsed::lenient(line));
+    let intent = match *parsed {
+        Parsed::Message(_) => Intent::Valid,
+        Parsed::Blank | Parsed::Noise(_) => Intent::Deviant,
+    };
+    Event::Adapter { bytes: line.into(), parsed, ended: ended == Ended::ByLf, intent }
+}
+
+/// Outputs that the log sums up: one message without its content, and the record that tells of it.
+fn summary(record: &Value) -> Event {
+    let mut message = Message::new();
+    let burst = record["ev"] == "burst";
+    if burst {
+        message.insert("type".to_owned(), "output".into());
+    }
+    for member in ["type", "session_id", "turn_id", "channel"] {
+        if let Some(value) = record.get(member) {
+            message.insert(member.to_owned(), value.clone());
+        }
+    }
+    message.insert("content".to_owned(), "".into());
+    message.insert("$summary".to_owned(), record.clone());
+    let bytes = Value::Object(message.clone()).to_string().into_bytes();
+    Event::Adapter {
+        bytes: bytes.into(),
+        parsed: Arc::new(Parsed::Message(message)),
+        ended: true,
+        intent: Intent::Valid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(records: &[Value]) -> Vec<Event> {
+        let mut reader = Reader { clock: Clock::now(), partial: HashMap::new() };
+        records.iter().flat_map(|record| reader.events(7, record.clone())).collect()
+    }
+
+    fn lines(records: &[Value]) -> Vec<String> {
+        read(records)
+            .iter()
+            .filter_map(|event| match event {
+                Event::Adapter { bytes, .. } => Some(String::from_utf8_lossy(bytes).into_owned()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn raw_pieces_become_lines() {
+        let text = |text: &str| json!({"ev":"raw","text":text});
+        assert_eq!(lines(&[text("{\"a\":"), text("1}\n\n{"), text("}\n")]), ["{\"a\":1}", "", "{}"]);
+    }
+
+    #[test]
+    fn a_line_that_the_log_cannot_tell_ends_at_its_lf() {
+        let records = [
+            json!({"ev":"raw","text":"{\"begin"}),
+            json!({"ev":"endless","len":9}),
+            json!({"ev":"raw","text":"\"}\n{}\n"}),
+        ];
+        assert_eq!(lines(&records), ["{}"]);
+    }
+
+    #[test]
+    fn a_burst_is_one_record() {
+        let burst = json!({"ev":"burst","session_id":"s","from":1,"count":9,"size":8});
+        assert_eq!(lines(&[burst]).len(), 1);
+    }
+
+    #[test]
+    fn instants_follow_the_stubs_clock() {
+        let clock = Clock::now();
+        assert_eq!(clock.at(clock.nanos + 5) - clock.instant, Duration::from_nanos(5));
+        assert_eq!(clock.instant - clock.at(clock.nanos - 5), Duration::from_nanos(5));
+    }
+}
