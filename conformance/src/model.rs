@@ -189,7 +189,7 @@ impl Model {
     }
 
     fn start(&mut self, id: String, message: &Message, table: &'static Table, report: &mut Report) {
-        let mut session = Session::start(message);
+        let mut session = Session::start(message, self.kind);
         let mut faults = session::Faults::new();
         session.host_fields(message, table, &mut faults);
         report.take(faults);
@@ -298,7 +298,8 @@ impl Model {
             for message_id in session.turns.unanswered() {
                 add(Side::Adapter, Debt::Steer { message_id: message_id.to_owned() });
             }
-            for (request_id, ask, due) in session.requests.waiting(&session.turns) {
+            for (request_id, ask, due) in session.requests.waiting(&session.turns).filter(|_| !session.unsure)
+            {
                 let request_id = request_id.to_owned();
                 add(
                     Side::Host,

@@ -44,7 +44,7 @@ impl Dice {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
-        usize::try_from(high).unwrap() % n
+        usize::try_from(high).unwrap_or_default() % n
     }
 
     fn of<T: Copy>(&mut self, all: &[T]) -> T {
@@ -136,7 +136,7 @@ impl Walk {
         Self {
             rules,
             dice: Dice(seed | 1),
-            model: Model::new(ModelKind::Relay),
+            model: Model::new(ModelKind::Adapter),
             seats: std::array::from_fn(|_| Seat::new(SessionPhase::Unstarted)),
             last: Vec::new(),
         }
@@ -298,7 +298,7 @@ impl Walk {
 
     /// What a host writes at a stop and at the end of a turn ([permission.3]).
     fn deny_all_of(&mut self, at: usize, turn: usize) -> Step {
-        for index in 0..REQUESTS.len() {
+        for (index, id) in REQUESTS.into_iter().enumerate() {
             let request = &mut self.seats[at].requests[index];
             if request.phase == RequestPhase::Pending && request.turn == Some(turn) {
                 if (self.rules.request)(request.phase, RequestStep::Deny) != RequestRule::Settle {
@@ -308,7 +308,7 @@ impl Walk {
                 request.past = Past::Answered;
                 let kind = if request.question { "input.response" } else { "permission.response" };
                 let mut message = message(kind, SESSIONS[at]);
-                put(&mut message, "request_id", REQUESTS[index]);
+                put(&mut message, "request_id", id);
                 message.insert("approved".to_owned(), false.into());
                 self.say(Side::Host, &message, &[])?;
             }
@@ -542,7 +542,7 @@ impl Walk {
 /// Whether the tables of the protocol crate have a word for the clause that was broken.
 fn both_speak_of(breach: &Breach) -> bool {
     match breach.clause {
-        "ext.5" => false,
+        "ext.5" | "ext.9" => false,
         // A host that queues without leave, and output between turns that have no ids.
         "turn.3" => breach.by == Side::Adapter,
         "turn.2" => breach.level == Level::Must,

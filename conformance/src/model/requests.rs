@@ -64,8 +64,8 @@ impl Place {
 pub(crate) struct Asked {
     pub(crate) ask: Ask,
     pub(crate) place: Place,
-    /// The agent gives it up at a time of its own, perhaps without a word.
-    pub(crate) expires: bool,
+    /// The adapter may settle it at a time of its own, without a word.
+    pub(crate) loose: bool,
     /// It was asked before, and nobody is asked now.
     pub(crate) replayed: bool,
 }
@@ -102,7 +102,7 @@ impl Requests {
             mixed: false,
             asked: reading.now,
             place: new.place,
-            loose: new.expires || new.replayed || stop_in_flight,
+            loose: new.loose || new.replayed || stop_in_flight,
             replayed: new.replayed,
             answered: None,
             cancelled: None,

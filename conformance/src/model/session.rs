@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::clauses::Level::{self, May, Must, Should};
 
-use super::Message;
 use super::extension::{Extension, Extensions};
 use super::reading::Reading;
 use super::requests::{Answer, Ask, Asked, Place, Requests};
@@ -12,6 +11,7 @@ use super::shape::{Fault, gated, get, id, text};
 use super::table::{Gate, Table};
 use super::tools::Tools;
 use super::turns::{Named, Turns};
+use super::{Message, ModelKind};
 
 /// What the adapter's first message settled ([ext.2]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,9 @@ pub(crate) struct Session {
     /// An input without a `turn_id`, written before it was known whether `turns` holds.
     nameless: bool,
     infos_owed: u32,
+    kind: ModelKind,
+    /// The adapter ended or withdrew something by a type that was not agreed on: a host may heed it or not.
+    pub(crate) unsure: bool,
     pub(crate) turns: Turns,
     pub(crate) requests: Requests,
     pub(crate) tools: Tools,
@@ -57,7 +60,7 @@ fn add(faults: &mut Faults, clause: &'static str, level: Level, text: impl Into<
 }
 
 impl Session {
-    pub(crate) fn start(message: &Message) -> Self {
+    pub(crate) fn start(message: &Message, kind: ModelKind) -> Self {
         let names: Option<Vec<String>> = get(message, "extensions")
             .and_then(Value::as_array)
             .and_then(|names| names.iter().map(|name| name.as_str().map(str::to_owned)).collect());
@@ -73,6 +76,8 @@ impl Session {
             muddled: false,
             nameless: false,
             infos_owed: 0,
+            kind,
+            unsure: false,
             turns: Turns::default(),
             requests: Requests::default(),
             tools: Tools::default(),
@@ -221,6 +226,7 @@ impl Session {
             self.agreement = Agreement::Core;
         }
         if !self.may_say(message, table, &mut faults) {
+            self.unsure |= matches!(table.name, "session.closed" | "permission.cancel");
             return (faults, of_host);
         }
         let replayed = self.has(Extension::Events) && get(message, "history") == Some(&Value::Bool(true));
@@ -402,15 +408,19 @@ impl Session {
         reading: &Reading,
         faults: &mut Faults,
     ) {
-        let expires = get(message, "expires_at").is_some();
+        // What a relay settles by itself it tells only where `control` was agreed on ([relay.7]).
+        let silent = self.kind == ModelKind::Relay && !self.has(Extension::Control);
+        // A request of a turn that has ended is late; what becomes of it is not said.
+        let late = turn.is_some_and(|turn| self.turns.end_of(turn).is_some());
+        let loose = silent || late || get(message, "expires_at").is_some();
         let place = match turn {
             _ if !self.has(Extension::Turns) => Place::Perhaps(turn),
-            Some(turn) => Place::Turn(turn),
-            None => Place::Outside,
+            Some(turn) if !late => Place::Turn(turn),
+            Some(_) | None => Place::Outside,
         };
         if let Some(id) = id(message, "request_id") {
             faults.extend(
-                self.requests.ask(id, Asked { ask, place, expires, replayed }, &self.turns, reading).err(),
+                self.requests.ask(id, Asked { ask, place, loose, replayed }, &self.turns, reading).err(),
             );
         }
     }
