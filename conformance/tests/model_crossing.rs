@@ -108,11 +108,16 @@ impl Play {
             Side::Host => self.model.host_says(message),
             Side::Adapter => self.model.adapter_says(message),
         };
-        let asks = matches!(field(message, "type"), "ping" | "permission.request");
-        if asks && !probe.is_empty() {
-            self.marks.insert(probe, self.model.mark());
-        } else if let Some(mark) = self.marks.remove(&probe) {
-            self.model.fence_at(by, mark);
+        match field(message, "type") {
+            "ping" | "permission.request" if !probe.is_empty() => {
+                self.marks.insert(probe, self.model.mark());
+            }
+            "pong" | "permission.response" => {
+                if let Some(mark) = self.marks.remove(&probe) {
+                    self.model.fence_at(by, mark);
+                }
+            }
+            _ => {}
         }
         // Without ids, output between turns looks late and is not.
         let wrong = breaches.iter().find(|breach| breach.level != Level::May && breach.clause != "turn.2");
@@ -167,7 +172,7 @@ impl Play {
         let approved = self.dice.chance(2);
         let steer = self.dice.chance(4);
         let named = self.dice.chance(2);
-        let talk = self.talks.get_mut(&id).unwrap();
+        let talk = self.talks.get_mut(&id).expect("a talk stays until it is removed");
         if !talk.host_open {
             return;
         }
@@ -230,7 +235,7 @@ impl Play {
 
     /// The denials that [permission.3] asks for.
     fn host_denies(&mut self, id: &str, turn: Option<&String>) {
-        let talk = self.talks.get_mut(id).unwrap();
+        let talk = self.talks.get_mut(id).expect("a talk stays until it is removed");
         let settled: Vec<_> = talk
             .host_pending
             .extract_if(.., |_, of| of.as_ref() == turn)
@@ -305,7 +310,8 @@ impl Play {
         }
         match kind {
             "user.input" if field(&message, "mode") == "steer" => {
-                if !talk.paused {
+                let answers = !talk.paused;
+                if answers {
                     self.adapter_writes(json!({"type": "steer.result", "session_id": id,
                         "message_id": message["message_id"], "delivered": false}));
                 }
@@ -340,7 +346,7 @@ impl Play {
     fn adapter_acts(&mut self) {
         let Some(id) = self.pick() else { return };
         let (roll, request, outside) = (self.dice.below(16), self.dice.below(3), self.dice.chance(4));
-        let talk = self.talks.get_mut(&id).unwrap();
+        let talk = self.talks.get_mut(&id).expect("a talk stays until it is removed");
         if !talk.adapter_open {
             if !talk.host_open && self.down.is_empty() && self.up.is_empty() {
                 self.talks.remove(&id);
@@ -409,14 +415,14 @@ impl Play {
                     self.complete(&id, 0);
                 }
                 self.adapter_writes(json!({"type": "session.closed", "session_id": id}));
-                self.talks.get_mut(&id).unwrap().adapter_open = false;
+                self.talks.get_mut(&id).expect("a talk stays until it is removed").adapter_open = false;
             }
             _ => {}
         }
     }
 
     fn complete(&mut self, id: &str, index: usize) {
-        let talk = self.talks.get_mut(id).unwrap();
+        let talk = self.talks.get_mut(id).expect("a talk stays until it is removed");
         let Some(turn) = talk.turns.remove(index) else { return };
         talk.pending.retain(|_, of| of.as_ref() != Some(&turn.id));
         let mut complete = json!({"type": "turn.complete", "session_id": id});
@@ -429,10 +435,10 @@ impl Play {
 }
 
 fn check(seat: Seat) {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let seed = std::env::var("MODEL_CROSSING_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or(now.as_secs());
-    println!("MODEL_CROSSING_SEED={seed}");
+    let seed = seed.unwrap_or(now.map_or(1, |now| now.as_secs()));
+    eprintln!("MODEL_CROSSING_SEED={seed}");
     for round in 0..40 {
         let mut play = Play::new(seed.wrapping_mul(1000).wrapping_add(round), seat);
         for _ in 0..4000 {

@@ -32,6 +32,8 @@ struct Request {
     /// The adapter may have settled it without a word, or by what was in flight when it asked.
     loose: bool,
     replayed: bool,
+    /// For the host the one before it may be pending still, and this one a bad message.
+    doubted: bool,
     answered: Option<u64>,
     cancelled: Option<u64>,
     /// How many answers may still come, those to earlier requests of the id included.
@@ -104,6 +106,7 @@ impl Requests {
             place: new.place,
             loose: new.loose || new.replayed || stop_in_flight,
             replayed: new.replayed,
+            doubted: false,
             answered: None,
             cancelled: None,
             answers_due: 1,
@@ -122,6 +125,9 @@ impl Requests {
                 return Err(Fault { clause: "permission.4", level: Level::Must, text });
             }
             request.loose |= old.answered.is_some_and(|then| !reading.adapter_knows(then));
+            // What settled the old one for the host too: its withdrawal, the end of its turn, the last answer.
+            let ended = !old.doubted && old.place.turn().is_some_and(|turn| turns.end_of(turn).is_some());
+            request.doubted = old.answers_due > 0 && old.cancelled.is_none() && !ended;
             request.mixed = old.mixed || old.ask != new.ask;
             // An answer to what the host knew to be withdrawn is not on its way.
             let withdrawn = old.cancelled.is_some_and(|then| reading.host_knows(then));
@@ -183,10 +189,11 @@ impl Requests {
     pub(crate) fn waiting<'a>(&'a self, turns: &'a Turns) -> impl Iterator<Item = (&'a str, Ask, bool)> {
         self.by_id.iter().filter(|(_, request)| request.answered.is_none() && !request.replayed).filter_map(
             move |(id, request)| {
-                let due = request.place.turn().is_some_and(|turn| {
-                    turns.end_of(turn).is_some()
-                        || turns.stop_of(turn).is_some_and(|read| read >= request.asked)
-                });
+                let due = !request.doubted
+                    && request.place.turn().is_some_and(|turn| {
+                        turns.end_of(turn).is_some()
+                            || turns.stop_of(turn).is_some_and(|read| read >= request.asked)
+                    });
                 request.cancelled.is_none().then_some((id.as_str(), request.ask, due))
             },
         )
@@ -198,7 +205,7 @@ fn settled_by(request: &Request, turns: &Turns, reading: &Reading) -> Option<&'s
     if request.cancelled.is_some_and(|then| reading.host_knows(then)) {
         return Some("it was withdrawn");
     }
-    let turn = request.place.turn()?;
+    let turn = request.place.turn().filter(|_| !request.doubted)?;
     if turns.end_of(turn).is_some_and(|then| reading.host_knows(then)) {
         return Some("the end of its turn");
     }

@@ -285,6 +285,35 @@ fn an_approval_that_crossed_the_end_of_its_turn_is_no_breach() {
 }
 
 #[test]
+fn a_request_that_crossed_the_stop_is_due_at_the_end_of_its_turn_only() {
+    let due = |model: &Model| match &model.owed()[..] {
+        [Open { what: Debt::Permission { due, .. }, .. }] => *due,
+        owed => panic!("{owed:?}"),
+    };
+    let mut model = rich("> s user.input turn_id=a\n> s stop\n< s permission.request turn_id=a");
+    assert!(!due(&model));
+    play(&mut model, "< s turn.complete turn_id=a");
+    assert!(due(&model));
+    assert!(due(&rich("> s user.input turn_id=a\n< s permission.request turn_id=a\nhost read\n> s stop")));
+}
+
+#[test]
+fn an_id_that_is_used_again_too_soon_is_judged_by_nobody() {
+    // The host still sees the first request pending, and takes the second for a bad message.
+    let model = rich(
+        "> s user.input turn_id=a
+         < s permission.request request_id=r
+         > s permission.response request_id=r
+         < s permission.request request_id=r
+         < s permission.request request_id=r turn_id=a
+         < s turn.complete turn_id=a
+         host read
+         > s permission.response request_id=r approved=true",
+    );
+    assert!(broken(&model).is_empty());
+}
+
+#[test]
 fn session_closed_is_the_adapters_last_word() {
     rich(
         "> s user.input turn_id=a

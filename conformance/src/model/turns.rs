@@ -14,7 +14,7 @@ pub(crate) struct Turn {
     written: u64,
     /// A `stop` named this turn, or may have meant it.
     pub(crate) stopped: bool,
-    /// What the host had read when it wrote a `stop` that certainly meant this turn.
+    /// What the host had read when it wrote a `stop` of this turn.
     stop_read: Option<u64>,
     ended: Option<u64>,
 }
@@ -122,17 +122,16 @@ impl Turns {
 
     /// Takes a `stop`.
     pub(crate) fn stop(&mut self, id: Option<&str>, reading: &Reading) -> Result<(), Fault> {
-        let (index, certain) = match id {
+        let index = match id {
             None => match self.running() {
-                // Had the host not read of an end, it may have meant the turn that has ended.
-                Some(index) => (index, self.last_complete == 0 || reading.host_knows(self.last_complete)),
+                Some(index) => index,
                 None => {
                     self.idle_stop = reading.now;
                     return Ok(());
                 }
             },
             Some(id) => match self.named(id) {
-                Named::Open(index) => (index, true),
+                Named::Open(index) => index,
                 Named::Ended(_) | Named::Steer => return Ok(()),
                 Named::Nothing => {
                     return Err(Fault {
@@ -144,9 +143,8 @@ impl Turns {
             },
         };
         self.all[index].stopped = true;
-        if certain {
-            self.all[index].stop_read = Some(reading.host);
-        }
+        // Where the host meant the turn before, it has not read what was asked in this one.
+        self.all[index].stop_read = Some(reading.host);
         Ok(())
     }
 
