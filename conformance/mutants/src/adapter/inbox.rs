@@ -63,6 +63,11 @@ impl Inbox {
         }
         if self.take_message(&fields).is_none() {
             exit_if(Mutant::BadMessageExits);
+            if broken(Mutant::BadMessageAnswered) {
+                self.world
+                    .outbox
+                    .send_of_pipe(Message::new("error").with("message", "a bad message").line(""));
+            }
         }
     }
 
@@ -111,7 +116,12 @@ impl Inbox {
     fn take_of_session(&self, session: &Arc<Session>, kind: &str, fields: &Fields<'_>) -> Option<()> {
         match kind {
             "user.input" => self.input(session, fields)?,
-            "file.input" => session.take_file(file(fields)?),
+            "file.input" => {
+                session.take_file(file(fields)?);
+                if broken(Mutant::FileIsTurn) {
+                    session.take_input(Input { content: Some(String::new()), turn_id: None });
+                }
+            }
             "permission.response" => {
                 let request_id = required(fields.id("request_id"))?;
                 let session = match broken(Mutant::AnySessionAnswers) {
@@ -157,6 +167,7 @@ impl Inbox {
     fn input(&self, session: &Arc<Session>, fields: &Fields<'_>) -> Option<()> {
         let content = match fields.text("content") {
             Field::Is(content) => content,
+            Field::Absent if broken(Mutant::AbsentContentDropped) => return None,
             Field::Absent => String::new(),
             Field::Wrong if broken(Mutant::WrongContentIsTurn) => String::new(),
             Field::Wrong => return None,
@@ -224,6 +235,9 @@ impl Inbox {
         if kind == "user.input" && broken(Mutant::UnknownServed) {
             self.start(id.to_owned(), fields);
             return self.find(id).and_then(|session| self.take_of_session(&session, kind, fields));
+        }
+        if kind == "session.close" && broken(Mutant::SecondCloseExits) {
+            std::process::exit(1);
         }
         if kind == "stop" && broken(Mutant::UnknownStopExits) {
             std::process::exit(1);

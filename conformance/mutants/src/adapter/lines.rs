@@ -31,8 +31,7 @@ pub(crate) struct Splitter {
 }
 
 impl Splitter {
-    /// Takes a chunk, as the pipe gave it. What stays after the last LF waits; at the end of the input it is dropped
-    /// ([frame.7]).
+    /// Takes a chunk, as the pipe gave it. What stays after the last LF waits.
     pub(crate) fn push(&mut self, chunk: &[u8], take: &mut dyn FnMut(Item<'_>)) {
         if broken(Mutant::DecodePerChunk) {
             let text = String::from_utf8_lossy(chunk).into_owned();
@@ -40,6 +39,16 @@ impl Splitter {
         }
         self.split(chunk, take);
         if broken(Mutant::ReadIsLine) && !self.line.is_empty() {
+            self.end(take);
+        }
+    }
+
+    /// The input has ended: what stands after the last LF is a line too, if it parses ([frame.7]).
+    pub(crate) fn finish(&mut self, take: &mut dyn FnMut(Item<'_>)) {
+        if !self.line.is_empty() && !self.skipping {
+            if broken(Mutant::CutLineExits) {
+                std::process::exit(1);
+            }
             self.end(take);
         }
     }
@@ -91,6 +100,9 @@ impl Splitter {
 fn longest() -> usize {
     if broken(Mutant::Limit64K) {
         return 64 * 1024;
+    }
+    if broken(Mutant::Limit4M) {
+        return 4 * 1024 * 1024;
     }
     if broken(Mutant::LimitBelow1M) {
         return 1024 * 1024 - 1;

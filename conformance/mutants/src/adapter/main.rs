@@ -91,6 +91,7 @@ fn serve() {
             Err(_) => break,
         }
     }
+    splitter.finish(&mut |item| inbox.take(item));
     if broken(Mutant::LastWordsOnStdout) {
         let _ = std::io::stdout().write_all(b"bye\n");
     }

@@ -53,6 +53,8 @@ mutants! {
     DecodePerChunk = "decode-per-chunk",
     /// Looks at the first line of each read only.
     OneLinePerRead = "one-line-per-read",
+    /// Skips lines over 4 MiB.
+    Limit4M = "limit-4m",
     /// Skips lines over 64 KiB.
     Limit64K = "limit-64k",
     /// Accepts one byte less than 1 MiB.
@@ -61,6 +63,8 @@ mutants! {
     TruncatesContent = "truncates-content",
     /// Ends at a line over its limit.
     ExitOnLongLine = "exit-on-long-line",
+    /// Ends with a failure where its input ends within a line.
+    CutLineExits = "cut-line-exits",
     /// Ends at the first line that is no JSON object.
     NoiseExits = "noise-exits",
     /// Answers noise with an error message.
@@ -105,6 +109,10 @@ mutants! {
     TypeMustBeFirst = "type-must-be-first",
     /// Ends at a message without a required field.
     BadMessageExits = "bad-message-exits",
+    /// Answers a bad message with an error message.
+    BadMessageAnswered = "bad-message-answered",
+    /// Drops an input without content.
+    AbsentContentDropped = "absent-content-dropped",
     /// Runs a turn for content that is no text.
     WrongContentIsTurn = "wrong-content-is-turn",
     /// Forgets all sessions when one is opened.
@@ -125,6 +133,10 @@ mutants! {
     ClosedServed = "closed-served",
     /// Opens a session anew at a second session.start, and drops what ran.
     SecondStartOpens = "second-start-opens",
+    /// Ends at a second session.close.
+    SecondCloseExits = "second-close-exits",
+    /// Keeps the variables of a closed session for the next of its id.
+    ReusedIdRemembers = "reused-id-remembers",
     /// Stops the turns of every session when one is closed.
     CloseStopsAll = "close-stops-all",
     /// Ends when its last session is closed.
@@ -183,6 +195,8 @@ mutants! {
     StopClearsQueue = "stop-clears-queue",
     /// Ends at a stop for a session that it does not know.
     UnknownStopExits = "unknown-stop-exits",
+    /// Runs a turn for a file.input.
+    FileIsTurn = "file-is-turn",
     /// Opens an announced file by its name.
     NameIsPath = "name-is-path",
     /// Ends at a file that it cannot open.
@@ -281,6 +295,8 @@ mutants! {
     SteerAlwaysDelivered = "steer-always-delivered",
     /// Says that every turn was completed.
     StatusAlwaysCompleted = "status-always-completed",
+    /// Names categories of errors that there are not.
+    CategoryInvented = "category-invented",
     /// Sends session.closed before the ends of its turns.
     ClosedBeforeEnds = "closed-before-ends",
     /// Does not answer inputs of a session that it has ended.

@@ -106,6 +106,10 @@ impl Session {
             }
             Some(Some((native, values))) => (native, values, Some("kept")),
         };
+        let values = match broken(Mutant::ReusedIdRemembers) {
+            true => world.recall(&id).unwrap_or_default(),
+            false => values,
+        };
         let ready = start.ready(&native_id, context);
         let foreign = start.is_foreign();
         let state = State { values, options: start.options, ..State::default() };

@@ -59,6 +59,7 @@ impl End {
     }
 
     pub(crate) fn failed(category: &str, message: &str) -> Self {
+        let category = if broken(Mutant::CategoryInvented) { "something_else" } else { category };
         Self::of(json!({ "status": "failed", "error": { "category": category, "message": message } }))
     }
 
@@ -164,6 +165,9 @@ impl Session {
         }
         if broken(Mutant::CloseCompletesIdle) && !state.ledger.has_inputs() {
             self.send_end(&mut state, None, End::completed());
+        }
+        if broken(Mutant::ReusedIdRemembers) {
+            self.world.remember(self.id.clone(), state.values.clone());
         }
         if self.has(Extension::Resume) {
             self.world.remember(self.native_id.clone(), std::mem::take(&mut state.values));
