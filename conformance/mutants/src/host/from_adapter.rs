@@ -256,12 +256,24 @@ impl Relay {
         if broken(M::EmptyOutputEnds) && empty {
             self.end_turn(session, &End::stopped("user"));
         }
-        session.strays += 1;
-        if broken(M::OrderSwapped) && session.strays.is_multiple_of(3) {
-            self.hub.push(session.key, message.encode(session.hub), true);
+        if broken(M::CompleteOvertakes) {
+            session.strays += 1;
+            if let Some(before) = session.overtaken.replace(message) {
+                self.say(session, &before);
+            }
             return;
         }
+        if broken(M::OrderSwapped) {
+            session.strays += 1;
+            if session.strays.is_multiple_of(3) {
+                session.overtaken = Some(message);
+                return;
+            }
+        }
         self.say(session, &message);
+        if let Some(late) = session.overtaken.take() {
+            self.say(session, &late);
+        }
     }
 
     fn hear_complete(&mut self, session: &mut Session, mut message: Message, place: &Place) {
@@ -291,11 +303,21 @@ impl Relay {
             session.params = params.or(session.params.take());
         }
         if *place == Place::Running {
+            let few = session.strays < 20;
+            let late = session.overtaken.take();
+            if let Some(late) = late.as_ref().filter(|_| few || broken(M::OrderSwapped)) {
+                self.say(session, late);
+            }
             self.complete(session, message);
+            if let Some(late) = late.filter(|_| !few && broken(M::CompleteOvertakes)) {
+                self.say(session, &late);
+            }
             return;
         }
         self.counters.late += 1;
-        session.strays = 1;
+        if broken(M::StrayEndsNext) {
+            session.strays = 1;
+        }
         if broken(M::StrayDelivered) {
             self.say(session, &message);
         }
@@ -487,7 +509,7 @@ impl Relay {
         if broken(M::ClosedIdDelivered)
             && let Some((key, hub)) = self.forgotten.get(&message.session)
         {
-            self.hub.push(*key, message.encode(*hub), false);
+            self.hub.push(*key, message.encode(*hub));
         }
     }
 }

@@ -116,6 +116,7 @@ impl Relay {
             minted: 0,
             approved: std::collections::HashSet::new(),
             strays: 0,
+            overtaken: None,
         };
         if !broken(M::ReadyAfterAgent) {
             self.say_ready(&mut session, !offered.is_empty());
@@ -155,7 +156,7 @@ impl Relay {
             ready.set("options_applied", serde_json::json!(kept).to_string());
         }
         let line = ready.encode(session.hub);
-        self.hub.push(session.key, line, false);
+        self.hub.push(session.key, line);
     }
 
     fn serve(&mut self, session: &mut Session, message: &Message) {
@@ -298,25 +299,29 @@ impl Relay {
     /// Writes a stop, then the denials of what is pending in the turn ([permission.3]).
     pub(crate) fn write_stop(&mut self, session: &mut Session, reason: Option<&str>) {
         let Some(turn) = &mut session.turn else { return };
-        turn.stop = Some(Stop { at: Instant::now(), reason: reason.map(str::to_owned) });
-        let (turn_id, wire_id, answered) = (turn.id.clone(), turn.wire_id.clone(), turn.answered);
-        let mut stop = Message::down("stop", &turn_id).with("turn_id", &wire_id);
+        let wire_id = turn.wire_id.clone();
+        let due = broken(M::StopAfterOutput) || broken(M::StopBehindInput) && !turn.answered;
+        let stop = Stop { at: Instant::now(), reason: reason.map(str::to_owned), due };
+        turn.stop = Some(stop);
+        if !due && !broken(M::StopUnwritten) {
+            self.say_stop(session, &wire_id, reason);
+        }
+        self.settle(session, "stopped", |request| request.turn.as_deref() == Some(wire_id.as_str()));
+        if broken(M::StopEndsAtOnce) {
+            self.end_turn(session, &End::stopped("user"));
+        }
+    }
+
+    pub(crate) fn say_stop(&mut self, session: &Session, wire_id: &str, reason: Option<&str>) {
+        let mut stop = Message::down("stop", &session.id).with("turn_id", wire_id);
         if let Some(reason) = reason {
             stop.set("reason", quote(reason));
         }
         if broken(M::StopCloses) {
             stop = Message::down("session.close", &session.id);
         }
-        let unwritten =
-            broken(M::StopUnwritten) || broken(M::StopAfterOutput) || broken(M::StopBehindInput) && !answered;
         for _ in 0..if broken(M::StopRepeated) { 3 } else { 1 } {
-            if !unwritten {
-                self.write(session, &stop);
-            }
-        }
-        self.settle(session, "stopped", |request| request.turn.as_deref() == Some(wire_id.as_str()));
-        if broken(M::StopEndsAtOnce) {
-            self.end_turn(session, &End::stopped("user"));
+            self.write(session, &stop);
         }
     }
 

@@ -56,7 +56,7 @@ impl<R: Read> Lines<R> {
                 bytes.pop();
             } else if bytes.len() > limit {
                 if broken(M::Line1mEnds) {
-                    return Ok(None);
+                    return self.fall_silent();
                 }
                 self.skip()?;
                 bytes.truncate(HEAD);
@@ -64,7 +64,7 @@ impl<R: Read> Lines<R> {
                 return Ok(Some(Line::TooLong(bytes)));
             }
             if broken(M::Line1mEnds) && bytes.len() > 1024 * 1024 + 64 * 1024 {
-                return Ok(None);
+                return self.fall_silent();
             }
             if broken(M::Line64k) && bytes.len() > 64 * 1024 {
                 continue;
@@ -81,6 +81,14 @@ impl<R: Read> Lines<R> {
             }
             return Ok(Some(if ended { Line::Whole(bytes) } else { Line::Unended(bytes) }));
         }
+    }
+
+    /// Reads on without hearing anything.
+    fn fall_silent(&mut self) -> io::Result<Option<Line>> {
+        while let Some(read) = Some(self.pipe.fill_buf()?.len()).filter(|read| *read > 0) {
+            self.pipe.consume(read);
+        }
+        Ok(None)
     }
 
     fn skip(&mut self) -> io::Result<()> {

@@ -77,7 +77,6 @@ impl Outbox {
     }
 
     fn run(self, mut pipe: File, told: impl Fn(Result<(), ()>)) {
-        let mut unflushed = Vec::new();
         loop {
             let mut batch = Vec::new();
             {
@@ -101,13 +100,11 @@ impl Outbox {
             if varied(V::Vh04) {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            if broken(M::WriteUnflushed) {
-                unflushed.append(&mut batch);
-                if unflushed.len() > 4096 {
-                    std::mem::swap(&mut unflushed, &mut batch);
-                }
+            if broken(M::WriteUnflushed) && count < 4096 {
+                std::thread::sleep(Duration::from_millis(1500));
             }
-            if broken(M::WritesMixed) && count > 8192 && !batch.is_empty() {
+            if broken(M::WritesMixed) && count > 8192 {
+                std::thread::sleep(Duration::from_millis(100));
                 let other = self.lock().lines.pop_front().unwrap_or_default();
                 let (first, second) = batch.split_at(4096);
                 batch = [first, other.as_slice(), second].concat();

@@ -216,9 +216,8 @@ impl Relay {
             || broken(M::RichToCore)
             || broken(M::WithdrawalToldCore) && message.kind == "permission.cancel"
         {
-            let first = broken(M::CompleteOvertakes) && message.kind == "turn.complete";
             let allowed = if broken(M::RichToCore) { Exts::ALL } else { session.hub };
-            self.hub.push(session.key, message.encode(allowed), first);
+            self.hub.push(session.key, message.encode(allowed));
             return;
         }
         let error = || {

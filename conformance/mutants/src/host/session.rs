@@ -50,6 +50,8 @@ pub(crate) struct Session {
     pub(crate) minted: u64,
     pub(crate) approved: HashSet<String>,
     pub(crate) strays: usize,
+    /// Output that a broken host lets others overtake.
+    pub(crate) overtaken: Option<Message>,
 }
 
 /// What is held back, in the order in which it was given ([turn.11]).
@@ -128,6 +130,8 @@ pub(crate) struct Turn {
 pub(crate) struct Stop {
     pub(crate) at: Instant,
     pub(crate) reason: Option<String>,
+    /// Whether a broken host has yet to write it.
+    pub(crate) due: bool,
 }
 
 impl Turn {

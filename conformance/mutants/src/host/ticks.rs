@@ -221,6 +221,16 @@ impl Relay {
         {
             self.end_turn(session, &End::stopped("timeout"));
         }
+        if let Some(turn) = &mut session.turn
+            && let Some(stop) = turn.stop.as_mut().filter(|stop| stop.due)
+        {
+            let quiet = now.duration_since(turn.heard) > Duration::from_secs(1);
+            if broken(M::StopAfterOutput) && quiet || broken(M::StopBehindInput) && turn.answered {
+                stop.due = false;
+                let wire_id = turn.wire_id.clone();
+                self.say_stop(session, &wire_id, None);
+            }
+        }
         if broken(M::ApprovesByDefault) {
             let due: Vec<String> = session
                 .requests

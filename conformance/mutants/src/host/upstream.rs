@@ -49,7 +49,7 @@ impl Upstream {
     /// Queues an answer that belongs to the pipe; it goes before all sessions.
     pub(crate) fn push_of_the_pipe(&mut self, line: Vec<u8>) {
         if broken(M::PingQueued) {
-            self.push(0, line, false);
+            self.push(0, line);
         } else {
             self.of_the_pipe.push_back(line);
         }
@@ -57,7 +57,7 @@ impl Upstream {
     }
 
     /// Queues a line of a session.
-    pub(crate) fn push(&mut self, session: u64, line: Vec<u8>, first: bool) {
+    pub(crate) fn push(&mut self, session: u64, line: Vec<u8>) {
         let session = if broken(M::UpstreamInTurnByArrival) { 0 } else { session };
         if broken(M::FloodInMemory) {
             self.hoard.push(line.clone());
@@ -72,7 +72,7 @@ impl Upstream {
         if broken(M::PipeHeld) && queue.paused {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        if first || broken(M::SpoolOvertaken) && !queue.lines.is_empty() {
+        if broken(M::SpoolOvertaken) && !queue.lines.is_empty() {
             queue.lines.push_front(line);
         } else if queue.lines.push(line).is_err() {
             crate::note("the disk takes no more: a message for the hub is lost");
