@@ -7,7 +7,15 @@ mod corpus;
 mod host;
 
 /// The families of adapter cases, in the order of the catalogue.
-static ADAPTER: &[&[Case]] = &[adapter::trn::CASES, adapter::stp::CASES];
+static ADAPTER: &[&[Case]] = &[
+    adapter::trn::CASES,
+    adapter::stp::CASES,
+    adapter::fil::CASES,
+    adapter::prm::CASES,
+    adapter::lif::CASES,
+    adapter::flw::CASES,
+    adapter::sec::CASES,
+];
 
 /// The families of host cases, in the order of the catalogue.
 static HOST: &[&[Case]] = &[

@@ -1,4 +1,9 @@
 //! What adapters are asked, by family.
 
+pub(super) mod fil;
+pub(super) mod flw;
+pub(super) mod lif;
+pub(super) mod prm;
+pub(super) mod sec;
 pub(super) mod stp;
 pub(super) mod trn;

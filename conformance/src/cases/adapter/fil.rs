@@ -1,0 +1,307 @@
+//! A-FIL: files by path ([file.1] to [file.5]).
+
+use std::{
+    fs,
+    io::Read,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    case::{Case, Need},
+    clauses::{Basis, Level},
+    trial::{Seen, Session, Trial},
+    verdict::{Outcome, Stop, Told},
+};
+
+const REPORT: Need = Need::Probe(&["report"]);
+const FILE_OUT: Need = Need::ProbeOr(&["file"], "file_out");
+
+/// How many bytes the probe writes into a file that it sends.
+const SENT: usize = 2_000_000;
+
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "A-FIL-01",
+        title: "a file alone is no turn",
+        clause: "file.2",
+        level: Level::Should,
+        basis: Basis::Profile,
+        stimulus: "`file.input` alone; a fence and a quiet window",
+        expected: "no `turn.complete`",
+        run: file_is_no_turn,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-FIL-02",
+        title: "the file at the path is read",
+        clause: "file.1",
+        needs: &[REPORT],
+        stimulus: "`file.input`, its name another than its path's; then a report",
+        expected: "length and SHA-256 of the file",
+        run: file_is_read,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-FIL-03",
+        title: "files that cannot be opened",
+        clause: "file.2",
+        basis: Basis::Profile,
+        stimulus: "a path where nothing is, a folder, a file without permissions; then a turn",
+        expected: "the process lives and the turn is answered",
+        run: files_that_cannot_be_opened,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-FIL-04",
+        title: "a name is a label",
+        clause: "file.1",
+        basis: Basis::Profile,
+        needs: &[REPORT],
+        stimulus: "names with spaces, emoji, a leading dash, `../`, an absolute path",
+        expected: "the same names in the report; nothing is created at any of them",
+        run: names_are_labels,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-FIL-05",
+        title: "a sent file is complete",
+        clause: "file.3",
+        needs: &[FILE_OUT],
+        stimulus: "a `file.output`, opened the moment it is announced, again after 500 ms, and after another turn",
+        expected: "an absolute path; the same contents each time",
+        run: sent_file_is_complete,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-FIL-06",
+        title: "a sent file has a name and a type",
+        clause: "file.5",
+        basis: Basis::Spec,
+        needs: &[FILE_OUT],
+        stimulus: "a `file.output`",
+        expected: "`file_name` and `file_mime_type` are written and not empty",
+        run: sent_file_is_named,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-FIL-07",
+        title: "no file and a large one",
+        clause: "file.2",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: &[REPORT],
+        stimulus: "an empty file and one of 50 MB; then a report",
+        expected: "length and SHA-256 of both",
+        run: empty_and_large,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-FIL-08",
+        title: "a file belongs to its session",
+        clause: "session.3",
+        needs: &[REPORT],
+        stimulus: "a file for one session; a report from another",
+        expected: "it is not listed",
+        run: file_of_its_session,
+        ..Case::NEW
+    },
+];
+
+/// Announces a file; a name of its own where none is given.
+fn announce(t: &mut Trial<'_>, s: &Session, name: &str, path: &Path) -> Outcome<usize> {
+    t.send(json!({
+        "type":"file.input","session_id":s.id(),"file_name":name,
+        "file_mime_type":"application/octet-stream","file_path":path
+    }))
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What the report says of its files.
+fn files(report: &Value) -> Vec<Value> {
+    report.get("files").and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
+/// The last file of the report is this one.
+fn demand_file(t: &Trial<'_>, report: &Value, bytes: usize, sha256: &str) -> Outcome {
+    let last = files(report).pop().unwrap_or_default();
+    t.demand(
+        last["bytes"] == bytes && last["sha256"] == sha256,
+        format!("a file of {bytes} bytes with SHA-256 {sha256}"),
+        last,
+    )
+    .hint("open the file at `file_path`; `file_name` is a label only")
+}
+
+fn file_is_no_turn(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let path = t.path("alone.txt");
+    fs::write(&path, "a file")?;
+    announce(t, &s, "alone.txt", &path)?;
+    t.settle_ledger(&s)
+}
+
+fn file_is_read(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let path = t.path("contents.bin");
+    let contents: Vec<u8> = (0..10_000).map(|_| t.rng.next_u64().to_le_bytes()[0]).collect();
+    fs::write(&path, &contents)?;
+    announce(t, &s, "a label.bin", &path)?;
+    let report = t.report(&s)?;
+    demand_file(t, &report, contents.len(), &sha256(&contents))
+}
+
+fn files_that_cannot_be_opened(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let (nothing, folder, sealed) = (t.path("nothing"), t.path("folder"), t.path("sealed"));
+    fs::create_dir(&folder)?;
+    fs::write(&sealed, "sealed")?;
+    fs::set_permissions(&sealed, fs::Permissions::from_mode(0o000))?;
+    for path in [nothing, folder, sealed] {
+        announce(t, &s, "odd", &path)?;
+        t.quick_turn(&s)?;
+    }
+    t.settle_ledger(&s)
+}
+
+fn names_are_labels(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let token = t.token();
+    let path = t.path("plain");
+    fs::write(&path, "contents")?;
+    let absolute = t.path(&format!("absolute-{token}"));
+    let names = [
+        "two words.txt".to_owned(),
+        "\u{1f600} \u{e9}.txt".to_owned(),
+        "-rf".to_owned(),
+        format!("../up-{token}"),
+        format!("../../up-{token}"),
+        absolute.display().to_string(),
+    ];
+    for name in &names {
+        announce(t, &s, name, &path)?;
+    }
+    let report = t.report(&s)?;
+    let told: Vec<Value> = files(&report).iter().map(|file| file["name"].clone()).collect();
+    let written = created(t, &absolute, &format!("up-{token}"));
+    t.demand(written.is_empty(), "nothing is created at a file's name", format!("{written:?}"))?;
+    t.demand(told == names.map(Value::from), "the names as they were sent", Value::from(told))
+}
+
+/// What stands where a name, taken as a path, could lead.
+fn created(t: &Trial<'_>, absolute: &Path, up: &str) -> Vec<PathBuf> {
+    let tmp = t.path("tmp");
+    let mut found = vec![absolute.to_owned()];
+    for base in [t.subject.cwd.as_path(), &tmp, &std::env::temp_dir()] {
+        found.extend(base.ancestors().map(|folder| folder.join(up)));
+    }
+    found.retain(|path| path.exists());
+    for path in &found {
+        // It must not outlive the case; where it cannot be removed, the finding names it.
+        let _ = fs::remove_file(path);
+    }
+    found
+}
+
+/// Has a file sent and returns its announcement as soon as it comes, with the place of its input.
+fn announced(t: &mut Trial<'_>, s: &Session) -> Outcome<(Seen, usize)> {
+    for _ in 0..3 {
+        let probed = t.has_probe(&["file"]);
+        let from = match t.subject.recipes.file_out.clone() {
+            Some(recipe) if !probed => t.input(s, recipe)?,
+            _ => t.probe(s, &json!([["file", "sent.bin", "application/octet-stream", SENT]]))?,
+        };
+        let within = if probed { t.bounds.patience } else { t.bounds.longest };
+        let found = t.wait(from, within, |seen| {
+            seen.session() == s.id() && matches!(seen.kind(), "file.output" | "turn.complete")
+        });
+        match found {
+            Some(seen) if seen.kind() == "file.output" => return Ok((seen, from)),
+            _ if probed => return t.late("a `file.output`", t.what_came(from, s)),
+            _ => t.end_of(s, from)?,
+        };
+    }
+    Err(Stop::Inconclusive("recipe `file_out` did not provoke a `file.output`".to_owned()))
+}
+
+fn contents(path: &str) -> Result<(usize, String), String> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)
+        .and_then(|file| file.take(256 << 20).read_to_end(&mut bytes))
+        .map_err(|error| format!("it cannot be read: {error}"))?;
+    Ok((bytes.len(), sha256(&bytes)))
+}
+
+fn sent_file_is_complete(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let (file, from) = announced(t, &s)?;
+    let path = file.text("file_path");
+    // The length is taken at once: reading takes time in which a late writer could catch up.
+    let length = fs::metadata(path).map(|file| file.len()).ok();
+    t.demand(Path::new(path).is_absolute(), "an absolute `file_path`", format!("{path:?}"))
+        .under("file.1")?;
+    let whole = "the whole file, the moment it is announced";
+    let first = match contents(path) {
+        Ok(first) => first,
+        Err(error) => {
+            return t.fail(whole, error).hint("close the file, then write `file.output`");
+        }
+    };
+    let complete = length == Some(first.0 as u64) && (!t.has_probe(&["file"]) || first.0 == SENT);
+    t.demand(complete, whole, format!("{length:?} bytes, then {}", first.0))
+        .hint("close the file, then write `file.output`")?;
+    t.pass_time(Duration::from_millis(500));
+    t.demand(contents(path).as_ref() == Ok(&first), "the same contents after 500 ms", "other ones")?;
+    t.end_of(&s, from)?;
+    t.quick_turn(&s)?;
+    t.demand(contents(path).as_ref() == Ok(&first), "the file stays until the session closes", "it is gone")
+}
+
+fn sent_file_is_named(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let (file, from) = announced(t, &s)?;
+    for member in ["file_name", "file_mime_type"] {
+        let got = file.get(member).cloned().unwrap_or_default();
+        t.demand(!file.text(member).is_empty(), format!("`{member}` is written and not empty"), got)?;
+    }
+    t.end_of(&s, from)?;
+    Ok(())
+}
+
+fn empty_and_large(t: &mut Trial<'_>) -> Outcome {
+    const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    const LARGE: u64 = 50_000_000;
+    /// The SHA-256 of so many zeros.
+    const ZEROS: &str = "ab46920a3bcd0891d34367719808bc3f832e4968ddfbfb464d093e306d2275ad";
+    let s = t.open()?;
+    let (empty, large) = (t.path("empty"), t.path("large"));
+    fs::write(&empty, "")?;
+    announce(t, &s, "empty", &empty)?;
+    let report = t.report(&s)?;
+    demand_file(t, &report, 0, EMPTY)?;
+    fs::File::create(&large)?.set_len(LARGE)?;
+    announce(t, &s, "large", &large)?;
+    let from = t.probe(&s, &json!([["report"]]))?;
+    let turn = t.end_within(&s, from, t.bounds.secs(20.0))?;
+    let report = Trial::probe_answer(&turn.messages, "files").unwrap_or_default();
+    demand_file(t, &report, LARGE as usize, ZEROS)
+}
+
+fn file_of_its_session(t: &mut Trial<'_>) -> Outcome {
+    let (own, other) = (t.open()?, t.open()?);
+    let path = t.path("own.txt");
+    fs::write(&path, "mine")?;
+    announce(t, &own, "own.txt", &path)?;
+    let report = t.report(&other)?;
+    let listed = files(&report);
+    t.demand(listed.is_empty(), "no file of another session", format!("{} files", listed.len()))?;
+    let report = t.report(&own)?;
+    demand_file(t, &report, 4, &sha256(b"mine")).under("file.2")
+}

@@ -1,0 +1,201 @@
+//! A-FLW: back-pressure, floods, many turns ([session.3], [turn.1]).
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::{
+    case::{Ability, Case, Need},
+    clauses::{Basis, Level},
+    trial::{Seen, Session, Trial},
+    verdict::{Outcome, Told},
+};
+
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "A-FLW-01",
+        title: "a host that reads late",
+        clause: "session.3",
+        needs: &[Need::Probe(&["burst"])],
+        stimulus: "4 MB of numbered output, of which nothing is read for 3 s",
+        expected: "afterwards all of it, in order, and the end of the turn",
+        run: read_late,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-FLW-02",
+        title: "stdin is read during a turn",
+        clause: "session.3",
+        needs: &[Need::Probe(&["until_stop"])],
+        stimulus: "a turn that runs; 1 MiB of input for 16 other sessions",
+        expected: "the pipe takes it within 5 s; each is answered",
+        run: stdin_is_read,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-FLW-03",
+        title: "a flood beside a conversation",
+        clause: "session.3",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: &[Need::Probe(&["burst", "echo"]), Need::Ability(Ability::ConcurrentTurns)],
+        stimulus: "a burst of 32 MB in one session, an echo every 100 ms in another",
+        expected: "19 of 20 echoes within 2 s",
+        run: flood_beside_a_conversation,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-FLW-04",
+        title: "1,600 turns in 32 sessions",
+        clause: "turn.1",
+        needs: &[Need::Probe(&["echo"])],
+        stimulus: "50 rounds of a turn in each of 32 sessions, in random order",
+        expected: "one `turn.complete` for each input, its echo before it",
+        run: many_turns,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-FLW-05",
+        title: "memory while nobody reads",
+        clause: "flow.3",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: &[Need::Probe(&["burst"])],
+        stimulus: "a burst of 400 MB of which nothing is read, until memory stands still or 10 s have passed",
+        expected: "resident memory grows by less than 256 MiB",
+        run: memory_is_bounded,
+        ..Case::NEW
+    },
+];
+
+/// The most by which a held-up flood may make a process grow.
+const GROWTH: u64 = 256 << 20;
+
+/// The numbers of a burst's pieces, in the order in which they came.
+fn numbers(pieces: &[Seen]) -> Vec<usize> {
+    let outputs = pieces.iter().filter(|seen| seen.kind() == "output");
+    outputs.filter_map(|seen| seen.text("content").get(..8)?.parse().ok()).collect()
+}
+
+fn read_late(t: &mut Trial<'_>) -> Outcome {
+    const PIECES: usize = 200;
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    t.with_process(|process| process.pause_reading(true))?;
+    let from = t.probe(&s, &json!([["burst", PIECES, 20_000]]))?;
+    t.pass_time(Duration::from_secs(3));
+    t.with_process(|process| process.pause_reading(false))?;
+    let turn =
+        t.end_of(&s, from).hint("a full pipe is to be waited for, without losing what was to be written")?;
+    let numbers = numbers(&turn.messages);
+    let first_wrong = numbers.iter().zip(1..).position(|(number, wanted)| *number != wanted);
+    t.demand(
+        numbers.len() == PIECES && first_wrong.is_none(),
+        format!("pieces 1 to {PIECES} in order"),
+        format!(
+            "{} pieces, the first wrong one at place {:?}",
+            numbers.len(),
+            first_wrong.unwrap_or(numbers.len())
+        ),
+    )
+    .hint("a full pipe is to be waited for, without losing what was to be written")
+}
+
+fn stdin_is_read(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let from = t.busy(&s)?;
+    let content = json!({"$probe":1,"do":[["complete"]],"text":"x".repeat(64 << 10)}).to_string();
+    let mut others: Vec<Session> = Vec::new();
+    for _ in 0..16 {
+        let other = t.open()?;
+        t.input(&other, content.clone())?;
+        others.push(other);
+    }
+    t.flushed(t.bounds.secs(5.0)).hint("read stdin on its own, whatever the turns do")?;
+    t.stop(&s)?;
+    t.end_within(&s, from, t.bounds.stop)?;
+    for other in &others {
+        t.end_of(other, from)?;
+    }
+    Ok(())
+}
+
+fn flood_beside_a_conversation(t: &mut Trial<'_>) -> Outcome {
+    const ECHOES: usize = 20;
+    let (flood, talk) = (t.open()?, t.open()?);
+    t.quick_turn(&talk)?;
+    let from = t.probe(&flood, &json!([["burst", 1_600, 20_000]]))?;
+    t.expect(from, &flood, "output", t.bounds.patience)?;
+    let mut took = Vec::new();
+    for _ in 0..ECHOES {
+        let began = Instant::now();
+        t.probe_echo(&talk, "echo")?;
+        took.push(began.elapsed());
+        t.pass_time(Duration::from_millis(100).saturating_sub(began.elapsed()));
+    }
+    t.end_within(&flood, from, t.bounds.secs(20.0))?;
+    took.sort_unstable();
+    let (slowest, bound) = (took[ECHOES - 2], t.bounds.secs(2.0));
+    t.demand(slowest <= bound, format!("19 of 20 echoes within {bound:.1?}"), format!("within {slowest:.1?}"))
+        .hint("let the sessions share the pipe in turn; one queue for all lets a flood go first")
+}
+
+fn many_turns(t: &mut Trial<'_>) -> Outcome {
+    let sessions: Vec<Session> = (0..32).map(|_| t.open()).collect::<Outcome<_>>()?;
+    let mut order: Vec<usize> = (0..sessions.len()).collect();
+    for round in 0..50 {
+        t.rng.shuffle(&mut order);
+        let mut waiting = Vec::new();
+        for place in &order {
+            let word = format!("{}/{round}", sessions[*place].id());
+            let content = json!({"$probe":1,"do":[["echo"]],"text":word}).to_string();
+            waiting.push((*place, word, t.input(&sessions[*place], content)?));
+        }
+        for (place, word, from) in waiting {
+            let turn = t.end_of(&sessions[place], from)?;
+            let said = turn.text();
+            t.demand(said == word, format!("the turn says {word:?}"), format!("{said:?}"))
+                .under("session.3")?;
+        }
+    }
+    for s in &sessions {
+        let ends = t.count(s, "turn.complete");
+        t.demand(ends == 50, "50 `turn.complete` in each session", format!("{ends} for {}", s.id()))?;
+    }
+    Ok(())
+}
+
+/// Watches the memory of a process that cannot get rid of what it produces: until it stands still, or for 10 s.
+pub(super) fn watch_growth(t: &mut Trial<'_>) -> Outcome {
+    let pid = t.process()?.pid();
+    let before = crate::process::usage_of(pid).resident;
+    let began = Instant::now();
+    let (mut most, mut grew) = (0, Instant::now());
+    while began.elapsed() < Duration::from_secs(10) && grew.elapsed() < Duration::from_millis(1_500) {
+        t.pass_time(Duration::from_millis(50));
+        let growth = crate::process::usage_of(pid).resident.saturating_sub(before);
+        if growth > most + (1 << 20) {
+            most = growth;
+            grew = Instant::now();
+        }
+        if growth > GROWTH {
+            // It may go on until the machine has no memory left.
+            t.expect_gone();
+            return t
+                .fail("memory grows by less than 256 MiB", format!("{} MiB", growth >> 20))
+                .hint("wait where the outgoing queue is full, so that the agent is read no further");
+        }
+    }
+    Ok(())
+}
+
+fn memory_is_bounded(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    t.with_process(|process| process.pause_reading(true))?;
+    t.probe(&s, &json!([["burst", 20_000, 20_000]]))?;
+    watch_growth(t)?;
+    // Nobody wants to read all that.
+    t.expect_gone();
+    Ok(())
+}

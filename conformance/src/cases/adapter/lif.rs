@@ -1,0 +1,333 @@
+//! A-LIF: the process, from its start to its end ([process.1], [session.6]).
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::{
+    case::{Case, Need},
+    clauses::{Basis, Level},
+    process::{Launch, StderrMode, usage_of},
+    trial::{Session, Trial},
+    verdict::{Outcome, Told},
+    wire,
+};
+
+const BUSY: Need = Need::ProbeOr(&["until_stop"], "long");
+
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "A-LIF-01",
+        title: "the end of stdin at once",
+        clause: "process.1",
+        smoke: true,
+        stimulus: "the process is started, and its stdin closed",
+        expected: "it exits within 5 s",
+        run: eof_at_once,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-LIF-02",
+        title: "the end of stdin when idle",
+        clause: "process.1",
+        stimulus: "two sessions, one of them with a turn; stdin is closed",
+        expected: "it exits within 5 s, with status 0 (SHOULD)",
+        run: eof_when_idle,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-LIF-03",
+        title: "the end of stdin in a turn",
+        clause: "process.1",
+        needs: &[BUSY],
+        stimulus: "stdin is closed while a turn runs",
+        expected: "it stops the turn and exits within 5 s and the time that a stop takes",
+        run: eof_in_a_turn,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-LIF-04",
+        title: "SIGTERM",
+        clause: "process.1",
+        level: Level::Should,
+        basis: Basis::Profile,
+        stimulus: "SIGTERM to the process",
+        expected: "it exits within 5 s",
+        run: sigterm,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-LIF-05",
+        title: "a broken stdout",
+        clause: "process.1",
+        basis: Basis::Profile,
+        needs: &[BUSY],
+        stimulus: "the runner closes its end of stdout while a turn runs",
+        expected: "it exits within 5 s, and does not spin meanwhile",
+        run: broken_stdout,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-LIF-06",
+        title: "input that stands there already",
+        clause: "session.6",
+        stimulus: "two starts and two inputs, written right after the spawn",
+        expected: "both sessions are served",
+        run: input_at_once,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-LIF-07",
+        title: "nothing is left behind",
+        clause: "process.1",
+        level: Level::Should,
+        basis: Basis::Profile,
+        stimulus: "a turn; stdin is closed; the process exits",
+        expected: "no process that it started outlives it by a second",
+        run: nothing_left,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-LIF-08",
+        title: "a bare environment",
+        clause: "session.6",
+        level: Level::Should,
+        stimulus: "no variables but HOME, PATH, TMPDIR and the configured ones; another working directory",
+        expected: "an ordinary turn",
+        run: bare_environment,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-LIF-09",
+        title: "the locale C",
+        clause: "session.6",
+        stimulus: "LANG=C and no other variable of locale or encoding; text and an id beyond ASCII",
+        expected: "an ordinary turn under the same id; an echo is identical",
+        run: locale_c,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-LIF-10",
+        title: "a closed stderr",
+        clause: "session.6",
+        level: Level::Should,
+        basis: Basis::Profile,
+        stimulus: "the process is started with a stderr that nobody reads and that takes nothing",
+        expected: "an ordinary turn",
+        run: closed_stderr,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-LIF-11",
+        title: "idle costs nothing",
+        clause: "session.6",
+        level: Level::Should,
+        stimulus: "a session is open and idle for 4 s",
+        expected: "less than 5 % of a processor",
+        run: idle_costs_nothing,
+        ..Case::NEW
+    },
+];
+
+const READS_EOF: &str =
+    "at the end of stdin stop the running turns and exit; threads and timers must not hold the process";
+
+/// The stated time, and that of a start that may not have ended.
+fn bound(t: &Trial<'_>) -> Duration {
+    t.bounds.secs(5.0) + t.bounds.start
+}
+
+fn eof_at_once(t: &mut Trial<'_>) -> Outcome {
+    t.start()?;
+    t.close_stdin()?;
+    t.exit_within(bound(t)).hint(READS_EOF)?;
+    Ok(())
+}
+
+fn eof_when_idle(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = (t.open()?, t.open()?);
+    t.quick_turn(&s)?;
+    t.close_stdin()?;
+    let exit = t.exit_within(bound(t)).hint(READS_EOF)?;
+    let got = t.exit_text().unwrap_or_default();
+    t.should(exit.code == Some(0), "status 0 after the end of stdin", got);
+    Ok(())
+}
+
+fn eof_in_a_turn(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.busy(&s)?;
+    t.close_stdin()?;
+    t.exit_within(bound(t) + t.bounds.stop).hint(READS_EOF)?;
+    Ok(())
+}
+
+fn sigterm(t: &mut Trial<'_>) -> Outcome {
+    t.start()?;
+    // It has had the time to set itself up, as far as the calibration can tell.
+    t.pass_time(t.bounds.start + Duration::from_millis(300));
+    t.with_process(|process| process.signal(Signal::TERM))?;
+    t.exit_within(bound(t))?;
+    Ok(())
+}
+
+fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
+    let (s, other) = (t.open()?, t.open()?);
+    t.busy(&s)?;
+    t.expect_gone();
+    let pid = t.process()?.pid();
+    let before = usage_of(pid).processor;
+    t.with_process(|process| process.close_stdout())?;
+    // Who writes nothing cannot notice: give it something to write.
+    let quick = t.quick();
+    t.input(&other, quick)?;
+    let began = Instant::now();
+    let within = bound(t) + t.bounds.stop;
+    let (mut stopped, mut spent) = (false, Duration::ZERO);
+    while began.elapsed() < within {
+        if t.process()?.wait_exit(Duration::from_millis(100)).is_some() {
+            let spins = began.elapsed() > Duration::from_millis(1_500) && spent * 2 > began.elapsed();
+            return t.demand(!spins, "less than half a processor", format!("{spent:.1?} of processor time"));
+        }
+        spent = spent.max(usage_of(pid).processor.saturating_sub(before));
+        if !stopped && began.elapsed() > Duration::from_secs(1) {
+            t.stop(&s)?;
+            stopped = true;
+        }
+    }
+    t.late(
+        format!("the process ends within {within:.1?} of the end of its stdout"),
+        format!("it is still running, after {spent:.1?} of processor time"),
+    )
+    .hint("a write that fails with EPIPE, or SIGPIPE, means that the host has gone: exit")
+}
+
+fn input_at_once(t: &mut Trial<'_>) -> Outcome {
+    let ids = [t.fresh("s"), t.fresh("s")];
+    let quick = t.quick();
+    let mut lines = Vec::new();
+    for id in &ids {
+        lines.extend(wire::line_of(&json!({"type":"session.start","session_id":id})));
+        lines.extend(wire::line_of(&json!({"type":"user.input","session_id":id,"content":quick})));
+    }
+    t.start()?;
+    let from = t.raw_valid(lines)?;
+    for id in ids {
+        let s = Session::named(id);
+        t.end_within(&s, from, t.bounds.patience + t.bounds.start)
+            .hint("stdin must not be flushed or reopened at start; what stands there is served")?;
+    }
+    Ok(())
+}
+
+fn nothing_left(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    t.close_stdin()?;
+    t.exit_within(bound(t)).under("process.1")?;
+    t.pass_time(Duration::from_secs(1));
+    let left = t.left_behind();
+    t.demand(left.is_empty(), "nothing that it started outlives it", left.join(", "))
+}
+
+fn bare_environment(t: &mut Trial<'_>) -> Outcome {
+    let mut launch = t.launch();
+    launch.clear_env = true;
+    for name in ["HOME", "PATH"] {
+        if let Ok(value) = std::env::var(name) {
+            launch.env.insert(0, (name.to_owned(), value));
+        }
+    }
+    if let Some(command) = wherever(&launch) {
+        launch.command = command;
+        launch.cwd = t.folder().to_owned();
+    } else {
+        t.note("its command is relative to its working directory, which was kept");
+    }
+    t.start_with(&launch)?;
+    ordinary(t, "name what it needs as `env` in the configuration, or find it by HOME or PATH")
+}
+
+/// The command so that it works in any folder; `None` where that cannot be known.
+fn wherever(launch: &Launch) -> Option<Vec<String>> {
+    let whole = |text: &String| -> Option<String> {
+        let here: PathBuf = launch.cwd.join(text);
+        if Path::new(text).is_absolute() || text.is_empty() || !here.exists() {
+            return Some(text.clone());
+        }
+        here.to_str().map(str::to_owned)
+    };
+    let (program, arguments) = launch.command.split_first()?;
+    // A module is found by the working directory.
+    if arguments.iter().any(|argument| argument == "-m") {
+        return None;
+    }
+    let program = if program.contains('/') { whole(program)? } else { program.clone() };
+    std::iter::once(Some(program)).chain(arguments.iter().map(whole)).collect()
+}
+
+/// One ordinary turn of a session.
+fn ordinary(t: &mut Trial<'_>, hint: &str) -> Outcome {
+    let s = t.open()?;
+    let quick = t.quick();
+    let from = t.input(&s, quick)?;
+    t.end_within(&s, from, t.bounds.patience + t.bounds.start).hint(hint)?;
+    Ok(())
+}
+
+fn locale_c(t: &mut Trial<'_>) -> Outcome {
+    let mut launch = t.launch();
+    launch.clear_env = true;
+    let unwanted = |name: &str| {
+        name == "LANG"
+            || name == "LANGUAGE"
+            || name.starts_with("LC_")
+            || matches!(name, "PYTHONUTF8" | "PYTHONIOENCODING" | "PYTHONCOERCECLOCALE" | "JAVA_TOOL_OPTIONS")
+    };
+    let inherited = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok().filter(|name| !unwanted(name))?;
+        Some((name, value.into_string().ok()?))
+    });
+    let mut env: Vec<(String, String)> = inherited.collect();
+    env.push(("LANG".to_owned(), "C".to_owned()));
+    env.append(&mut launch.env);
+    launch.env = env;
+    t.start_with(&launch)?;
+    let id = t.fresh("\u{441}\u{435}\u{430}\u{43d}\u{441}-\u{1f600}");
+    let s = t.open_as(&id)?;
+    let text = "gr\u{fc}\u{df} \u{4f60}\u{597d} \u{1f600}";
+    let hint = "read and write UTF-8 by name; do not take the encoding from the locale";
+    if t.has_probe(&["echo"]) {
+        let said = t.probe_echo(&s, text).hint(hint)?;
+        return t.demand(said == text, format!("{text:?}"), format!("{said:?}")).hint(hint);
+    }
+    let from = t.input(&s, text)?;
+    t.end_within(&s, from, t.bounds.patience + t.bounds.start).hint(hint)?;
+    Ok(())
+}
+
+fn closed_stderr(t: &mut Trial<'_>) -> Outcome {
+    let launch = Launch { stderr: StderrMode::Closed, ..t.launch() };
+    t.start_with(&launch)?;
+    ordinary(t, "a write to stderr that fails must not end the process")
+}
+
+fn idle_costs_nothing(t: &mut Trial<'_>) -> Outcome {
+    t.open()?;
+    t.pass_time(t.bounds.start + Duration::from_millis(500));
+    let pid = t.process()?.pid();
+    let before = usage_of(pid).processor;
+    let began = Instant::now();
+    t.pass_time(Duration::from_secs(4));
+    let spent = usage_of(pid).processor.saturating_sub(before);
+    t.demand(
+        spent * 20 < began.elapsed(),
+        "less than 5 % of a processor while nothing is to be done",
+        format!("{spent:.2?} in {:.1?}", began.elapsed()),
+    )
+    .hint("wait for input; do not poll")
+}

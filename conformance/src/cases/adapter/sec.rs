@@ -1,0 +1,41 @@
+//! A-SEC: what a test may do and a user may not.
+
+use serde_json::{Value, json};
+
+use crate::{
+    case::Case,
+    clauses::Basis,
+    trial::Trial,
+    verdict::{Outcome, Told},
+};
+
+pub(in crate::cases) static CASES: &[Case] = &[Case {
+    id: "A-SEC-01",
+    title: "a script is text without the switch",
+    clause: "turn.1",
+    basis: Basis::Profile,
+    stimulus: "a script of the probe to a process whose environment has no CONFORM_PROBE",
+    expected: "an ordinary turn: no answer of the probe, no file",
+    run: script_is_text,
+    ..Case::NEW
+}];
+
+const SWITCH: &str = "CONFORM_PROBE";
+
+fn script_is_text(t: &mut Trial<'_>) -> Outcome {
+    let mut launch = t.launch();
+    launch.env.retain(|(name, _)| name != SWITCH);
+    if std::env::var_os(SWITCH).is_some() {
+        launch.env.push((SWITCH.to_owned(), String::new()));
+    }
+    t.start_with(&launch)?;
+    let s = t.open()?;
+    let script = Trial::script(&json!([["hello"], ["file", "probe.bin", "application/octet-stream", 3]]));
+    let from = t.input(&s, script)?;
+    let turn = t.end_within(&s, from, t.bounds.patience + t.bounds.start)?;
+    let hint = "obey scripts only where the environment says CONFORM_PROBE=1";
+    let obeyed = Trial::probe_answer(&turn.messages, "ops").map(|answer| answer["ops"].clone());
+    t.demand(obeyed.is_none(), "no answer of the probe", obeyed.unwrap_or(Value::Null)).hint(hint)?;
+    let file = turn.messages.iter().any(|seen| seen.kind() == "file.output");
+    t.demand(!file, "no file from a script", "a `file.output`").hint(hint)
+}
