@@ -143,7 +143,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         clause: "frame.5",
         basis: Basis::Profile,
         stimulus: "a line longer than the host's limit, then a valid output",
-        expected: "the output is delivered, or the failure is told; never silence",
+        expected: "the output is delivered, and the session is told of the line",
         run: over_the_limit,
         ..Case::NEW
     },
@@ -152,8 +152,8 @@ pub(in crate::cases) static CASES: &[Case] = &[
         title: "a last line without LF",
         clause: "frame.7",
         basis: Basis::Profile,
-        stimulus: "a whole message without LF, then the adapter exits",
-        expected: "the turn is ended; the message should be delivered",
+        stimulus: "the adapter exits after a whole message without LF; then after half of one, while a child holds stdout",
+        expected: "both turns are ended; the whole message should be delivered",
         run: last_line,
         ..Case::NEW
     },
@@ -359,18 +359,28 @@ fn endless_line(t: &mut Trial<'_>) -> Outcome {
 fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let length = t.subject.limits.max_line + (1 << 20);
-    let turn = t.act(&s, &json!([["burst", 1, length], ["say", "after"], ["complete"]]))?;
-    let told = turn.text().ends_with("after") || !turn.on_channel("system").is_empty();
-    t.demand(told, "what follows the line is delivered, or the failure is told", "neither")
+    let turn =
+        t.act(&s, &json!([["say", "before "], ["burst", 1, length], ["say", "after"], ["complete"]]))?;
+    demand_answer(t, &turn, "before after")?;
+    let told = !turn.on_channel("system").is_empty();
+    t.demand(told, "the session is told of the line that was skipped, on channel `system`", "it is not")
 }
 
 fn last_line(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
     let line = "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":\"last words\"}";
+    let s = t.open()?;
     let turn = t.act(&s, &json!([["say", "first "], ["raw", line], ["exit", 0]]))?;
     let text = turn.text();
     t.demand(text.starts_with("first "), "what came before is delivered", super::shown(&text))?;
     t.should(text == "first last words", "the last line is delivered", super::shown(&text));
+    // No LF comes, and a child of the adapter holds the pipe open.
+    let s = t.open()?;
+    let cut = "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"cont";
+    let from = t.instruct(&s, &json!([["say", "first "], ["grandchild", 4], ["raw", cut], ["exit", 0]]))?;
+    t.expect(from, &s, "turn.complete", t.bounds.secs(2.5))?;
+    let turn = t.end_of(&s, from)?;
+    demand_answer(t, &turn, "first ")?;
+    t.pass_time(Duration::from_secs(4));
     Ok(())
 }
 
@@ -387,6 +397,8 @@ fn odd_json(t: &mut Trial<'_>) -> Outcome {
     let line = |rest: &str| format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",{rest}}}\n");
     let actions = json!([
         ["raw", line(r#""content":"a\ud83db ""#)],
+        ["raw", line(r#""content":"c\ud83d""#)],
+        ["raw", line(r#""content":"\ud800 \udc00\ude00 \ud83d\ud83d\ude00 ""#)],
         ["raw", line(r#""content":"first","content":"last ""#)],
         ["raw", line(r#""content":"numbers ","n":1e999,"m":-123456789012345678901234567890,"o":0.1e-999"#)],
         ["raw", line(&format!("\"content\":\"deep \",\"x\":{deep}"))],
@@ -396,7 +408,11 @@ fn odd_json(t: &mut Trial<'_>) -> Outcome {
     ]);
     let s = t.open()?;
     let turn = t.act(&s, &actions)?;
-    demand_answer(t, &turn, "a\u{fffd}b last numbers deep end")
+    demand_answer(
+        t,
+        &turn,
+        "a\u{fffd}b c\u{fffd}\u{fffd} \u{fffd}\u{fffd} \u{fffd}\u{1f600} last numbers deep end",
+    )
 }
 
 fn banner(t: &mut Trial<'_>) -> Outcome {

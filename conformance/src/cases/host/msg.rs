@@ -6,7 +6,7 @@ use super::{demand_answer, demand_ends, demand_unheard};
 use crate::{
     case::Case,
     clauses::{Basis, Level},
-    trial::Trial,
+    trial::{Seen, Trial},
     verdict::Outcome,
 };
 
@@ -59,7 +59,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         clause: "msg.3",
         basis: Basis::Profile,
         stimulus: "outputs without content, with null, with a number, with an array",
-        expected: "dropped; nothing is invented",
+        expected: "dropped and reported; nothing is invented",
         run: no_content,
         ..Case::NEW
     },
@@ -161,7 +161,12 @@ fn no_content(t: &mut Trial<'_>) -> Outcome {
             ["complete"]
         ]),
     )?;
-    demand_answer(t, &turn, "after")
+    demand_answer(t, &turn, "after")?;
+    let answers = |seen: &&Seen| seen.kind() == "output" && seen.text("channel") != "system";
+    let outputs = turn.messages.iter().filter(answers).count();
+    t.demand(outputs == 1, "one output", format!("{outputs}"))?;
+    let told = !turn.on_channel("system").is_empty();
+    t.demand(told, "the session is told of the bad messages, on channel `system`", "it is not")
 }
 
 fn no_type(t: &mut Trial<'_>) -> Outcome {

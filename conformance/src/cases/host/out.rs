@@ -79,7 +79,7 @@ fn traffic(t: &mut Trial<'_>) -> Outcome<(Session, Session)> {
     let (a, b) = (t.open()?, t.open()?);
     t.act(&a, &json!([["say", "one"], ["complete"]]))?;
     t.act(&b, &json!([["say", "two"], ["complete"]]))?;
-    t.turn(&a, "plain text")?;
+    t.turn(&a, "plain text\nof \"two\" lines\t\\")?;
     let from = t.instruct(&b, &json!([["say", "busy"]]))?;
     t.expect(from, &b, "output", t.bounds.patience)?;
     t.stop(&b)?;
@@ -128,7 +128,13 @@ fn at_once(t: &mut Trial<'_>) -> Outcome {
         t.act(&s, &json!([["complete"]]))?;
         sessions.push(s);
     }
-    let text = |n: usize| format!("{n:02}-{}", char::from(b'a' + n as u8).to_string().repeat(200_000));
+    // The pipe is full first, so that whole lines wait for their turn.
+    let s = t.open()?;
+    let hold =
+        json!([["hold_stdin", true], ["say", "held"], ["delay", 800], ["hold_stdin", false], ["complete"]]);
+    let from = t.instruct(&s, &hold)?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    let text = |n: usize| format!("{n:02}-{}", "abcdefghijklmnop"[n..=n].repeat(200_000));
     let mut begun = Vec::new();
     for (n, s) in sessions.iter().enumerate() {
         begun.push(t.input(s, text(n))?);
