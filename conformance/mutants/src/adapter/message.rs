@@ -66,6 +66,10 @@ impl Message {
         if self.kind == "output" && broken(Mutant::EmptyContentLeftOut) {
             self.members.retain(|name, value| name != "content" || *value != json!(""));
         }
+        if self.kind == "output" && broken(Mutant::ContentInParts) {
+            let text = self.members.remove("content");
+            self = self.with("content", json!([{ "type": "text", "text": text }]));
+        }
         if broken(Mutant::CompleteWithoutSession) && self.kind == "turn.complete" {
             return "{\"type\":\"turn.complete\"}\n".to_owned();
         }

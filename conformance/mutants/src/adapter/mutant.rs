@@ -89,6 +89,8 @@ mutants! {
     SurrogateExits = "surrogate-exits",
     /// Parses the whole line, and ends where it is nested too deep.
     DeepLineExits = "deep-line-exits",
+    /// Writes content as a list of parts.
+    ContentInParts = "content-in-parts",
     /// Leaves empty content out of its outputs.
     EmptyContentLeftOut = "empty-content-left-out",
     /// Forgets the session id of its ends.

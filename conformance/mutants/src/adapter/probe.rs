@@ -61,6 +61,9 @@ pub(crate) fn answer(turn: &Turn, content: Option<String>) -> Result<End, Over> 
 }
 
 fn ordinary(turn: &Turn, content: &str) -> Result<End, Over> {
+    if broken(Mutant::EmptyContentLeftOut) && content.is_empty() {
+        turn.emit(Message::output(""))?;
+    }
     if varied(Variant::NoOutput) || content.is_empty() {
         return Ok(End::completed());
     }

@@ -216,7 +216,7 @@ impl Session {
         if taken > 0 && taken + state.out.front()?.len() > share {
             return None;
         }
-        if broken(Mutant::Reorders) && state.out.len() > 2 {
+        if broken(Mutant::Reorders) && state.out.len() > 3 {
             return state.out.remove(1);
         }
         state.out.pop_front()
