@@ -182,12 +182,7 @@ fn burst(turn: &Turn, pieces: u64, bytes: u64, letter: Option<String>) -> Result
     let fill = usize::try_from(bytes.min(MOST)).unwrap_or(0).saturating_sub("00000001 ".len());
     let fill = letter.repeat(fill);
     for number in 1..=pieces {
-        match turn.emit(Message::output(&format!("{number:08} {fill}"))) {
-            Err(Over::Stopped) if broken(Mutant::BurstIsDeaf) => {
-                turn.emit_outside(Message::output(&format!("{number:08} {fill}")))?;
-            }
-            other => other?,
-        }
+        turn.emit(Message::output(&format!("{number:08} {fill}")))?;
     }
     Ok(())
 }
