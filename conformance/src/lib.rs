@@ -15,6 +15,7 @@ pub mod report;
 pub mod rng;
 pub mod run;
 pub mod selftest;
+pub mod shrink;
 pub mod stub;
 pub mod subject;
 pub mod tap;
