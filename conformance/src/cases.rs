@@ -8,6 +8,9 @@ mod host;
 
 /// The families of adapter cases, in the order of the catalogue.
 static ADAPTER: &[&[Case]] = &[
+    adapter::frm::CASES,
+    adapter::msg::CASES,
+    adapter::ses::CASES,
     adapter::trn::CASES,
     adapter::stp::CASES,
     adapter::fil::CASES,

@@ -354,7 +354,9 @@ fn write_all(stdin: OwnedFd, input: &Input, ended: &Ended, history: &History) {
 /// Records what the host's side writes: a record for each line.
 fn record_host(history: &History, bytes: &[u8], intent: Intent) {
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let parsed = Arc::new(Parsed::lenient(line.strip_suffix(b"\n").unwrap_or(line)));
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        // A reader skips a byte order mark ([frame.3]), so what follows it counts.
+        let parsed = Arc::new(Parsed::lenient(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)));
         history.push(Link::Upper, Event::Host { bytes: line.into(), parsed, intent });
     }
 }

@@ -236,6 +236,11 @@ impl<'a> Trial<'a> {
         self.fate = Fate::Gone;
     }
 
+    /// What the verdict rests on so far.
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
     /// The verdict rests on this tier at least.
     fn uses(&mut self, tier: Tier) {
         self.tier = self.tier.max(tier);

@@ -2,8 +2,11 @@
 
 pub(super) mod fil;
 pub(super) mod flw;
+pub(super) mod frm;
 pub(super) mod lif;
+pub(super) mod msg;
 pub(super) mod prm;
 pub(super) mod sec;
+pub(super) mod ses;
 pub(super) mod stp;
 pub(super) mod trn;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Seen, Trial};
 use crate::{
-    history::Link,
+    history::{Event, Link, Record},
     process::Process,
     verdict::{Outcome, Stop},
     wire,
@@ -171,6 +171,12 @@ impl Trial<'_> {
         }
         let why = self.exit_text().unwrap_or_else(|| "stdin was not read".to_owned());
         self.late(format!("what is written to stdin is read within {within:.1?}"), why)
+    }
+
+    /// When the first line at or after a place of the history was written to the program.
+    pub fn sent_at(&self, from: usize) -> Duration {
+        let host = |_, record: &Record| matches!(record.event, Event::Host { .. }).then_some(record.at);
+        self.history.scan(from, host).unwrap_or_default()
     }
 
     /// Waits for a message from the program on the upper link, from a place on.

@@ -1,0 +1,153 @@
+//! Long lines ([frame.5]).
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    trial::{Session, Trial},
+    verdict::{Outcome, Stop},
+    wire,
+};
+
+const MIB: usize = 1 << 20;
+/// The longest declared limit that is tried.
+const LONGEST: usize = 64 * MIB;
+
+pub(super) fn up_to_a_mebibyte(t: &mut Trial<'_>) -> Outcome {
+    for size in [65_535, 65_536, 65_537, MIB - 1, MIB] {
+        long_input(t, size).map_err(|stop| {
+            stop.sent(format!("an input in a line of {size} bytes")).hint(match size {
+                ..MIB if size > 65_000 && size < MIB - 1 => {
+                    "many line readers stop at 64 KiB by default: `limit` of Python's asyncio.StreamReader, `Buffer` \
+                     of Go's bufio.Scanner"
+                }
+                _ => "lines of 1 MiB, counted without their LF, are to be accepted",
+            })
+        })?;
+    }
+    if t.subject.limits.max_line > MIB
+        && let Err(stop) = long_input(t, MIB + 1)
+    {
+        let Stop::Fail(finding) = stop else { return Err(stop) };
+        t.should(false, "a line of 1 MiB and 1 byte is accepted", finding.got);
+    }
+    Ok(())
+}
+
+pub(super) fn sixteen_mebibytes(t: &mut Trial<'_>) -> Outcome {
+    if t.subject.limits.max_line < 16 * MIB {
+        return t.skip("`max_line` of 16 MiB");
+    }
+    long_input(t, 16 * MIB).map_err(|stop| stop.sent("an input in a line of 16 MiB"))
+}
+
+/// One input in a line of a size, and its turn. With `report` the content is long and must have arrived; without, the
+/// line is filled by a field that nobody reads.
+fn long_input(t: &mut Trial<'_>, size: usize) -> Outcome {
+    let s = t.open()?;
+    let reports = t.has_probe(&["report"]);
+    let quick = t.quick();
+    let message = |filler: &str| {
+        if reports {
+            let script = json!({"$probe":1,"do":[],"text":filler}).to_string();
+            json!({"type":"user.input","session_id":s.id(),"content":script})
+        } else {
+            json!({"type":"user.input","session_id":s.id(),"content":quick,"x_padding":filler})
+        }
+    };
+    let message = filled(t, size, message);
+    let content = wire::text(message.as_object().unwrap_or(&wire::Message::new()), "content").to_owned();
+    let from = t.raw(wire::line_of(&message))?;
+    t.end_of(&s, from)?;
+    if reports {
+        demand_arrived(t, &s, &content)?;
+    }
+    t.close(&s)?;
+    Ok(())
+}
+
+/// A message whose line, without its LF, has a size.
+fn filled(t: &mut Trial<'_>, size: usize, message: impl Fn(&str) -> Value) -> Value {
+    let bare = wire::line_of(&message("")).len() - 1;
+    let mut filler = String::with_capacity(size);
+    // Numbered, so that a piece that is lost or moved shows.
+    while filler.len() < size.saturating_sub(bare) {
+        filler.push_str(&format!("{:08x}-{:016x} ", filler.len(), t.rng.next_u64()));
+    }
+    filler.truncate(size.saturating_sub(bare));
+    message(&filler)
+}
+
+/// Demands that the first input that a session reports is a text.
+pub(super) fn demand_arrived(t: &mut Trial<'_>, session: &Session, content: &str) -> Outcome {
+    let report = t.report(session)?;
+    let first = report["inputs"][0].clone();
+    let sha256: String =
+        Sha256::digest(content.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let told = first["sha256"].as_str().unwrap_or_default();
+    t.demand(
+        told.eq_ignore_ascii_case(&sha256),
+        format!("an input of {} bytes with SHA-256 {sha256}", content.len()),
+        format!("{} bytes with SHA-256 {told}", first["bytes"]),
+    )
+}
+
+pub(super) fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
+    let limit = t.subject.limits.max_line;
+    if limit > LONGEST {
+        return t.skip("`max_line` of 64 MiB or less");
+    }
+    let other = t.open()?;
+    t.quick_turn(&other)?;
+    let before = t.usage()?.resident;
+    long_lines(t, limit)?;
+    t.quick_turn(&other)?;
+    let allowed = before + 2 * limit as u64 + 16 * MIB as u64;
+    let after = falls_to(t, allowed)?;
+    if after <= allowed {
+        return Ok(());
+    }
+    // Memory that waits to be collected levels off; what is kept grows again.
+    long_lines(t, limit)?;
+    t.quick_turn(&other)?;
+    let last = falls_to(t, after + limit as u64)?;
+    let mib = |bytes: u64| bytes / MIB as u64;
+    t.should(
+        last <= after + 2 * limit as u64,
+        format!("the memory falls back to {} MiB or less", mib(allowed)),
+        format!("{} MiB, then {} MiB, from {} MiB before the long lines", mib(after), mib(last), mib(before)),
+    );
+    Ok(())
+}
+
+/// Three lines over the limit, each in a session of its own, each followed by a turn in another.
+fn long_lines(t: &mut Trial<'_>, limit: usize) -> Outcome {
+    for _ in 0..3 {
+        let s = t.open()?;
+        let line =
+            filled(t, limit + 1, |filler| json!({"type":"x.padding","session_id":s.id(),"padding":filler}));
+        t.raw(wire::line_of(&line))?;
+        t.fence().map_err(|stop| {
+            stop.sent(format!("a line of {} bytes", limit + 1))
+                .hint("skip what is over the limit up to the next LF, and read on")
+        })?;
+    }
+    Ok(())
+}
+
+/// The memory in use when it has fallen to a bound, or some seconds later.
+fn falls_to(t: &mut Trial<'_>, bound: u64) -> Outcome<u64> {
+    let deadline = Instant::now() + t.bounds.secs(3.0);
+    loop {
+        let now = t.usage()?.resident;
+        if now <= bound || Instant::now() > deadline {
+            return Ok(now);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,323 @@
+//! A-MSG: the members of messages ([msg.1] to [msg.5]).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::{
+    case::Case,
+    clauses::{Basis, Level},
+    trial::{Session, Trial},
+    verdict::Outcome,
+};
+
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "A-MSG-01",
+        title: "messages have the members of their type",
+        clause: "msg.1",
+        basis: Basis::Spec,
+        smoke: true,
+        stimulus: "ordinary turns, one with an empty input; with the probe also texts, a file and a permission",
+        expected: "every message has the required members, each of its type",
+        run: shapes,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-MSG-02",
+        title: "ids are copied byte for byte",
+        clause: "msg.1",
+        basis: Basis::Spec,
+        stimulus: "sessions with ids of one letter, of 256 bytes, with spaces, quotes, slashes, emoji, `../..`, \
+                   `__proto__`, `constructor`",
+        expected: "the answers carry the same bytes",
+        run: odd_ids,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-MSG-03",
+        title: "ids are not normalised",
+        clause: "msg.1",
+        basis: Basis::Spec,
+        stimulus: "pairs of sessions whose ids differ only in case, in a space at the end, in NFC and NFD",
+        expected: "they are different sessions",
+        run: similar_ids,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-MSG-04",
+        title: "unknown types",
+        clause: "msg.2",
+        basis: Basis::Profile,
+        stimulus: "messages of unknown types before, between and inside turns",
+        expected: "no reaction; one `turn.complete` for each input",
+        run: unknown_types,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-MSG-05",
+        title: "unknown fields, and any order",
+        clause: "msg.2",
+        basis: Basis::Profile,
+        stimulus: "unknown fields of every JSON type on every message, `type` as the last member",
+        expected: "ordinary turns",
+        run: unknown_fields,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-MSG-06",
+        title: "missing members and wrong types",
+        clause: "msg.3",
+        basis: Basis::Profile,
+        stimulus: "messages whose `type`, `session_id` or `content` is missing or of the wrong type, then an input",
+        expected: "they are dropped; the input makes one ordinary turn",
+        run: bad_messages,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-MSG-07",
+        title: "an input without content",
+        clause: "msg.3",
+        level: Level::Should,
+        basis: Basis::Profile,
+        stimulus: "an input without `content`, and one with `null`",
+        expected: "exactly one `turn.complete` for each",
+        run: absent_content,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-MSG-08",
+        title: "the channels in use",
+        clause: "msg.5",
+        level: Level::May,
+        basis: Basis::Spec,
+        stimulus: "an ordinary turn",
+        expected: "the channels are listed",
+        run: channels,
+        ..Case::NEW
+    },
+];
+
+/// O-SHAPE judges every message; the case sees to it that there are some of each type.
+fn shapes(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    t.turn(&s, "")?;
+    if t.has_probe(&["say"]) {
+        t.probe_turn(&s, &json!([["say", ""], ["say", "a", "stderr"], ["say", "b", "system"]]))?;
+    }
+    if t.has_probe(&["file"]) {
+        t.file_sent(&s, "shape.txt", "text/plain", 16)?;
+    }
+    if t.has_probe(&["ask"]) {
+        let action = t.action();
+        let request = t.ask(&s, &action)?;
+        t.answer(&s, &request, false)?;
+        t.end_of(&s, request.from)?;
+    }
+    t.settle()
+}
+
+fn odd_ids(t: &mut Trial<'_>) -> Outcome {
+    let (long, longest) = ("x".repeat(200), "\u{e9}".repeat(128));
+    let ids = [
+        "x",
+        &long,
+        &longest,
+        " ",
+        " two  spaces ",
+        "\"quoted\" 'twice' `thrice`",
+        "a/b\\c",
+        "../..",
+        "\u{1f600}\u{200d}\u{1f680}",
+        "tab\there",
+        "__proto__",
+        "constructor",
+        "toString",
+        "null",
+        "0",
+        "%s{}$(x)",
+    ];
+    let sessions = ids.iter().map(|id| t.open_as(id)).collect::<Outcome<Vec<_>>>()?;
+    let quick = t.quick();
+    for s in &sessions {
+        let from = t.input(s, quick.clone())?;
+        if let Err(stop) = t.end_of(s, from) {
+            t.demand_no_strangers().map_err(|stranger| stranger.sent(sent_id(s)))?;
+            return Err(stop.sent(sent_id(s)));
+        }
+    }
+    t.settle()?;
+    for s in &sessions {
+        let ends = t.count(s, "turn.complete");
+        t.demand(ends == 1, "one `turn.complete`", format!("{ends}"))
+            .map_err(|stop| stop.sent(sent_id(s)))?;
+    }
+    t.demand_no_strangers()
+}
+
+fn sent_id(session: &Session) -> String {
+    format!("session_id {:?}", session.id())
+}
+
+/// Ids that a tidy mind might take for the same.
+const PAIRS: [(&str, &str); 4] =
+    [("case-A", "case-a"), ("space", "space "), ("caf\u{e9}", "cafe\u{301}"), ("zero", "zero\u{200b}")];
+
+fn similar_ids(t: &mut Trial<'_>) -> Outcome {
+    for (one, other) in PAIRS {
+        let sent = format!("session ids {one:?} and {other:?}");
+        let (a, b) = (t.open_as(one)?, t.open_as(other)?);
+        // Each is served under its own id, and the end of one leaves the other.
+        for s in [&a, &b] {
+            if let Err(stop) = t.quick_turn(s) {
+                t.demand_no_strangers().map_err(|stranger| stranger.sent(&sent))?;
+                return Err(stop.sent(sent));
+            }
+        }
+        t.close(&a)?;
+        t.quick_turn(&b).map_err(|stop| stop.sent(format!("{sent}; the first was closed")))?;
+        t.settle()?;
+        for (s, wanted) in [(&a, 1), (&b, 2)] {
+            let ends = t.count(s, "turn.complete");
+            t.demand(ends == wanted, format!("{wanted} `turn.complete` for {:?}", s.id()), format!("{ends}"))
+                .map_err(|stop| stop.sent(&sent))?;
+        }
+    }
+    t.demand_no_strangers()
+}
+
+/// Types that no adapter knows: later versions', the other direction's, and odd ones.
+const UNKNOWN: [&str; 8] = [
+    "session.fork",
+    "user.typing",
+    "x.vendor/thing",
+    "output",
+    "turn.complete",
+    "USER.INPUT",
+    "user.input ",
+    "",
+];
+
+fn unknown_types(t: &mut Trial<'_>) -> Outcome {
+    let unknown = |t: &mut Trial<'_>, session: &str| -> Outcome {
+        for kind in UNKNOWN {
+            t.send_deviant(json!({"type":kind,"session_id":session,"content":"x","request_id":"r"}))?;
+        }
+        Ok(())
+    };
+    unknown(t, "nobody")?;
+    let (s, idle) = (t.open()?, t.open()?);
+    unknown(t, s.id())?;
+    t.quick_turn(&s)?;
+    unknown(t, s.id())?;
+    let quick = t.quick();
+    let from = t.input(&s, quick)?;
+    unknown(t, s.id())?;
+    t.end_of(&s, from)?;
+    t.demand_ends(&s, 2)?;
+    // A session may greet or work by itself; what comes as often as it is asked is an answer.
+    let before = t.of(&idle).len();
+    unknown(t, idle.id())?;
+    t.settle()?;
+    let answers = t.of(&idle).len() - before;
+    t.demand(answers < UNKNOWN.len(), "no answer to unknown types", format!("{answers} messages"))?;
+    t.demand_no_strangers()
+}
+
+/// Unknown fields of every JSON type, some with names that mean something elsewhere.
+const FIELDS: &str = "\"x_null\":null,\"x_true\":true,\"x_number\":-1.5e3,\"x_text\":\"{\\\"type\\\":\\\"stop\\\"}\",\
+                      \"x_list\":[1,[null,\"a\"],{}],\"x_object\":{\"type\":\"stop\",\"session_id\":\"x\"},\
+                      \"id\":7,\"error\":{},\"\":0,";
+
+fn unknown_fields(t: &mut Trial<'_>) -> Outcome {
+    let s = Session::named(t.fresh("s"));
+    let id = json!(s.id());
+    let line = |kind: &str, members: &str| {
+        format!("{{{FIELDS}\"session_id\":{id},{members}\"type\":\"{kind}\"}}\n").into_bytes()
+    };
+    let content = format!("\"content\":{},", json!(t.quick()));
+    t.raw(line("session.start", ""))?;
+    for _ in 0..2 {
+        let from = t.raw(line("user.input", &content))?;
+        t.end_of(&s, from)?;
+        t.raw(line("stop", ""))?;
+    }
+    t.demand_ends(&s, 2)?;
+    t.raw(line("session.close", ""))?;
+    t.fence()?;
+    let from = t.history.len();
+    t.raw(line("user.input", &content))?;
+    t.settle()?;
+    let came = t.seen_from(from).iter().filter(|seen| seen.session() == s.id()).count();
+    t.demand(came == 0, "a `session.close` with unknown fields closes", format!("{came} messages after it"))
+}
+
+fn bad_messages(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let id = s.id();
+    let mut bad = vec![
+        json!({"session_id":id,"content":"no type"}),
+        json!({"type":"user.input","content":"no session"}),
+        json!({"type":"session.start"}),
+        json!({"type":"stop"}),
+        json!({"type":"permission.response","session_id":id,"approved":true}),
+        json!({"type":"file.input","session_id":id}),
+        json!({"type":"file.input","session_id":id,"file_path":["/x"],"file_name":7}),
+    ];
+    for wrong in [json!(null), json!(7), json!(true), json!(["user.input"]), json!({"user":"input"})] {
+        bad.push(json!({"type":wrong,"session_id":id,"content":"x"}));
+        bad.push(json!({"type":"session.start","session_id":wrong}));
+        bad.push(json!({"type":"user.input","session_id":wrong,"content":"x"}));
+        bad.push(json!({"type":"stop","session_id":wrong}));
+        if !wrong.is_null() {
+            bad.push(json!({"type":"user.input","session_id":id,"content":wrong}));
+        }
+    }
+    bad.push(json!({"type":"user.input","session_id":"","content":"x"}));
+    for message in bad {
+        t.send_deviant(message)?;
+    }
+    if let Err(stop) = t.quick_turn(&s) {
+        return Err(stop.sent("messages with missing members and wrong types"));
+    }
+    t.demand_ends(&s, 1).map_err(|stop| {
+        stop.hint(
+            "an input whose content is a number, a boolean, an array or an object is bad: there is no turn",
+        )
+    })?;
+    t.demand_no_strangers()
+}
+
+fn absent_content(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    for message in [
+        json!({"type":"user.input","session_id":s.id()}),
+        json!({"type":"user.input","session_id":s.id(),"content":null}),
+    ] {
+        let from = t.send_deviant(message.clone())?;
+        t.end_of(&s, from).map_err(|stop| stop.sent(message))?;
+    }
+    t.demand_ends(&s, 2)
+}
+
+fn channels(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let turn = t.quick_turn(&s)?;
+    let names: BTreeSet<String> = turn
+        .messages
+        .iter()
+        .filter(|seen| seen.kind() == "output")
+        .map(|seen| match seen.get("channel") {
+            None | Some(Value::Null) => "none (stdout)".to_owned(),
+            Some(Value::String(name)) => name.clone(),
+            Some(other) => other.to_string(),
+        })
+        .collect();
+    let names: Vec<String> = names.into_iter().collect();
+    t.note(format!(
+        "channels in use: {}",
+        if names.is_empty() { "no output".to_owned() } else { names.join(", ") }
+    ));
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! `session.start`: without it nothing is open, and a second one changes nothing.
+
+use serde_json::json;
+
+use super::many::value_of;
+use crate::{trial::Trial, verdict::Outcome};
+
+pub(super) fn never_started(t: &mut Trial<'_>) -> Outcome {
+    let stranger = t.fresh("never-started");
+    let quick = t.quick();
+    t.send_deviant(json!({"type":"user.input","session_id":stranger,"content":quick}))?;
+    t.settle()?;
+    t.demand_no_strangers()
+}
+
+pub(super) fn twice(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let keeps = t.has_probe(&["set", "get"]);
+    if keeps {
+        t.probe_turn(&s, &json!([["set", "key", "kept"]]))?;
+    }
+    t.send_deviant(json!({"type":"session.start","session_id":s.id()}))?;
+    t.quick_turn(&s)?;
+    if keeps {
+        let value = value_of(t, &s, "key")?;
+        t.demand(value == json!("kept"), "the session keeps what it knew", value)?;
+    }
+    let (ends, inputs) = (1, if keeps { 2 } else { 0 });
+    t.demand_ends(&s, ends + inputs)?;
+    if t.has_probe(&["until_stop"]) {
+        // What runs is not disturbed either.
+        let from = t.busy(&s)?;
+        t.send_deviant(json!({"type":"session.start","session_id":s.id()}))?;
+        t.stop(&s)?;
+        t.end_of(&s, from)?;
+    }
+    Ok(())
+}
+
+pub(super) fn again(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.probe_turn(&s, &json!([["set", "key", "old"]]))?;
+    t.close(&s)?;
+    t.fence()?;
+    t.send_deviant(json!({"type":"session.start","session_id":s.id()}))?;
+    let value = value_of(t, &s, "key")?;
+    t.demand(value.is_null(), "a new session that knows nothing of the old one", value)?;
+    t.quick_turn(&s)?;
+    t.demand_ends(&s, 3)
+}
