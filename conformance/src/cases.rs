@@ -18,6 +18,7 @@ static ADAPTER: &[&[Case]] = &[
     adapter::lif::CASES,
     adapter::flw::CASES,
     adapter::sec::CASES,
+    adapter::prop::CASES,
 ];
 
 /// The families of host cases, in the order of the catalogue.

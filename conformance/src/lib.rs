@@ -10,6 +10,7 @@ pub mod history;
 pub mod model;
 pub mod oracle;
 pub mod process;
+pub mod property;
 pub mod replay;
 pub mod report;
 pub mod rng;

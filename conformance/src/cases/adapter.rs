@@ -6,6 +6,7 @@ pub(super) mod frm;
 pub(super) mod lif;
 pub(super) mod msg;
 pub(super) mod prm;
+pub(super) mod prop;
 pub(super) mod sec;
 pub(super) mod ses;
 pub(super) mod stp;

@@ -1,0 +1,138 @@
+//! A-PROP: conversations and lines that a seed decides.
+
+use serde_json::json;
+
+use crate::{
+    case::{Case, Need},
+    clauses::Basis,
+    property::{Palette, generate, perform},
+    rng::Rng,
+    trial::Trial,
+    verdict::{Outcome, Told},
+    wire::{self, Parsed},
+};
+
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "A-PROP-01",
+        title: "500 random actions",
+        clause: "turn.3",
+        needs: &[Need::Probe(&["say", "sleep", "burst", "ask", "until_stop"])],
+        stimulus: "500 seeded actions over up to 8 sessions: open, input, stop, answer, file, close",
+        expected: "every rule holds; each input has one end; only approved actions happen",
+        run: random_actions,
+        ..Case::NEW
+    },
+    Case {
+        id: "A-PROP-02",
+        title: "2,000 mutated lines",
+        clause: "msg.2",
+        basis: Basis::Profile,
+        stimulus: "1,000 lines that a mutation has made noise, then 1,000 that are still objects, with fences between",
+        expected: "the process lives, what is left of valid inputs is answered, no foreign ids are written",
+        run: mutated_lines,
+        ..Case::NEW
+    },
+];
+
+/// How many actions A-PROP-01 performs.
+const ACTIONS: usize = 500;
+
+fn random_actions(t: &mut Trial<'_>) -> Outcome {
+    let palette = Palette::of(t.subject);
+    let actions = generate(&mut t.rng, &palette, ACTIONS);
+    perform(t, &actions)
+}
+
+/// The id of the session that mutated lines speak of; no mutation of a few bytes makes it that of a fence.
+const VICTIM: &str = "victim";
+
+fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open_as(VICTIM)?;
+    t.quick_turn(&s)?;
+    let (mut noise, mut objects) = (Vec::new(), Vec::new());
+    while noise.len() < 1_000 || objects.len() < 1_000 {
+        let line = mutated(&mut t.rng);
+        // A mark of byte order is skipped before the first message only, yet by many on each line.
+        if line.contains(&b'\n') || line.starts_with(b"\xef\xbb\xbf") {
+            continue;
+        }
+        match Parsed::lenient(&line) {
+            Parsed::Message(_) if objects.len() < 1_000 => objects.push(line),
+            Parsed::Noise(_) if noise.len() < 1_000 => noise.push(line),
+            _ => {}
+        }
+    }
+    for (lines, clause) in [(noise, "frame.6"), (objects, "msg.2")] {
+        for batch in lines.chunks(250) {
+            let bytes: Vec<u8> = batch.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect();
+            t.raw(bytes)?;
+            t.fence()
+                .under(clause)
+                .hint("what is no message, or of no known type, is skipped and nothing else")?;
+        }
+    }
+    t.settle()
+}
+
+/// A valid line with one to three mutations.
+fn mutated(rng: &mut Rng) -> Vec<u8> {
+    let templates = [
+        json!({"type":"session.start","session_id":VICTIM,"protocol":1}),
+        json!({"type":"user.input","session_id":VICTIM,"content":"x"}),
+        json!({"type":"stop","session_id":VICTIM}),
+        json!({"type":"permission.response","session_id":VICTIM,"request_id":"r-1","approved":false}),
+        json!({"type":"file.input","session_id":VICTIM,"file_name":"f","file_mime_type":"text/plain","file_path":"/f"}),
+        json!({"type":"session.close","session_id":"victim-of-nobody"}),
+    ];
+    let mut line = wire::line_of(rng.pick(&templates));
+    line.pop();
+    for _ in 0..=rng.below(3) {
+        mutate(rng, &mut line);
+    }
+    line
+}
+
+fn mutate(rng: &mut Rng, line: &mut Vec<u8>) {
+    let at = rng.below(line.len().max(1));
+    match rng.below(7) {
+        0 => line.truncate(at),
+        1 => {
+            if let Some(byte) = line.get_mut(at) {
+                *byte ^= 1 << rng.below(8);
+            }
+        }
+        2 => {
+            let copy = line.clone();
+            line.extend(copy);
+        }
+        3 => {
+            let odd: &[&[u8]] = &[b"\r", b"\0", b"\xef\xbb\xbf", b"\\", b"\"", b"{", b"\xc3", b" ", b"e9"];
+            let odd = rng.pick(odd).to_vec();
+            line.splice(at..at, odd);
+        }
+        4 => {
+            let to = (at + 1 + rng.below(8)).min(line.len());
+            line.drain(at.min(to)..to);
+        }
+        5 => {
+            // Another name or value of a member.
+            let quotes: Vec<usize> =
+                line.iter().enumerate().filter(|(_, byte)| **byte == b'"').map(|(place, _)| place).collect();
+            if let Some(place) = quotes.get(rng.below(quotes.len().max(1))) {
+                let more = [&b"\""[..], b"x-", b"?"];
+                let more = rng.pick(&more).to_vec();
+                line.splice(place + 1..place + 1, more);
+            }
+        }
+        _ => {
+            // A string becomes a number.
+            let value = line[..at].windows(2).rposition(|pair| pair == b":\"").map(|place| place + 1);
+            if let Some(from) = value
+                && let Some(length) = line[from + 1..].iter().position(|byte| *byte == b'"')
+            {
+                line.splice(from..from + 2 + length, *b"7");
+            }
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! Random conversations: a list of actions that a seed decides, and a function that performs any such list.
+//!
+//! Every action can be performed after every other, or be left out: what cannot be done at its place is skipped. So a
+//! part of a list that fails is a list again, and a failing list can be made shorter.
+
+use std::{collections::HashSet, time::Duration};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    case::Ability,
+    rng::Rng,
+    subject::Subject,
+    trial::{Ask, Seen, Session, Trial},
+    verdict::{Outcome, Told},
+    wire,
+};
+
+/// How many sessions there are at most at a time.
+pub const SLOTS: usize = 8;
+
+/// The most turns that wait or run in a session at a time.
+const QUEUED: usize = 6;
+
+/// One thing that a host does. `slot` is one of [`SLOTS`] places, each with a session or without one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Opens a session, unless there is one.
+    Open {
+        /// The place.
+        slot: usize,
+    },
+    /// Sends an input.
+    Input {
+        /// The place.
+        slot: usize,
+        /// What the turn does.
+        work: Work,
+    },
+    /// Sends `stop`, and denies what is pending.
+    Stop {
+        /// The place.
+        slot: usize,
+    },
+    /// Answers the oldest request that is pending.
+    Answer {
+        /// The place.
+        slot: usize,
+        /// How.
+        answer: Reply,
+    },
+    /// Announces a file.
+    File {
+        /// The place.
+        slot: usize,
+        /// Its length in bytes.
+        bytes: usize,
+    },
+    /// Closes the session.
+    Close {
+        /// The place.
+        slot: usize,
+    },
+    /// Does nothing for some milliseconds.
+    Wait {
+        /// How many.
+        millis: u64,
+    },
+}
+
+/// What is said to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// Yes.
+    Approve,
+    /// No.
+    Deny,
+}
+
+/// What a turn does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// An ordinary short turn.
+    Quick,
+    /// Says a token that stands nowhere else.
+    Echo,
+    /// Is busy for some milliseconds.
+    Sleep(u64),
+    /// Says so many pieces of 1,000 bytes.
+    Burst(usize),
+    /// Asks for so many permissions at once.
+    Ask(usize),
+    /// Fails inside.
+    Fail,
+    /// Runs until it is stopped.
+    UntilStop,
+}
+
+/// What a program can be asked for.
+#[derive(Debug, Clone)]
+pub struct Palette {
+    works: Vec<Work>,
+    queues: bool,
+}
+
+impl Palette {
+    /// What this program can do, by its probe and what was declared.
+    pub fn of(subject: &Subject) -> Self {
+        let has = |op: &str| subject.probe_ops.contains(op);
+        let mut works = vec![Work::Quick];
+        for (op, work) in [
+            ("echo", Work::Echo),
+            ("sleep", Work::Sleep(0)),
+            ("burst", Work::Burst(0)),
+            ("ask", Work::Ask(0)),
+            ("fail", Work::Fail),
+            ("until_stop", Work::UntilStop),
+        ] {
+            if has(op) {
+                works.push(work);
+            }
+        }
+        Self { works, queues: subject.abilities.contains(&Ability::QueuesInput) }
+    }
+}
+
+/// A list of so many actions. The same seed and palette give the same list.
+pub fn generate(rng: &mut Rng, palette: &Palette, count: usize) -> Vec<Action> {
+    (0..count).map(|_| action(rng, palette)).collect()
+}
+
+fn action(rng: &mut Rng, palette: &Palette) -> Action {
+    // Few places are busy most of the time: that is where queues grow and races are.
+    let slot = if rng.one_in(2) { rng.below(2) } else { rng.below(SLOTS) };
+    match rng.below(20) {
+        0..=2 => Action::Open { slot },
+        3..=10 => Action::Input { slot, work: work(rng, palette) },
+        11..=12 => Action::Stop { slot },
+        13..=15 => Action::Answer { slot, answer: if rng.one_in(2) { Reply::Approve } else { Reply::Deny } },
+        16 => Action::File { slot, bytes: rng.below(10_000) },
+        17 => Action::Close { slot },
+        _ => Action::Wait { millis: rng.below(12) as u64 },
+    }
+}
+
+fn work(rng: &mut Rng, palette: &Palette) -> Work {
+    match rng.pick(&palette.works) {
+        Work::Sleep(_) => Work::Sleep(rng.below(20) as u64),
+        Work::Burst(_) => Work::Burst(1 + rng.below(40)),
+        Work::Ask(_) => Work::Ask(1 + rng.below(3)),
+        other => other.clone(),
+    }
+}
+
+/// A session at its place, and what its turns may do.
+#[derive(Debug)]
+struct Place {
+    session: Session,
+    asks: Vec<Ask>,
+    /// The requests that were answered.
+    answered: HashSet<String>,
+    approved: HashSet<String>,
+    tokens: Vec<String>,
+}
+
+/// Performs a list, brings everything to rest, and demands what no oracle can know: that each input has its end, that
+/// only approved actions have happened, and that no token is said in another session.
+///
+/// # Errors
+///
+/// A failure under the clause of the trial's case, or of the rule that was broken.
+pub fn perform(t: &mut Trial<'_>, actions: &[Action]) -> Outcome {
+    let mut run = Run {
+        places: (0..SLOTS).map(|_| None).collect(),
+        closed: Vec::new(),
+        queues: Palette::of(t.subject).queues,
+    };
+    for action in actions {
+        run.take(t, action)?;
+        if let Some(exit) = t.exit_text() {
+            return t.fail("the process lives", exit);
+        }
+    }
+    run.rest(t)?;
+    t.settle()?;
+    run.judge(t)
+}
+
+#[derive(Debug)]
+struct Run {
+    places: Vec<Option<Place>>,
+    closed: Vec<Place>,
+    queues: bool,
+}
+
+impl Run {
+    fn take(&mut self, t: &mut Trial<'_>, action: &Action) -> Outcome {
+        match action {
+            Action::Open { slot } => {
+                if let Some(place @ None) = self.places.get_mut(*slot) {
+                    *place = Some(Place {
+                        session: t.open()?,
+                        asks: Vec::new(),
+                        answered: HashSet::new(),
+                        approved: HashSet::new(),
+                        tokens: Vec::new(),
+                    });
+                }
+            }
+            Action::Wait { millis } => t.pass_time(Duration::from_millis(*millis)),
+            Action::Close { slot } => {
+                if let Some(place) = self.places.get_mut(*slot).and_then(Option::take) {
+                    t.close(&place.session)?;
+                    self.closed.push(place);
+                }
+            }
+            Action::Input { slot, work } => {
+                let queues = self.queues;
+                if let Some(place) = self.place(*slot) {
+                    place.input(t, work, queues)?;
+                }
+            }
+            Action::Stop { slot } => {
+                if let Some(place) = self.place(*slot) {
+                    place.stop(t)?;
+                }
+            }
+            Action::Answer { slot, answer } => {
+                if let Some(place) = self.place(*slot)
+                    && let Some(request) = place.pending(t).into_iter().next()
+                {
+                    place.answer(t, &request, *answer)?;
+                }
+            }
+            Action::File { slot, bytes } => {
+                if let Some(place) = self.place(*slot) {
+                    place.file(t, *bytes)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, slot: usize) -> Option<&mut Place> {
+        self.places.get_mut(slot)?.as_mut()
+    }
+
+    /// Stops and denies until every input of every open session has its end.
+    fn rest(&mut self, t: &mut Trial<'_>) -> Outcome {
+        let mut until = std::time::Instant::now() + t.bounds.stop;
+        let mut last = usize::MAX;
+        loop {
+            let mut open = 0;
+            for place in self.places.iter_mut().flatten() {
+                open += place.open_turns(t);
+                if place.open_turns(t) > 0 {
+                    place.stop(t)?;
+                }
+            }
+            if open == 0 {
+                return Ok(());
+            }
+            // Each end is progress: a serial adapter takes its time.
+            if open < last {
+                until = std::time::Instant::now() + t.bounds.stop;
+            }
+            last = last.min(open);
+            if let Some(exit) = t.exit_text() {
+                return t.fail("the process lives", exit);
+            }
+            if std::time::Instant::now() > until {
+                let owing: Vec<&str> = self
+                    .places
+                    .iter()
+                    .flatten()
+                    .filter(|place| place.open_turns(t) > 0)
+                    .map(|place| place.session.id())
+                    .collect();
+                return t.late(
+                    "every input is answered by one `turn.complete`",
+                    format!("{open} are missing, in {}", owing.join(", ")),
+                );
+            }
+            t.pass_time(Duration::from_millis(40));
+        }
+    }
+
+    fn judge(&self, t: &Trial<'_>) -> Outcome {
+        let all: Vec<&Place> = self.places.iter().flatten().chain(&self.closed).collect();
+        for place in &all {
+            for ask in &place.asks {
+                let resource = ask.effect.display().to_string();
+                t.demand(
+                    !ask.done() || place.approved.contains(&resource),
+                    "only approved actions happen",
+                    format!("one of {} has, without an approval", place.session.id()),
+                )
+                .under("permission.2")?;
+            }
+        }
+        for seen in t.seen_from(0) {
+            if seen.kind() != "output" {
+                continue;
+            }
+            let text = seen.text("content");
+            let stranger = all.iter().find(|place| {
+                place.session.id() != seen.session() && place.tokens.iter().any(|token| text.contains(token))
+            });
+            t.demand(
+                stranger.is_none(),
+                "what is said in a session stays there",
+                format!(
+                    "a token of {} in {}",
+                    stranger.map_or("", |place| place.session.id()),
+                    seen.session()
+                ),
+            )
+            .under("session.3")?;
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    /// How many inputs have no end yet.
+    fn open_turns(&self, t: &Trial<'_>) -> usize {
+        let (mut inputs, mut ends) = (0_usize, 0);
+        t.history.scan(0, |_, record| {
+            let (message, kind, count) = match (record.from_host(), record.from_adapter()) {
+                (Some(message), _) => (message, "user.input", &mut inputs),
+                (_, Some(message)) => (message, "turn.complete", &mut ends),
+                _ => return None,
+            };
+            if wire::session(message) == self.session.id() && wire::kind(message) == kind {
+                *count += 1;
+            }
+            None::<()>
+        });
+        inputs.saturating_sub(ends)
+    }
+
+    /// What was asked for and not answered, the oldest first.
+    fn pending(&self, t: &Trial<'_>) -> Vec<Seen> {
+        let mut requests = t.of(&self.session);
+        requests.retain(|seen| {
+            seen.kind() == "permission.request" && !self.answered.contains(seen.text("request_id"))
+        });
+        requests
+    }
+
+    fn input(&mut self, t: &mut Trial<'_>, work: &Work, queues: bool) -> Outcome {
+        // What waits for the writer is not in the history yet; nothing else may be sent before it is.
+        t.flushed(t.bounds.secs(10.0))?;
+        let most = if queues { QUEUED } else { 1 };
+        if self.open_turns(t) >= most {
+            return Ok(());
+        }
+        let ops = match work {
+            Work::Quick => {
+                let quick = t.quick();
+                return t.input(&self.session, quick).map(|_| ());
+            }
+            Work::Echo => {
+                let token = t.token();
+                let ops = json!([["say", token]]);
+                self.tokens.push(token);
+                ops
+            }
+            Work::Sleep(millis) => json!([["sleep", millis]]),
+            Work::Burst(pieces) => json!([["burst", pieces, 1_000]]),
+            Work::Ask(count) => {
+                let asks: Vec<Ask> = (0..*count).map(|_| t.action()).collect();
+                let op: Vec<Value> =
+                    std::iter::once(json!("ask")).chain(asks.iter().map(Ask::members)).collect();
+                self.asks.extend(asks);
+                json!([op])
+            }
+            Work::Fail => json!([["fail", "asked to fail"]]),
+            Work::UntilStop => json!([["until_stop"]]),
+        };
+        t.probe(&self.session, &ops).map(|_| ())
+    }
+
+    /// Stops the running turn; then denies what is pending ([permission.3]).
+    fn stop(&mut self, t: &mut Trial<'_>) -> Outcome {
+        t.stop(&self.session)?;
+        for request in self.pending(t) {
+            self.answer(t, &request, Reply::Deny)?;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, t: &mut Trial<'_>, request: &Seen, answer: Reply) -> Outcome {
+        let id = request.text("request_id").to_owned();
+        let approved = answer == Reply::Approve;
+        if approved {
+            self.approved.insert(request.text("resource").to_owned());
+        }
+        t.send(json!({
+            "type":"permission.response","session_id":self.session.id(),"request_id":id,"approved":approved
+        }))?;
+        self.answered.insert(id);
+        Ok(())
+    }
+
+    fn file(&mut self, t: &mut Trial<'_>, bytes: usize) -> Outcome {
+        let name = t.fresh("file");
+        let path = t.path(&name);
+        std::fs::write(&path, vec![b'x'; bytes])?;
+        t.send(json!({
+            "type":"file.input","session_id":self.session.id(),"file_name":name,
+            "file_mime_type":"text/plain","file_path":path
+        }))
+        .map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_decides_the_list() {
+        let palette = Palette { works: vec![Work::Quick, Work::Burst(0), Work::UntilStop], queues: true };
+        let list = |seed| generate(&mut Rng::new(seed), &palette, 200);
+        assert_eq!(list(7), list(7));
+        assert_ne!(list(7), list(8));
+        assert!(list(7).iter().any(|action| matches!(action, Action::Close { .. })));
+    }
+}
