@@ -121,13 +121,6 @@ fn begin_oddly(world: &Arc<World>) {
     if broken(Mutant::Banner) {
         let _ = std::io::stdout().write_all(b"reference adapter, ready\n");
     }
-    if broken(Mutant::EarlyInputLost) {
-        std::thread::sleep(Duration::from_millis(150));
-        let mut lost = vec![0; 64 * 1024];
-        let waiting = rustix::io::ioctl_fionread(std::io::stdin()).unwrap_or(0);
-        let waiting = usize::try_from(waiting).unwrap_or(0).min(lost.len());
-        let _ = std::io::stdin().lock().read(&mut lost[..waiting]);
-    }
     if varied(Variant::SlowStart) {
         std::thread::sleep(Duration::from_secs(3));
     }

@@ -259,8 +259,6 @@ mutants! {
     SurvivesBrokenStdout = "survives-broken-stdout",
     /// Spins when nobody reads its stdout.
     SpinsOnBrokenStdout = "spins-on-broken-stdout",
-    /// Drops what stands on stdin when it starts.
-    EarlyInputLost = "early-input-lost",
     /// Writes question marks for what is not ASCII where the locale is C.
     AsciiOnly = "ascii-only",
     /// Drops outputs when the host reads slowly.
