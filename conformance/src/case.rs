@@ -141,7 +141,7 @@ impl Ability {
 }
 
 /// How a verdict was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// Only the pipe was used; what the texts mean was not looked at.

@@ -4,9 +4,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod baseline;
 mod explain;
 mod list;
 mod recording;
+mod report;
 mod run;
 mod selftest;
 
@@ -54,6 +56,10 @@ enum Command {
     Replay(recording::ReplayArguments),
     /// Shows every clause with its cases, or the reason why it cannot be tested
     List(list::ListArguments),
+    /// Compares a result with the file of what is known to fail, or brings that file up to date
+    Baseline(baseline::BaselineArguments),
+    /// Tells a saved result.json again: as text, or as any other report
+    Report(report::ReportArguments),
     /// Says what a case demands, of whom, and what it does
     Explain(explain::ExplainArguments),
     /// Runs the suite against programs that are broken on purpose: each must be caught, odd but correct ones spared
@@ -71,6 +77,8 @@ pub fn main() -> ExitCode {
         Command::Check(arguments) => recording::check(&arguments),
         Command::Replay(arguments) => recording::replay(&arguments),
         Command::List(arguments) => list::list(&arguments),
+        Command::Baseline(arguments) => baseline::baseline(&arguments),
+        Command::Report(arguments) => report::report(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Selftest(arguments) => selftest::selftest(&arguments),
     };

@@ -1,6 +1,8 @@
 //! Judges adapters and hosts of the adapter protocol, in any language.
 #![forbid(unsafe_code)]
 
+pub mod baseline;
+pub mod calendar;
 pub mod case;
 pub mod cases;
 pub mod clauses;

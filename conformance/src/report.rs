@@ -1,56 +1,169 @@
 //! What a run says: to a person while it runs, and as data when it is over.
+//!
+//! A run becomes a [`Document`] first, which is what `result.json` holds; every report is a function of that.
 
-use std::time::Duration;
-
-use crate::{
-    cli::exit,
-    run::{Calibration, CaseResult, Plan},
-    subject::Subject,
-    verdict::Verdict,
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
 };
 
+use crate::{
+    baseline::{Baseline, judge},
+    calendar::{Day, Moment},
+    cli::exit,
+    run::{Calibration, CaseResult, Plan, Repeated},
+    subject::Subject,
+};
+
+mod diagram;
+mod document;
+mod escape;
 mod evidence;
-mod json;
+mod gather;
+mod github;
+mod html;
+mod junit;
+mod markdown;
+mod output;
+mod progress;
+mod redact;
+mod tap;
 mod text;
 
-pub use self::{json::result_json, text::Progress};
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    diagram::{Row, Way},
+    document::{
+        BaselineData, CaseData, Document, FindingData, NotCovered, Outcome, PlanData, Platform,
+        SCHEMA_VERSION, SubjectData, Tiers, Timing, Totals,
+    },
+    escape::{cut, short, visible},
+    evidence::Keep,
+    output::{Format, Output},
+    progress::{Progress, Show},
+    redact::Redactor,
+    text::{Skipped, write as write_text},
+};
 
 /// Everything about a run that is over.
 #[derive(Debug)]
 pub struct Run<'a> {
     /// What was asked for.
     pub plan: &'a Plan,
+    /// Which cases, in the words of who asked: `all`, `smoke`, or the selectors.
+    pub selection: &'a [String],
     /// What was tested.
     pub subject: &'a Subject,
     /// What was measured first.
     pub calibration: &'a Calibration,
-    /// What became of each case.
-    pub results: &'a [CaseResult],
+    /// What became of each case, nothing secret in it.
+    pub results: &'a [Repeated],
+    /// When it began.
+    pub started: Moment,
     /// How long it took.
     pub took: Duration,
+    /// What every bound was multiplied by.
+    pub time_scale: f64,
+    /// The options that a run of one case needs as well.
+    pub again: &'a [String],
+    /// Whether the command stood among the arguments.
+    pub from_arguments: bool,
+    /// What is taken out of everything.
+    pub redactor: &'a Redactor,
 }
 
-impl Run<'_> {
-    /// How many cases ended so.
-    pub fn count(&self, verdict: Verdict) -> usize {
-        self.results.iter().filter(|result| result.verdict == verdict).count()
-    }
+/// A baseline and the file that it was read from.
+#[derive(Debug)]
+pub struct Listed {
+    /// What it says.
+    pub baseline: Baseline,
+    /// The file.
+    pub file: PathBuf,
+}
 
-    /// The exit status that the results mean.
-    pub fn status(&self) -> u8 {
-        let any = |verdicts: &[Verdict]| {
-            self.results.iter().any(|result| result.scored && verdicts.contains(&result.verdict))
-        };
-        if any(&[Verdict::Harness]) {
-            exit::HARNESS
-        } else if any(&[Verdict::Fail, Verdict::Flaky, Verdict::Unsupported]) {
-            exit::FAILED
-        } else if any(&[Verdict::Inconclusive]) {
-            exit::INCONCLUSIVE
-        } else {
-            exit::CONFORMANT
+/// How a run is told.
+#[derive(Debug)]
+pub struct Telling {
+    /// Which cases leave evidence.
+    pub keep: Keep,
+    /// What of the skipped cases is shown.
+    pub skipped: Skipped,
+    /// What is known to fail.
+    pub listed: Option<Listed>,
+    /// Reports besides the text.
+    pub outputs: Vec<Output>,
+    /// Write the document to stdout instead of the text.
+    pub as_json: bool,
+}
+
+/// Writes the evidence, the document and all reports, and returns the exit status.
+pub fn conclude(run: &Run<'_>, telling: &Telling) -> u8 {
+    let folder = run.plan.results.as_deref().and_then(|results| {
+        let made = evidence::folder(results, run.started)
+            .and_then(|folder| evidence::keep(&folder, run.results, telling.keep).map(|()| folder));
+        warned(made, results)
+    });
+    let mut document = gather::document(run, folder.as_deref());
+    compare(&mut document, telling.listed.as_ref());
+    if let Some(folder) = &folder {
+        let written = std::fs::write(folder.join("result.json"), output::pretty(&document))
+            .and_then(|()| evidence::point_latest(folder));
+        warned(written, folder);
+    }
+    tell(&document, folder.as_deref(), telling)
+}
+
+/// Compares a document with what is known to fail.
+pub fn compare(document: &mut Document, listed: Option<&Listed>) {
+    let os = document.platform.os.clone();
+    let judgement = judge(&document.facts(), listed.map(|listed| &listed.baseline), Day::today(), &os);
+    let why = |case: &str| listed?.baseline.find(case, &os).map(|known| known.reason.clone());
+    document.take(&judgement, why);
+    document.baseline = listed.map(|listed| {
+        let mut notices = judgement.notices;
+        if listed.baseline.is_of_another_suite(&document.suite) {
+            notices.push(format!(
+                "it was written for suite {}, this is {}",
+                listed.baseline.suite, document.suite
+            ));
+        }
+        BaselineData { file: listed.file.display().to_string(), notices }
+    });
+}
+
+/// Writes a document as text, or as JSON, and as every report that was asked for; returns the exit status.
+pub fn tell(document: &Document, folder: Option<&Path>, telling: &Telling) -> u8 {
+    let mut status = document.outcome.exit;
+    // Reports first: the last line stays the last.
+    for output in &telling.outputs {
+        if let Err(error) = output.write(document) {
+            anstream::eprintln!("error: the report {} could not be written: {error}", output.format);
+            status = if status == exit::CONFORMANT { exit::USAGE } else { status };
         }
     }
+    let written = if telling.as_json {
+        io::Write::write_all(&mut io::stdout().lock(), format!("{}\n", line_of(document)).as_bytes())
+    } else {
+        let folder = folder.map(|folder| folder.display().to_string());
+        text::write(document, folder.as_deref(), telling.skipped, &mut anstream::stdout().lock())
+    };
+    // A reader that has seen enough may close the pipe.
+    let _ = written;
+    status
+}
+
+fn line_of(document: &Document) -> String {
+    serde_json::to_string(document).unwrap_or_default()
+}
+
+fn warned<T>(done: io::Result<T>, place: &Path) -> Option<T> {
+    done.inspect_err(|error| {
+        anstream::eprintln!("warning: {} could not be written: {error}", place.display())
+    })
+    .ok()
 }
 
 /// What went wrong in a case, in plain text.
@@ -69,15 +182,4 @@ pub fn failure_text(result: &CaseResult) -> String {
         text.push_str(&format!("{reason}\n"));
     }
     text
-}
-
-/// Writes the evidence and the report, and returns the exit status.
-pub fn conclude(run: &Run<'_>, as_json: bool) -> u8 {
-    let kept = evidence::keep(run);
-    if as_json {
-        anstream::println!("{}", result_json(run));
-    } else {
-        text::conclude(run, kept.as_deref());
-    }
-    run.status()
 }

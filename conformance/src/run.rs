@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     case::{Case, Tier},
@@ -21,11 +21,15 @@ use crate::{
 };
 
 mod calibrate;
+mod rounds;
 
-pub use self::calibrate::{Calibration, EXTENSIONS, NotStarted, calibrate};
+pub use self::{
+    calibrate::{Calibration, EXTENSIONS, NotStarted, calibrate},
+    rounds::{Repeated, Rounds, run_rounds},
+};
 
 /// Which demands are failures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// What the published protocol, JSON, or both together demand.

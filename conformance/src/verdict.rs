@@ -2,12 +2,12 @@
 
 use std::{borrow::Cow, fmt};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::clauses::Level;
 
 /// The end of a case, the worst last but one: an error of the suite decides over all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// All that was demanded was seen.
@@ -51,7 +51,7 @@ impl fmt::Display for Verdict {
 }
 
 /// What made a finding: a wait that ran out may be the machine's fault, something seen is not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ground {
     /// Something was seen that must not be.

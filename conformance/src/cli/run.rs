@@ -10,12 +10,17 @@ use clap::{Args, ValueEnum};
 
 use super::{exit, usage};
 use crate::{
+    baseline::Baseline,
+    calendar::Moment,
     case::Ability,
     clauses::Side,
-    report::{self, Run},
-    run::{self, Plan, Profile},
+    report::{self, Keep, Listed, Output, Progress, Redactor, Run, Show, Skipped, Telling},
+    run::{self, Plan, Profile, Rounds},
     subject::{ProbeUse, Subject, read_config},
 };
+
+/// The most rounds of `--until-failure` without `--repeat`.
+const ROUNDS: u32 = 1_000_000;
 
 /// Arguments of `adapter` and `host`.
 #[derive(Debug, Args)]
@@ -65,9 +70,30 @@ struct Shared {
     /// Stop after the first failure
     #[arg(long)]
     fail_fast: bool,
-    /// Where the evidence of failures goes
+    /// Run everything so many times, each time with another seed; what fails at times is flaky
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Run again and again until something fails
+    #[arg(long)]
+    until_failure: bool,
+    /// Where the result and the evidence of failures go, in a folder of their own; `latest` leads to it
     #[arg(long, value_name = "FOLDER", default_value = "results")]
     results: PathBuf,
+    /// Keep the evidence of the cases that pass, too
+    #[arg(long)]
+    keep: bool,
+    /// What is known to fail: anything else that fails, and anything listed that passes, fails the run
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Also write reports: json=FILE, junit=FILE, tap=FILE, md=FILE, html=FILE, summary=FILE, github
+    #[arg(long, value_name = "KIND=FILE", value_delimiter = ',')]
+    report: Vec<Output>,
+    /// Show each case's wire when the case is over, in columns
+    #[arg(long)]
+    trace: bool,
+    /// Name the cases that were skipped, and the clauses that were not judged
+    #[arg(long)]
+    list_skipped: bool,
     /// Write the result as one JSON object to stdout, and nothing else there
     #[arg(long)]
     json: bool,
@@ -97,7 +123,7 @@ impl From<ProfileName> for Profile {
 pub(super) fn smoke(arguments: &SmokeArguments) -> u8 {
     let side = if arguments.host { Side::Host } else { Side::Adapter };
     let cases = crate::cases::of(side).filter(|case| case.smoke).collect();
-    execute(side, cases, &arguments.shared)
+    execute(side, cases, &["smoke".to_owned()], &arguments.shared)
 }
 
 /// `adapter`.
@@ -111,36 +137,48 @@ pub(super) fn host(arguments: &RunArguments) -> u8 {
 }
 
 fn of_side(side: Side, arguments: &RunArguments) -> u8 {
+    let all = ["all".to_owned()];
+    let selection = if arguments.selectors.is_empty() { &all[..] } else { &arguments.selectors };
     match run::select(side, &arguments.selectors) {
-        Ok(cases) => execute(side, cases, &arguments.shared),
+        Ok(cases) => execute(side, cases, selection, &arguments.shared),
         Err(error) => usage(error),
     }
 }
 
-fn execute(side: Side, cases: Vec<&'static crate::case::Case>, shared: &Shared) -> u8 {
-    let mut subject = match subject(side, shared) {
-        Ok(subject) => subject,
+/// What is settled before the program is started.
+struct Asked {
+    subject: Subject,
+    seed: u64,
+    listed: Option<Listed>,
+}
+
+fn asked(side: Side, shared: &Shared) -> Result<Asked, String> {
+    let subject = subject(side, shared)?;
+    let seed = match shared.seed.as_deref() {
+        None => fresh_seed(),
+        Some(text) => u64::from_str_radix(text.trim_start_matches("0x"), 16)
+            .map_err(|_| "--seed takes a hexadecimal number, such as 7f3a91".to_owned())?,
+    };
+    if !(shared.time_scale.is_finite() && (0.1..=1_000.0).contains(&shared.time_scale)) {
+        return Err("--time-scale takes a factor from 0.1 to 1000".to_owned());
+    }
+    let listed = shared.baseline.as_ref().map(|file| {
+        let baseline = Baseline::read(file).map_err(|error| error.to_string())?;
+        Ok::<_, String>(Listed { baseline, file: file.clone() })
+    });
+    Ok(Asked { subject, seed, listed: listed.transpose()? })
+}
+
+fn execute(side: Side, cases: Vec<&'static crate::case::Case>, selection: &[String], shared: &Shared) -> u8 {
+    let Asked { mut subject, seed, listed } = match asked(side, shared) {
+        Ok(asked) => asked,
         Err(error) => return usage(error),
     };
-    let seed = match shared.seed.as_deref().map(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16))
-    {
-        None => fresh_seed(),
-        Some(Ok(seed)) => seed,
-        Some(Err(_)) => return usage("--seed takes a hexadecimal number, such as 7f3a91"),
-    };
-    let began = Instant::now();
+    let redactor = Redactor::of(&subject);
+    let (started, began) = (Moment::now(), Instant::now());
     let (bounds, calibration) = match run::calibrate(&mut subject, shared.time_scale) {
         Ok(measured) => measured,
-        Err(error) => {
-            anstream::eprintln!("error: `{}` cannot be tested: {error}", subject.command.join(" "));
-            if !error.stderr.is_empty() {
-                anstream::eprintln!("its stderr:\n{}", error.stderr.trim_end());
-            }
-            anstream::eprintln!(
-                "It must answer one `session.start` and one `user.input` by a `turn.complete`."
-            );
-            return exit::NOT_STARTED;
-        }
+        Err(error) => return not_started(&subject, &redactor, &error),
     };
     let plan = Plan {
         cases,
@@ -150,17 +188,82 @@ fn execute(side: Side, cases: Vec<&'static crate::case::Case>, shared: &Shared) 
         results: Some(shared.results.clone()),
         fail_fast: shared.fail_fast,
     };
-    let progress = report::Progress::new(&plan, &subject, &calibration, shared.json);
-    let results = run::run(&plan, &subject, &bounds, &progress);
+    let rounds = match (shared.until_failure, shared.repeat) {
+        (true, 1) => Rounds::UntilFailure(ROUNDS),
+        (true, most) => Rounds::UntilFailure(most),
+        (false, times) => Rounds::Times(times),
+    };
+    let show = match (shared.json, shared.trace) {
+        (true, _) => Show::Nothing,
+        (false, true) => Show::Wire,
+        (false, false) => Show::Progress,
+    };
+    let progress = Progress::new(&plan, shared.repeat, &subject, &calibration, &redactor, show);
+    let mut results = run::run_rounds(&plan, rounds, &subject, &bounds, &progress);
     progress.finish();
+    for held in &mut results {
+        redactor.result(&mut held.result);
+    }
     let run = Run {
         plan: &plan,
+        selection,
         subject: &subject,
         calibration: &calibration,
         results: &results,
+        started,
         took: began.elapsed(),
+        time_scale: shared.time_scale,
+        again: &shared.again(),
+        from_arguments: !shared.command.is_empty(),
+        redactor: &redactor,
     };
-    report::conclude(&run, shared.json)
+    let telling = Telling {
+        keep: if shared.keep { Keep::All } else { Keep::Failures },
+        skipped: if shared.list_skipped { Skipped::Listed } else { Skipped::Counted },
+        listed,
+        outputs: shared.report.clone(),
+        as_json: shared.json,
+    };
+    report::conclude(&run, &telling)
+}
+
+fn not_started(subject: &Subject, redactor: &Redactor, error: &run::NotStarted) -> u8 {
+    let shown = |text: &str| report::short(&redactor.text(text), 600);
+    anstream::eprintln!(
+        "error: `{}` cannot be tested: {}",
+        shown(&subject.command.join(" ")),
+        shown(&error.reason)
+    );
+    if !error.stderr.is_empty() {
+        anstream::eprintln!("its stderr:");
+        for line in error.stderr.lines() {
+            anstream::eprintln!("  | {}", shown(line));
+        }
+    }
+    anstream::eprintln!("It must answer one `session.start` and one `user.input` by a `turn.complete`.");
+    exit::NOT_STARTED
+}
+
+impl Shared {
+    /// The options that a run of one case needs as well.
+    fn again(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        if let Some(config) = &self.config {
+            words.extend(["--config".to_owned(), config.display().to_string()]);
+        }
+        match self.profile {
+            ProfileName::Robust => {}
+            ProfileName::Core => words.extend(["--profile".to_owned(), "core".to_owned()]),
+            ProfileName::Strict => words.extend(["--profile".to_owned(), "strict".to_owned()]),
+        }
+        if !self.abilities.is_empty() {
+            words.extend(["--abilities".to_owned(), self.abilities.join(",")]);
+        }
+        if self.no_probe {
+            words.push("--no-probe".to_owned());
+        }
+        words
+    }
 }
 
 fn subject(side: Side, shared: &Shared) -> Result<Subject, String> {

@@ -1,82 +1,103 @@
-//! The evidence of failures: one folder a run, in it one folder a case.
+//! The evidence of a run: one folder a run with its `result.json`, in it one folder a case; `latest` leads to it.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
-use super::Run;
+use super::{diagram, escape::visible};
 use crate::{
+    calendar::Moment,
     history::{Event, write_transcript},
-    run::CaseResult,
+    run::{CaseResult, Repeated},
     verdict::Verdict,
 };
+
+/// The most rows of `diagram.txt`.
+const ROWS: usize = 2_000;
+/// What a case's folder may hold.
+const FILES: [&str; 3] = ["transcript.jsonl", "stderr.txt", "diagram.txt"];
+
+/// Which cases leave evidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Those that did not pass.
+    Failures,
+    /// All that ran.
+    All,
+}
 
 /// Whether a verdict leaves evidence.
 pub(super) fn worth_keeping(verdict: Verdict) -> bool {
     !matches!(verdict, Verdict::Pass | Verdict::Skip)
 }
 
-/// Writes what shows the failures of a run; `None` when nothing failed or nothing could be written.
-pub(super) fn keep(run: &Run<'_>) -> Option<PathBuf> {
-    let results = run.plan.results.as_deref()?;
-    let kept: Vec<&CaseResult> = run.results.iter().filter(|result| worth_keeping(result.verdict)).collect();
-    if kept.is_empty() {
-        return None;
-    }
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let folder = results.join(stamp(since));
-    match write_all(&folder, &kept) {
-        Ok(()) => Some(folder),
-        Err(error) => {
-            anstream::eprintln!(
-                "warning: the evidence could not be written to {}: {error}",
-                folder.display()
-            );
-            None
+/// Makes the folder of a run, of its own even where two begin in one second.
+pub(super) fn folder(results: &Path, started: Moment) -> io::Result<PathBuf> {
+    fs::create_dir_all(results)?;
+    let name = started.folder_name();
+    for number in 1..1_000 {
+        let name = if number == 1 { name.clone() } else { format!("{name}-{number}") };
+        match fs::create_dir(results.join(&name)) {
+            Ok(()) => return Ok(results.join(name)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
         }
     }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "a thousand runs began in one second"))
 }
 
-fn write_all(folder: &Path, kept: &[&CaseResult]) -> io::Result<()> {
-    for result in kept {
-        let folder = folder.join(result.case.id);
-        fs::create_dir_all(&folder)?;
-        let mut transcript = io::BufWriter::new(fs::File::create(folder.join("transcript.jsonl"))?);
-        write_transcript(&result.records, &mut transcript)?;
-        let mut stderr = Vec::new();
-        for record in &result.records {
-            if let Event::Stderr(bytes) = &record.event {
-                stderr.extend_from_slice(bytes);
-            }
+/// Writes what shows the cases of a run that did not pass, or of all.
+pub(super) fn keep(folder: &Path, results: &[Repeated], keep: Keep) -> io::Result<()> {
+    for held in results {
+        let wanted = keep == Keep::All && !held.result.records.is_empty();
+        if wanted || worth_keeping(held.result.verdict) {
+            write(&folder.join(held.result.case.id), &held.result)?;
         }
-        fs::write(folder.join("stderr.txt"), stderr)?;
     }
     Ok(())
 }
 
-/// Seconds since 1970 as `2026-09-21T10-04-11`.
-fn stamp(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Civil date from days, by the era of 400 years that begins in March.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}-{:02}-{:02}", rest / 3_600, rest / 60 % 60, rest % 60)
+fn write(folder: &Path, result: &CaseResult) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let mut transcript = io::BufWriter::new(fs::File::create(folder.join(FILES[0]))?);
+    write_transcript(&result.records, &mut transcript)?;
+    io::Write::flush(&mut transcript)?;
+    let mut stderr = Vec::new();
+    for record in &result.records {
+        if let Event::Stderr(bytes) = &record.event {
+            stderr.extend_from_slice(bytes);
+        }
+    }
+    fs::write(folder.join(FILES[1]), stderr)?;
+    let mut text = format!("{}  {}  {}\n", result.case.id, result.case.title, result.verdict);
+    for finding in &result.findings {
+        text.push_str(&format!("[{}] {}: {}\n", finding.clause, finding.level, visible(&finding.got)));
+    }
+    text.push('\n');
+    for line in diagram::lines(&diagram::rows(&result.records, &result.findings, ROWS)) {
+        text.push_str(&line);
+        text.push('\n');
+    }
+    fs::write(folder.join(FILES[2]), text)
 }
 
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_stamp_is_a_date() {
-        assert_eq!(super::stamp(951_782_399), "2000-02-28T23-59-59");
-        assert_eq!(super::stamp(951_782_400), "2000-02-29T00-00-00");
-        assert_eq!(super::stamp(1_789_985_051), "2026-09-21T10-04-11");
+/// The files of a case that are there, from the folder of the run.
+pub(super) fn files_of(folder: &Path, case: &str) -> Vec<String> {
+    let there = FILES.iter().filter(|file| folder.join(case).join(file).is_file());
+    there.map(|file| format!("{case}/{file}")).collect()
+}
+
+/// Lets `latest` lead to a folder of the same parent. Something else of that name is left alone.
+pub(super) fn point_latest(folder: &Path) -> io::Result<()> {
+    let (Some(results), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
+    let (latest, fresh) = (results.join("latest"), results.join(format!(".latest-{}", std::process::id())));
+    if fs::symlink_metadata(&latest).is_ok_and(|there| !there.is_symlink()) {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "`latest` is there and no link"));
     }
+    // A link that is replaced as a whole is never missing.
+    std::os::unix::fs::symlink(name, &fresh)?;
+    fs::rename(&fresh, &latest).inspect_err(|_| {
+        let _ = fs::remove_file(&fresh);
+    })
 }

@@ -1,141 +1,67 @@
-//! The report for a person: families as they end, failures in full, one stable last line.
+//! The report for a person: families, failures in full, one stable last line.
 
 use std::{
     collections::BTreeMap,
-    path::Path,
-    sync::{Mutex, PoisonError},
+    io::{self, Write},
 };
 
 use anstyle::{AnsiColor, Style};
 
-use super::{Run, evidence};
-use crate::{
-    case::Case,
-    run::{Calibration, CaseResult, Observer, Plan},
-    subject::Subject,
-    verdict::{Finding, Verdict},
+use super::{
+    diagram,
+    document::{CaseData, Document, FindingData},
+    escape::short,
 };
+use crate::{baseline::Standing, verdict::Verdict};
 
-/// What a person sees while the cases run: a bar on a terminal, else a line for each failure.
-#[derive(Debug)]
-pub struct Progress {
-    bar: indicatif::ProgressBar,
-    quiet: bool,
-    running: Mutex<Vec<&'static str>>,
+/// The most bytes of a text that a terminal is given.
+const TEXT: usize = 600;
+
+/// What is shown besides the failures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Skipped {
+    /// How many were skipped.
+    Counted,
+    /// Which, with the reasons, and the clauses that are not covered.
+    Listed,
 }
 
-impl Progress {
-    /// Says what is about to run.
-    pub fn new(plan: &Plan, subject: &Subject, calibration: &Calibration, quiet: bool) -> Self {
-        if !quiet {
-            head(plan, subject, calibration);
-        }
-        let length = u64::try_from(plan.cases.len()).unwrap_or_default();
-        // indicatif draws on stderr, and only where that is a terminal.
-        let bar = if quiet { indicatif::ProgressBar::hidden() } else { indicatif::ProgressBar::new(length) };
-        if let Ok(style) = indicatif::ProgressStyle::with_template(" {pos}/{len} {wide_bar} {elapsed} {msg}")
-        {
-            bar.set_style(style);
-        }
-        Self { bar, quiet, running: Mutex::new(Vec::new()) }
+/// Writes families, failures and the last line.
+///
+/// # Errors
+///
+/// What the writer says.
+pub fn write(
+    document: &Document,
+    folder: Option<&str>,
+    skipped: Skipped,
+    to: &mut dyn Write,
+) -> io::Result<()> {
+    for (family, cases) in document.families() {
+        writeln!(to, " {family:<5}{:<13}{}", family_name(family), counts(&cases))?;
     }
-
-    /// Takes the bar away.
-    pub fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
-
-    fn show(&self, change: impl FnOnce(&mut Vec<&'static str>)) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut running);
-        self.bar.set_message(running.join(" "));
-    }
-}
-
-impl Observer for Progress {
-    fn begins(&self, case: &'static Case) {
-        self.show(|running| running.push(case.id));
-    }
-
-    fn confirms(&self, case: &'static Case) {
-        self.show(|running| {
-            running.clear();
-            running.push(case.id);
-        });
-    }
-
-    fn ends(&self, result: &CaseResult) {
-        self.show(|running| running.retain(|id| *id != result.case.id));
-        self.bar.inc(1);
-        if !self.quiet && self.bar.is_hidden() && evidence::worth_keeping(result.verdict) {
-            anstream::eprintln!("{:<12} {}  {}", result.verdict, result.case.id, result.case.title);
-        }
-    }
-}
-
-fn head(plan: &Plan, subject: &Subject, calibration: &Calibration) {
-    let profile = format!("{:?}", plan.profile).to_lowercase();
-    anstream::println!(
-        "trunkline-conformance {}   protocol 1   profile {profile}   seed {:x}",
-        env!("CARGO_PKG_VERSION"),
-        plan.seed
-    );
-    let abilities: Vec<&str> = subject.abilities.iter().map(|ability| ability.name()).collect();
-    let mut offers = abilities.join(", ");
-    if !subject.probe_ops.is_empty() {
-        let comma = if offers.is_empty() { "" } else { ", " };
-        offers.push_str(&format!("{comma}probe ({} operations)", subject.probe_ops.len()));
-    }
-    let offers = if offers.is_empty() { "none declared".to_owned() } else { offers };
-    anstream::println!("{}  {}   abilities: {offers}", subject.side, subject.command.join(" "));
-    let extensions: Vec<&str> = calibration.extensions.iter().map(String::as_str).collect();
-    if !extensions.is_empty() {
-        anstream::println!("extensions   {}", extensions.join(", "));
-    }
-    anstream::println!(
-        "calibration  start {:.0} ms   turn {:.1} ms   quiet {:.0} ms\n",
-        calibration.start_ms,
-        calibration.turn_ms,
-        calibration.quiet_ms
-    );
-}
-
-/// Prints families, failures and the last line.
-pub(super) fn conclude(run: &Run<'_>, kept: Option<&Path>) {
-    let mut families: BTreeMap<&str, Vec<&CaseResult>> = BTreeMap::new();
-    let mut order = Vec::new();
-    for result in run.results {
-        let family = result.case.family();
-        if !families.contains_key(family) {
-            order.push(family);
-        }
-        families.entry(family).or_default().push(result);
-    }
-    for family in order {
-        anstream::println!(" {family:<4} {:<14}{}", family_name(family), counts(&families[family]));
-    }
-    anstream::println!("");
-    for result in run.results {
-        match result.verdict {
+    writeln!(to)?;
+    for case in &document.cases {
+        match case.verdict {
             Verdict::Pass | Verdict::Skip => {}
-            Verdict::Inconclusive | Verdict::Unsupported | Verdict::Harness => brief(result),
-            Verdict::Fail | Verdict::Flaky | Verdict::Warn => full(run, result, kept),
+            Verdict::Inconclusive | Verdict::Unsupported | Verdict::Harness => brief(case, to)?,
+            Verdict::Fail | Verdict::Flaky | Verdict::Warn => full(case, folder, to)?,
         }
     }
-    let skipped: Vec<&CaseResult> =
-        run.results.iter().filter(|result| result.verdict == Verdict::Skip).collect();
-    if !skipped.is_empty() {
-        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for result in &skipped {
-            reasons.entry(result.reason.as_deref().unwrap_or_default()).or_default().push(result.case.id);
-        }
-        for (reason, ids) in reasons {
-            anstream::println!("{reason}: {}", ids.join(" "));
-        }
-        anstream::println!("");
+    if skipped == Skipped::Listed {
+        list_skipped(document, to)?;
     }
-    anstream::println!("{}", totals(run));
-    anstream::println!("{}", last_line(run));
+    if let Some(baseline) = &document.baseline {
+        for notice in &baseline.notices {
+            writeln!(to, "baseline  {}", short(notice, TEXT))?;
+        }
+    }
+    writeln!(to, "{}", totals(document, skipped))?;
+    let tiers = &document.tiers;
+    writeln!(to, "tiers: {} black box, {} recipe, {} probe", tiers.black_box, tiers.recipe, tiers.probe)?;
+    let style =
+        if document.outcome.exit == 0 { AnsiColor::Green } else { AnsiColor::Red }.on_default().bold();
+    writeln!(to, "{style}{}{style:#}", document.last_line())
 }
 
 fn family_name(family: &str) -> &'static str {
@@ -158,7 +84,7 @@ fn family_name(family: &str) -> &'static str {
     }
 }
 
-fn counts(results: &[&CaseResult]) -> String {
+fn counts(cases: &[&CaseData]) -> String {
     let all = [
         Verdict::Pass,
         Verdict::Fail,
@@ -171,9 +97,14 @@ fn counts(results: &[&CaseResult]) -> String {
     ];
     let mut text = String::new();
     for verdict in all {
-        let count = results.iter().filter(|result| result.verdict == verdict).count();
+        let count = cases.iter().filter(|case| case.verdict == verdict).count();
         if count > 0 || verdict == Verdict::Pass {
-            let name = if verdict == Verdict::Skip { "not declared" } else { verdict.name() };
+            let name = match verdict {
+                Verdict::Skip => "not declared",
+                // What decides must catch the eye among what does not.
+                Verdict::Fail => "FAIL",
+                other => other.name(),
+            };
             let style = style_of(verdict);
             text.push_str(&format!("{count:>4} {style}{name}{style:#}  "));
         }
@@ -181,89 +112,125 @@ fn counts(results: &[&CaseResult]) -> String {
     text.trim_end().to_owned()
 }
 
-fn style_of(verdict: Verdict) -> Style {
+pub(super) fn style_of(verdict: Verdict) -> Style {
     let color = match verdict {
         Verdict::Pass => AnsiColor::Green,
         Verdict::Skip => AnsiColor::BrightBlack,
         Verdict::Warn | Verdict::Inconclusive => AnsiColor::Yellow,
         Verdict::Unsupported | Verdict::Flaky | Verdict::Fail | Verdict::Harness => AnsiColor::Red,
     };
-    color.on_default()
+    color.on_default().bold()
 }
 
-fn headline(result: &CaseResult) {
-    let style = style_of(result.verdict);
-    let name = result.verdict.name().to_uppercase();
-    anstream::println!(
-        "{style}{name}{style:#}  {}  {}   {} [{}] ({})   tier: {}",
-        result.case.id,
-        result.case.title,
-        result.case.level.to_string().to_uppercase(),
-        result.case.clause,
-        result.case.basis,
-        result.tier
-    );
-}
-
-fn brief(result: &CaseResult) {
-    headline(result);
-    if let Some(reason) = &result.reason {
-        anstream::println!("      {reason}");
-    }
-    for note in &result.notes {
-        anstream::println!("      {note}");
-    }
-    anstream::println!("");
-}
-
-fn full(run: &Run<'_>, result: &CaseResult, kept: Option<&Path>) {
-    headline(result);
-    for (place, finding) in result.findings.iter().take(3).enumerate() {
-        if place > 0 {
-            anstream::println!("      also      [{}] {} ({})", finding.clause, finding.level, finding.check);
-        }
-        shown(result, finding, place);
-    }
-    if result.findings.len() > 3 {
-        anstream::println!("      and {} more of the kind", result.findings.len() - 3);
-    }
-    anstream::println!("      again     {}", again(run, result));
-    if let Some(kept) = kept {
-        anstream::println!(
-            "      evidence  {}/  (transcript.jsonl, stderr.txt)",
-            kept.join(result.case.id).display()
-        );
-    }
-    anstream::println!("");
-}
-
-fn shown(result: &CaseResult, finding: &Finding, place: usize) {
-    let sent = if finding.sent.is_empty() { result.case.stimulus } else { &finding.sent };
-    if place == 0 {
-        anstream::println!("      sent      {sent}");
-    }
-    anstream::println!("      expected  {}", finding.expected);
-    anstream::println!("      got       {}", finding.got);
-    if let Some(hint) = &finding.hint {
-        anstream::println!("      hint      {hint}");
-    }
-}
-
-/// The command that runs just this case again.
-pub(super) fn again(run: &Run<'_>, result: &CaseResult) -> String {
-    let command: Vec<String> =
-        run.subject.command.iter().map(|part| shell_words::quote(part).into_owned()).collect();
-    format!(
-        "trunkline-conformance {} {} --seed {:x} -- {}",
-        run.subject.side,
-        result.case.id,
-        run.plan.seed,
-        command.join(" ")
+fn headline(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
+    let style = style_of(case.verdict);
+    let name = case.verdict.name().to_uppercase();
+    let mark = match case.standing {
+        Standing::Known => "   (known)",
+        Standing::NotScored => "   (not scored in this profile)",
+        _ => "",
+    };
+    writeln!(
+        to,
+        "{style}{name}{style:#}  {}  {:<44}  {}  [{}] ({})   tier: {}{mark}",
+        short(&case.id, 20),
+        short(&case.title, 100),
+        case.level.to_string().to_uppercase(),
+        short(&case.clause, 40),
+        case.basis,
+        case.tier
     )
 }
 
-fn totals(run: &Run<'_>) -> String {
-    let mut parts = vec![format!("{} pass", run.count(Verdict::Pass))];
+fn line(to: &mut dyn Write, name: &str, text: &str) -> io::Result<()> {
+    writeln!(to, "      {name:<9} {}", short(text, TEXT))
+}
+
+fn brief(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
+    headline(case, to)?;
+    line(to, "because", case.because())?;
+    rest(case, to)?;
+    line(to, "again", &case.again)?;
+    writeln!(to)
+}
+
+fn full(case: &CaseData, folder: Option<&str>, to: &mut dyn Write) -> io::Result<()> {
+    headline(case, to)?;
+    let sent = case.findings.first().map(|finding| finding.sent.as_str()).filter(|sent| !sent.is_empty());
+    line(to, "sent", sent.unwrap_or(&case.stimulus))?;
+    for (place, finding) in case.findings.iter().take(3).enumerate() {
+        if place > 0 || finding.clause != case.clause {
+            let and = if place > 0 { "also" } else { "rule" };
+            let says =
+                format!("[{}] {} ({}), by {}", finding.clause, finding.level, finding.basis, finding.check);
+            line(to, and, &says)?;
+        }
+        shown(finding, to)?;
+    }
+    let more = case.more_findings + case.findings.len().saturating_sub(3);
+    if more > 0 {
+        line(to, "also", &format!("{more} more, in the transcript"))?;
+    }
+    if case.verdict != Verdict::Warn {
+        for row in diagram::lines(case.gist()) {
+            writeln!(to, "          {}", short(&row, 180))?;
+        }
+    }
+    rest(case, to)?;
+    line(to, "again", &case.again)?;
+    if let (Some(folder), false) = (folder, case.artefacts.is_empty()) {
+        let files: Vec<&str> =
+            case.artefacts.iter().map(|file| file.rsplit('/').next().unwrap_or(file)).collect();
+        line(to, "evidence", &format!("{folder}/{}/  ({})", case.id, files.join(", ")))?;
+    }
+    writeln!(to)
+}
+
+fn shown(finding: &FindingData, to: &mut dyn Write) -> io::Result<()> {
+    line(to, "expected", &finding.expected)?;
+    line(to, "got", &finding.got)?;
+    match &finding.hint {
+        Some(hint) => line(to, "hint", hint),
+        None => Ok(()),
+    }
+}
+
+fn rest(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
+    for note in &case.notes {
+        line(to, "note", note)?;
+    }
+    match &case.known {
+        Some(reason) => line(to, "known", reason),
+        None => Ok(()),
+    }
+}
+
+fn list_skipped(document: &Document, to: &mut dyn Write) -> io::Result<()> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for case in document.cases.iter().filter(|case| case.verdict == Verdict::Skip) {
+        reasons.entry(case.because()).or_default().push(&case.id);
+    }
+    for (reason, ids) in reasons {
+        writeln!(to, "{}: {}", short(reason, TEXT), short(&ids.join(" "), 4 * TEXT))?;
+    }
+    if !document.not_covered.is_empty() {
+        writeln!(to, "\nclauses that this run has not judged:")?;
+        for open in &document.not_covered {
+            writeln!(
+                to,
+                "  {:<14} {:<6} {}",
+                short(&open.clause, 40),
+                open.level,
+                short(&open.reason, TEXT)
+            )?;
+        }
+    }
+    writeln!(to)
+}
+
+fn totals(document: &Document, skipped: Skipped) -> String {
+    let count = |verdict| document.totals.get(verdict);
+    let mut parts = vec![format!("{} pass", count(Verdict::Pass))];
     for verdict in [
         Verdict::Fail,
         Verdict::Flaky,
@@ -272,28 +239,13 @@ fn totals(run: &Run<'_>) -> String {
         Verdict::Inconclusive,
         Verdict::Harness,
     ] {
-        let count = run.count(verdict);
-        if count > 0 {
-            parts.push(format!("{count} {verdict}"));
+        if count(verdict) > 0 {
+            parts.push(format!("{} {verdict}", count(verdict)));
         }
     }
-    let skipped = run.count(Verdict::Skip);
-    if skipped > 0 {
-        parts.push(format!("{skipped} not declared"));
+    if count(Verdict::Skip) > 0 {
+        let see = if skipped == Skipped::Listed { "" } else { " (see --list-skipped)" };
+        parts.push(format!("{} not declared{see}", count(Verdict::Skip)));
     }
-    format!("{}  in {:.1} s", parts.join("  "), run.took.as_secs_f64())
-}
-
-/// The last line: stable, for machines that read lines.
-fn last_line(run: &Run<'_>) -> String {
-    let profile = format!("{:?}", run.plan.profile).to_lowercase();
-    let status = run.status();
-    let result = match status {
-        crate::cli::exit::CONFORMANT => "CONFORMANT",
-        crate::cli::exit::INCONCLUSIVE => "INCONCLUSIVE",
-        crate::cli::exit::HARNESS => "HARNESS ERROR",
-        _ => "NOT CONFORMANT",
-    };
-    let failed = run.results.iter().filter(|result| result.scored && result.verdict == Verdict::Fail).count();
-    format!("result: {result} ({profile} 1): {failed} failures   exit {status}")
+    format!("{}   in {:.1} s", parts.join("  "), document.duration_ms / 1e3)
 }

@@ -1,0 +1,393 @@
+//! `result.json`: everything that is said of a run, as data. Every report is a function of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::diagram::Row;
+use crate::{
+    baseline::{Fact, Judgement, Standing},
+    case::Tier,
+    clauses::{Basis, Level, Side},
+    cli::exit,
+    run::Profile,
+    verdict::{Ground, Verdict},
+};
+
+/// The version of the schema, `conformance/schema/result.schema.json`. A field that is added leaves it as it is.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// A run that is over.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Document {
+    /// The version of the schema that it follows.
+    pub schema_version: u32,
+    /// The version of the suite.
+    pub suite: String,
+    /// The version of the protocol.
+    pub protocol: u32,
+    /// When it began, in UTC.
+    pub started_at: String,
+    /// How long it took, in milliseconds.
+    pub duration_ms: f64,
+    /// What was asked for.
+    pub plan: PlanData,
+    /// Where it ran.
+    pub platform: Platform,
+    /// What was tested.
+    pub subject: SubjectData,
+    /// What was measured first.
+    pub calibration: Timing,
+    /// What became of each case.
+    pub cases: Vec<CaseData>,
+    /// How many cases ended how.
+    pub totals: Totals,
+    /// How many verdicts were reached how, of those that say something.
+    pub tiers: Tiers,
+    /// The clauses of this side that no case of this run has judged, with the reason.
+    pub not_covered: Vec<NotCovered>,
+    /// The baseline, where there was one.
+    pub baseline: Option<BaselineData>,
+    /// What it all means.
+    pub outcome: Outcome,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PlanData {
+    /// Which demands are failures.
+    pub profile: Profile,
+    /// Which cases: `all`, `smoke`, or the selectors.
+    pub selection: Vec<String>,
+    /// What decided everything that was random, in hexadecimal.
+    pub seed: String,
+    /// What every bound was multiplied by.
+    pub time_scale: f64,
+    /// How many cases ran at once.
+    pub jobs: usize,
+}
+
+/// Where it ran.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Platform {
+    /// The operating system.
+    pub os: String,
+    /// The processor.
+    pub arch: String,
+}
+
+/// What was tested.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SubjectData {
+    /// Whether it is an adapter or a host.
+    pub side: Side,
+    /// Its command.
+    pub command: Vec<String>,
+    /// What it calls itself, where it says so.
+    pub program: Option<String>,
+    /// What was declared of it.
+    pub abilities: Vec<String>,
+    /// The recipes that its author gave.
+    pub recipes: Vec<String>,
+    /// The probe's operations.
+    pub probe: Vec<String>,
+    /// The extensions that it agreed on.
+    pub extensions: Vec<String>,
+}
+
+/// What was measured first, in milliseconds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Timing {
+    /// From the start of the process to the end of its first turn.
+    pub start_ms: f64,
+    /// An ordinary turn.
+    pub turn_ms: f64,
+    /// The quiet window.
+    pub quiet_ms: f64,
+}
+
+/// What became of one case.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CaseData {
+    /// The id.
+    pub id: String,
+    /// The family: the middle of the id.
+    pub family: String,
+    /// What it is about.
+    pub title: String,
+    /// The clause that it reports under.
+    pub clause: String,
+    /// How binding the clause is here.
+    pub level: Level,
+    /// Where the demand comes from.
+    pub basis: Basis,
+    /// Which side it judges.
+    pub side: Side,
+    /// How the verdict was reached.
+    pub tier: Tier,
+    /// Its end.
+    pub verdict: Verdict,
+    /// How it counts, in the light of the baseline.
+    pub standing: Standing,
+    /// Why the baseline tolerates it.
+    pub known: Option<String>,
+    /// Whether it counts in the profile.
+    pub scored: bool,
+    /// What was done.
+    pub stimulus: String,
+    /// What was accepted.
+    pub expected: String,
+    /// What broke a rule, the gravest first.
+    pub findings: Vec<FindingData>,
+    /// How many findings were left out.
+    pub more_findings: usize,
+    /// Why it was skipped, or could not find out, or what went wrong in the suite.
+    pub reason: Option<String>,
+    /// Remarks.
+    pub notes: Vec<String>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: f64,
+    /// How often it ran.
+    pub attempts: u32,
+    /// The seed of the run that shows this result again, in hexadecimal.
+    pub seed: String,
+    /// The command that runs it again.
+    pub again: String,
+    /// The files of its evidence, from the folder of the result.
+    pub artefacts: Vec<String>,
+    /// What happened, shortened; empty where nothing is worth showing.
+    pub diagram: Vec<Row>,
+}
+
+/// One rule that was broken.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FindingData {
+    /// The clause.
+    pub clause: String,
+    /// How binding it is here.
+    pub level: Level,
+    /// Where the demand comes from.
+    pub basis: Basis,
+    /// Who found it: `case`, or the oracle's id.
+    pub check: String,
+    /// What was sent.
+    pub sent: String,
+    /// What should have come.
+    pub expected: String,
+    /// What came.
+    pub got: String,
+    /// The likely cause, where it is known.
+    pub hint: Option<String>,
+    /// What it rests on.
+    pub ground: Ground,
+    /// The line of the transcript that shows it, from 1.
+    pub line: Option<usize>,
+}
+
+/// How many cases ended how.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// All that was demanded was seen.
+    pub pass: usize,
+    /// A MUST was broken.
+    pub fail: usize,
+    /// Only a SHOULD was broken.
+    pub warn: usize,
+    /// What the case needs was not declared.
+    pub skip: usize,
+    /// What was declared was refused.
+    pub unsupported: usize,
+    /// The case could not find out.
+    pub inconclusive: usize,
+    /// It failed at times.
+    pub flaky: usize,
+    /// The suite went wrong.
+    pub harness: usize,
+}
+
+/// How many verdicts were reached how.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tiers {
+    /// By the pipe alone.
+    pub black_box: usize,
+    /// By a text of the author's.
+    pub recipe: usize,
+    /// By the probe.
+    pub probe: usize,
+}
+
+/// A clause that no case of this run has judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotCovered {
+    /// The clause.
+    pub clause: String,
+    /// How binding it is.
+    pub level: Level,
+    /// Where the demand comes from.
+    pub basis: Basis,
+    /// Why it was not judged.
+    pub reason: String,
+}
+
+/// The baseline of a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BaselineData {
+    /// The file.
+    pub file: String,
+    /// What a person should know of it.
+    pub notices: Vec<String>,
+}
+
+/// What it all means.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// In a word or two.
+    pub result: String,
+    /// The cases that failed and were not known to.
+    pub failed: usize,
+    /// The cases that did not pass, as the baseline says.
+    pub known: usize,
+    /// The exit status.
+    pub exit: u8,
+}
+
+impl Document {
+    /// What a baseline is compared with.
+    pub fn facts(&self) -> Vec<Fact<'_>> {
+        self.cases
+            .iter()
+            .map(|case| Fact {
+                case: &case.id,
+                verdict: case.verdict,
+                scored: case.scored,
+                checks: case.failed_checks(self.plan.profile),
+            })
+            .collect()
+    }
+
+    /// Takes over what the comparison said. `why` knows the reason of an entry.
+    pub fn take(&mut self, judgement: &Judgement, why: impl Fn(&str) -> Option<String>) {
+        for (case, standing) in self.cases.iter_mut().zip(&judgement.standings) {
+            case.standing = *standing;
+            case.known = (*standing == Standing::Known).then(|| why(&case.id)).flatten();
+        }
+        let count = |standing| self.cases.iter().filter(|case: &&CaseData| case.standing == standing).count();
+        let result = match judgement.exit {
+            exit::CONFORMANT => "CONFORMANT",
+            exit::INCONCLUSIVE => "INCONCLUSIVE",
+            exit::HARNESS => "HARNESS ERROR",
+            exit::STALE => "STALE BASELINE",
+            _ => "NOT CONFORMANT",
+        };
+        self.outcome = Outcome {
+            result: result.to_owned(),
+            failed: count(Standing::Unexpected),
+            known: count(Standing::Known),
+            exit: judgement.exit,
+        };
+    }
+
+    /// The last line of the text: stable, for machines that read lines.
+    pub fn last_line(&self) -> String {
+        let outcome = &self.outcome;
+        let noun = if outcome.failed == 1 { "failure" } else { "failures" };
+        let known = if outcome.known > 0 { format!(", {} known", outcome.known) } else { String::new() };
+        let scope = match self.plan.selection.join(" ").as_str() {
+            "all" => String::new(),
+            some => format!(", {}", super::short(some, 60)),
+        };
+        format!(
+            "result: {} ({} {}{scope}): {} {noun}{known}   exit {}",
+            outcome.result,
+            self.profile(),
+            self.protocol,
+            outcome.failed,
+            outcome.exit
+        )
+    }
+
+    /// The name of the profile.
+    pub fn profile(&self) -> &'static str {
+        match self.plan.profile {
+            Profile::Core => "core",
+            Profile::Robust => "robust",
+            Profile::Strict => "strict",
+        }
+    }
+
+    /// The families in the order of the catalogue, each with its cases.
+    pub fn families(&self) -> Vec<(&str, Vec<&CaseData>)> {
+        let mut families: Vec<(&str, Vec<&CaseData>)> = Vec::new();
+        for case in &self.cases {
+            match families.iter_mut().find(|(family, _)| *family == case.family) {
+                Some((_, cases)) => cases.push(case),
+                None => families.push((&case.family, vec![case])),
+            }
+        }
+        families
+    }
+}
+
+impl CaseData {
+    /// The checks that failed in a profile, each once.
+    pub fn failed_checks(&self, profile: Profile) -> Vec<&str> {
+        let decides = |level| level == Level::Must || level == Level::Should && profile == Profile::Strict;
+        let mut checks: Vec<&str> = Vec::new();
+        for finding in self.findings.iter().filter(|finding| decides(finding.level)) {
+            if !checks.contains(&finding.check.as_str()) {
+                checks.push(&finding.check);
+            }
+        }
+        checks
+    }
+
+    /// In one line, why it ended so.
+    pub fn because(&self) -> &str {
+        let finding = self.findings.first().map(|finding| finding.got.as_str());
+        match self.verdict {
+            Verdict::Fail | Verdict::Flaky | Verdict::Warn => finding.or(self.reason.as_deref()),
+            _ => self.reason.as_deref().or(finding),
+        }
+        .unwrap_or_default()
+    }
+
+    /// The rows that the terminal shows: few, and those that say most.
+    pub fn gist(&self) -> &[Row] {
+        const SHORT: usize = 12;
+        let rows = &self.diagram;
+        if rows.len() <= SHORT {
+            return rows;
+        }
+        match rows.iter().position(|row| row.mark.is_some()) {
+            Some(marked) => &rows[marked.saturating_sub(6)..rows.len().min(marked + 3)],
+            None => &rows[rows.len() - 8..],
+        }
+    }
+}
+
+impl Totals {
+    /// With the number of each.
+    pub fn of<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> Self {
+        let mut totals = Self::default();
+        for verdict in verdicts {
+            *totals.slot(*verdict) += 1;
+        }
+        totals
+    }
+
+    /// How many ended so.
+    pub fn get(&self, verdict: Verdict) -> usize {
+        *self.clone().slot(verdict)
+    }
+
+    fn slot(&mut self, verdict: Verdict) -> &mut usize {
+        match verdict {
+            Verdict::Pass => &mut self.pass,
+            Verdict::Skip => &mut self.skip,
+            Verdict::Warn => &mut self.warn,
+            Verdict::Inconclusive => &mut self.inconclusive,
+            Verdict::Unsupported => &mut self.unsupported,
+            Verdict::Flaky => &mut self.flaky,
+            Verdict::Fail => &mut self.fail,
+            Verdict::Harness => &mut self.harness,
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Annotations of GitHub: one workflow command for each case that decides.
+
+use super::{
+    document::Document,
+    escape::{short, workflow_data, workflow_property},
+};
+use crate::{baseline::Standing, verdict::Verdict};
+
+/// The commands, one a line.
+pub(super) fn annotations(document: &Document) -> String {
+    let mut text = String::new();
+    for case in &document.cases {
+        let kind = match (case.standing, case.verdict) {
+            (Standing::Unexpected | Standing::Stale | Standing::Harness | Standing::Undecided, _) => "error",
+            (Standing::Met, Verdict::Warn) => "warning",
+            (Standing::Known, _) => "notice",
+            (Standing::Met | Standing::NotScored, _) => continue,
+        };
+        let title = format!("{} {} [{}]", case.id, case.title, case.clause);
+        let because = match case.standing {
+            Standing::Stale => "it passes, and the baseline says that it does not",
+            _ => case.because(),
+        };
+        let message =
+            format!("{}: {}\nagain: {}", case.verdict, short(because, 600), short(&case.again, 600));
+        text.push_str(&format!(
+            "::{kind} title={}::{}\n",
+            workflow_property(&short(&title, 200)),
+            workflow_data(&message)
+        ));
+    }
+    text
+}
