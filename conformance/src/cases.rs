@@ -29,6 +29,7 @@ static HOST: &[&[Case]] = &[
     host::msg::CASES,
     host::trn::CASES,
     host::stp::CASES,
+    host::prm::CASES,
     host::lif::CASES,
     host::flw::CASES,
 ];

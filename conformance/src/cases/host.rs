@@ -10,6 +10,7 @@ pub(super) mod frm;
 pub(super) mod lif;
 pub(super) mod msg;
 pub(super) mod out;
+pub(super) mod prm;
 pub(super) mod ses;
 pub(super) mod stp;
 pub(super) mod trn;

@@ -1,9 +1,16 @@
 //! H-STP: a stop reaches the adapter, and ends one turn.
 
-use serde_json::json;
+use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use super::{demand_answer, demand_ends};
-use crate::{case::Case, clauses::Basis, trial::Trial, verdict::Outcome};
+use crate::{
+    case::Case,
+    clauses::{Basis, Level},
+    trial::{Session, Trial},
+    verdict::{Outcome, Told},
+};
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
@@ -27,7 +34,55 @@ pub(in crate::cases) static CASES: &[Case] = &[
         run: lives_on,
         ..Case::NEW
     },
+    Case {
+        id: "H-STP-03",
+        title: "a stop that nobody answers",
+        clause: "turn.7",
+        basis: Basis::Profile,
+        stimulus: "the adapter ignores `stop` in two sessions and goes on talking; one of them is closed",
+        expected: "all others are served and the close reaches the adapter; the other turn is ended by the host \
+                   within the stop's deadline, which says why; the next input begins a new session below",
+        run: unanswered,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-STP-04",
+        title: "a stop during a flood",
+        clause: "turn.4",
+        basis: Basis::Derived,
+        stimulus: "`stop` while the adapter writes without pause",
+        expected: "it reaches the adapter within 2 s, and the turn ends",
+        run: during_a_flood,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-STP-05",
+        title: "a stop behind inputs",
+        clause: "turn.11",
+        level: Level::Should,
+        stimulus: "the adapter does not read, 1 MiB of inputs waits for it, then `stop` of a silent turn",
+        expected: "the host takes the stop within 2 s; it arrives when the adapter reads again",
+        run: behind_inputs,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-STP-06",
+        title: "output after the stop",
+        clause: "turn.7",
+        basis: Basis::Derived,
+        stimulus: "between `stop` and `turn.complete` the adapter says more",
+        expected: "all of it belongs to the turn, which ends at `turn.complete` and not before",
+        run: output_after,
+        ..Case::NEW
+    },
 ];
+
+/// Begins a turn that has said something.
+fn begun(t: &mut Trial<'_>, s: &Session, actions: &Value) -> Outcome<usize> {
+    let from = t.instruct(s, actions)?;
+    t.expect(from, s, "output", t.bounds.patience)?;
+    Ok(from)
+}
 
 fn one_stop(t: &mut Trial<'_>) -> Outcome {
     let (s, other) = (t.open()?, t.open()?);
@@ -63,4 +118,90 @@ fn lives_on(t: &mut Trial<'_>) -> Outcome {
     t.demand(before == after, "the same session at the adapter", format!("{before:?}, then {after:?}"))?;
     let closes = t.told(&before, "session.close").len();
     t.demand(closes == 0, "no `session.close`", format!("{closes}"))
+}
+
+fn unanswered(t: &mut Trial<'_>) -> Outcome {
+    let (s, closed, other) = (t.open()?, t.open()?, t.open()?);
+    let deaf = json!([["ignore_stop"], ["say", "on "], ["wait", "stop"], ["say", "and on"]]);
+    let from = begun(t, &s, &deaf)?;
+    begun(t, &closed, &deaf)?;
+    let (lower, lower_closed) = (t.lower(&s)?, t.lower(&closed)?);
+    for (session, lower) in [(&s, &lower), (&closed, &lower_closed)] {
+        let stopped = t.stop(session)?;
+        t.expect_told(stopped, lower, "stop", t.bounds.secs(2.0)).under("turn.4")?;
+    }
+    let turn = t.act(&other, &json!([["say", "served"], ["complete"]]))?;
+    demand_answer(t, &turn, "served")?;
+    let close = t.close(&closed)?;
+    t.expect_told(close, &lower_closed, "session.close", t.bounds.secs(2.0))
+        .hint("the host seems to handle nothing of a session while its stop is unanswered")?;
+
+    let turn = t
+        .end_within(&s, from, t.bounds.stop + t.bounds.secs(2.0))
+        .hint("no end is made when a stop stays unanswered; limit `stop_s` is the host's deadline")?;
+    demand_answer(t, &turn, "on and on")?;
+    let told = !turn.on_channel("system").is_empty();
+    t.demand(told, "the hub is told why the turn ended, on channel `system`", "it is not")?;
+    let turn = t.act(&s, &json!([["say", "anew"], ["complete"]]))?;
+    demand_answer(t, &turn, "anew")?;
+    let after = t.lower(&s)?;
+    t.demand(after != lower, "a new session below after the unanswered stop", format!("{lower:?} again"))
+        .under("turn.8")
+}
+
+fn during_a_flood(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    // 8 GiB, if nobody stopped it.
+    let flood = json!([["say", "begun"], ["repeat", 60_000, [["burst", 8, 16_384], ["delay", 2]]]]);
+    let from = begun(t, &s, &flood)?;
+    let lower = t.lower(&s)?;
+    t.pass_time(Duration::from_millis(300));
+    let stopped = t.stop(&s)?;
+    t.expect_told(stopped, &lower, "stop", t.bounds.secs(2.0))
+        .hint("the stop seems to wait behind the adapter's output")?;
+    t.end_of(&s, from)?;
+    demand_ends(t, &s, 1)
+}
+
+fn behind_inputs(t: &mut Trial<'_>) -> Outcome {
+    let (s, holder) = (t.open()?, t.open()?);
+    let mut others = Vec::new();
+    for _ in 0..8 {
+        let other = t.open()?;
+        t.act(&other, &json!([["complete"]]))?;
+        others.push(other);
+    }
+    t.act(&s, &json!([["complete"]]))?;
+    let lower = t.lower(&s)?;
+    let from = t.instruct(&s, &json!([["delay", 60_000]]))?;
+    t.expect_told(from, &lower, "user.input", t.bounds.patience)?;
+    let held =
+        json!([["hold_stdin", true], ["say", "held"], ["delay", 1_200], ["hold_stdin", false], ["complete"]]);
+    let holding = begun(t, &holder, &held)?;
+    let text = "t".repeat(128 << 10);
+    let mut inputs = Vec::new();
+    for other in &others {
+        inputs.push(t.input(other, text.as_str())?);
+    }
+    let stopped = t.stop(&s)?;
+    t.flushed(t.bounds.secs(2.0)).hint("the host does not read its hub while an adapter does not read")?;
+    t.expect_told(stopped, &lower, "stop", t.bounds.patience.max(t.bounds.secs(5.0)))?;
+    t.end_of(&s, from)?;
+    t.end_of(&holder, holding)?;
+    for (other, from) in others.iter().zip(inputs) {
+        t.end_of(other, from)?;
+    }
+    Ok(())
+}
+
+fn output_after(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let talk =
+        json!([["say", "a"], ["wait", "stop"], ["say", "b"], ["delay", 300], ["say", "c"], ["complete"]]);
+    let from = begun(t, &s, &talk)?;
+    t.stop(&s)?;
+    let turn = t.end_of(&s, from)?;
+    demand_answer(t, &turn, "abc").hint("a turn ends when the adapter says so, not when it is stopped")?;
+    t.settle()?;
+    demand_ends(t, &s, 1)
 }
