@@ -119,11 +119,13 @@ pub(crate) struct Stdout {
     left: Option<usize>,
     /// What a broken reader has made of a chunk.
     spoiled: Vec<u8>,
+    /// Whether a broken reader has yet to dawdle.
+    fresh: bool,
 }
 
 impl Stdout {
     pub(crate) fn new(pipe: OwnedFd, exit: OwnedFd) -> Self {
-        Self { pipe, exit, left: None, spoiled: Vec::new() }
+        Self { pipe, exit, left: None, spoiled: Vec::new(), fresh: true }
     }
 
     fn wait(&mut self) -> io::Result<()> {
@@ -142,6 +144,11 @@ impl Stdout {
                 let held = rustix::io::ioctl_fionread(&self.pipe).unwrap_or(0);
                 self.left = Some(if broken(M::TailLost) { 0 } else { usize::try_from(held).unwrap_or(0) });
             } else if !fds[0].revents().is_empty() {
+                if broken(M::TailLost) && std::mem::take(&mut self.fresh) {
+                    std::thread::sleep(std::time::Duration::from_millis(30));
+                    continue;
+                }
+                self.fresh = true;
                 return Ok(());
             } else if exited {
                 std::thread::sleep(std::time::Duration::from_millis(20));

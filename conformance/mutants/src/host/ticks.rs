@@ -23,7 +23,7 @@ impl Relay {
     pub(crate) fn tick(&mut self, now: Instant) -> bool {
         self.hub.pump();
         let waiting = self.sessions.values().any(|session| !session.requests.is_empty());
-        if !self.parked.is_empty() && !waiting {
+        if !waiting || varied(V::Vh11) {
             self.unpark();
         }
         let apart: Vec<u64> = self
@@ -44,7 +44,8 @@ impl Relay {
         for id in ids {
             self.with(&id, |relay, session| relay.look_at(session, now));
         }
-        if varied(V::Vh09) && !self.sessions.is_empty() || varied(V::Vh13) {
+        let eager = varied(V::Vh09) && !self.sessions.is_empty() || varied(V::Vh13);
+        if eager && self.end.is_none() {
             self.warm(0);
         }
         self.is_done(now)
@@ -111,6 +112,7 @@ impl Relay {
 
     /// The stdout of a process has ended.
     pub(crate) fn stdout_ended(&mut self, number: u64) {
+        self.unpark();
         let now = Instant::now();
         if let Some(process) = self.processes.get_mut(&number) {
             process.ended = Some(now);
@@ -138,10 +140,6 @@ impl Relay {
         let exit = process.reap();
         // How it ended by itself is not known where it lived on without a stdout.
         let exit = if closed { Exit::default() } else { exit };
-        if broken(M::ZombiesLeft) {
-            std::mem::forget(process);
-            return;
-        }
         let agent = process.agent;
         if self.agents[agent].process == Some(number) {
             self.agents[agent].process = None;

@@ -48,11 +48,7 @@ impl Upstream {
 
     /// Queues an answer that belongs to the pipe; it goes before all sessions.
     pub(crate) fn push_of_the_pipe(&mut self, line: Vec<u8>) {
-        if broken(M::PingQueued) {
-            self.push(0, line);
-        } else {
-            self.of_the_pipe.push_back(line);
-        }
+        self.of_the_pipe.push_back(line);
         self.pump();
     }
 
@@ -141,7 +137,8 @@ impl Upstream {
     /// Writes while the pipe is not too far ahead: deficit round robin.
     pub(crate) fn pump(&mut self) {
         while self.pipe.bytes() < AHEAD {
-            if let Some(line) = self.of_the_pipe.pop_front() {
+            let waits = broken(M::PingQueued) && !self.ring.is_empty();
+            if let Some(line) = if waits { None } else { self.of_the_pipe.pop_front() } {
                 self.pipe.push(line);
                 continue;
             }
