@@ -20,7 +20,7 @@ use crate::{
     cases,
     clauses::{Level, Side},
     run::{self, Plan, Profile, Unwatched},
-    subject::Subject,
+    subject::{Bounds, Subject},
     verdict::Verdict,
 };
 
@@ -97,9 +97,14 @@ pub fn kill(
 fn kill_one(side: Side, mutant: &Mutant, stub: &Path) -> Result<(), String> {
     let case = cases::find(&mutant.killed_by).ok_or_else(|| format!("no case {}", mutant.killed_by))?;
     let mut subject = subject(side, &mutant.command, &mutant.env, stub);
-    // The calibration takes several turns: what passes it can do the plainest thing.
-    let (bounds, _) = run::calibrate(&mut subject, 1.0)
-        .map_err(|error| format!("it does not start, which proves nothing: {error}"))?;
+    let bounds = if mutant.no_turn {
+        Bounds::from_measured(Duration::ZERO, Duration::ZERO, &subject.limits, 1.0)
+    } else {
+        // The calibration takes several turns: what passes it can do the plainest thing.
+        let (bounds, _) = run::calibrate(&mut subject, 1.0)
+            .map_err(|error| format!("it does not start, which proves nothing: {error}"))?;
+        bounds
+    };
     let plan = plan(vec![case], 1);
     let mut last = String::new();
     for attempt in 1..=ATTEMPTS {

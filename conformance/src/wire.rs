@@ -75,9 +75,19 @@ pub fn session(message: &Message) -> &str {
     text(message, "session_id")
 }
 
-/// Writes a message as one line with its LF, U+2028 and U+2029 escaped ([frame.1], [frame.2]).
+/// Writes a message as one line with its LF, U+2028 and U+2029 escaped ([frame.1], [frame.2]). `type` and `session_id`
+/// stand first, as most hosts write them; cases that want another order spell it.
 pub fn line_of(message: &Value) -> Vec<u8> {
-    let mut text = message.to_string();
+    let mut text = match message.as_object() {
+        Some(members) => {
+            let first = |name: &&str| matches!(*name, "type" | "session_id");
+            let rest = members.keys().map(String::as_str).filter(|name| !first(name));
+            let known = ["type", "session_id"].into_iter().filter(|name| members.contains_key(*name));
+            let member = |name| format!("{}:{}", Value::from(name), members[name]);
+            format!("{{{}}}", known.chain(rest).map(member).collect::<Vec<_>>().join(","))
+        }
+        None => message.to_string(),
+    };
     if text.contains(['\u{2028}', '\u{2029}']) {
         text = text.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
     }
@@ -142,5 +152,11 @@ mod tests {
     #[test]
     fn separators_are_escaped() {
         assert_eq!(line_of(&serde_json::json!({"a":"\u{2028}"})), b"{\"a\":\"\\u2028\"}\n");
+    }
+
+    #[test]
+    fn the_type_stands_first() {
+        let message = serde_json::json!({"a\"":1,"session_id":"s","type":"t"});
+        assert_eq!(line_of(&message), b"{\"type\":\"t\",\"session_id\":\"s\",\"a\\\"\":1}\n");
     }
 }

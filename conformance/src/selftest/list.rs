@@ -54,6 +54,9 @@ pub struct Mutant {
     pub killed_by: String,
     /// What is wrong with it, in a sentence.
     pub bug: String,
+    /// Whether it cannot even take a turn, so that nothing can be measured first.
+    #[serde(default)]
+    pub no_turn: bool,
 }
 
 /// An odd program that keeps every rule.

@@ -43,7 +43,8 @@ impl Inbox {
     }
 
     fn take_line(&self, line: &[u8]) {
-        if line.iter().all(u8::is_ascii_whitespace) && !broken(Mutant::BlankLineExits) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            exit_if(Mutant::BlankLineExits);
             return;
         }
         if broken(Mutant::CrIsNoise) && line.ends_with(b"\r") {

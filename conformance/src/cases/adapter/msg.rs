@@ -278,9 +278,8 @@ fn bad_messages(t: &mut Trial<'_>) -> Outcome {
     for message in bad {
         t.send_deviant(message)?;
     }
-    if let Err(stop) = t.quick_turn(&s) {
-        return Err(stop.sent("messages with missing members and wrong types"));
-    }
+    let sent = "messages with missing members and wrong types";
+    t.quick_turn(&s).map_err(|stop| stop.sent(sent))?;
     t.demand_ends(&s, 1).map_err(|stop| {
         stop.hint(
             "an input whose content is a number, a boolean, an array or an object is bad: there is no turn",
