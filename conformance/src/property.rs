@@ -253,11 +253,13 @@ impl Run {
     fn rest(&mut self, t: &mut Trial<'_>) -> Outcome {
         let mut until = std::time::Instant::now() + t.bounds.stop;
         let mut last = usize::MAX;
-        loop {
+        for look in 0_u32.. {
             let mut open = 0;
             for place in self.places.iter_mut().flatten() {
-                open += place.open_turns(t);
-                if place.open_turns(t) > 0 {
+                let turns = place.open_turns(t);
+                open += turns;
+                // Not at each look: what is stopped needs a moment, and a reader of the transcript a quiet one.
+                if turns > 0 && (turns < last || look % 10 == 0) {
                     place.stop(t)?;
                 }
             }
@@ -287,6 +289,7 @@ impl Run {
             }
             t.pass_time(Duration::from_millis(40));
         }
+        Ok(())
     }
 
     fn judge(&self, t: &Trial<'_>) -> Outcome {

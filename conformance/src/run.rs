@@ -22,6 +22,7 @@ use crate::{
 
 mod calibrate;
 mod rounds;
+mod shorten;
 
 pub use self::{
     calibrate::{Calibration, EXTENSIONS, NotStarted, calibrate},
@@ -78,6 +79,8 @@ pub struct CaseResult {
     pub attempts: u32,
     /// What decided its random choices.
     pub seed: u64,
+    /// The length of the list that the seed decided; 0 where the case has none.
+    pub choices: usize,
     /// What happened, of the attempt that decided.
     pub records: Vec<Record>,
     /// Whether the verdict counts in this profile.
@@ -137,7 +140,7 @@ pub fn run(plan: &Plan, subject: &Subject, bounds: &Bounds, observer: &dyn Obser
         if to_confirm(&result) {
             observer.confirms(result.case);
             let again = run_case(result.case, subject, &bounds.stretched(3.0), plan, 2);
-            let result = confirm(result, again);
+            let result = shorten::shortened(confirm(result, again), subject, bounds, plan);
             observer.ends(&result);
             confirmed.push(result);
         } else {
@@ -182,6 +185,18 @@ pub fn run_case(
     plan: &Plan,
     attempt: u32,
 ) -> CaseResult {
+    run_part(case, subject, bounds, plan, attempt, None)
+}
+
+/// Runs one case once, with a part of the list that its seed decides.
+fn run_part(
+    case: &'static Case,
+    subject: &Subject,
+    bounds: &Bounds,
+    plan: &Plan,
+    attempt: u32,
+    part: Option<&[usize]>,
+) -> CaseResult {
     let began = Instant::now();
     let seed = seed_of(plan.seed, case.id);
     let mut result = CaseResult {
@@ -194,6 +209,7 @@ pub fn run_case(
         took: Duration::ZERO,
         attempts: attempt,
         seed,
+        choices: 0,
         records: Vec::new(),
         scored: plan.profile != Profile::Core || case.basis != crate::clauses::Basis::Profile,
     };
@@ -209,6 +225,9 @@ pub fn run_case(
             return result;
         }
     };
+    if let Some(part) = part {
+        trial = trial.with_part(part);
+    }
     // A case that panics is an error of the suite; the other cases go on.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (case.run)(&mut trial)))
         .unwrap_or_else(|_| Err(Stop::Harness("the case panicked".to_owned())));
@@ -217,6 +236,7 @@ pub fn run_case(
     let judgement = oracle::judge(&finished.records, case.side(), ending);
 
     result.tier = finished.tier;
+    result.choices = finished.choices;
     result.notes = finished.notes;
     result.records = finished.records;
     result.findings = finished.findings;

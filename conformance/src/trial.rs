@@ -120,6 +120,10 @@ pub struct Trial<'a> {
     fences: Vec<Duration>,
     findings: Vec<Finding>,
     notes: Vec<String>,
+    /// The places of a seeded list that are kept; all without it.
+    part: Option<Vec<usize>>,
+    /// How long that list is.
+    choices: usize,
 }
 
 /// What is left of a trial when its case is over.
@@ -133,6 +137,8 @@ pub struct Finished {
     pub notes: Vec<String>,
     /// How the verdict was reached.
     pub tier: Tier,
+    /// The length of the list that the seed decided; 0 where the case has none.
+    pub choices: usize,
 }
 
 impl<'a> Trial<'a> {
@@ -160,7 +166,31 @@ impl<'a> Trial<'a> {
             fences: Vec::new(),
             findings: Vec::new(),
             notes: Vec::new(),
+            part: None,
+            choices: 0,
         })
+    }
+
+    /// Keeps only these places of the list that the case's seed decides, so that a failing one can be shortened.
+    #[must_use]
+    pub fn with_part(mut self, part: &[usize]) -> Self {
+        self.part = Some(part.to_vec());
+        self
+    }
+
+    /// What is kept of the list that the seed decided. A case with such a list takes it from here.
+    pub fn part_of<T>(&mut self, list: Vec<T>) -> Vec<T> {
+        self.choices = list.len();
+        match &self.part {
+            None => list,
+            Some(part) => {
+                let kept: std::collections::HashSet<usize> = part.iter().copied().collect();
+                list.into_iter()
+                    .enumerate()
+                    .filter_map(|(place, item)| kept.contains(&place).then_some(item))
+                    .collect()
+            }
+        }
     }
 
     /// The case's own folder, removed at its end.
@@ -424,6 +454,7 @@ impl<'a> Trial<'a> {
             findings: std::mem::take(&mut self.findings),
             notes: std::mem::take(&mut self.notes),
             tier: self.tier,
+            choices: self.choices,
         };
         (outcome, finished)
     }

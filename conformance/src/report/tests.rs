@@ -49,6 +49,7 @@ fn ended(case: &'static Case, verdict: Verdict) -> Repeated {
         took: Duration::from_millis(1_500),
         attempts: 2,
         seed: 7,
+        choices: 0,
         records: vec![host(1, &line), adapter(2, &line), adapter(3, HOSTILE)],
         scored: true,
     };

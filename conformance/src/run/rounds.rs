@@ -114,6 +114,7 @@ mod tests {
             took: Duration::from_secs(1),
             attempts: 1,
             seed: 0,
+            choices: 0,
             records: Vec::new(),
             scored: true,
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{Seen, Session, Trial};
-use crate::verdict::Outcome;
+use crate::verdict::{Ground, Outcome, Stop};
 
 /// A turn that has ended.
 #[derive(Debug, Clone)]
@@ -88,7 +88,9 @@ impl Trial<'_> {
             Some(end) => end,
             None => match self.late_end(session, earlier, began) {
                 Ok(end) => end,
-                Err(got) => return self.late(expected, got),
+                Err((got, ground)) => {
+                    return Err(Stop::Fail(Box::new(self.finding(expected, got, ground))));
+                }
             },
         };
         self.ends.insert(session.id().to_owned(), earlier + 1);
@@ -133,9 +135,9 @@ impl Trial<'_> {
     }
 
     /// The end of a turn that is overdue, or why there is none.
-    fn late_end(&mut self, session: &Session, nth: usize, began: Instant) -> Result<Seen, String> {
+    fn late_end(&mut self, session: &Session, nth: usize, began: Instant) -> Result<Seen, (String, Ground)> {
         if let Some(exit) = self.exit_text() {
-            return self.nth_end(session, nth, Duration::from_millis(200)).ok_or(exit);
+            return self.nth_end(session, nth, Duration::from_millis(200)).ok_or((exit, Ground::Seen));
         }
         let fence = self.fence();
         let more = match &fence {
@@ -146,14 +148,21 @@ impl Trial<'_> {
             return Ok(end);
         }
         Err(match (self.exit_text(), fence) {
-            (Some(exit), _) => exit,
-            (None, Ok(took)) => format!(
-                "no `turn.complete` for {:.1?}, while a turn of a fresh session was answered after {took:.1?}",
-                began.elapsed()
+            (Some(exit), _) => (exit, Ground::Seen),
+            // A machine that serves another session in time is not what is slow.
+            (None, Ok(took)) => (
+                format!(
+                    "no `turn.complete` for {:.1?}, while a turn of a fresh session was answered after {took:.1?}",
+                    began.elapsed()
+                ),
+                Ground::Seen,
             ),
-            (None, Err(_)) => format!(
-                "no `turn.complete` for {:.1?}, and a fresh session was not served either",
-                began.elapsed()
+            (None, Err(_)) => (
+                format!(
+                    "no `turn.complete` for {:.1?}, and a fresh session was not served either",
+                    began.elapsed()
+                ),
+                Ground::Late,
             ),
         })
     }

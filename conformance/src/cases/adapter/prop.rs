@@ -41,6 +41,7 @@ const ACTIONS: usize = 500;
 fn random_actions(t: &mut Trial<'_>) -> Outcome {
     let palette = Palette::of(t.subject);
     let actions = generate(&mut t.rng, &palette, ACTIONS);
+    let actions = t.part_of(actions);
     perform(t, &actions)
 }
 

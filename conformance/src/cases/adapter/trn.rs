@@ -101,7 +101,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         level: Level::Should,
         basis: Basis::Profile,
         needs: &[Need::Ability(Ability::ConcurrentTurns), Need::Probe(&["sleep"])],
-        stimulus: "a turn of 5 s in one session, a quick one in another",
+        stimulus: "a turn of 3 s in one session, a quick one in another",
         expected: "the quick one ends first",
         run: quick_overtakes,
         ..Case::NEW
@@ -218,9 +218,9 @@ fn queued_in_order(t: &mut Trial<'_>) -> Outcome {
 
 fn quick_overtakes(t: &mut Trial<'_>) -> Outcome {
     let (slow, quick) = (t.open()?, t.open()?);
-    let from = t.sleeping(&slow, 5_000)?;
+    let from = t.sleeping(&slow, 3_000)?;
     let end = t.quick_turn(&quick)?.end.index;
-    let slow_end = t.end_of(&slow, from)?.end.index;
+    let slow_end = t.end_within(&slow, from, t.bounds.patience + Duration::from_secs(3))?.end.index;
     t.demand(end < slow_end, "the quick turn ends before the slow one", "it ended after it")
 }
 
