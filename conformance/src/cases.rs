@@ -32,6 +32,12 @@ static HOST: &[&[Case]] = &[
     host::prm::CASES,
     host::lif::CASES,
     host::flw::CASES,
+    host::ext::agreement::CASES,
+    host::ext::turns::CASES,
+    host::ext::control::CASES,
+    host::ext::asks::CASES,
+    host::ext::fields::CASES,
+    host::ext::restart::CASES,
 ];
 
 /// All cases of a side.

@@ -129,8 +129,8 @@ fn follow(
             continue;
         }
         for breach in breaches {
-            // A relay hands on what its adapter says between turns; O-DELIVER judges whether it is that.
-            if kind == ModelKind::Relay && breach.clause == "turn.2" && breach.level == Level::Should {
+            // A relay hands on what its adapter says late and between turns; O-DELIVER judges whether it is that.
+            if kind == ModelKind::Relay && breach.clause == "turn.2" {
                 continue;
             }
             broken |= breach.by == judged;

@@ -5,12 +5,15 @@ use crate::{
     verdict::Outcome,
 };
 
+pub(super) mod ext;
 pub(super) mod flw;
 pub(super) mod frm;
 pub(super) mod lif;
 pub(super) mod msg;
 pub(super) mod out;
 pub(super) mod prm;
+mod rich;
+pub(super) mod rly;
 pub(super) mod ses;
 pub(super) mod stp;
 pub(super) mod trn;

@@ -1,0 +1,227 @@
+//! What is offered, what is agreed on, and what waits for it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::{demand_answer, rich};
+use crate::{
+    case::{Case, Need},
+    clauses::Side,
+    run::EXTENSIONS,
+    trial::Trial,
+    verdict::Outcome,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-EXT-01",
+        title: "an offer is whole",
+        clause: "ext.1",
+        stimulus: "sessions of a core-only hub and of one that knows everything",
+        expected: "each `session.start` carries `protocol` 1 and `extensions`, or neither",
+        run: whole_offer,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-02",
+        title: "no waiting for session.ready",
+        clause: "ext.2",
+        stimulus: "an input at once, to an adapter whose `session.ready` takes 800 ms",
+        expected: "`user.input` reaches the adapter before its `session.ready`",
+        run: no_waiting,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-03",
+        title: "no type before it is agreed on",
+        clause: "ext.2",
+        needs: &[Need::Extension("options")],
+        stimulus: "the hub sends update, pause, resume and ping; the adapter agrees late, and on `options` only",
+        expected: "`session.update` after `session.ready` at most, and nothing else beyond the core",
+        run: not_before_ready,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-14",
+        title: "a restriction that is not honoured",
+        clause: "ext.7",
+        needs: &[Need::Extension("options")],
+        stimulus: "the hub asks for `max_cost_usd`; the adapter lists `denied_tools` only",
+        expected: "the hub is told of a refusal; the adapter gets `session.close` and no input",
+        run: not_honoured,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-19",
+        title: "fields that were not agreed on",
+        clause: "ext.2",
+        needs: &[Need::AnyExtension],
+        stimulus: "an adapter without `session.ready` sends types and fields of extensions",
+        expected: "its output and the end reach the hub, and nothing of an extension",
+        run: not_agreed,
+        ..rich::NEW
+    },
+];
+
+fn whole_offer(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    if !t.subject.extensions.is_empty() {
+        let s = rich::open(t)?;
+        rich::act(t, &s, &json!([["complete"]]))?;
+    }
+    t.settle()?;
+    for below in t.below() {
+        if below.by != Side::Host || below.seen.kind() != "session.start" {
+            continue;
+        }
+        let (protocol, extensions) = (below.seen.get("protocol"), below.seen.get("extensions"));
+        let names = extensions.and_then(Value::as_array);
+        let whole = match (protocol, extensions) {
+            (None, None) => true,
+            (Some(protocol), Some(_)) => {
+                *protocol == json!(1) && names.is_some_and(|names| names.iter().all(Value::is_string))
+            }
+            _ => false,
+        };
+        let got = format!("protocol {protocol:?}, extensions {extensions:?}");
+        t.demand(whole, "`protocol` 1 and an array of `extensions`, or neither", got)?;
+    }
+    Ok(())
+}
+
+fn no_waiting(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"extensions":EXTENSIONS,"ready_delay_ms":800}))?;
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let below = t.below_of(&t.lower(&s)?);
+    let at = |by: Side, kind: &str| {
+        below.iter().find(|below| below.by == by && below.seen.kind() == kind).map(|below| below.seen.at)
+    };
+    match (at(Side::Host, "user.input"), at(Side::Adapter, "session.ready")) {
+        (_, None) => t.skip("an extension towards its adapters"),
+        (Some(input), Some(ready)) if input < ready => Ok(()),
+        _ => t.late("`user.input` before the adapter's `session.ready`", "it comes after it"),
+    }
+}
+
+fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"extensions":["options"],"ready_delay_ms":400}))?;
+    let s = rich::open(t)?;
+    let id = s.id().to_owned();
+    t.send(json!({"type":"session.update","session_id":id,"model":"model-2"}))?;
+    if t.subject.extensions.contains("flow") {
+        t.send(json!({"type":"flow.pause","session_id":id}))?;
+        t.send(json!({"type":"flow.resume","session_id":id}))?;
+    }
+    if t.subject.extensions.contains("control") {
+        t.send(json!({"type":"ping","session_id":"","nonce":1}))?;
+    }
+    let turn = rich::act(t, &s, &json!([["say", "served"], ["complete"]]))?;
+    demand_answer(t, &turn, "served")?;
+    t.expect(0, &s, "session.info", t.bounds.patience)?;
+    t.settle()?;
+    let lower = t.lower(&s)?;
+    let mut agreed = false;
+    for below in t.below() {
+        let of_session = below.pid == lower.pid && below.seen.session() == lower.id;
+        match below.by {
+            Side::Adapter => agreed |= of_session && below.seen.kind() == "session.ready",
+            Side::Host if rich::DOWN.contains(&below.seen.kind()) => {}
+            Side::Host => {
+                let allowed = of_session && agreed && below.seen.kind() == "session.update";
+                let got = format!("`{}`, and `session.ready` has come: {agreed}", below.seen.kind());
+                t.demand(allowed, "only `session.update`, after `session.ready`", got)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn not_honoured(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"extensions":["options"],"ready":{"options_applied":["denied_tools"]}}))?;
+    let kept = rich::open_with(t, &json!({"denied_tools":["Shell"]}))?;
+    let turn = rich::act(t, &kept, &json!([["say", "served"], ["complete"]]))?;
+    rich::demand_offer(t, &t.lower(&kept)?, "options")?;
+    demand_answer(t, &turn, "served")?;
+
+    let s = rich::open_with(t, &json!({"max_cost_usd":0.5}))?;
+    let (from, _) = rich::instruct(t, &s, &json!([["say", "unrestricted"], ["complete"]]))?;
+    let told = |seen: &crate::trial::Seen| {
+        seen.session() == s.id()
+            && (seen.kind() == "session.closed"
+                || seen.kind() == "output" && seen.text("channel") == "system")
+    };
+    let refused = t.wait(0, t.bounds.patience, told);
+    t.settle()?;
+    let written = t.below().into_iter().any(|below| {
+        below.by == Side::Host
+            && below.seen.kind() == "user.input"
+            && crate::trial::named_in(below.seen.text("content")).as_deref() == Some(s.id())
+    });
+    t.demand(!written, "no input reaches the adapter", "one does")?;
+    match refused {
+        None => t.late("the hub is told that the session is refused", t.what_came(from, &s)),
+        Some(seen) if seen.kind() == "session.closed" => {
+            let reason = seen.text("reason").to_owned();
+            t.demand(reason == "refused", "reason `refused`", format!("`{reason}`"))
+        }
+        Some(_) => Ok(()),
+    }?;
+    let closes = |t: &Trial<'_>| {
+        t.below()
+            .iter()
+            .filter(|below| below.by == Side::Host && below.seen.kind() == "session.close")
+            .count()
+    };
+    // The fence of the settling closes its own session.
+    t.pass_time(Duration::from_millis(50));
+    let closed = closes(t);
+    t.demand(closed >= 2, "`session.close` for the refused session", format!("{closed} in all"))
+}
+
+fn not_agreed(t: &mut Trial<'_>) -> Outcome {
+    let s = rich::open(t)?;
+    let of_turn = json!({
+        "status":"failed","summary":"no","num_turns":7,"error":{"category":"auth","message":"no"},
+        "usage":{"input_tokens":1},"native_session_id":"no"
+    });
+    let turn = rich::act(
+        t,
+        &s,
+        &json!([
+            ["emit", {"type":"output","content":"a","message_id":"m-1","parent_tool_call_id":"c-1","history":true}],
+            ["emit", {"type":"thinking","content":"no"}],
+            ["emit", {"type":"tool.start","tool_call_id":"c-1","tool":"Shell"}],
+            ["emit", {"type":"usage","input_tokens":1}],
+            ["emit", {"type":"plan","entries":[{"content":"no"}]}],
+            ["emit", {"type":"working"}],
+            ["emit", {"type":"session.info","model":"no"}],
+            ["say", "b"],
+            ["complete", of_turn]
+        ]),
+    )?;
+    demand_answer(t, &turn, "ab")?;
+    t.settle()?;
+    for seen in t.of(&s) {
+        let kind = seen.kind().to_owned();
+        let foreign = match kind.as_str() {
+            "session.ready" => None,
+            "session.info" => seen.get("model").map(|_| "model"),
+            "output" => ["message_id", "parent_tool_call_id", "history"]
+                .into_iter()
+                .find(|member| seen.get(member).is_some()),
+            "turn.complete" if seen.text("status") == "failed" => Some("status"),
+            "turn.complete" => ["summary", "num_turns", "error", "usage", "native_session_id"]
+                .into_iter()
+                .find(|member| seen.get(member).is_some()),
+            _ => Some("type"),
+        };
+        if let Some(member) = foreign {
+            return t.fail("nothing that was not agreed on", format!("`{member}` of `{kind}`"));
+        }
+    }
+    Ok(())
+}

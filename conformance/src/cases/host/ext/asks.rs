@@ -1,0 +1,257 @@
+//! Permissions with `control`, and questions.
+
+use serde_json::{Value, json};
+
+use super::super::rich;
+use crate::{
+    case::{Case, Need},
+    trial::{Seen, Session, Trial},
+    verdict::Outcome,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-EXT-09",
+        title: "a withdrawn request",
+        clause: "permission.2",
+        stimulus: "the adapter asks, withdraws, and ends the turn later; the hub answers in between",
+        expected: "no answer reaches the adapter",
+        run: withdrawn,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-10",
+        title: "a request_id that is pending",
+        clause: "permission.4",
+        stimulus: "a second request with the id of one that waits; the hub approves",
+        expected: "the hub is asked once, for the first; one answer reaches the adapter",
+        run: asked_twice,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-11",
+        title: "options of a permission",
+        clause: "permission.4",
+        needs: &[Need::Extension("control")],
+        stimulus: "approval by an allow option, by a reject option and by none that was offered; denial by an allow option",
+        expected: "the options reach the hub; the first approves with its option, all others deny",
+        run: options,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-12",
+        title: "a question is answered once",
+        clause: "ext.5",
+        needs: &[Need::Extension("questions")],
+        stimulus: "a question with fields; the hub answers twice",
+        expected: "the hub sees its fields; one `input.response` with the values reaches the adapter",
+        run: question,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-13",
+        title: "a question at stop",
+        clause: "permission.3",
+        needs: &[Need::Extension("questions")],
+        stimulus: "the hub stops a turn while its question waits, and answers afterwards",
+        expected: "`stop`, then one `input.response` with `cancelled: true`",
+        run: question_at_stop,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-26",
+        title: "a question to a core-only hub",
+        clause: "ext.3",
+        stimulus: "a question in a session of a hub without extensions",
+        expected: "its text as `output` on channel `question`; at once one `input.response` with `cancelled: true`",
+        run: question_to_core,
+        ..rich::NEW
+    },
+];
+
+fn ask(request: &str, more: &Value) -> Value {
+    let mut members = json!({"request_id":request,"tool":"Shell","description":"d","resource":request});
+    if let (Some(members), Some(more)) = (members.as_object_mut(), more.as_object()) {
+        members.extend(more.clone());
+    }
+    json!(["ask", members])
+}
+
+fn answer(s: &Session, request: &str, members: &Value) -> Value {
+    let mut answer = json!({"type":"permission.response","session_id":s.id(),"request_id":request});
+    if let (Some(answer), Some(members)) = (answer.as_object_mut(), members.as_object()) {
+        answer.extend(members.clone());
+    }
+    answer
+}
+
+fn withdrawn(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "control"])?;
+    let (s, other) = (t.open()?, t.open()?);
+    let cancel = json!(["emit", {"type":"permission.cancel","request_id":"r-1","reason":"timeout"}]);
+    let from = t.instruct(&s, &json!([ask("r-1", &json!({})), ["delay", 100], cancel]))?;
+    t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    let lower = t.lower(&s)?;
+    rich::demand_offer(t, &lower, "control")?;
+    rich::expect_written(t, from, &lower, "permission.cancel")?;
+    t.settle()?;
+    t.send_deviant(answer(&s, "r-1", &json!({"approved":true})))?;
+    t.settle()?;
+    rich::act_in(t, &other, &s, &json!([["complete"]]))?;
+    t.end_of(&s, from)?;
+    t.settle()?;
+    rich::demand_told(t, &lower, "permission.response", 0)?;
+    Ok(())
+}
+
+fn asked_twice(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let again = ask("r-1", &json!({"tool":"Other","resource":"second"}));
+    let wait = json!(["wait", "permission.response", "r-1", 10_000]);
+    let from = t.instruct(
+        &s,
+        &json!([ask("r-1", &json!({"resource":"first"})), again, ["say", "asked"], wait, ["complete"]]),
+    )?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.settle()?;
+    t.send(answer(&s, "r-1", &json!({"approved":true})))?;
+    t.end_of(&s, from)?;
+    t.settle()?;
+    let all = t.of(&s);
+    let asked: Vec<&Seen> = all.iter().filter(|seen| seen.kind() == "permission.request").collect();
+    let first = asked.first().map(|seen| seen.text("resource")).unwrap_or_default();
+    t.demand(
+        asked.len() == 1 && first == "first",
+        "the hub is asked for the first alone",
+        format!("{} requests, the first for {first:?}", asked.len()),
+    )?;
+    let answers = rich::demand_told(t, &t.lower(&s)?, "permission.response", 1)?;
+    let approved = answers[0].get("approved") == Some(&Value::Bool(true));
+    t.demand(approved, "the approval of the first", "a denial")
+}
+
+fn options(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "control"])?;
+    let s = rich::open(t)?;
+    let offered = json!([
+        {"id":"once","label":"Allow","kind":"allow_once"},
+        {"id":"always","kind":"allow_always"},
+        {"id":"no","label":"Deny","kind":"reject_once"}
+    ]);
+    let mut actions = Vec::new();
+    for request in ["r-1", "r-2", "r-3", "r-4"] {
+        actions.push(ask(request, &json!({"title":"A title","options":offered,"input":{"n":[1]}})));
+    }
+    for request in ["r-1", "r-2", "r-3", "r-4"] {
+        actions.push(json!(["wait", "permission.response", request, 10_000]));
+    }
+    actions.push(json!(["complete"]));
+    let (from, _) = rich::instruct(t, &s, &json!(actions))?;
+    let last = |seen: &Seen| seen.kind() == "permission.request" && seen.text("request_id") == "r-4";
+    if t.wait(from, t.bounds.patience, last).is_none() {
+        return t.late("four requests", t.what_came(from, &s));
+    }
+    let lower = t.lower(&s)?;
+    rich::demand_offer(t, &lower, "control")?;
+    let asked = t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    for (member, wanted) in
+        [("options", &offered), ("title", &json!("A title")), ("input", &json!({"n":[1]}))]
+    {
+        let got = asked.get(member).cloned().unwrap_or_default();
+        t.demand(got == *wanted, format!("`{member}` of the request as it was: {wanted}"), got)?;
+    }
+    let input = json!({"n":[2]});
+    t.send(answer(&s, "r-1", &json!({"approved":true,"option_id":"always","updated_input":input})))?;
+    t.send_deviant(answer(&s, "r-2", &json!({"approved":true,"option_id":"no"})))?;
+    t.send_deviant(answer(&s, "r-3", &json!({"approved":true,"option_id":"of-nobody"})))?;
+    t.send_deviant(answer(&s, "r-4", &json!({"approved":false,"option_id":"once"})))?;
+    t.end_of(&s, from)?;
+    for response in rich::demand_told(t, &lower, "permission.response", 4)? {
+        let request = response.text("request_id").to_owned();
+        let approved = response.get("approved").cloned().unwrap_or_default();
+        let wanted = request == "r-1";
+        t.demand(approved == json!(wanted), format!("`approved: {wanted}` for {request}"), &approved)?;
+        if wanted {
+            let (option, updated) = (response.text("option_id"), response.get("updated_input"));
+            t.demand(
+                option == "always" && updated == Some(&input),
+                "the option and the updated input of the approval",
+                format!("{option:?}, {updated:?}"),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn ask_question(more: &Value) -> Value {
+    json!([
+        "question",
+        {"request_id":"q-1","prompt":"Where to?","fields":[
+            {"id":"where","label":"Place","kind":"choice","choices":[{"id":"eu"},{"id":"us"}],"required":true},
+            {"id":"many","kind":"number"}
+        ],"_meta":more}
+    ])
+}
+
+fn question(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "questions"])?;
+    let s = rich::open(t)?;
+    let wait = json!(["wait", "input.response", "q-1", 10_000]);
+    let (from, _) =
+        rich::instruct(t, &s, &json!([ask_question(&Value::Null), wait, ["delay", 300], ["complete"]]))?;
+    let Ok(asked) = t.expect(from, &s, "input.request", t.bounds.patience) else {
+        rich::demand_offer(t, &t.lower(&s)?, "questions")?;
+        return t.late("the question reaches the hub", t.what_came(from, &s));
+    };
+    let fields = asked.get("fields").and_then(Value::as_array).map_or(0, Vec::len);
+    let whole = asked.text("prompt") == "Where to?" && fields == 2;
+    t.demand(whole, "its prompt and two fields", format!("{:?}, {fields} fields", asked.text("prompt")))?;
+    let values = json!({"where":"eu","many":3});
+    let response = json!({"type":"input.response","session_id":s.id(),"request_id":"q-1","values":values});
+    t.send(response.clone())?;
+    t.send_deviant(response)?;
+    t.end_of(&s, from)?;
+    t.settle()?;
+    let answers = rich::demand_told(t, &t.lower(&s)?, "input.response", 1)?;
+    let got = answers[0].get("values").cloned().unwrap_or_default();
+    t.demand(got == values, format!("the values {values}"), got)
+}
+
+fn question_at_stop(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "questions"])?;
+    let s = rich::open(t)?;
+    // The adapter ends the turn when it has the answer, so that nothing but the stop settles it.
+    let wait = json!(["wait", "input.response", "q-1", 10_000]);
+    let (from, _) =
+        rich::instruct(t, &s, &json!([["ignore_stop"], ask_question(&Value::Null), wait, ["complete"]]))?;
+    if t.expect(from, &s, "input.request", t.bounds.patience).is_err() {
+        rich::demand_offer(t, &t.lower(&s)?, "questions")?;
+        return t.late("the question reaches the hub", t.what_came(from, &s));
+    }
+    let lower = t.lower(&s)?;
+    let stopped = t.stop(&s)?;
+    let cancelled = t.expect_told(stopped, &lower, "input.response", t.bounds.patience)?;
+    t.demand(cancelled.get("cancelled") == Some(&Value::Bool(true)), "`cancelled: true`", "it is not")?;
+    t.end_of(&s, from)?;
+    t.send_deviant(json!({"type":"input.response","session_id":s.id(),"request_id":"q-1","values":{}}))?;
+    t.settle()?;
+    rich::demand_told(t, &lower, "input.response", 1)?;
+    let stop = rich::demand_told(t, &lower, "stop", 1)?;
+    t.demand(stop[0].at <= cancelled.at, "`stop` before the answers", "after them")
+}
+
+fn question_to_core(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "questions"])?;
+    let s = t.open()?;
+    let wait = json!(["wait", "input.response", "q-1", 10_000]);
+    let from = t.instruct(&s, &json!([ask_question(&Value::Null), wait, ["say", "on"], ["complete"]]))?;
+    let turn = t.end_of(&s, from)?;
+    let lower = t.lower(&s)?;
+    rich::demand_offer(t, &lower, "questions")?;
+    let shown = turn.on_channel("question");
+    t.demand(shown.contains("Where to?"), "the question on channel `question`", format!("{shown:?}"))?;
+    let answers = rich::demand_told(t, &lower, "input.response", 1)?;
+    let cancelled = answers[0].get("cancelled") == Some(&Value::Bool(true));
+    t.demand(cancelled, "`cancelled: true`", "it is not")
+}

@@ -1,0 +1,161 @@
+//! Sessions that end from below, pauses, and signs of life.
+
+use serde_json::{Value, json};
+
+use super::super::{demand_answer, demand_ends, rich};
+use crate::{
+    case::{Case, Need},
+    clauses::Side,
+    history::{Event, Link},
+    trial::Trial,
+    verdict::Outcome,
+    wire,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-EXT-08",
+        title: "the adapter closes a session",
+        clause: "session.8",
+        stimulus: "`session.closed` in a turn, while another input waits; then the hub closes where it can",
+        expected: "each input has its end, and the host writes nothing more for the id",
+        run: closed_from_below,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-15",
+        title: "a pause holds the session",
+        clause: "relay.5",
+        needs: &[Need::Extension("flow")],
+        stimulus: "a paused session's adapter, which does not know `flow`, says 500 outputs and ends the turn",
+        expected: "nothing until `flow.resume`, then all in order",
+        run: paused,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-16",
+        title: "ping under load",
+        clause: "ext.5",
+        needs: &[Need::Extension("control")],
+        stimulus: "8 MiB wait for a hub that does not read; it sends `ping`, then reads",
+        expected: "one `pong` with the nonce, before 2 MiB of what waited",
+        run: ping_under_load,
+        ..rich::NEW
+    },
+];
+
+fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "control"])?;
+    let core = t.open()?;
+    let rich = if t.subject.extensions.contains("control") { Some(rich::open(t)?) } else { None };
+    for s in std::iter::once(&core).chain(&rich) {
+        let is_core = *s == core;
+        let closes =
+            json!([["say", "busy"], ["delay", 300], ["emit", {"type":"session.closed","reason":"finished"}]]);
+        let from = if is_core { t.instruct(s, &closes)? } else { rich::instruct(t, s, &closes)?.0 };
+        t.expect(from, s, "output", t.bounds.patience)?;
+        let lower = t.lower(s)?;
+        rich::demand_offer(t, &lower, "control")?;
+        let held = if is_core { t.input(s, "held")? } else { rich::input(t, s, "held")?.0 };
+        let closed = rich::expect_written(t, from, &lower, "session.closed")?;
+        t.end_of(s, from)?;
+        t.end_of(s, held)?;
+        if is_core {
+            t.close(s)?;
+        } else {
+            let end = t.expect(from, s, "session.closed", t.bounds.patience)?;
+            let ends = t
+                .of(s)
+                .iter()
+                .filter(|seen| seen.kind() == "turn.complete" && seen.index < end.index)
+                .count();
+            t.demand(ends == 2, "both turns end before `session.closed`", format!("{ends}"))?;
+        }
+        t.settle()?;
+        demand_ends(t, s, 2)?;
+        let after = rich::told_since(t, &lower, &closed);
+        if let Some(after) = after.first() {
+            // What the host wrote in the moment of the end it could not know.
+            let crossed = after.seen.at.saturating_sub(closed.at) < std::time::Duration::from_millis(20)
+                && after.seen.kind() == "user.input";
+            t.demand(crossed, "nothing more for the id", format!("`{}`", after.seen.kind()))?;
+        }
+    }
+    Ok(())
+}
+
+fn paused(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns"])?;
+    let s = rich::open(t)?;
+    let other = t.open()?;
+    let (from, _) = rich::instruct(t, &s, &json!([["say", "first "]]))?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    let lower = t.lower(&s)?;
+    t.send(json!({"type":"flow.pause","session_id":s.id()}))?;
+    // The answer of another session shows that the pause was read.
+    t.settle()?;
+    let paused = t.history.len();
+    rich::act_in(t, &other, &s, &json!([["burst", 500, 64], ["say", " last"], ["complete"]]))?;
+    rich::expect_written(t, paused, &lower, "turn.complete")?;
+    t.settle()?;
+    let held = t.seen_from(paused).iter().filter(|seen| seen.session() == s.id()).count();
+    t.demand(held == 0, "nothing of a session that is paused", format!("{held} messages"))?;
+    t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
+    let turn = t.end_of(&s, from)?;
+    let burst: String = (1..=500).map(|n| format!("{n:08}{}", "x".repeat(56))).collect();
+    demand_answer(t, &turn, &format!("first {burst} last"))?;
+    t.settle()?;
+    demand_ends(t, &s, 1)
+}
+
+fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
+    const LOAD: usize = 8 << 20;
+    const PATIENCE: usize = 2 << 20;
+    let (a, b) = (t.open()?, t.open()?);
+    for s in [&a, &b] {
+        t.act(s, &json!([["complete"]]))?;
+    }
+    t.with_process(|process| process.pause_reading(true))?;
+    let flood = json!([["flood", LOAD / 2, 4096], ["complete"]]);
+    let begun = [t.instruct(&a, &flood)?, t.instruct(&b, &flood)?];
+    for s in [&a, &b] {
+        let lower = t.lower(s)?;
+        let done = |below: &crate::trial::Below| {
+            below.by == Side::Adapter
+                && below.seen.kind() == "turn.complete"
+                && below.seen.session() == lower.id
+                && below.pid == lower.pid
+        };
+        // A host may read no more than it can hold; then less waits.
+        t.wait_below(begun[0], t.bounds.secs(2.0), done);
+    }
+    let nonce = json!({"n":[1,null]});
+    let sent = t.send(json!({"type":"ping","session_id":"","nonce":nonce}))?;
+    t.flushed(t.bounds.patience)?;
+    t.pass_time(t.quiet());
+    let resumed = t.history.len();
+    t.with_process(|process| process.pause_reading(false))?;
+    let Some(pong) = t.wait(sent, t.bounds.secs(20.0), |seen| seen.kind() == "pong") else {
+        return t.late("a `pong`", "none");
+    };
+    let mut before = 0;
+    t.history.scan(resumed, |index, record| {
+        if let (Link::Upper, Event::Adapter { bytes, .. }, true) =
+            (record.link, &record.event, index < pong.index)
+        {
+            before += bytes.len();
+        }
+        None::<()>
+    });
+    t.demand(before <= PATIENCE, format!("the `pong` before {PATIENCE} bytes of what waited"), before)?;
+    let same =
+        pong.get("nonce") == Some(&nonce) && pong.get("session_id") == Some(&Value::String(String::new()));
+    t.demand(same, format!("the nonce {nonce}"), wire::text(pong.message(), "nonce"))?;
+    for (s, from) in [(&a, begun[0]), (&b, begun[1])] {
+        t.end_of(s, from)?;
+    }
+    t.settle()?;
+    let pongs = t.seen_from(0).iter().filter(|seen| seen.kind() == "pong").count();
+    t.demand(pongs == 1, "one `pong`", format!("{pongs}"))
+}

@@ -1,0 +1,206 @@
+//! Fields: passed on untouched, absent where they are wrong, bad where they are too long.
+
+use serde_json::{Value, json};
+
+use super::super::{demand_answer, demand_ends, demand_unheard, rich};
+use crate::{
+    case::{Case, Need},
+    trial::{Seen, Trial},
+    verdict::Outcome,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-EXT-17",
+        title: "_meta and unknown fields",
+        clause: "ext.4",
+        needs: &[Need::AnyExtension],
+        stimulus: "messages of both sides with `_meta` and with a field that nobody knows",
+        expected: "`_meta` reaches the other side untouched, the unknown field does not",
+        run: meta,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-24",
+        title: "optional fields of the wrong type",
+        clause: "msg.5",
+        needs: &[Need::Extension("turns"), Need::Extension("events"), Need::Extension("control")],
+        stimulus: "output, thinking, request and end, each with optional fields of a wrong type",
+        expected: "each reaches the hub without those fields",
+        run: wrong_types,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-25",
+        title: "ids of 257 bytes",
+        clause: "msg.6",
+        needs: &[Need::Extension("turns"), Need::Extension("events")],
+        stimulus: "a request, a tool call and a thought with an id of 256 bytes, and of 257",
+        expected: "those of 256 bytes pass unchanged, the others reach nobody and are not answered",
+        run: long_ids,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-27",
+        title: "_meta that is none",
+        clause: "msg.7",
+        needs: &[Need::AnyExtension],
+        stimulus: "outputs whose `_meta` is a string, and longer than 64 KiB",
+        expected: "the outputs without it",
+        run: bad_meta,
+        ..rich::NEW
+    },
+];
+
+const ALL: &[&str] = &["turns", "events", "usage", "options", "questions", "control"];
+
+fn meta(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, ALL)?;
+    let s = rich::open(t)?;
+    let upward = json!({"trace":"a\u{2028}b","deep":{"n":[1,2.5,null,true]},"type":"stop"});
+    let downward = json!({"traceparent":"00-1-2-01","list":[{}]});
+    let content = Trial::instructions(
+        &s,
+        &json!([
+            ["emit", {"type":"output","content":"a","_meta":upward,"of_nobody":1}],
+            ["complete", {"_meta":upward,"of_nobody":{"deep":1}}]
+        ]),
+    )?;
+    let turn = t.fresh("turn");
+    let from = t.send(json!({
+        "type":"user.input","session_id":s.id(),"turn_id":turn,"content":content,"_meta":downward,"of_nobody":[1]
+    }))?;
+    let turn = t.end_of(&s, from)?;
+    let lower = t.lower(&s)?;
+    let start = t.told(&lower, "session.start");
+    if start.first().is_none_or(|start| start.get("extensions").is_none()) {
+        return t.skip("an extension towards its adapters");
+    }
+    let input = rich::demand_told(t, &lower, "user.input", 1)?.remove(0);
+    let output = turn.messages.iter().find(|seen| seen.kind() == "output").cloned();
+    let Some(output) = output else { return t.fail("the output", t.what_came(from, &s)) };
+    for (seen, wanted) in [(&input, &downward), (&output, &upward), (&turn.end, &upward)] {
+        let got = seen.get("_meta").cloned().unwrap_or_default();
+        t.demand(got == *wanted, format!("`_meta` of `{}` untouched: {wanted}", seen.kind()), got)?;
+        let passed = seen.get("of_nobody").is_some();
+        t.demand(!passed, format!("no unknown field of `{}`", seen.kind()), "it was passed on")?;
+    }
+    Ok(())
+}
+
+fn bad_meta(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, ALL)?;
+    let s = rich::open(t)?;
+    let long = json!({"long":"m".repeat(66_000)});
+    let turn = rich::act(
+        t,
+        &s,
+        &json!([
+            ["emit", {"type":"output","content":"a","_meta":"text"}],
+            ["emit", {"type":"output","content":"b","_meta":[1]}],
+            ["emit", {"type":"output","content":"c","_meta":long}],
+            ["complete"]
+        ]),
+    )?;
+    demand_answer(t, &turn, "abc")?;
+    let passed = turn.messages.iter().any(|seen| seen.get("_meta").is_some());
+    t.demand(!passed, "no `_meta`", "it was passed on")
+}
+
+fn wrong_types(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, ALL)?;
+    let s = rich::open(t)?;
+    let request = json!({
+        "request_id":"r-1","tool":"Shell","description":"d","resource":"r",
+        "title":5,"expires_at":7,"tool_call_id":[],"options":[{"id":"once"},{"label":"without an id"}]
+    });
+    let of_turn = json!({
+        "status":9,"stop_reason":[],"summary":{"a":1},"duration_ms":"long","num_turns":-1,"usage":7,"delivered":true
+    });
+    let (from, _) = rich::instruct(
+        t,
+        &s,
+        &json!([
+            ["emit", {"type":"output","content":"a","channel":7,"message_id":[],"history":"yes"}],
+            ["emit", {"type":"thinking","content":"b","message_id":7,"parent_tool_call_id":{}}],
+            ["emit", {"type":"plan","entries":[{"content":"c","status":5,"priority":[]}]}],
+            ["ask", request],
+            ["wait", "permission.response", "r-1", 10_000],
+            ["say", "z"],
+            ["complete", of_turn]
+        ]),
+    )?;
+    let request = t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    let lower = t.lower(&s)?;
+    for extension in ["turns", "events", "control"] {
+        rich::demand_offer(t, &lower, extension)?;
+    }
+    t.send(json!({"type":"permission.response","session_id":s.id(),"request_id":"r-1","approved":true}))?;
+    let turn = t.end_of(&s, from)?;
+    demand_answer(t, &turn, "az")?;
+    let find = |kind: &str| turn.messages.iter().find(|seen| seen.kind() == kind);
+    let Some(thinking) = find("thinking") else { return t.fail("`thinking`", t.what_came(from, &s)) };
+    let absent: [(&Seen, &[&str]); 3] = [
+        (&request, &["title", "expires_at", "tool_call_id", "options"]),
+        (thinking, &["message_id", "parent_tool_call_id"]),
+        (&turn.end, &["stop_reason", "summary", "num_turns", "usage"]),
+    ];
+    for (seen, members) in absent {
+        for member in members {
+            let got = seen.get(member).cloned().unwrap_or_default();
+            t.demand(got.is_null(), format!("`{member}` of `{}` absent", seen.kind()), got)?;
+        }
+    }
+    let status = turn.end.get("status").cloned().unwrap_or_default();
+    t.demand(status.is_null() || status == "completed", "a turn that is completed", status)?;
+    // A host may know these by itself.
+    let (took, delivered) = (turn.end.get("duration_ms"), turn.end.get("delivered"));
+    let own = !took.is_some_and(Value::is_string) && !delivered.is_some_and(Value::is_boolean);
+    t.demand(own, "no `duration_ms` and `delivered` of the adapter", format!("{took:?}, {delivered:?}"))?;
+    let Some(plan) = find("plan") else { return t.fail("`plan`", t.what_came(from, &s)) };
+    let entries = plan.get("entries").and_then(Value::as_array).map_or(0, Vec::len);
+    t.demand(entries == 1, "a plan of one entry", format!("{entries}"))
+}
+
+fn long_ids(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, ALL)?;
+    let s = rich::open(t)?;
+    let (fits, long) = ("i".repeat(256), "i".repeat(257));
+    let token = t.token();
+    let ask = |id: &str, text: &str| json!(["ask", {"request_id":id,"tool":"Shell","description":text,"resource":"r"}]);
+    let (from, _) = rich::instruct(
+        t,
+        &s,
+        &json!([
+            ask(&long, &token),
+            ["emit", {"type":"thinking","content":token,"message_id":long}],
+            ["emit", {"type":"tool.start","tool_call_id":long,"tool":token}],
+            ["emit", {"type":"thinking","content":"fits","message_id":fits}],
+            ask(&fits, "fits"),
+            ["wait", "permission.response", fits, 10_000],
+            ["complete"]
+        ]),
+    )?;
+    let fitting = |seen: &Seen| seen.kind() == "permission.request" && seen.text("request_id") == fits;
+    if t.wait(from, t.bounds.patience, fitting).is_none() {
+        return t.late("the request of 256 bytes", t.what_came(from, &s));
+    }
+    let lower = t.lower(&s)?;
+    rich::demand_offer(t, &lower, "events")?;
+    t.send(json!({"type":"permission.response","session_id":s.id(),"request_id":fits,"approved":true}))?;
+    let turn = t.end_of(&s, from)?;
+    let thought =
+        turn.messages.iter().any(|seen| seen.kind() == "thinking" && seen.text("message_id") == fits);
+    t.demand(thought, "`thinking` with an id of 256 bytes", "none")?;
+    t.settle()?;
+    demand_ends(t, &s, 1)?;
+    demand_unheard(t, &token)?;
+    let heard = t.of(&s).into_iter().find(|seen| {
+        seen.text("description") == token || seen.text("tool") == token || seen.text("request_id") == long
+    });
+    let kind = heard.as_ref().map_or("", Seen::kind);
+    t.demand(heard.is_none(), "nothing with an id of 257 bytes", format!("a `{kind}`"))?;
+    let answers = rich::demand_told(t, &lower, "permission.response", 1)?;
+    t.demand(answers[0].text("request_id") == fits, "an answer to the request of 256 bytes", "to the other")
+}

@@ -1,0 +1,180 @@
+//! A user's session outlives the process beneath it.
+
+use std::collections::HashSet;
+
+use serde_json::json;
+
+use super::super::{demand_answer, demand_ends, rich};
+use crate::{
+    case::{Ability, Case, Need},
+    clauses::Side,
+    trial::{Seen, Session, Trial},
+    verdict::Outcome,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-EXT-20",
+        title: "an agent that resumes",
+        clause: "process.5",
+        needs: &[Need::Ability(Ability::Restarts), Need::Extension("resume")],
+        stimulus: "an adapter tells its own id and parameters, dies, and says `kept` at the next start",
+        expected: "`session.start` carries both in `resume`; the hub is told `kept` once, before the answer",
+        run: resumed,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-21",
+        title: "a context that is lost",
+        clause: "process.5",
+        needs: &[Need::Ability(Ability::Restarts), Need::Extension("resume")],
+        stimulus: "an adapter that cannot resume dies while idle; the next input",
+        expected: "the hub is told `lost` once, before the answer",
+        run: lost,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-22",
+        title: "an input is never sent again",
+        clause: "process.5",
+        needs: &[Need::Ability(Ability::Restarts)],
+        stimulus: "the adapter dies of an input while another waits; then a third is sent",
+        expected: "the first reaches the adapter once, the second never after its end, the third is answered",
+        run: never_again,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-23",
+        title: "no id twice in a process",
+        clause: "session.2",
+        stimulus: "sessions that go on after the adapter has ended them or has died",
+        expected: "no process sees an id in two `session.start`",
+        run: fresh_ids,
+        ..rich::NEW
+    },
+];
+
+/// What the hub was told of the context since a place, and the first answer since then.
+fn told(t: &Trial<'_>, s: &Session, from: usize) -> (Vec<Seen>, Option<Seen>) {
+    let all: Vec<Seen> = t.of(s).into_iter().filter(|seen| seen.index >= from).collect();
+    let contexts = all.iter().filter(|seen| seen.get("context").is_some()).cloned().collect();
+    let answer = all
+        .iter()
+        .find(|seen| seen.kind() == "output" && !matches!(seen.text("channel"), "system" | "stderr"))
+        .cloned();
+    (contexts, answer)
+}
+
+fn demand_context(t: &Trial<'_>, s: &Session, from: usize, wanted: &str) -> Outcome {
+    let (contexts, answer) = told(t, s, from);
+    let words: Vec<&str> = contexts.iter().map(|seen| seen.text("context")).collect();
+    t.demand(words == [wanted], format!("`context: {wanted}` once"), format!("{words:?}"))?;
+    let first = answer.is_none_or(|answer| contexts[0].index < answer.index);
+    t.demand(first, "the context before the first answer of the new process", "after it")
+}
+
+/// Has the stub die while nothing runs, and gives the host time to see it.
+fn die(t: &mut Trial<'_>, s: &Session) -> Outcome {
+    let from = t.history.len();
+    rich::act(t, s, &json!([["later", 50, [["exit", 3]]], ["complete"]]))?;
+    rich::expect_gone(t, from, &t.lower(s)?)?;
+    t.pass_time(t.bounds.quiet);
+    Ok(())
+}
+
+fn resumed(t: &mut Trial<'_>) -> Outcome {
+    let native = json!({"native_session_id":"native-1","context":"kept"});
+    t.stub_script(&json!({
+        "extensions":["turns","resume"],
+        "ready":{"native_session_id":"native-1"},
+        "starts":[null, {"ready":native}]
+    }))?;
+    let s = rich::open(t)?;
+    let params = json!({"step":[2],"at":"x"});
+    rich::act(t, &s, &json!([["say", "one"], ["complete", {"session_params":params}]]))?;
+    let before = t.lower(&s)?;
+    rich::demand_offer(t, &before, "resume")?;
+    die(t, &s)?;
+    let from = t.history.len();
+    let turn = rich::act(t, &s, &json!([["say", "two"], ["complete"]]))?;
+    demand_answer(t, &turn, "two")?;
+    let after = t.lower(&s)?;
+    t.demand(before.pid != after.pid, "another process", "the same")?;
+    let start = rich::demand_told(t, &after, "session.start", 1)?.remove(0);
+    let got = start.get("resume").cloned().unwrap_or_default();
+    let whole = got["native_session_id"] == "native-1" && got["params"] == params;
+    t.demand(whole, "`resume` with the adapter's id and parameters", got)?;
+    t.settle()?;
+    demand_context(t, &s, from.min(turn.end.index), "kept")?;
+    demand_ends(t, &s, 3)
+}
+
+fn lost(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns"])?;
+    let s = rich::open(t)?;
+    rich::act(t, &s, &json!([["say", "one"], ["complete"]]))?;
+    let before = t.history.len();
+    die(t, &s)?;
+    let turn = rich::act(t, &s, &json!([["say", "two"], ["complete"]]))?;
+    demand_answer(t, &turn, "two")?;
+    let turn = rich::act(t, &s, &json!([["say", "three"], ["complete"]]))?;
+    demand_answer(t, &turn, "three")?;
+    t.settle()?;
+    demand_context(t, &s, before, "lost")
+}
+
+fn never_again(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"starts":[{"on":{"user.input":[["delay", 200], ["abort"]]}}]}))?;
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let (first, second) = (t.token(), t.token());
+    let from = t.input(&s, first.as_str())?;
+    let held = t.input(&s, second.as_str())?;
+    t.end_of(&s, from)?;
+    let end = t.end_of(&s, held)?.end;
+    let turn = t.act(&s, &json!([["say", "third"], ["complete"]]))?;
+    demand_answer(t, &turn, "third")?;
+    t.settle()?;
+    let written = |token: &str| -> Vec<_> {
+        let below = t.below().into_iter();
+        below
+            .filter(|below| {
+                below.by == Side::Host
+                    && below.seen.kind() == "user.input"
+                    && below.seen.text("content") == token
+            })
+            .collect()
+    };
+    let times = written(&first).len();
+    t.demand(times == 1, "the input that it died of reaches the adapter once", format!("{times} times"))?;
+    let late = written(&second).iter().filter(|below| below.seen.at > end.at).count();
+    t.demand(late == 0, "an input that has ended is not written afterwards", "it is")?;
+    demand_ends(t, &s, 4)
+}
+
+fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "control"])?;
+    let (a, b, c) = (t.open()?, t.open()?, t.open()?);
+    for s in [&a, &b, &c] {
+        t.act(s, &json!([["complete"]]))?;
+    }
+    t.act(&a, &json!([["emit", {"type":"session.closed","reason":"finished"}], ["complete"]]))?;
+    let from = t.input(&a, "again")?;
+    t.end_of(&a, from)?;
+    t.close(&b)?;
+    if t.subject.abilities.contains(&Ability::Restarts) {
+        let from = t.instruct(&c, &json!([["exit", 0]]))?;
+        t.end_of(&c, from)?;
+        t.act(&c, &json!([["complete"]]))?;
+    }
+    t.settle()?;
+    let mut ids = HashSet::new();
+    for below in t.below() {
+        if below.by == Side::Host && below.seen.kind() == "session.start" {
+            let id = below.seen.session().to_owned();
+            t.demand(ids.insert((below.pid, id.clone())), "an id once in a process", format!("{id} twice"))?;
+        }
+    }
+    Ok(())
+}

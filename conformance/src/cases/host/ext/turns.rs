@@ -1,0 +1,244 @@
+//! Turns with ids: who is late, who is steered, what is left open.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::super::{demand_answer, demand_ends, rich};
+use crate::{
+    case::{Case, Need},
+    trial::{Seen, Trial},
+    verdict::Outcome,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-EXT-04",
+        title: "every input has a turn_id",
+        clause: "turn.9",
+        stimulus: "three inputs each of a core-only hub and of one with `turns`, to an adapter with `turns`",
+        expected: "each has a `turn_id`, and no session has one twice",
+        run: minted,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-05",
+        title: "an end of another turn",
+        clause: "turn.9",
+        stimulus: "in a second turn: `turn.complete` with the first one's id, with a foreign id, without one",
+        expected: "the second turn goes on to its own end",
+        run: foreign_end,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-06",
+        title: "late output",
+        clause: "turn.9",
+        needs: &[Need::Extension("turns")],
+        stimulus: "in a second turn an output with the first one's id",
+        expected: "it is delivered, and is no part of the second turn",
+        run: late_output,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-07",
+        title: "a steer where it can be taken",
+        clause: "turn.10",
+        needs: &[Need::Extension("turns")],
+        stimulus: "a steer to an agent that takes none, and to the same agent when it says that it does",
+        expected: "`delivered: false` and nothing at the adapter; then it is passed on",
+        run: steered,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-18",
+        title: "tool calls that are left open",
+        clause: "ext.5",
+        needs: &[Need::Extension("events"), Need::Extension("turns")],
+        stimulus: "a turn ends while one of its two tool calls is open",
+        expected: "one `tool.end` with `is_error` before the end of the turn, and none for the other",
+        run: tools_closed,
+        ..rich::NEW
+    },
+];
+
+fn minted(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns"])?;
+    let mut sessions = vec![t.open()?];
+    for _ in 0..3 {
+        t.act(&sessions[0], &json!([["complete"]]))?;
+    }
+    if t.subject.extensions.contains("turns") {
+        let s = rich::open(t)?;
+        for _ in 0..3 {
+            rich::act(t, &s, &json!([["complete"]]))?;
+        }
+        sessions.push(s);
+    }
+    for s in &sessions {
+        let lower = t.lower(s)?;
+        rich::demand_offer(t, &lower, "turns")?;
+        let mut ids = HashSet::new();
+        for input in rich::demand_told(t, &lower, "user.input", 3)? {
+            let id = input.text("turn_id").to_owned();
+            t.demand((1..=256).contains(&id.len()), "a `turn_id` of 1 to 256 bytes", format!("{id:?}"))?;
+            t.demand(ids.insert(id.clone()), "a `turn_id` of its own", format!("{id:?} twice"))?;
+        }
+    }
+    Ok(())
+}
+
+fn foreign_end(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns"])?;
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let lower = t.lower(&s)?;
+    rich::demand_offer(t, &lower, "turns")?;
+    let first = t.told(&lower, "user.input").first().map(|seen| seen.text("turn_id").to_owned());
+    let turn = t.act(
+        &s,
+        &json!([
+            ["emit", {"type":"turn.complete","turn_id":first}],
+            ["emit", {"type":"turn.complete","turn_id":"of-nobody"}],
+            ["raw", "{\"type\":\"turn.complete\",\"session_id\":\"{session_id}\"}\n"],
+            ["delay", 300],
+            ["say", "still"],
+            ["complete"]
+        ]),
+    )?;
+    demand_answer(t, &turn, "still")?;
+    t.settle()?;
+    demand_ends(t, &s, 2)
+}
+
+fn late_output(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns"])?;
+    let s = rich::open(t)?;
+    let (from, first) = rich::instruct(t, &s, &json!([["complete"]]))?;
+    t.end_of(&s, from)?;
+    let lower = t.lower(&s)?;
+    rich::demand_offer(t, &lower, "turns")?;
+    let below = t.told(&lower, "user.input").first().map(|seen| seen.text("turn_id").to_owned());
+    let token = t.token();
+    let (from, second) = rich::instruct(
+        t,
+        &s,
+        &json!([
+            ["say", "mine"],
+            ["emit", {"type":"output","turn_id":below,"content":token}],
+            ["say", "too"],
+            ["complete"]
+        ]),
+    )?;
+    t.end_of(&s, from)?;
+    let late = |seen: &Seen| seen.session() == s.id() && seen.text("content").contains(&token);
+    let Some(late) = t.wait(from, t.bounds.patience, late) else {
+        return t.late("the late output is delivered", "it is not");
+    };
+    let of = late.text("turn_id").to_owned();
+    t.demand(
+        of.is_empty() || of == first,
+        format!("the late output is of {first}, or of no turn"),
+        format!("it is of {of}"),
+    )?;
+    for seen in t.of(&s).into_iter().filter(|seen| matches!(seen.text("content"), "mine" | "too")) {
+        let of = seen.text("turn_id").to_owned();
+        t.demand(of == second, format!("what the second turn says is of {second}"), format!("of {of:?}"))?;
+    }
+    Ok(())
+}
+
+fn steered(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns"])?;
+    let s = rich::open(t)?;
+    let other = t.open()?;
+    let (from, _) = rich::instruct(t, &s, &json!([["say", "busy"]]))?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    let lower = t.lower(&s)?;
+    rich::demand_offer(t, &lower, "turns")?;
+    let steer = |t: &mut Trial<'_>, name: &str| {
+        let turn = t.fresh("turn");
+        json!({"type":"user.input","session_id":s.id(),"turn_id":turn,"message_id":name,"mode":"steer","content":"left"})
+    };
+    let result = |name: &'static str| {
+        let id = s.id().to_owned();
+        move |seen: &Seen| {
+            seen.kind() == "steer.result" && seen.session() == id && seen.text("message_id") == name
+        }
+    };
+
+    let first = steer(t, "steer-1");
+    let sent = t.send_deviant(first)?;
+    let Some(answer) = t.wait(sent, t.bounds.patience, result("steer-1")) else {
+        return t.late("a `steer.result` for a steer that nobody can take", t.what_came(sent, &s));
+    };
+    t.demand(answer.get("delivered") == Some(&Value::Bool(false)), "`delivered: false`", "it is not")?;
+    t.settle()?;
+    rich::demand_told(t, &lower, "user.input", 1)?;
+
+    let told = json!([["emit", {"type":"session.info","input_modes":["steer"]}]]);
+    rich::act_in(t, &other, &s, &told)?;
+    rich::expect_written(t, sent, &lower, "session.info")?;
+    let able = |seen: &Seen| {
+        let modes = seen.get("input_modes").and_then(Value::as_array).cloned().unwrap_or_default();
+        seen.session() == s.id() && modes.iter().any(|mode| mode == "steer")
+    };
+    if t.wait(0, t.bounds.patience, able).is_none() {
+        return t.late("the hub is told that the agent takes steers", t.what_came(sent, &s));
+    }
+    // The fence shows that the host has read it.
+    t.settle()?;
+    let second = steer(t, "steer-2");
+    let sent = t.send(second)?;
+    let Some(answer) = t.wait(sent, t.bounds.patience, result("steer-2")) else {
+        return t.late("a `steer.result` for a steer", t.what_came(sent, &s));
+    };
+    t.demand(answer.get("delivered") == Some(&Value::Bool(true)), "`delivered: true`", "it is not")?;
+    let told = rich::demand_told(t, &lower, "user.input", 2)?;
+    let passed = &told[1];
+    let whole = passed.text("mode") == "steer" && passed.text("message_id") == "steer-2";
+    t.demand(
+        whole,
+        "a steer with its `message_id` at the adapter",
+        passed.message().keys().fold(String::new(), |all, key| all + key + " "),
+    )?;
+    t.stop(&s)?;
+    t.end_of(&s, from)?;
+    t.settle()?;
+    demand_ends(t, &s, 1)
+}
+
+fn tools_closed(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "events"])?;
+    let s = rich::open(t)?;
+    let start = |call: &str| json!(["emit", {"type":"tool.start","tool_call_id":call,"tool":"Shell"}]);
+    let turn = rich::act(
+        t,
+        &s,
+        &json!([
+            start("call-1"),
+            start("call-2"),
+            ["emit", {"type":"tool.end","tool_call_id":"call-2","content":"fine"}],
+            ["complete"]
+        ]),
+    )?;
+    rich::demand_offer(t, &t.lower(&s)?, "events")?;
+    t.settle()?;
+    for (call, is_error) in [("call-1", true), ("call-2", false)] {
+        let all = t.of(&s);
+        let ends: Vec<&Seen> = all
+            .iter()
+            .filter(|seen| seen.kind() == "tool.end" && seen.text("tool_call_id") == call)
+            .collect();
+        let in_turn = ends.iter().all(|seen| seen.index < turn.end.index);
+        t.demand(
+            ends.len() == 1 && in_turn,
+            format!("one `tool.end` of {call} before the end of the turn"),
+            format!("{}", ends.len()),
+        )?;
+        let failed = ends[0].get("is_error") == Some(&Value::Bool(true));
+        t.demand(failed == is_error, format!("`is_error: {is_error}` of {call}"), format!("{failed}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! A hub that knows every extension, and a stub that agrees on some.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    case::Case,
+    clauses::{Basis, Side},
+    history::{Event, Link},
+    run::EXTENSIONS,
+    trial::{Below, Lower, Seen, Session, Trial, TurnSeen},
+    verdict::{Outcome, Stop},
+};
+
+/// What a case of extensions is before its table says more.
+pub(super) const NEW: Case = Case { basis: Basis::Profile, ..Case::NEW };
+
+/// The types of the core that a host may write.
+pub(super) const DOWN: [&str; 6] =
+    ["session.start", "user.input", "file.input", "permission.response", "stop", "session.close"];
+
+/// Opens a session that offers every extension, with more members of `session.start`, and waits for its ready.
+pub(super) fn open_with(t: &mut Trial<'_>, more: &Value) -> Outcome<Session> {
+    let from = t.history.len();
+    let s = t.open_offering(&EXTENSIONS, more)?;
+    t.expect(from, &s, "session.ready", t.bounds.patience)?;
+    Ok(s)
+}
+
+/// Opens a session that offers every extension.
+pub(super) fn open(t: &mut Trial<'_>) -> Outcome<Session> {
+    open_with(t, &json!({}))
+}
+
+/// An input under a `turn_id` of its own; returns its place and that id.
+pub(super) fn input(t: &mut Trial<'_>, s: &Session, content: &str) -> Outcome<(usize, String)> {
+    let turn = t.fresh("turn");
+    let from = t.send(json!({"type":"user.input","session_id":s.id(),"turn_id":turn,"content":content}))?;
+    Ok((from, turn))
+}
+
+/// Has the stub carry out actions in a turn of this session.
+pub(super) fn instruct(t: &mut Trial<'_>, s: &Session, actions: &Value) -> Outcome<(usize, String)> {
+    let content = Trial::instructions(s, actions)?;
+    input(t, s, &content)
+}
+
+/// Has the stub carry out actions, to the end of their turn.
+pub(super) fn act(t: &mut Trial<'_>, s: &Session, actions: &Value) -> Outcome<TurnSeen> {
+    let (from, _) = instruct(t, s, actions)?;
+    t.end_of(s, from)
+}
+
+/// Has the stub carry out actions in the place of another session, whatever becomes of the session that says so.
+pub(super) fn act_in(t: &mut Trial<'_>, by: &Session, s: &Session, actions: &Value) -> Outcome<TurnSeen> {
+    t.act(by, &json!([["to", s.id(), [["later", 0, actions]]], ["complete"]]))
+}
+
+/// Has the stub agree on these extensions where they are offered.
+pub(super) fn agreeing(t: &mut Trial<'_>, extensions: &[&str]) -> Outcome {
+    t.stub_script(&json!({"extensions":extensions}))
+}
+
+/// Skips the case where the host does not offer an extension to its adapters.
+pub(super) fn demand_offer(t: &Trial<'_>, lower: &Lower, extension: &str) -> Outcome {
+    let start = t.told(lower, "session.start");
+    let offer = start.first().and_then(|start| start.get("extensions")?.as_array().cloned());
+    match offer.unwrap_or_default().iter().any(|name| name == extension) {
+        true => Ok(()),
+        false => t.skip(format!("extension `{extension}` towards its adapters")),
+    }
+}
+
+/// What the host wrote to the stub in a session, after a place in the history's time.
+pub(super) fn told_since(t: &Trial<'_>, lower: &Lower, since: &Seen) -> Vec<Below> {
+    let mut told = t.below_of(lower);
+    told.retain(|below| below.by == Side::Host && below.seen.at > since.at);
+    told
+}
+
+/// Waits until the stub has written a message of a type in a session.
+pub(super) fn expect_written(t: &Trial<'_>, from: usize, lower: &Lower, kind: &str) -> Outcome<Seen> {
+    let wanted = |below: &Below| {
+        below.by == Side::Adapter
+            && below.pid == lower.pid
+            && below.seen.kind() == kind
+            && below.seen.session() == lower.id
+    };
+    match t.wait_below(from, t.bounds.secs(20.0), wanted) {
+        Some(below) => Ok(below.seen),
+        None => t.late(format!("the adapter can write `{kind}`"), "nobody reads its stdout"),
+    }
+}
+
+/// Demands how often the host has written a type in a session.
+pub(super) fn demand_told(t: &Trial<'_>, lower: &Lower, kind: &str, wanted: usize) -> Outcome<Vec<Seen>> {
+    let told = t.told(lower, kind);
+    t.demand(told.len() == wanted, format!("{wanted} `{kind}` at the adapter"), format!("{}", told.len()))?;
+    Ok(told)
+}
+
+/// Waits until a process of the stub has ended.
+pub(super) fn expect_gone(t: &Trial<'_>, from: usize, lower: &Lower) -> Outcome<Duration> {
+    let gone = t.history.wait(from, t.bounds.secs(10.0), |_, record| {
+        let of_stub = record.link == Link::Lower(lower.pid);
+        (of_stub && matches!(record.event, Event::Exited { .. })).then_some(record.at)
+    });
+    gone.ok_or_else(|| Stop::Harness("the stub does not end".to_owned()))
+}

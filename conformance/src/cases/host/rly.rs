@@ -1,0 +1,1 @@
+//! H-RLY: what a host is as a relay.
