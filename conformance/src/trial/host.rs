@@ -3,6 +3,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{Seen, Session, Trial, TurnSeen};
@@ -295,6 +296,17 @@ impl Trial<'_> {
         wanted: impl Fn(&Value) -> bool,
     ) -> Option<Value> {
         self.history.wait(from, within, |_, record| act_of(record, &wanted).map(|(_, act)| act))
+    }
+
+    /// Kills the children that the stub left by instruction, so that they do not count as left by the host.
+    pub fn kill_children(&self) {
+        for (_, child) in self.logged("child") {
+            let pid = child["child"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+            if let Some(pid) = pid.and_then(Pid::from_raw) {
+                // The host may have ended it already.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
     }
 
     /// The processes of the stub, in the order of their starts.

@@ -120,16 +120,17 @@ fn one_end(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn not_before(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let (warm, s) = (t.open()?, t.open()?);
+    t.act(&warm, &json!([["complete"]]))?;
     let from = t.instruct(&s, &json!([["say", "early"], ["delay", 3000], ["complete"]]))?;
     t.expect(from, &s, "output", t.bounds.secs(1.5))?;
     let end = t.end_of(&s, from)?.end;
     let lower = t.lower(&s)?;
-    let said = t
-        .below_of(&lower)
-        .into_iter()
-        .rfind(|below| below.by == Side::Adapter && below.seen.kind() == "turn.complete");
+    let said = t.wait_below(0, t.bounds.secs(6.0), |below| {
+        below.by == Side::Adapter
+            && below.seen.kind() == "turn.complete"
+            && (below.pid, below.seen.session()) == (lower.pid, &lower.id)
+    });
     match said {
         Some(said) if said.seen.at <= end.at => Ok(()),
         _ => t.fail("the end of the turn after the adapter's `turn.complete`", "it comes before"),
