@@ -19,6 +19,7 @@ static ADAPTER: &[&[Case]] = &[
     adapter::flw::CASES,
     adapter::sec::CASES,
     adapter::prop::CASES,
+    adapter::ext::CASES,
 ];
 
 /// The families of host cases, in the order of the catalogue.

@@ -27,6 +27,7 @@ use crate::{
 
 mod fence;
 mod host;
+mod offer;
 mod permission;
 mod stimulus;
 mod talk;

@@ -1,5 +1,6 @@
 //! What adapters are asked, by family.
 
+pub(super) mod ext;
 pub(super) mod fil;
 pub(super) mod flw;
 pub(super) mod frm;

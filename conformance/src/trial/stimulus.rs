@@ -191,7 +191,7 @@ impl Trial<'_> {
         }
     }
 
-    fn may_probe(&mut self, ops: &Value) -> Outcome {
+    pub(super) fn may_probe(&mut self, ops: &Value) -> Outcome {
         let names = ops.as_array().into_iter().flatten().filter_map(|op| op.get(0)?.as_str());
         for name in names {
             if !self.subject.probe_ops.contains(name) {

@@ -1,0 +1,180 @@
+//! Endings, updates, pings and tool calls (sections 11.2, 11.5 and 11.8, [session.8], [ext.3], [ext.7]).
+
+use serde_json::{Value, json};
+
+use crate::{
+    trial::{Session, Trial},
+    verdict::{Outcome, Told},
+    wire,
+};
+
+pub(super) fn closed(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = t.agree(&["control"], &json!({}))?;
+    let line = |script: &Value| {
+        wire::line_of(&json!({"type":"user.input","session_id":s.id(),"content":Trial::script(script)}))
+    };
+    let both =
+        [line(&json!([["sleep", 400], ["close_session", "finished"]])), line(&json!([["say", "late"]]))];
+    let from = t.raw_valid(both.concat())?;
+    let closed = t.expect(from, &s, "session.closed", t.bounds.patience)?;
+    t.settle()?;
+    let (mut ends, mut after) = (0, Vec::new());
+    for seen in t.of(&s) {
+        ends += usize::from(seen.kind() == "turn.complete" && seen.index < closed.index);
+        if seen.index > closed.index {
+            after.push(format!("`{}`", seen.kind()));
+        }
+    }
+    t.demand(after.is_empty(), "nothing after `session.closed`", after.join(", "))?;
+    t.demand(ends == 2, "the ends of both turns before `session.closed`", ends)
+        .hint("end the running turn and each queued one, then write `session.closed`")
+}
+
+pub(super) fn ended_without_control(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.probe_turn(&s, &json!([["close_session", "failed"]]))?;
+    for _ in 0..2 {
+        let turn = t.quick_turn(&s)?;
+        t.demand(
+            !turn.on_channel("system").is_empty(),
+            "an output on channel `system` for each further input",
+            t.what_came(turn.messages.first().map_or(turn.end.index, |seen| seen.index), &s),
+        )?;
+    }
+    t.settle_ledger(&s)
+}
+
+pub(super) fn folded_failure(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let from = t.failing(&s)?;
+    let turn = t.end_of(&s, from)?;
+    let told = turn.on_channel("system");
+    t.demand(!told.is_empty(), "the failure as `output` on channel `system`", "nothing there")
+        .hint("a host without `turns` sees no status; it must be told in words")?;
+    if t.has_probe(&["fail"]) {
+        t.should(told.contains("asked to fail"), "the text of the failure", format!("{told:?}"));
+    }
+    t.settle_ledger(&s)
+}
+
+pub(super) fn update(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = t.agree(&["options"], &json!({}))?;
+    // What the adapter learns of its agent at the start has come by then.
+    t.quick_turn(&s)?;
+    t.settle()?;
+    let before = t.count(&s, "session.info");
+    for members in [json!({"model":"no-such-model"}), json!({"reasoning_effort":"low"}), json!({})] {
+        t.tell(&s, "session.update", &members)?;
+    }
+    t.settle()?;
+    let infos = t.count(&s, "session.info") - before;
+    t.demand(infos == 3, "three `session.info` for three `session.update`", infos)
+        .hint("answer each `session.update` by one `session.info` with the values in force, changed or not")
+}
+
+pub(super) fn applied(t: &mut Trial<'_>) -> Outcome {
+    let folder = t.folder().display().to_string();
+    let mut options = json!({
+        "user_id":"u-1","task_id":"task-1","run_id":"run-1","variables":{"a":"b"},"cwd":folder,"add_dirs":[folder],
+        "exchange_dir":folder,"model":"m","reasoning_effort":"low","temperature":0.5,"system_prompt":"Be brief.",
+        "system_prompt_mode":"append","mode":"code","permission_mode":"ask","allowed_tools":["shell"],
+        "denied_tools":["Fetch"],"allowed_domains":["example.org"],"max_turns":5,"max_cost_usd":1.5,
+        "mcp_servers":{},"skills":[],"env":{"A":"b"},"extra_args":["--quiet"],"agent_id":"a-1"
+    });
+    let known: Vec<String> = options
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.clone())
+        .chain(["resume".into()])
+        .collect();
+    options["zz_later"] = json!("x");
+    let (_, ready) = t.agree(&["options"], &options)?;
+    let Some(listed) = ready.get("options_applied").filter(|listed| !listed.is_null()) else {
+        t.note("`options_applied` is not listed: none of the options is honoured");
+        return Ok(());
+    };
+    let strangers: Vec<String> = listed
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|name| !name.as_str().is_some_and(|name| known.iter().any(|known| known == name)))
+        .map(Value::to_string)
+        .collect();
+    t.demand(
+        listed.is_array() && strangers.is_empty(),
+        "an array of names of fields of `session.start`",
+        if listed.is_array() { strangers.join(", ") } else { listed.to_string() },
+    )
+    .hint("list the fields that the adapter honours, not those that it was given")
+}
+
+pub(super) fn ping(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = t.agree(&["control"], &json!({}))?;
+    let from = t.busy(&s)?;
+    let flood = t.open()?;
+    t.probe(&flood, &json!([["burst", 1_000, 20_000]]))?;
+    let bound = t.bounds.secs(1.0);
+    for nonce in [json!("n-1"), json!(7), json!({"a":[1,null]}), json!(""), json!([true]), json!("n-6")] {
+        let at = t.history.len();
+        let began = std::time::Instant::now();
+        t.send(json!({"type":"ping","session_id":"","nonce":nonce}))?;
+        let pong = t.wait(at, t.bounds.patience, |seen| seen.kind() == "pong");
+        let Some(pong) = pong else {
+            return t
+                .late(format!("a `pong` within {bound:.1?}"), "none")
+                .hint("answer pings where stdin is read, whatever the turns do");
+        };
+        let took = began.elapsed();
+        let got = pong.get("nonce").cloned().unwrap_or_default();
+        t.demand(got == nonce, format!("the nonce {nonce}"), got)?;
+        if took > bound {
+            return t.late(format!("a `pong` within {bound:.1?}"), format!("after {took:.1?}"));
+        }
+    }
+    t.stop(&s)?;
+    t.end_within(&s, from, t.bounds.stop)?;
+    t.stop(&flood)?;
+    t.end_within(&flood, from, t.bounds.stop)?;
+    Ok(())
+}
+
+pub(super) fn tools(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = t.agree(&["events"], &json!({}))?;
+    let start = |id: &str| json!(["event", {"type":"tool.start","tool_call_id":id,"tool":"Edit"}]);
+    let from = t.probe(&s, &json!([start("c-1")]))?;
+    t.end_of(&s, from)?;
+    let from = t.probe(&s, &json!([start("c-2"), ["fail", "asked to fail"]]))?;
+    t.end_of(&s, from)?;
+    let from = t.probe(&s, &json!([start("c-3"), ["until_stop"]]))?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.stop(&s)?;
+    t.end_within(&s, from, t.bounds.stop)?;
+    t.settle_ledger(&s)?;
+    for id in ["c-1", "c-2", "c-3"] {
+        closed_call(t, &s, id)?;
+    }
+    Ok(())
+}
+
+/// The call has one end, before the end of its turn.
+fn closed_call(t: &Trial<'_>, s: &Session, id: &str) -> Outcome {
+    let all = t.of(s);
+    let Some(begun) = all.iter().find(|seen| seen.kind() == "tool.start" && seen.text("tool_call_id") == id)
+    else {
+        return t.fail(format!("a `tool.start` of {id}"), "none");
+    };
+    let turn = all.iter().find(|seen| seen.kind() == "turn.complete" && seen.index > begun.index);
+    let ends: Vec<usize> = all
+        .iter()
+        .filter(|seen| seen.kind() == "tool.end" && seen.text("tool_call_id") == id)
+        .map(|seen| seen.index)
+        .collect();
+    let in_time = turn.is_some_and(|turn| ends.iter().all(|end| *end < turn.index));
+    t.demand(
+        ends.len() == 1 && in_time,
+        format!("one `tool.end` of {id} before the end of its turn"),
+        ends.len(),
+    )
+    .hint("close what a turn leaves open by `tool.end` with `is_error: true`")
+}

@@ -1,0 +1,159 @@
+//! What is agreed on, and what is not ([ext.2]).
+
+use serde_json::{Value, json};
+
+use crate::{
+    clauses::Level,
+    run::EXTENSIONS,
+    trial::{Seen, Session, Trial},
+    verdict::{Outcome, Told},
+};
+
+/// An input whose turn is named where `turns` was offered.
+pub(super) fn input(t: &mut Trial<'_>, s: &Session, offer: &[&str], turn: &str) -> Outcome<usize> {
+    let quick = t.quick();
+    if offer.contains(&"turns") { t.input_as(s, turn, &quick) } else { t.input(s, quick) }
+}
+
+fn listed(ready: &Seen) -> Vec<String> {
+    let names = ready.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
+    names.iter().map(|name| name.as_str().map_or_else(|| name.to_string(), str::to_owned)).collect()
+}
+
+pub(super) fn ready_first(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open_offering(&EXTENSIONS, &json!({}))?;
+    let from = input(t, &s, &EXTENSIONS, "t-1")?;
+    t.end_of(&s, from)?;
+    t.settle()?;
+    let first = t.of(&s).first().map(|seen| seen.kind().to_owned()).unwrap_or_default();
+    t.demand(first == "session.ready", "`session.ready` as the first message", format!("`{first}`"))
+        .hint("write `session.ready` on `session.start`, before the agent is asked for anything")?;
+    let count = t.count(&s, "session.ready");
+    t.demand(count == 1, "one `session.ready`", count)
+}
+
+pub(super) fn subset(t: &mut Trial<'_>) -> Outcome {
+    let one = t.extensions().first().copied().unwrap_or("turns");
+    for offer in [&[one][..], &["zz-later", one], &["zz-later"], &[]] {
+        let s = t.open_offering(offer, &json!({}))?;
+        let from = input(t, &s, offer, "t-1")?;
+        t.end_of(&s, from)?;
+        for ready in t.of(&s).iter().filter(|seen| seen.kind() == "session.ready") {
+            let extra: Vec<String> =
+                listed(ready).into_iter().filter(|name| !offer.contains(&name.as_str())).collect();
+            t.demand(extra.is_empty(), format!("a subset of {offer:?}"), extra.join(", "))
+                .hint("list what both sides know: the offer, less what the adapter does not use")?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn core_only(t: &mut Trial<'_>) -> Outcome {
+    /// The types of the core; types that nobody knows are another matter ([msg.2]).
+    const BEYOND: [&str; 26] = [
+        "session.ready",
+        "session.info",
+        "session.closed",
+        "steer.result",
+        "thinking",
+        "message",
+        "tool.start",
+        "tool.update",
+        "tool.end",
+        "plan",
+        "progress",
+        "log",
+        "error",
+        "custom",
+        "usage",
+        "context.usage",
+        "compaction",
+        "rate_limit",
+        "sessions.list.result",
+        "input.request",
+        "pong",
+        "working",
+        "permission.cancel",
+        "agents.list.result",
+        "session.attach",
+        "flow.pause",
+    ];
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    let scripts = [
+        json!([["event", {"type":"thinking","content":"hm"}]]),
+        json!([["event", {"type":"tool.start","tool_call_id":"c-1","tool":"Edit"}]]),
+        json!([["event", {"type":"usage","input_tokens":1}], ["event", {"type":"working"}]]),
+        json!([["info", {"model":"other"}]]),
+        json!([["complete", {"status":"completed","summary":"done","num_turns":1}]]),
+        json!([["question", {"prompt":"Which one?","fields":[{"id":"a"}]}]]),
+        json!([["fail", "asked to fail"]]),
+    ];
+    for script in scripts {
+        let ops: Vec<&str> =
+            script.as_array().into_iter().flatten().filter_map(|op| op[0].as_str()).collect();
+        if t.has_probe(&ops) {
+            t.probe_turn(&s, &script)?;
+        }
+    }
+    t.settle_ledger(&s)?;
+    let beyond: Vec<String> = t
+        .of(&s)
+        .iter()
+        .map(|seen| seen.kind().to_owned())
+        .filter(|kind| BEYOND.contains(&kind.as_str()))
+        .collect();
+    // The fields are judged by O-SHAPE.
+    t.demand(beyond.is_empty(), "the four types of the core", beyond.join(", "))
+}
+
+pub(super) fn version(t: &mut Trial<'_>) -> Outcome {
+    for protocol in [99, 0] {
+        let all = t.extensions();
+        let from = t.history.len();
+        let s = t.open_offering(&all, &json!({"protocol":protocol}))?;
+        let ready = t.expect(from, &s, "session.ready", t.bounds.patience);
+        if protocol == 0 {
+            // A refusal without `control` is no more than an output; what is written is judged by the oracles.
+            continue;
+        }
+        let ready = ready?;
+        let answered = ready.get("protocol").cloned().unwrap_or(json!(1));
+        t.demand(answered == 1, "`protocol` 1, the lower of 1 and 99", answered)
+            .hint("answer the lower of the host's version and your own")?;
+        t.pass_time(t.quiet());
+        let closed = t.of(&s).into_iter().find(|seen| seen.kind() == "session.closed");
+        match closed {
+            Some(closed) => {
+                let reason = closed.text("reason").to_owned();
+                t.demand(reason == "protocol", "reason `protocol`", format!("`{reason}`"))?;
+            }
+            None => {
+                let from = input(t, &s, &all, "t-1")?;
+                t.end_of(&s, from)?;
+            }
+        }
+    }
+    t.settle()
+}
+
+pub(super) fn resume(t: &mut Trial<'_>) -> Outcome {
+    let never = t.token();
+    let resume = json!({"resume":{"native_session_id":never,"params":{"from":never},"history":false}});
+    let (s, _) = t.agree(&["resume"], &resume)?;
+    t.quick_turn(&s)?;
+    t.settle()?;
+    let told: Vec<String> = t
+        .of(&s)
+        .iter()
+        .filter(|seen| matches!(seen.kind(), "session.ready" | "session.info"))
+        .map(|seen| seen.text("context").to_owned())
+        .filter(|context| !context.is_empty())
+        .collect();
+    t.demand(!told.iter().any(|context| context == "kept"), "context `lost`, or nothing", "`kept`")
+        .hint("say `kept` only when the agent has found the session")?;
+    if told.is_empty() {
+        t.found("ext.5", Level::Should, "`context` is told once it is known", "nothing was told");
+    }
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! What a reader bears with in fields that it may do without ([msg.2], [msg.5] to [msg.7]).
+
+use serde_json::{Value, json};
+
+use super::negotiation;
+use crate::{
+    trial::{Session, Trial},
+    verdict::{Outcome, Told},
+};
+
+/// Opens a session with a `session.start` that breaks a rule in one of its optional fields.
+fn open_oddly(t: &mut Trial<'_>, members: &Value) -> Outcome<Session> {
+    let id = t.fresh("odd");
+    let s = Session::named(id);
+    t.tell_deviant(&s, "session.start", members)?;
+    Ok(s)
+}
+
+/// Sends an input with odd members; its turn is answered.
+fn answered(t: &mut Trial<'_>, s: &Session, turn: Option<&str>, odd: &Value) -> Outcome {
+    let mut members = json!({"content":t.quick()});
+    if let (Some(members), Some(odd)) = (members.as_object_mut(), odd.as_object()) {
+        members.extend(turn.map(|turn| ("turn_id".to_owned(), json!(turn))));
+        members.extend(odd.clone());
+    }
+    let from = t.tell_deviant(s, "user.input", &members)?;
+    let shown: String = odd.to_string().chars().take(60).collect();
+    t.end_of(s, from).hint(&format!("the input with {shown} stands; what is odd counts as absent"))?;
+    Ok(())
+}
+
+pub(super) fn meta(t: &mut Trial<'_>) -> Outcome {
+    let all = t.extensions();
+    let turns = all.contains(&"turns");
+    let large = json!({"a":"x".repeat(70 << 10)});
+    for (n, meta) in [json!(7), json!("x"), json!([1]), large].into_iter().enumerate() {
+        let s = open_oddly(t, &json!({"protocol":1,"extensions":all,"_meta":meta}))?;
+        let turn = format!("t-{n}");
+        answered(t, &s, turns.then_some(turn.as_str()), &json!({"_meta":meta}))?;
+        t.settle_ledger(&s)?;
+    }
+    Ok(())
+}
+
+pub(super) fn future(t: &mut Trial<'_>) -> Outcome {
+    let all = t.extensions();
+    let turns = all.contains(&"turns");
+    let mut offer = all.clone();
+    offer.insert(0, "zz-later");
+    let s = t.open_offering(&offer, &json!({"system_prompt_mode":"zz-later"}))?;
+    let from = negotiation::input(t, &s, &offer, "t-1")?;
+    t.end_of(&s, from)?;
+    answered(t, &s, turns.then_some("t-2"), &json!({"mode":"zz-later"}))?;
+    // Nothing runs: with a reason that nobody knows it is a stop like any other.
+    t.tell_deviant(&s, "stop", &json!({"reason":"zz-later"}))?;
+    answered(t, &s, turns.then_some("t-3"), &json!({"mode":"turn"}))?;
+    t.settle_ledger(&s)
+}
+
+pub(super) fn types(t: &mut Trial<'_>) -> Outcome {
+    let all = t.extensions();
+    for start in [
+        json!({"protocol":1,"extensions":"turns"}),
+        json!({"protocol":1,"extensions":["turns",7]}),
+        json!({"protocol":"one","extensions":[]}),
+        json!({"protocol":1,"extensions":all,"model":7,"allowed_tools":["a",1],"variables":{"a":1},"resume":"x"}),
+    ] {
+        // An offer that is no array of strings is none: the session is core-only.
+        let turns = start["extensions"].as_array().is_some_and(|offer| offer.iter().all(Value::is_string))
+            && all.contains(&"turns")
+            && start["extensions"].as_array().is_some_and(|offer| !offer.is_empty());
+        let s = open_oddly(t, &start)?;
+        answered(t, &s, turns.then_some("t-1"), &json!({}))?;
+        t.settle_ledger(&s)?;
+    }
+    let (s, _) = t.agree(&all, &json!({}))?;
+    let turns = all.contains(&"turns");
+    answered(t, &s, None, &json!({"turn_id":5}))?;
+    answered(t, &s, turns.then_some("t-2"), &json!({"message_id":{}}))?;
+    answered(t, &s, turns.then_some("t-3"), &json!({"mode":7}))?;
+    let path = t.path("typed.txt");
+    std::fs::write(&path, "a file")?;
+    t.tell_deviant(&s, "file.input", &json!({"file_name":7,"file_mime_type":[],"file_path":path}))?;
+    t.tell_deviant(&s, "stop", &json!({"reason":7,"turn_id":[]}))?;
+    answered(t, &s, turns.then_some("t-4"), &json!({}))?;
+    t.settle_ledger(&s)
+}
+
+pub(super) fn long_ids(t: &mut Trial<'_>) -> Outcome {
+    for id in ["i".repeat(256), "\u{e9}".repeat(128)] {
+        let s = t.open_as(&id)?;
+        t.quick_turn(&s).hint("an id may be 256 bytes long")?;
+    }
+    for id in ["i".repeat(257), "\u{e9}".repeat(129)] {
+        let s = Session::named(id.clone());
+        t.tell_deviant(&s, "session.start", &json!({}))?;
+        let quick = t.quick();
+        let from = t.tell_deviant(&s, "user.input", &json!({"content":quick}))?;
+        t.settle()?;
+        let served = t.seen_from(from).iter().any(|seen| seen.session() == id);
+        t.demand(!served, format!("an id of {} bytes makes the message bad", id.len()), "it was served")?;
+    }
+    if !t.subject.extensions.contains("turns") {
+        return Ok(());
+    }
+    let (s, _) = t.agree(&["turns"], &json!({}))?;
+    let quick = t.quick();
+    t.tell_deviant(&s, "user.input", &json!({"turn_id":"t".repeat(257),"content":quick}))?;
+    t.settle()?;
+    let ends = t.count(&s, "turn.complete");
+    t.demand(ends == 0, "an input whose `turn_id` is 257 bytes long is dropped", "it was answered")?;
+    let from = t.input_as(&s, &"t".repeat(256), &quick)?;
+    t.end_of(&s, from)?;
+    Ok(())
+}

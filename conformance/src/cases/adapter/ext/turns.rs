@@ -1,0 +1,182 @@
+//! Turns by name, and steers ([turn.9], [turn.10]).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{
+    clauses::Level,
+    trial::{Seen, Session, Trial},
+    verdict::{Outcome, Told},
+};
+
+/// Types that belong to the turn in which they are written.
+const OF_TURN: [&str; 5] = ["output", "thinking", "file.output", "permission.request", "turn.complete"];
+
+pub(super) fn id_on_all(t: &mut Trial<'_>) -> Outcome {
+    let all = t.extensions();
+    let (s, _) = t.agree(&all, &json!({}))?;
+    let quick = t.quick();
+    let mut level = Level::Should;
+    let mut from = t.input_as(&s, "t-1", &quick)?;
+    let mut turn = "t-1";
+    if t.has_probe(&["say", "file", "ask"]) {
+        t.end_of_turn(&s, turn, from, t.bounds.longest)?;
+        turn = "t-2";
+        level = Level::Must;
+        let ask = t.action();
+        let mut script = vec![json!(["say", "hello"]), json!(["file", "f.bin", "text/plain", 10])];
+        if t.has_probe(&["event"]) && all.contains(&"events") {
+            script.push(json!(["event", {"type":"thinking","content":"hm"}]));
+        }
+        script.push(json!(["ask", ask.members()]));
+        from = t.probe_as(&s, turn, &json!(script))?;
+        let seen = t.expect(from, &s, "permission.request", t.bounds.patience)?;
+        t.answer(&s, &crate::trial::Request { seen, from }, false)?;
+    }
+    let end = t.end_of_turn(&s, turn, from, t.bounds.longest)?;
+    let nameless: Vec<String> = t
+        .seen_from(from)
+        .iter()
+        .filter(|seen| seen.index < end.index && seen.session() == s.id())
+        .filter(|seen| OF_TURN.contains(&seen.kind()) && seen.text("turn_id") != turn)
+        .map(|seen| format!("`{}` with turn_id {:?}", seen.kind(), seen.text("turn_id")))
+        .collect();
+    if !nameless.is_empty() {
+        // What an agent says may belong to no turn; what a script says belongs to its own.
+        t.found("turn.9", level, format!("turn_id {turn:?} on all of the turn"), nameless.join(", "));
+    }
+    Ok(())
+}
+
+/// No `turn.complete` of the session since a place in the history.
+fn still_runs(t: &Trial<'_>, s: &Session, from: usize, why: &str) -> Outcome {
+    let ended =
+        t.seen_from(from).iter().any(|seen| seen.session() == s.id() && seen.kind() == "turn.complete");
+    t.demand(!ended, "the running turn goes on", why)
+        .hint("compare the `turn_id` of a `stop` with that of the running turn")
+}
+
+pub(super) fn stop_of_another(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = t.agree(&["turns"], &json!({}))?;
+    let quick = t.quick();
+    let from = t.input_as(&s, "t-1", &quick)?;
+    t.end_of_turn(&s, "t-1", from, t.bounds.longest)?;
+    let from = t.busy_as(&s, "t-2")?;
+    t.tell(&s, "stop", &json!({"turn_id":"t-1"}))?;
+    t.tell_deviant(&s, "stop", &json!({"turn_id":"t-of-nobody"}))?;
+    t.pass_time(t.quiet());
+    still_runs(t, &s, from, "it was ended by a stop for another turn")?;
+    t.tell(&s, "stop", &json!({"turn_id":"t-2"}))?;
+    t.end_of_turn(&s, "t-2", from, t.bounds.stop)?;
+    t.settle_ledger(&s)
+}
+
+pub(super) fn stop_of_queued(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = t.agree(&["turns"], &json!({}))?;
+    let token = t.token();
+    let from = t.busy_as(&s, "t-1")?;
+    t.probe_as(&s, "t-2", &json!([["say", token]]))?;
+    t.tell(&s, "stop", &json!({"turn_id":"t-2"}))?;
+    t.pass_time(t.quiet());
+    let ended = t.seen_from(from).iter().any(|seen| {
+        seen.session() == s.id() && seen.kind() == "turn.complete" && seen.text("turn_id") != "t-2"
+    });
+    t.demand(!ended, "the running turn goes on", "it was ended by the stop of a queued one")?;
+    t.tell(&s, "stop", &json!({"turn_id":"t-1"}))?;
+    t.end_of_turn(&s, "t-1", from, t.bounds.stop)?;
+    let queued = t.end_of_turn(&s, "t-2", from, t.bounds.patience)?;
+    let ran = t.of(&s).iter().any(|seen| seen.kind() == "output" && seen.text("content").contains(&token));
+    let hint = "a `stop` with the id of a queued turn removes it from the queue and ends it as `stopped`";
+    t.demand(!ran, "the stopped turn never runs", "it has said what it was to say").hint(hint)?;
+    let status = queued.text("status").to_owned();
+    t.demand(status == "stopped", "status `stopped`", format!("{status:?}")).hint(hint)?;
+    t.settle_ledger(&s)
+}
+
+/// A session of an adapter that takes steers.
+fn steerable(t: &mut Trial<'_>) -> Outcome<Session> {
+    let (s, ready) = t.agree(&["turns"], &json!({}))?;
+    let modes = ready.get("input_modes").and_then(Value::as_array).cloned().unwrap_or_default();
+    if modes.iter().any(|mode| mode == "steer") { Ok(s) } else { t.skip("input mode `steer`") }
+}
+
+fn results(t: &Trial<'_>, s: &Session) -> Vec<Seen> {
+    let mut results = t.of(s);
+    results.retain(|seen| seen.kind() == "steer.result");
+    results
+}
+
+fn steer_as(t: &mut Trial<'_>, s: &Session, turn: &str, message: &str) -> Outcome<usize> {
+    let members = json!({"turn_id":turn,"message_id":message,"mode":"steer","content":"and briefly"});
+    t.tell(s, "user.input", &members)
+}
+
+/// Exactly one result, and nothing that a turn would have.
+fn demand_result(t: &Trial<'_>, s: &Session, turn: &str, message: &str) -> Outcome<Seen> {
+    let results = results(t, s);
+    t.demand(results.len() == 1, "one `steer.result`", results.len())?;
+    let id = results[0].text("message_id").to_owned();
+    t.demand(id == message, format!("message_id {message:?}"), format!("{id:?}"))?;
+    let own: Vec<String> = t
+        .of(s)
+        .iter()
+        .filter(|seen| seen.text("turn_id") == turn)
+        .map(|seen| format!("`{}`", seen.kind()))
+        .collect();
+    t.demand(own.is_empty(), "nothing carries the turn_id of a steer", own.join(", "))
+        .hint("a steer belongs to the running turn; it opens none")?;
+    Ok(results[0].clone())
+}
+
+pub(super) fn steer(t: &mut Trial<'_>) -> Outcome {
+    let s = steerable(t)?;
+    let from = t.busy_as(&s, "t-1")?;
+    steer_as(t, &s, "t-2", "m-1")?;
+    // Some tell the result only when the turn is over.
+    t.pass_time(Duration::from_millis(300));
+    still_runs(t, &s, from, "the steer has ended a turn")?;
+    t.tell(&s, "stop", &json!({"turn_id":"t-1"}))?;
+    t.end_of_turn(&s, "t-1", from, t.bounds.stop)?;
+    t.settle()?;
+    demand_result(t, &s, "t-2", "m-1")?;
+    let ends = t.count(&s, "turn.complete");
+    t.demand(ends == 1, "one `turn.complete`, that of the turn", ends)
+}
+
+pub(super) fn idle_steer(t: &mut Trial<'_>) -> Outcome {
+    let s = steerable(t)?;
+    let quick = t.quick();
+    let from = t.input_as(&s, "t-1", &quick)?;
+    t.end_of_turn(&s, "t-1", from, t.bounds.longest)?;
+    steer_as(t, &s, "t-2", "m-1")?;
+    t.settle()?;
+    let result = demand_result(t, &s, "t-2", "m-1")?;
+    let delivered = result.get("delivered").cloned().unwrap_or_default();
+    t.demand(delivered == false, "`delivered: false`", delivered)?;
+    let ends = t.count(&s, "turn.complete");
+    t.demand(ends == 1, "no `turn.complete` for the steer", format!("{ends} for one turn"))
+}
+
+pub(super) fn status(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = t.agree(&["turns"], &json!({}))?;
+    let from = t.probe_as(&s, "t-1", &json!([["say", "hello"]]))?;
+    let completed = t.end_of_turn(&s, "t-1", from, t.bounds.patience)?;
+    let from = t.busy_as(&s, "t-2")?;
+    t.tell(&s, "stop", &json!({"turn_id":"t-2","reason":"user"}))?;
+    let stopped = t.end_of_turn(&s, "t-2", from, t.bounds.stop)?;
+    let from = t.probe_as(&s, "t-3", &json!([["fail", "asked to fail"]]))?;
+    let failed = t.end_of_turn(&s, "t-3", from, t.bounds.patience)?;
+    for (end, wanted) in [(completed, "completed"), (stopped, "stopped"), (failed, "failed")] {
+        let status = match end.text("status") {
+            "" => "completed",
+            status => status,
+        };
+        t.demand(
+            status == wanted,
+            format!("status `{wanted}` of {}", end.text("turn_id")),
+            format!("`{status}`"),
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Sessions with extensions: what was agreed on, and inputs that name their turn.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Seen, Session, Trial};
+use crate::verdict::{Outcome, Stop};
+
+impl Trial<'_> {
+    /// The extensions that the program agrees on when all are offered.
+    pub fn extensions(&self) -> Vec<&'static str> {
+        let all = crate::run::EXTENSIONS.into_iter();
+        all.filter(|name| self.subject.extensions.contains(*name)).collect()
+    }
+
+    /// Opens a session that offers these extensions, with more members of `session.start`, and waits until they are
+    /// agreed on. Returns the `session.ready`, too.
+    ///
+    /// # Errors
+    ///
+    /// A failure when no `session.ready` comes, [`Stop::Unsupported`] when it leaves one of them out.
+    pub fn agree(&mut self, extensions: &[&str], more: &Value) -> Outcome<(Session, Seen)> {
+        let from = self.history.len();
+        let session = self.open_offering(extensions, more)?;
+        let ready = self.expect(from, &session, "session.ready", self.bounds.patience + self.bounds.start)?;
+        let agreed = ready.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
+        match extensions.iter().find(|name| !agreed.iter().any(|agreed| agreed == *name)) {
+            None => Ok((session, ready)),
+            Some(lacks) => Err(Stop::Unsupported(format!(
+                "extension `{lacks}`: it agrees when all are offered, not when {} is",
+                extensions.join(", ")
+            ))),
+        }
+    }
+
+    /// Sends a message of a session that keeps every rule, given its type and further members.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn tell(&mut self, session: &Session, kind: &str, members: &Value) -> Outcome<usize> {
+        self.send(message(session, kind, members))
+    }
+
+    /// The same with something that breaks a rule on purpose.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn tell_deviant(&mut self, session: &Session, kind: &str, members: &Value) -> Outcome<usize> {
+        self.send_deviant(message(session, kind, members))
+    }
+
+    /// Sends an input that begins a turn of this id.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub fn input_as(&mut self, session: &Session, turn: &str, content: &str) -> Outcome<usize> {
+        self.tell(session, "user.input", &json!({"turn_id":turn,"content":content}))
+    }
+
+    /// Sends a script in a turn of this id.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Skip`] when the probe lacks an operation.
+    pub fn probe_as(&mut self, session: &Session, turn: &str, ops: &Value) -> Outcome<usize> {
+        self.may_probe(ops)?;
+        self.input_as(session, turn, &Self::script(ops))
+    }
+
+    /// Begins a turn of this id that lasts until it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop::Skip`] without the probe, a failure when no tick shows that it runs.
+    pub fn busy_as(&mut self, session: &Session, turn: &str) -> Outcome<usize> {
+        let from = self.probe_as(session, turn, &json!([["until_stop"]]))?;
+        self.expect(from, session, "output", self.bounds.patience)?;
+        Ok(from)
+    }
+
+    /// Waits for the `turn.complete` that names this turn.
+    ///
+    /// # Errors
+    ///
+    /// A failure under this case's clause when it does not come.
+    pub fn end_of_turn(&self, session: &Session, turn: &str, from: usize, within: Duration) -> Outcome<Seen> {
+        let wanted = |seen: &Seen| {
+            seen.kind() == "turn.complete" && seen.session() == session.id() && seen.text("turn_id") == turn
+        };
+        match self.wait(from, within, wanted) {
+            Some(end) => Ok(end),
+            None => self.late(
+                format!("a `turn.complete` of {turn} within {within:.1?}"),
+                self.exit_text().unwrap_or_else(|| self.what_came(from, session)),
+            ),
+        }
+    }
+}
+
+fn message(session: &Session, kind: &str, members: &Value) -> Value {
+    let mut message = json!({"type":kind,"session_id":session.id()});
+    if let (Some(message), Some(members)) = (message.as_object_mut(), members.as_object()) {
+        message.extend(members.clone());
+    }
+    message
+}
