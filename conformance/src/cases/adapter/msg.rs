@@ -281,10 +281,14 @@ fn bad_messages(t: &mut Trial<'_>) -> Outcome {
     let sent = "messages with missing members and wrong types";
     t.quick_turn(&s).map_err(|stop| stop.sent(sent))?;
     t.demand_ends(&s, 1).map_err(|stop| {
-        stop.hint(
+        stop.sent(sent).hint(
             "an input whose content is a number, a boolean, an array or an object is bad: there is no turn",
         )
     })?;
+    if let Some(answer) = t.seen_from(0).iter().find(|seen| seen.session().is_empty()) {
+        let got = format!("`{}` for no session", answer.kind());
+        t.found("msg.4", Level::Must, "no answer to what could not be understood", got);
+    }
     t.demand_no_strangers()
 }
 
