@@ -31,6 +31,7 @@ static HOST: &[&[Case]] = &[
     host::trn::CASES,
     host::stp::CASES,
     host::prm::CASES,
+    host::fil::CASES,
     host::lif::CASES,
     host::flw::CASES,
     host::ext::agreement::CASES,

@@ -27,7 +27,7 @@ mod leftovers;
 mod usage;
 
 pub use self::{
-    leftovers::{Leftover, become_subreaper, descendants, sweep},
+    leftovers::{Leftover, become_subreaper, descendants, is_running, sweep},
     usage::{Usage, usage_of},
 };
 

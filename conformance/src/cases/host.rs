@@ -6,6 +6,7 @@ use crate::{
 };
 
 pub(super) mod ext;
+pub(super) mod fil;
 pub(super) mod flw;
 pub(super) mod frm;
 pub(super) mod lif;

@@ -112,6 +112,12 @@ fn parse_stat(pid: u32, stat: &str) -> Option<Seen> {
     })
 }
 
+/// Whether a process runs: neither gone nor waiting to be reaped.
+pub fn is_running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    stat.and_then(|stat| parse_stat(pid, &stat)).is_some_and(|process| !process.zombie)
+}
+
 /// The processes below a process, itself not counted.
 pub fn descendants(of: u32) -> Vec<u32> {
     let all = processes();

@@ -162,6 +162,8 @@ impl Drop for Process {
         if !broken(M::NeverKills) && !broken(M::ZombiesLeft) {
             self.reap();
         }
+        // Its thread ends with it; nobody would wake it any more.
+        self.stdin.close();
         drop(std::fs::remove_dir_all(&self.tmp));
     }
 }

@@ -1,0 +1,363 @@
+//! H-FIL: files in both directions, judged by what they are and not by what they are called.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::demand_answer;
+use crate::{
+    case::{Ability, Case, Need},
+    clauses::{Basis, Level},
+    trial::{Seen, Session, Trial, TurnSeen},
+    verdict::{Outcome, Stop, Told},
+};
+
+const IN: &[Need] = &[Need::Ability(Ability::FilesIn)];
+const OUT: &[Need] = &[Need::Ability(Ability::FilesOut)];
+
+/// The family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-FIL-01",
+        title: "a file for the adapter",
+        clause: "file.1",
+        needs: IN,
+        stimulus: "the hub attaches a file of 100 kB and an empty one",
+        expected: "the announced paths are absolute, and the adapter reads the same bytes there",
+        run: attached,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FIL-02",
+        title: "a file from the adapter",
+        clause: "file.5",
+        needs: OUT,
+        stimulus: "the adapter sends files from its temporary and its exchange folder",
+        expected: "the hub finds the same bytes at an absolute path, and the same name and type",
+        run: sent,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FIL-03",
+        title: "a file that is not there",
+        clause: "file.4",
+        basis: Basis::Profile,
+        needs: OUT,
+        stimulus: "`file.output` with a path where nothing is, a relative one and an empty one",
+        expected: "no file for the hub, which is told so; the turn goes on",
+        run: missing,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FIL-04",
+        title: "a name is a label",
+        clause: "file.1",
+        basis: Basis::Profile,
+        needs: OUT,
+        stimulus: "files with names that lead upwards, absolute ones, with backslashes, with NUL",
+        expected: "nothing is written where the names lead to; the turn goes on",
+        run: names,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FIL-05",
+        title: "files from elsewhere",
+        clause: "file.4",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: OUT,
+        stimulus: "a path outside the adapter's folders, by `..`, by links to a file and a folder, a second hard link",
+        expected: "none is taken, and the hub is told of each",
+        run: elsewhere,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FIL-06",
+        title: "no name, no type",
+        clause: "file.5",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: OUT,
+        stimulus: "`file.output` without name and type",
+        expected: "the hub is told the path's base name and `application/octet-stream`, or may conclude them",
+        run: defaults,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FIL-07",
+        title: "no regular file",
+        clause: "file.4",
+        basis: Basis::Profile,
+        needs: OUT,
+        stimulus: "`file.output` of a FIFO, a folder and an endless device, while another session talks",
+        expected: "the other session is served within 2 s; no file for the hub, which is told so; the turn goes on",
+        run: no_regular_file,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FIL-08",
+        title: "large files",
+        clause: "session.3",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: OUT,
+        stimulus: "four files of 8 MiB and one of 48 MiB, while another session takes turns",
+        expected: "each of those turns within 2 s; each file is announced or its refusal told",
+        run: large,
+        ..Case::NEW
+    },
+];
+
+/// Where every Unix has a file that belongs to no adapter.
+const OUTSIDE: &str = "/etc/passwd";
+
+fn digest(path: &Path) -> std::io::Result<String> {
+    let hash = Sha256::digest(fs::read(path)?);
+    Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The files that the hub was given in a turn.
+fn files(turn: &TurnSeen) -> Vec<&Seen> {
+    turn.messages.iter().filter(|seen| seen.kind() == "file.output").collect()
+}
+
+/// The refusals that a core-only hub was told in a turn.
+fn told(turn: &TurnSeen) -> usize {
+    turn.messages.iter().filter(|seen| seen.kind() == "output" && seen.text("channel") == "system").count()
+}
+
+fn attached(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    for (name, mime, bytes) in [("data.csv", "text/csv", 100_000), ("empty.bin", "application/x-empty", 0)] {
+        let path = t.path(name);
+        let content: Vec<u8> = (0..bytes).map(|_| t.rng.next_u64().to_le_bytes()[0]).collect();
+        fs::write(&path, content)?;
+        let from = t.send(json!({
+            "type":"file.input","session_id":s.id(),"file_name":name,"file_mime_type":mime,"file_path":path
+        }))?;
+        t.act(&s, &json!([["complete"]]))?;
+        let lower = t.lower(&s)?;
+        let announced = t.expect_told(from, &lower, "file.input", t.bounds.patience)?;
+        let there = announced.text("file_path").to_owned();
+        t.demand(Path::new(&there).is_absolute(), "an absolute `file_path`", &there)?;
+        for (member, wanted) in [("file_name", name), ("file_mime_type", mime)] {
+            t.demand(
+                announced.text(member) == wanted,
+                format!("{member} {wanted:?}"),
+                format!("{:?}", announced.text(member)),
+            )?;
+        }
+        t.act(&s, &json!([["report_file", there], ["complete"]]))?;
+        let report = t.logged("report").into_iter().find(|(_, report)| report["path"] == there.as_str());
+        let read = report.map(|(_, report)| report).unwrap_or_default();
+        let wanted = digest(&path)?;
+        t.demand(
+            read["sha256"] == wanted.as_str(),
+            format!("the {bytes} bytes of the file, readable for the adapter"),
+            read,
+        )
+        .under("file.2")?;
+    }
+    Ok(())
+}
+
+fn sent(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    for (name, mime, bytes, place) in [
+        ("report.md", "text/markdown", 100_000, "tmpdir"),
+        ("r\u{e9}sum\u{e9} 1.pdf", "application/pdf", 5_000, "exchange_dir"),
+        ("empty", "application/x-empty", 0, "tmpdir"),
+    ] {
+        let turn = t.act(&s, &json!([["file", name, mime, bytes, place], ["complete"]]))?;
+        let logged = t.logged("file").pop().map(|(_, file)| file).unwrap_or_default();
+        let files = files(&turn);
+        let [file] = files.as_slice() else {
+            let got =
+                format!("{} of them; channel `system` says {:?}", files.len(), turn.on_channel("system"));
+            return t.fail("one `file.output` before the turn ends", got);
+        };
+        for (member, wanted) in [("file_name", name), ("file_mime_type", mime)] {
+            let got = file.text(member);
+            t.demand(got == wanted, format!("{member} {wanted:?}"), format!("{got:?}"))?;
+        }
+        let path = PathBuf::from(file.text("file_path"));
+        t.demand(path.is_absolute(), "an absolute `file_path`", path.display()).under("file.1")?;
+        let got = digest(&path).unwrap_or_else(|error| error.to_string());
+        t.demand(logged["sha256"] == got.as_str(), format!("the {bytes} bytes at that path"), got)
+            .under("file.7")?;
+    }
+    Ok(())
+}
+
+/// Demands that nothing of these was given to the hub, and that it was told.
+fn demand_refused(t: &Trial<'_>, turn: &TurnSeen, refused: usize) -> Outcome {
+    if let Some(file) = files(turn).first() {
+        let path = file.text("file_path");
+        return t.fail("no `file.output` for the hub", format!("{:?} at {path}", file.text("file_name")));
+    }
+    let told = told(turn);
+    t.demand(told >= refused, format!("{refused} refusals told on channel `system`"), told)
+}
+
+fn missing(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let actions = json!([
+        ["file_at", "{tmpdir}/not-there.txt", "not-there.txt", "text/plain"],
+        ["file_at", "not/absolute.txt", "relative.txt", "text/plain"],
+        ["say", "went on"],
+        ["complete"]
+    ]);
+    let turn = t.act(&s, &actions)?;
+    demand_answer(t, &turn, "went on")?;
+    demand_refused(t, &turn, 2)
+}
+
+fn names(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let inside = |path: PathBuf| path.display().to_string();
+    let (absolute, upwards) = (t.path("by-absolute-name"), t.path("by-upward-name"));
+    let climb = format!("{}{}", "../".repeat(24), inside(upwards.clone()).trim_start_matches('/'));
+    let labels = [
+        climb,
+        inside(absolute.clone()),
+        "../../up".to_owned(),
+        "C:\\Windows\\x".to_owned(),
+        "nul\0inside".to_owned(),
+        "..".to_owned(),
+        "/".to_owned(),
+    ];
+    let mut actions = Vec::new();
+    for label in &labels {
+        actions.push(json!(["file", label, "text/plain", 300]));
+    }
+    actions.push(json!(["say", "went on"]));
+    actions.push(json!(["complete"]));
+    let turn = t.act(&s, &json!(actions))?;
+    demand_answer(t, &turn, "went on")?;
+    for path in [&absolute, &upwards] {
+        t.demand(!path.exists(), "nothing where a name leads to", format!("a file at {}", path.display()))?;
+    }
+    let given = files(&turn).len();
+    t.demand(
+        given + told(&turn) >= labels.len(),
+        format!("{} files given or refused with a word", labels.len()),
+        format!("{given} given, {} refusals", told(&turn)),
+    )
+    .under("file.4")
+}
+
+fn elsewhere(t: &mut Trial<'_>) -> Outcome {
+    if Path::new(OUTSIDE).starts_with(&t.subject.cwd) {
+        return Err(Stop::Inconclusive(format!("run in a folder that does not hold {OUTSIDE}")));
+    }
+    let s = t.open()?;
+    let announce = |path: &str| json!(["file_at", path, "notes.txt", "text/plain"]);
+    let climb = format!("{{tmpdir}}/{}{}", "../".repeat(24), OUTSIDE.trim_start_matches('/'));
+    let ways: [(&str, Vec<Value>); 5] = [
+        ("its own path", vec![announce(OUTSIDE)]),
+        ("`..`", vec![announce(&climb)]),
+        ("a link", vec![json!(["symlink", OUTSIDE, "{tmpdir}/link"]), announce("{tmpdir}/link")]),
+        (
+            "a linked folder",
+            vec![json!(["symlink", "/etc", "{tmpdir}/folder"]), announce("{tmpdir}/folder/passwd")],
+        ),
+        (
+            "a second hard link",
+            vec![
+                json!(["write_file", "{tmpdir}/first-name", 100]),
+                json!(["hardlink", "{tmpdir}/first-name", "{tmpdir}/second-name"]),
+                announce("{tmpdir}/second-name"),
+            ],
+        ),
+    ];
+    for (way, mut actions) in ways {
+        actions.push(json!(["say", way]));
+        actions.push(json!(["complete"]));
+        let turn = t.act(&s, &json!(actions))?;
+        demand_answer(t, &turn, way)?;
+        demand_refused(t, &turn, 1).map_err(|stop| stop.sent(format!("a file by way of {way}")))?;
+    }
+    Ok(())
+}
+
+fn defaults(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let actions =
+        json!([["write_file", "{tmpdir}/plain.bin", 100], ["file_at", "{tmpdir}/plain.bin"], ["complete"]]);
+    let turn = t.act(&s, &actions)?;
+    let files = files(&turn);
+    let [file] = files.as_slice() else {
+        return t.fail("one `file.output` before the turn ends", format!("{} of them", files.len()));
+    };
+    let base = Path::new(file.text("file_path")).file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = match file.text("file_name") {
+        "" => base.unwrap_or_default(),
+        name => name.to_owned(),
+    };
+    t.demand(name == "plain.bin", "the name \"plain.bin\"", format!("{name:?}"))?;
+    let mime = file.text("file_mime_type");
+    t.demand(
+        ["", "application/octet-stream"].contains(&mime),
+        "the type `application/octet-stream`, or none",
+        format!("{mime:?}"),
+    )
+}
+
+/// A turn of a session that must not be held up.
+fn prompt_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
+    let from = t.instruct(s, &json!([["say", "served"], ["complete"]]))?;
+    t.expect(from, s, "output", t.bounds.secs(2.0)).hint("another session's file holds this one up")?;
+    t.end_of(s, from)?;
+    Ok(())
+}
+
+fn no_regular_file(t: &mut Trial<'_>) -> Outcome {
+    let (s, other) = (t.open()?, t.open()?);
+    t.act(&other, &json!([["complete"]]))?;
+    let actions = json!([
+        ["mkfifo", "{tmpdir}/fifo"],
+        ["file_at", "{tmpdir}/fifo", "fifo", "text/plain"],
+        ["file_at", "{tmpdir}", "folder", "text/plain"],
+        ["file_at", "/dev/zero", "zero", "text/plain"],
+        ["say", "went on"],
+        ["complete"]
+    ]);
+    let from = t.instruct(&s, &actions)?;
+    t.expect_told(from, &t.lower(&s)?, "user.input", t.bounds.patience)?;
+    t.pass_time(Duration::from_millis(200));
+    prompt_turn(t, &other).hint("the host seems to read what is no regular file")?;
+    let turn = t.end_of(&s, from)?;
+    demand_answer(t, &turn, "went on")?;
+    demand_refused(t, &turn, 3)
+}
+
+fn large(t: &mut Trial<'_>) -> Outcome {
+    const MIB: usize = 1 << 20;
+    let (s, other) = (t.open()?, t.open()?);
+    t.act(&other, &json!([["complete"]]))?;
+    let sizes = [8 * MIB, 8 * MIB, 48 * MIB, 8 * MIB, 8 * MIB];
+    let mut actions: Vec<Value> =
+        sizes.iter().map(|size| json!(["file", "large.bin", "application/x-large", size])).collect();
+    actions.push(json!(["complete"]));
+    let from = t.instruct(&s, &json!(actions))?;
+    loop {
+        prompt_turn(t, &other)?;
+        if t.count(&s, "turn.complete") > 0 {
+            break;
+        }
+        t.pass_time(Duration::from_millis(30));
+    }
+    let turn = t.end_of(&s, from)?;
+    let (given, refused) = (files(&turn).len(), told(&turn));
+    t.demand(
+        given + refused >= sizes.len(),
+        format!("{} files given or refused with a word", sizes.len()),
+        format!("{given} given, {refused} refusals"),
+    )
+    .under("file.4")
+}
