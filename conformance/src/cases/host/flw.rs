@@ -41,6 +41,8 @@ fn both_full(t: &mut Trial<'_>) -> Outcome {
     for other in &others {
         begun.push(t.input(other, text.as_str())?);
     }
+    // A host that is stuck here is stuck for good.
+    t.expect(from, &s, "turn.complete", t.bounds.secs(20.0))?;
     let turn = t.end_of(&s, from)?;
     let got = turn.text().len();
     t.demand(got == FLOOD + 4, format!("{FLOOD} bytes of output"), format!("{}", got.saturating_sub(4)))?;
