@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 mod baseline;
 mod explain;
+mod init;
 mod list;
 mod recording;
 mod report;
@@ -60,6 +61,8 @@ enum Command {
     Baseline(baseline::BaselineArguments),
     /// Tells a saved result.json again: as text, or as any other report
     Report(report::ReportArguments),
+    /// Writes a skeleton that passes, its configuration and a workflow for CI
+    Init(init::InitArguments),
     /// Says what a case demands, of whom, and what it does
     Explain(explain::ExplainArguments),
     /// Runs the suite against programs that are broken on purpose: each must be caught, odd but correct ones spared
@@ -79,6 +82,7 @@ pub fn main() -> ExitCode {
         Command::List(arguments) => list::list(&arguments),
         Command::Baseline(arguments) => baseline::baseline(&arguments),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Init(arguments) => init::init(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Selftest(arguments) => selftest::selftest(&arguments),
     };

@@ -9,6 +9,7 @@ pub mod clauses;
 pub mod cli;
 pub mod harness;
 pub mod history;
+pub mod init;
 pub mod model;
 pub mod oracle;
 pub mod process;

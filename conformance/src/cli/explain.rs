@@ -1,46 +1,155 @@
-//! `explain`: one case or clause, in full.
+//! `explain`: one case, clause or family, in full.
+
+use std::io::Write as _;
 
 use clap::Args;
+use serde_json::json;
 
-use super::usage;
-use crate::{cases, clauses};
+use super::{
+    list::{case_value, clause_value},
+    usage,
+};
+use crate::{
+    case::{Case, Need},
+    cases,
+    clauses::{self, Clause, Side},
+};
+
+/// The width of a line of prose.
+const WIDTH: usize = 96;
 
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub(super) struct ExplainArguments {
-    /// A case (A-STP-07) or a clause (turn.4)
+    /// A case (A-STP-07), a family (A-STP) or a clause (turn.4)
     id: String,
+    /// One JSON object instead of text
+    #[arg(long)]
+    json: bool,
 }
 
 pub(super) fn explain(arguments: &ExplainArguments) -> u8 {
     let id = arguments.id.trim_matches(['[', ']']);
-    if let Some(case) = cases::find(id) {
-        let clause = clauses::find(case.clause);
-        anstream::println!("{}  {}", case.id, case.title);
-        anstream::println!("  clause    [{}] {} ({})", case.clause, case.level, case.basis);
-        if let Some(clause) = clause {
-            anstream::println!("            {}", clause.wording);
+    let both = [Side::Adapter, Side::Host];
+    let text = if let Some(case) = cases::find(id) {
+        if arguments.json {
+            let clause = clauses::find(case.clause).map(|clause| clause_value(clause, &both));
+            format!("{}\n", json!({"case": case_value(case), "clause": clause}))
+        } else {
+            of_case(case)
         }
-        anstream::println!("  stimulus  {}", case.stimulus);
-        anstream::println!("  expected  {}", case.expected);
-        if case.smoke {
-            anstream::println!("  It belongs to the smoke set.");
+    } else if let Some(clause) = clauses::find(id) {
+        if arguments.json { format!("{}\n", json!({"clause": clause_value(clause, &both)})) } else { of_clause(clause) }
+    } else {
+        let stem = format!("{}-", id.to_ascii_uppercase());
+        let family: Vec<&Case> = cases::all().filter(|case| case.id.starts_with(&stem)).collect();
+        if family.is_empty() {
+            return usage(format!(
+                "no case, family or clause is called `{id}`; `list` shows the clauses, `list --cases` the cases"
+            ));
         }
-        let needs: Vec<String> = case.needs.iter().map(|need| format!("{need}")).collect();
-        if !needs.is_empty() {
-            anstream::println!("  needs     {}", needs.join("; "));
+        if arguments.json {
+            format!("{}\n", json!({"cases": family.into_iter().map(case_value).collect::<Vec<_>>()}))
+        } else {
+            family.into_iter().map(|case| of_case(case) + "\n").collect()
         }
-        return super::exit::CONFORMANT;
-    }
-    let Some(clause) = clauses::find(id) else {
-        return usage(format!(
-            "no case and no clause is called `{id}`; `list` shows the clauses, `list --cases` the cases"
-        ));
     };
-    anstream::println!("[{}]  binds {}, {} ({})", clause.id, clause.binds, clause.level, clause.basis);
-    anstream::println!("  {}", clause.wording);
-    for case in cases::all().filter(|case| case.clause == clause.id) {
-        anstream::println!("  {}  {}", case.id, case.title);
-    }
+    // A reader that has seen enough may close the pipe.
+    let _ = anstream::stdout().lock().write_all(text.as_bytes());
     super::exit::CONFORMANT
+}
+
+fn of_case(case: &Case) -> String {
+    let bold = anstyle::Style::new().bold();
+    let smoke = if case.smoke { "   (smoke set)" } else { "" };
+    let mut text = format!("{bold}{}  {}{bold:#}{smoke}\n\n", case.id, case.title);
+    let rule = format!("[{}] {}, {}", case.clause, case.level.to_string().to_uppercase(), ground(case));
+    text.push_str(&entry("rule", &rule));
+    if let Some(clause) = clauses::find(case.clause) {
+        text.push_str(&entry("", &clause.wording));
+    }
+    text.push_str(&entry("stimulus", case.stimulus));
+    text.push_str(&entry("accepted", case.expected));
+    let needs = match case.needs {
+        [] => "nothing: the command alone".to_owned(),
+        needs => needs.iter().map(|need| declared(*need)).collect::<Vec<_>>().join("; "),
+    };
+    text.push_str(&entry("needs", &needs));
+    text.push_str(&entry("otherwise", if case.needs.is_empty() { "it always runs" } else { "it is skipped" }));
+    let others: Vec<&str> = cases::of(case.side())
+        .filter(|other| other.clause == case.clause && other.id != case.id)
+        .map(|other| other.id)
+        .collect();
+    if !others.is_empty() {
+        text.push_str(&entry("see also", &others.join(" ")));
+    }
+    text.push_str(&entry("run it", &format!("trunkline-conformance {} {} -- COMMAND", case.side(), case.id)));
+    text
+}
+
+/// Where the demand comes from, in words.
+fn ground(case: &Case) -> String {
+    let from = match case.basis {
+        clauses::Basis::Spec => "by the published protocol",
+        clauses::Basis::Json => "by JSON and UTF-8",
+        clauses::Basis::Derived => "for without it the published protocol cannot work",
+        clauses::Basis::Profile => "by choice of this specification; not asked for by `--profile core`",
+    };
+    format!("{from} ({})", case.basis)
+}
+
+/// What a need is, and how it is met.
+fn declared(need: Need) -> String {
+    match need {
+        Need::Ability(ability) => {
+            format!("`{} = true` under [abilities] in conform.toml, or `--abilities {0}`", ability.name())
+        }
+        Need::Extension(name) => format!("that it agrees on the extension `{name}` when it is offered"),
+        other => other.to_string(),
+    }
+}
+
+fn of_clause(clause: &Clause) -> String {
+    let bold = anstyle::Style::new().bold();
+    let mut text = format!(
+        "{bold}[{}]{bold:#}  binds {}, {} ({})\n\n",
+        clause.id,
+        clause.binds,
+        clause.level.to_string().to_uppercase(),
+        clause.basis
+    );
+    text.push_str(&entry("asks", &clause.wording));
+    for side in [Side::Adapter, Side::Host].into_iter().filter(|side| clause.binds.includes(*side)) {
+        let own: Vec<&Case> = cases::of(side).filter(|case| case.clause == clause.id).collect();
+        for case in &own {
+            text.push_str(&entry(&side.to_string(), &format!("{}  {}", case.id, case.title)));
+        }
+        if own.is_empty() {
+            let why = clause.excuse(side).map_or("no case yet".to_owned(), |why| format!("not tested: {why}"));
+            text.push_str(&entry(&side.to_string(), &why));
+        }
+    }
+    text.push_str(&entry("in full", "protocol/SPEC.md"));
+    text
+}
+
+/// A name and its text, wrapped.
+fn entry(name: &str, text: &str) -> String {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in text.split(' ') {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH - 12 {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    let mut wrapped = String::new();
+    for (place, line) in lines.iter().enumerate() {
+        let name = if place == 0 { name } else { "" };
+        wrapped.push_str(&format!("  {name:<9} {line}\n"));
+    }
+    wrapped
 }
