@@ -48,7 +48,9 @@ pub struct Skeleton {
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
     /// There is no skeleton of this kind.
-    #[error("there is no skeleton of a host in {0}; there is one in python and in node, and `trunkline` itself is one in rust")]
+    #[error(
+        "there is no skeleton of a host in {0}; there is one in python and in node, and `trunkline` itself is one in rust"
+    )]
     NoSuch(&'static str),
     /// Files are there already.
     #[error("not overwritten: {}; --force does", .0.join(", "))]
@@ -225,7 +227,9 @@ mod tests {
                 assert!(!subject.command.is_empty());
                 for file in &skeleton.files {
                     assert!(!file.text.contains('@') || !file.text.contains("@COMMAND@"), "{}", file.path);
-                    assert!(!["@SIDE@", "@BUILD@", "@ACTION@", "@VERSION@"].iter().any(|m| file.text.contains(m)));
+                    assert!(
+                        !["@SIDE@", "@BUILD@", "@ACTION@", "@VERSION@"].iter().any(|m| file.text.contains(m))
+                    );
                 }
             }
         }

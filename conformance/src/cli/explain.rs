@@ -39,7 +39,11 @@ pub(super) fn explain(arguments: &ExplainArguments) -> u8 {
             of_case(case)
         }
     } else if let Some(clause) = clauses::find(id) {
-        if arguments.json { format!("{}\n", json!({"clause": clause_value(clause, &both)})) } else { of_clause(clause) }
+        if arguments.json {
+            format!("{}\n", json!({"clause": clause_value(clause, &both)}))
+        } else {
+            of_clause(clause)
+        }
     } else {
         let stem = format!("{}-", id.to_ascii_uppercase());
         let family: Vec<&Case> = cases::all().filter(|case| case.id.starts_with(&stem)).collect();
@@ -75,7 +79,10 @@ fn of_case(case: &Case) -> String {
         needs => needs.iter().map(|need| declared(*need)).collect::<Vec<_>>().join("; "),
     };
     text.push_str(&entry("needs", &needs));
-    text.push_str(&entry("otherwise", if case.needs.is_empty() { "it always runs" } else { "it is skipped" }));
+    text.push_str(&entry(
+        "otherwise",
+        if case.needs.is_empty() { "it always runs" } else { "it is skipped" },
+    ));
     let others: Vec<&str> = cases::of(case.side())
         .filter(|other| other.clause == case.clause && other.id != case.id)
         .map(|other| other.id)
@@ -125,7 +132,8 @@ fn of_clause(clause: &Clause) -> String {
             text.push_str(&entry(&side.to_string(), &format!("{}  {}", case.id, case.title)));
         }
         if own.is_empty() {
-            let why = clause.excuse(side).map_or("no case yet".to_owned(), |why| format!("not tested: {why}"));
+            let why =
+                clause.excuse(side).map_or("no case yet".to_owned(), |why| format!("not tested: {why}"));
             text.push_str(&entry(&side.to_string(), &why));
         }
     }

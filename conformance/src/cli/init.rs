@@ -82,12 +82,14 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
         anstream::println!("wrote {}", arguments.dir.join(file.path).display());
     }
     let mut steps = Vec::new();
-    if arguments.dir != PathBuf::from(".") {
+    if arguments.dir.as_path() != std::path::Path::new(".") {
         steps.push(format!("cd {}", shell_words::quote(&arguments.dir.display().to_string())));
     }
     steps.extend(skeleton.build.map(str::to_owned));
     let host = if side == Side::Host { " --host" } else { "" };
-    steps.push(format!("trunkline-conformance smoke{host} --config conform.toml"));
+    // jq takes bytes that are no UTF-8 for U+FFFD, which only the core lets pass.
+    let profile = if language == Language::Shell { " --profile core" } else { "" };
+    steps.push(format!("trunkline-conformance smoke{host} --config conform.toml{profile}"));
     if side == Side::Adapter {
         steps.push("trunkline-conformance adapter --config conform.toml --profile core".to_owned());
     }

@@ -47,12 +47,13 @@ pub(super) fn list(arguments: &ListArguments) -> u8 {
     let sides = arguments.sides();
     let text = match (arguments.cases, arguments.json) {
         (true, false) => case_lines(sides),
-        (true, true) => format!("{}\n", json!({"cases": cases_of(sides).map(case_value).collect::<Vec<_>>()})),
+        (true, true) => {
+            format!("{}\n", json!({"cases": cases_of(sides).map(case_value).collect::<Vec<_>>()}))
+        }
         (false, false) => clause_lines(sides),
         (false, true) => {
             let cases: Vec<Value> = cases_of(sides).map(case_value).collect();
-            let clauses: Vec<Value> =
-                clauses_of(sides).map(|clause| clause_value(clause, sides)).collect();
+            let clauses: Vec<Value> = clauses_of(sides).map(|clause| clause_value(clause, sides)).collect();
             format!("{}\n", json!({"clauses": clauses, "cases": cases}))
         }
     };
@@ -195,7 +196,8 @@ mod tests {
         let mut ids = std::collections::HashSet::new();
         for case in cases::all() {
             assert!(ids.insert(case.id), "{} stands twice", case.id);
-            let clause = clauses::find(case.clause).unwrap_or_else(|| panic!("{}: [{}]", case.id, case.clause));
+            let clause =
+                clauses::find(case.clause).unwrap_or_else(|| panic!("{}: [{}]", case.id, case.clause));
             // A relay is an adapter to its hub, so a host is asked for what binds adapters, too.
             let bound = clause.binds.includes(case.side()) || case.side() == Side::Host;
             assert!(bound, "{}: [{}] binds {}", case.id, clause.id, clause.binds);

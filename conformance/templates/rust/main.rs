@@ -171,10 +171,31 @@ impl Session {
 /// Reads a line; `None` is noise.
 fn parse(line: &[u8]) -> Option<Map<String, Value>> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    match serde_json::from_slice(line) {
+    match serde_json::from_slice(&mended(line)) {
         Ok(Value::Object(message)) => Some(message),
         _ => None,
     }
+}
+
+/// The line with U+FFFD for each escape that is half a surrogate pair: JSON can spell it, UTF-8 cannot.
+fn mended(line: &[u8]) -> Vec<u8> {
+    let unit = |at: usize| {
+        let digits = line.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut mended, mut at) = (Vec::with_capacity(line.len()), 0);
+    while let Some(byte) = line.get(at) {
+        let (take, whole) = match (unit(at), unit(at + 6)) {
+            (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => (12, true),
+            (Some(0xd800..=0xdfff), _) => (6, false),
+            _ if *byte == b'\\' => (2, true), // an escape, so that the next byte begins none
+            _ => (1, true),
+        };
+        let taken = &line[at..line.len().min(at + take)];
+        mended.extend_from_slice(if whole { taken } else { b"\\ufffd" });
+        at += take;
+    }
+    mended
 }
 
 fn main() {
