@@ -16,26 +16,27 @@ def advance(session, ended=None):  # one turn.complete for each input, in order;
     if session.inputs and not session.turn:
         session.turn = loop.create_task(answer(session, session.inputs.pop(0)))
         session.turn.add_done_callback(lambda turn: advance(session, turn))
+async def ask(session, **what):  # nothing but True approves
+    verdict = session.asked[request := f"ask-{next(numbers)}"] = asyncio.Queue()
+    send(session, "permission.request", request_id=request, **what)
+    return await verdict.get() is True
 async def answer(session, text):  # `stop` and `session.close` cancel it where it waits
     if match := re.match(r"/tool (\S+)", text):
-        tool, ask, verdict = match[1], f"ask-{next(numbers)}", asyncio.Queue()
-        session.asked[ask] = verdict
-        send(session, "permission.request", request_id=ask, tool=tool, description=f"Run {tool}", resource=tool)
-        text = f"ran {tool}" if await verdict.get() is True else f"denied {tool}"
-    elif match := re.fullmatch(r"/sleep (\d+\.?\d*)", text):
-        await asyncio.sleep(float(match[1]))
+        approved = await ask(session, tool=match[1], description=f"Run {match[1]}", resource=match[1])
+        text = f"{'ran' if approved else 'denied'} {match[1]}"
+    elif match := re.fullmatch(r"/sleep (\d+\.?\d*)", text): await asyncio.sleep(float(match[1]))
     send(session, "output", content=text, channel="stdout")
 def handle(message):  # what fits no case (unknown, closed, wrong type) is ignored
     match message:
         case {"type": "session.start", "session_id": str(id)} if not HALF.search(id) and 0 < len(id.encode()) <= 256:
             sessions.setdefault(id, types.SimpleNamespace(id=id, inputs=[], turn=None, asked={}))
         case {"type": kind, "session_id": str(id)} if session := sessions.get(id):
-            text, ask = message.get("content"), message.get("request_id")
+            text, request = message.get("content"), message.get("request_id")
             if kind == "user.input" and isinstance(text, str | None):
                 session.inputs.append(HALF.sub("\ufffd", text or ""))
                 advance(session)
-            elif kind == "permission.response" and isinstance(ask, str) and ask in session.asked:
-                session.asked.pop(ask).put_nowait(message.get("approved"))
+            elif kind == "permission.response" and isinstance(request, str) and request in session.asked:
+                session.asked.pop(request).put_nowait(message.get("approved"))
             elif kind in ("stop", "session.close"):
                 if kind == "session.close": del sessions[id]
                 if session.turn: session.turn.cancel()
@@ -53,7 +54,6 @@ async def main():
     while turns := [session.turn for session in sessions.values() if session.turn]:  # short ones finish
         for turn in (await asyncio.wait(turns, timeout=0.05))[1]: turn.cancel()
     outbox.put(None)
-    await asyncio.wait([writing], timeout=2)
-    os._exit(0)  # without waiting for stdin
+    await asyncio.wait([writing], timeout=2); os._exit(0)  # without waiting for stdin
 sys.setrecursionlimit(12_000); threading.stack_size(64 << 20)  # unknown fields may nest deeply
-loop.run_until_complete(main())
+if __name__ == "__main__": loop.run_until_complete(main())
