@@ -17,7 +17,8 @@ pub(super) fn escapes(t: &mut Trial<'_>) -> Outcome {
     let turn = t.end_of(&s, from)?;
     Trial::supported(&turn.messages)?;
     let said = turn.text();
-    t.demand(said == text, format!("{text:?}"), format!("{said:?}"))?;
+    // A greeting may stand beside it ([turn.6]).
+    t.demand(said.contains(&text), format!("{text:?}"), format!("{said:?}"))?;
     if t.has_probe(&["report"]) {
         // Not as a script, so that the escapes of control characters are those of the line itself.
         let s = t.open()?;

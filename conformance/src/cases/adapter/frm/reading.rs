@@ -85,16 +85,12 @@ fn is_inside(byte: u8) -> bool {
 fn demand_echo(t: &Trial<'_>, turn: &TurnSeen, text: &str) -> Outcome {
     Trial::supported(&turn.messages)?;
     let said = turn.text();
-    let kept = match t.tier() {
-        Tier::BlackBox => true,
-        Tier::Recipe if said.contains(text) => true,
-        // A model may add or leave out what it likes; a replacement character is no model's.
-        Tier::Recipe if !said.contains('\u{fffd}') => {
-            return Err(Stop::Inconclusive("recipe `nonce` did not say the text back".to_owned()));
-        }
-        Tier::Recipe => false,
-        Tier::Probe => said == text,
-    };
+    // A greeting or work in the background may stand beside it ([turn.6]).
+    let kept = t.tier() == Tier::BlackBox || said.contains(text);
+    if !kept && t.tier() == Tier::Recipe && !said.contains('\u{fffd}') {
+        // A model may say what it likes; a replacement character is no model's.
+        return Err(Stop::Inconclusive("recipe `nonce` did not say the text back".to_owned()));
+    }
     let short = |text: &str| -> String { text.chars().take(40).collect() };
     t.demand(
         kept,

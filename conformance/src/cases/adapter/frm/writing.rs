@@ -112,9 +112,11 @@ pub(super) fn never_mixed(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-/// The letters of an output that has more than one.
+/// The letters of a numbered output that has more than one. What has no number is no part of the burst.
 fn two_letters(seen: &Seen) -> Option<String> {
-    let mut letters: Vec<u8> = seen.text("content").bytes().filter(u8::is_ascii_alphabetic).collect();
+    let (number, fill) = seen.text("content").split_once(' ')?;
+    number.parse::<u32>().ok()?;
+    let mut letters = fill.as_bytes().to_vec();
     letters.dedup();
     letters.truncate(8);
     (letters.len() > 1).then(|| String::from_utf8_lossy(&letters).into_owned())
