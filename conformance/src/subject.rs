@@ -203,7 +203,8 @@ impl Bounds {
         Self {
             start,
             turn,
-            patience: (turn * 20).max(Duration::from_secs(2)).mul_f64(scale).min(longest),
+            // Most cases start a process of their own: its start is part of what they first wait for.
+            patience: (turn * 20).max(Duration::from_secs(2)).max(start * 2).mul_f64(scale).min(longest),
             longest,
             quiet: (turn * 5).clamp(Duration::from_millis(250), Duration::from_secs(3)),
             stop: Duration::from_secs_f64(limits.stop_s * scale),

@@ -1,6 +1,6 @@
 //! A-STP: `stop` ([turn.4], [turn.5]).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -260,7 +260,13 @@ fn stop_races_completion(t: &mut Trial<'_>) -> Outcome {
     natural.sort_unstable();
     let span = (natural[2] * 3 / 2).min(Duration::from_millis(40));
     let mut runs = Vec::new();
+    let began = Instant::now();
     for _ in 0..RUNS {
+        // Where each stop takes its time, fewer have to do.
+        if runs.len() >= 5 && began.elapsed() > Duration::from_secs(15) {
+            t.note(format!("{} turns instead of {RUNS}, since a stop takes so long", runs.len()));
+            break;
+        }
         let offset = span.mul_f64(t.rng.below(1_000) as f64 / 1_000.0);
         let from = t.sleeping(&s, 5)?;
         t.pass_time(offset);
@@ -280,8 +286,8 @@ fn stop_races_completion(t: &mut Trial<'_>) -> Outcome {
     }
     doubles.truncate(5);
     t.demand(
-        ends.len() == RUNS + 5 && doubles.is_empty(),
-        format!("exactly one `turn.complete` for each of {} inputs", RUNS + 5),
+        ends.len() == runs.len() + 5 && doubles.is_empty(),
+        format!("exactly one `turn.complete` for each of {} inputs", runs.len() + 5),
         format!("{}; not one each where the stop came after {}", ends.len(), doubles.join(", ")),
     )
     .hint("decide under one lock whether the turn ends by itself or by the stop")
@@ -377,14 +383,14 @@ fn children_end(t: &mut Trial<'_>) -> Outcome {
         return t.skip("a turn of recipe `long` that starts a process");
     }
     stop(t, &s, from)?;
-    let until = std::time::Instant::now() + t.bounds.secs(5.0);
+    let until = Instant::now() + t.bounds.secs(5.0);
     loop {
         let now = descendants(adapter);
         let left = of_turn.iter().filter(|process| now.contains(process)).count();
         if left == 0 {
             return Ok(());
         }
-        if std::time::Instant::now() > until {
+        if Instant::now() > until {
             return t
                 .fail("the processes of a stopped turn are gone within 5 s", format!("{left} are running"))
                 .hint("start what a turn starts in its own process group, and end the group");
