@@ -40,6 +40,13 @@ static HOST: &[&[Case]] = &[
     host::ext::asks::CASES,
     host::ext::fields::CASES,
     host::ext::restart::CASES,
+    host::rly::names::CASES,
+    host::rly::start::CASES,
+    host::rly::told::CASES,
+    host::rly::told_core::CASES,
+    host::rly::end::CASES,
+    host::rly::flow::CASES,
+    host::rly::folders::CASES,
 ];
 
 /// All cases of a side.

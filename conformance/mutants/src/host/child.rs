@@ -76,7 +76,7 @@ impl Process {
         events: &SyncSender<Event>,
     ) -> io::Result<Self> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-        std::fs::create_dir(&tmp)?;
+        crate::files::private_folder(&tmp)?;
         let mut line = Command::new(program);
         line.args(arguments).process_group(0).stderr(Stdio::piped());
         environment(&mut line, &tmp);

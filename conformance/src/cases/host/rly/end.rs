@@ -1,0 +1,145 @@
+//! The end of a relay.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::super::rich;
+use crate::{
+    case::Case,
+    history::{Event, Link, Record},
+    trial::{Session, Trial},
+    verdict::{Outcome, Told},
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-RLY-19",
+        title: "the end of stdin",
+        clause: "relay.9",
+        stimulus: "stdin is closed during turns of a core-only hub and of one with extensions",
+        expected: "each turn gets its end; `session.close` below; gone within 4 s with status 0, and nothing left",
+        run: end_of_stdin,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-20",
+        title: "SIGTERM",
+        clause: "relay.9",
+        stimulus: "SIGTERM during turns of a core-only hub and of one with extensions",
+        expected: "each turn gets its end; `session.close` below; gone within 4 s with status 0, and nothing left",
+        run: sigterm,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-21",
+        title: "nobody reads stdout",
+        clause: "relay.9",
+        stimulus: "the reader of its stdout goes away during a turn with output",
+        expected: "gone within 4 s with status 0, and nothing left",
+        run: broken_stdout,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-22",
+        title: "an adapter that stays",
+        clause: "relay.9",
+        stimulus: "the end of stdin, and an adapter that ignores its own and SIGTERM",
+        expected: "gone within 4 s with status 0, and nothing left",
+        run: adapter_stays,
+        ..rich::NEW
+    },
+];
+
+/// What a stated bound is given besides: the runner's own start of the clock, and the scheduling of many processes.
+const SLACK: Duration = Duration::from_millis(500);
+
+/// Sessions of both kinds of hub with a turn in each.
+fn busy(t: &mut Trial<'_>) -> Outcome<Vec<Session>> {
+    rich::agreeing(t, &["turns"])?;
+    let core = t.open()?;
+    let from = t.instruct(&core, &json!([["say", "busy"]]))?;
+    t.expect(from, &core, "output", t.bounds.patience)?;
+    let mut sessions = vec![core];
+    if t.subject.extensions.contains("turns") {
+        let s = rich::open(t)?;
+        let (from, _) = rich::instruct(t, &s, &json!([["say", "busy"]]))?;
+        t.expect(from, &s, "output", t.bounds.patience)?;
+        sessions.push(s);
+    }
+    Ok(sessions)
+}
+
+/// Demands that it ends in time, with status 0, and leaves nothing behind.
+fn demand_gone(t: &mut Trial<'_>, began: Instant) -> Outcome {
+    let within = (t.bounds.secs(4.0) + SLACK).saturating_sub(began.elapsed());
+    let exit = t.exit_within(within)?;
+    let text = t.exit_text().unwrap_or_default();
+    t.demand(exit.code == Some(0), "an end with status 0", text)?;
+    let ended = |_, record: &Record| {
+        (record.link == Link::Upper && matches!(record.event, Event::StdoutEnded)).then_some(())
+    };
+    t.history.wait(0, t.bounds.secs(1.0), ended);
+    let left = t.left_behind();
+    t.demand(left.is_empty(), "no process left behind", left.join(", ")).under("process.2")
+}
+
+fn demand_ended(t: &Trial<'_>, sessions: &[Session]) -> Outcome {
+    for s in sessions {
+        let all = t.of(s);
+        let ends: Vec<_> = all.iter().filter(|seen| seen.kind() == "turn.complete").collect();
+        t.demand(ends.len() == 1, format!("one `turn.complete` for {}", s.id()), ends.len())?;
+        let ready = all.iter().any(|seen| seen.kind() == "session.ready");
+        if ready {
+            let (status, reason) = (ends[0].text("status"), ends[0].text("stop_reason"));
+            t.demand(
+                status == "stopped" && reason == "shutdown",
+                "status `stopped` with reason `shutdown`",
+                format!("{status:?}, {reason:?}"),
+            )?;
+        }
+        rich::demand_told(t, &t.lower(s)?, "session.close", 1)?;
+    }
+    Ok(())
+}
+
+fn end_of_stdin(t: &mut Trial<'_>) -> Outcome {
+    let sessions = busy(t)?;
+    let began = Instant::now();
+    t.close_stdin()?;
+    demand_gone(t, began)?;
+    demand_ended(t, &sessions)?;
+    let closed = |_, record: &Record| {
+        (matches!(record.link, Link::Lower(_)) && matches!(record.event, Event::StdinClosed)).then_some(())
+    };
+    let closed = t.history.wait(0, t.bounds.secs(1.0), closed).is_some();
+    t.demand(closed, "the adapter's stdin is closed", "it is not").under("process.2")
+}
+
+fn sigterm(t: &mut Trial<'_>) -> Outcome {
+    let sessions = busy(t)?;
+    let began = Instant::now();
+    t.with_process(|process| process.signal(Signal::TERM))?;
+    demand_gone(t, began)?;
+    demand_ended(t, &sessions)
+}
+
+fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let from = t.instruct(&s, &json!([["repeat", 400, [["say", "tick"], ["delay", 20]]], ["complete"]]))?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.with_process(crate::process::Process::close_stdout)?;
+    demand_gone(t, Instant::now())
+}
+
+fn adapter_stays(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"at_start":[["ignore_eof"], ["ignore_term"]]}))?;
+    let s = t.open()?;
+    let from = t.instruct(&s, &json!([["ignore_stop"], ["say", "busy"]]))?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    let began = Instant::now();
+    t.close_stdin()?;
+    demand_gone(t, began)
+}

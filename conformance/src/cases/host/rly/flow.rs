@@ -1,0 +1,225 @@
+//! A hub that reads slowly, and sessions that it pauses.
+
+use serde_json::json;
+
+use super::super::{demand_answer, demand_ends, rich};
+use crate::{
+    case::{Case, Need},
+    history::{Event, Link},
+    trial::{Session, Trial},
+    verdict::Outcome,
+    wire,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-RLY-23",
+        title: "fair by bytes",
+        clause: "relay.6",
+        needs: &[Need::AnyExtension],
+        stimulus: "4 MiB in long lines and 4 MiB in short ones wait for a hub that does not read, then a word of a third session",
+        expected: "the word within the first 2 MiB; the two sessions get their bytes side by side",
+        run: fair,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-24",
+        title: "64 MiB held",
+        clause: "relay.5",
+        needs: &[Need::Extension("flow")],
+        stimulus: "a paused session's adapter says 66 MiB; another session goes on; then `flow.resume`",
+        expected: "the other is answered meanwhile, memory stays bounded, and all 66 MiB come in order",
+        run: much_held,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-25",
+        title: "closed while paused",
+        clause: "flow.1",
+        needs: &[Need::Extension("flow")],
+        stimulus: "a session is closed while 200 outputs are held",
+        expected: "nothing of it comes",
+        run: closed_while_paused,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-27",
+        title: "held first",
+        clause: "flow.1",
+        needs: &[Need::Extension("flow")],
+        stimulus: "a turn of 4 MiB and half of the next are held; the session is resumed while that goes on",
+        expected: "both turns in order, each with its end behind its output",
+        run: held_first,
+        ..rich::NEW
+    },
+];
+
+/// Opens a session, names it to the stub, and pauses it.
+fn paused(t: &mut Trial<'_>) -> Outcome<Session> {
+    let s = rich::open(t)?;
+    rich::act(t, &s, &json!([["complete"]]))?;
+    t.send(json!({"type":"flow.pause","session_id":s.id()}))?;
+    // The answer of another session shows that the pause was read.
+    t.settle()?;
+    Ok(s)
+}
+
+fn of_session(t: &Trial<'_>, s: &Session, from: usize) -> usize {
+    t.seen_from(from).iter().filter(|seen| seen.session() == s.id()).count()
+}
+
+fn fair(t: &mut Trial<'_>) -> Outcome {
+    const EACH: usize = 4 << 20;
+    let (long, short, third) = (t.open()?, t.open()?, t.open()?);
+    for s in [&long, &short, &third] {
+        t.act(s, &json!([["complete"]]))?;
+    }
+    t.with_process(|process| process.pause_reading(true))?;
+    let begun = [
+        t.instruct(&long, &json!([["flood", EACH, 32 << 10], ["complete"]]))?,
+        t.instruct(&short, &json!([["flood", EACH, 512], ["complete"]]))?,
+    ];
+    for s in [&long, &short] {
+        // A host may read no more than it can hold; then less waits, and this takes its time.
+        let lower = t.lower(s)?;
+        let done = |below: &crate::trial::Below| {
+            below.pid == lower.pid && below.seen.session() == lower.id && below.seen.kind() == "turn.complete"
+        };
+        t.wait_below(begun[0], t.bounds.secs(2.0), done);
+    }
+    let token = t.token();
+    let from = t.instruct(&third, &json!([["say", token], ["complete"]]))?;
+    t.pass_time(t.quiet().max(t.bounds.turn * 10));
+    let resumed = t.history.len();
+    t.with_process(|process| process.pause_reading(false))?;
+    t.end_of(&third, from)?;
+    t.end_of(&long, begun[0])?;
+    t.end_of(&short, begun[1])?;
+    let (mut all, mut of_long, mut of_short) = (0, 0, 0);
+    let (mut before_token, mut when_long_ended) = (None, None);
+    t.history.scan(resumed, |_, record| {
+        let (Link::Upper, Event::Adapter { bytes, .. }, Some(message)) =
+            (record.link, &record.event, record.from_adapter())
+        else {
+            return None::<()>;
+        };
+        let id = wire::session(message);
+        if id == third.id() {
+            before_token.get_or_insert(all);
+        }
+        all += bytes.len();
+        if id == long.id() {
+            of_long += bytes.len();
+            if wire::kind(message) == "turn.complete" {
+                when_long_ended.get_or_insert(of_short);
+            }
+        }
+        if id == short.id() {
+            of_short += bytes.len();
+        }
+        None::<()>
+    });
+    let before = before_token.unwrap_or(all);
+    t.demand(
+        before <= 2 << 20,
+        "the word of the third session within the first 2 MiB",
+        format!("after {before} bytes"),
+    )?;
+    // Lines of 512 bytes take some 100 more on the wire, so the short ones have more to send.
+    let share = when_long_ended.unwrap_or_default();
+    t.demand(
+        share >= EACH / 3,
+        "the session of short lines has had a third of its bytes when that of long ones is done",
+        format!("{share} bytes"),
+    )
+}
+
+fn much_held(t: &mut Trial<'_>) -> Outcome {
+    const HELD: usize = 66 << 20;
+    const ROOM: u64 = 40 << 20;
+    rich::agreeing(t, &["turns"])?;
+    let (other, third) = (t.open()?, t.open()?);
+    for s in [&other, &third] {
+        t.act(s, &json!([["complete"]]))?;
+    }
+    let s = paused(t)?;
+    let before = t.usage()?.resident;
+    let lower = t.lower(&s)?;
+    let from = t.history.len();
+    rich::act_in(t, &other, &s, &json!([["flood", HELD, 65_536], ["emit", {"type":"working"}]]))?;
+    let turn = t.act(&third, &json!([["say", "served"], ["complete"]]))?;
+    demand_answer(t, &turn, "served")?;
+    rich::expect_written(t, from, &lower, "working")?;
+    let turn = t.act(&third, &json!([["say", "again"], ["complete"]]))?;
+    demand_answer(t, &turn, "again")?;
+    let held = of_session(t, &s, from);
+    t.demand(held == 0, "nothing of a session that is paused", format!("{held} messages"))?;
+    let grown = t.usage()?.resident.saturating_sub(before);
+    t.demand(grown < ROOM, format!("memory grows by less than {ROOM} bytes"), format!("{grown}"))?;
+    let resumed = t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
+    rich::act(t, &s, &json!([["complete"]]))?;
+    let mut bytes = 0;
+    let mut ordered = true;
+    let mut next = 1;
+    t.history.scan(resumed, |_, record| {
+        let message = record.from_adapter().filter(|_| record.link == Link::Upper)?;
+        if wire::session(message) == s.id() && wire::kind(message) == "output" {
+            let content = wire::text(message, "content");
+            ordered &= content.starts_with(&format!("{next:08}"));
+            bytes += content.len();
+            next += content.len().div_ceil(65_536);
+        }
+        None::<()>
+    });
+    t.demand(
+        bytes == HELD && ordered,
+        format!("{HELD} bytes in order"),
+        format!("{bytes} bytes, ordered: {ordered}"),
+    )
+}
+
+fn closed_while_paused(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns"])?;
+    let s = paused(t)?;
+    let other = t.open()?;
+    let lower = t.lower(&s)?;
+    let from = t.history.len();
+    rich::act_in(t, &other, &s, &json!([["burst", 200, 64], ["emit", {"type":"working"}]]))?;
+    rich::expect_written(t, from, &lower, "working")?;
+    t.settle()?;
+    t.close(&s)?;
+    t.settle()?;
+    let came = of_session(t, &s, from);
+    t.demand(came == 0, "nothing of a session that was closed while paused", format!("{came} messages"))
+}
+
+fn held_first(t: &mut Trial<'_>) -> Outcome {
+    const FIRST: usize = 4 << 20;
+    rich::agreeing(t, &["turns"])?;
+    let s = paused(t)?;
+    let lower = t.lower(&s)?;
+    let from = t.history.len();
+    rich::instruct(t, &s, &json!([["flood", FIRST, 2048], ["complete"]]))?;
+    let words: Vec<String> = (0..60).map(|n| format!("{n} ")).collect();
+    let mut actions: Vec<_> =
+        words.iter().flat_map(|word| [json!(["say", word]), json!(["delay", 5])]).collect();
+    actions.push(json!(["complete"]));
+    let (second, _) = rich::instruct(t, &s, &json!(actions))?;
+    let begun = |below: &crate::trial::Below| {
+        below.pid == lower.pid && below.seen.session() == lower.id && below.seen.text("content") == "9 "
+    };
+    if t.wait_below(second, t.bounds.secs(20.0), begun).is_none() {
+        return t.late("the second turn runs while the session is paused", "it does not");
+    }
+    t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
+    let first = t.end_of(&s, from)?;
+    let last = t.end_of(&s, second)?;
+    let (got, tail) = (first.text().len(), last.text());
+    t.demand(got == FIRST, format!("{FIRST} bytes before the first end"), format!("{got}"))?;
+    let spoken: String = words.concat();
+    // The second turn is read from its input on, which stands before the first one's output.
+    t.demand(tail.ends_with(&spoken), "the second turn's words in order before its end", "they are not")?;
+    t.settle()?;
+    demand_ends(t, &s, 3)
+}

@@ -1,0 +1,142 @@
+//! Agents and ids.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::super::{demand_answer, demand_ends, rich};
+use crate::{
+    case::{Case, Need},
+    clauses::Side,
+    run::EXTENSIONS,
+    trial::{Seen, Session, Trial},
+    verdict::Outcome,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-RLY-01",
+        title: "an agent that there is not",
+        clause: "relay.1",
+        needs: &[Need::Extension("options")],
+        stimulus: "sessions that ask for an unknown agent, with `control` and without, and an input in each",
+        expected: "`session.closed` with `unknown_agent`, or the same as text; nothing reaches an adapter",
+        run: unknown_agent,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-02",
+        title: "ids are the hub's",
+        clause: "relay.2",
+        needs: &[Need::AnyExtension],
+        stimulus: "a session is closed and opened again under the same id",
+        expected: "the id unchanged at the adapter, then another",
+        run: mapped,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-03",
+        title: "agents.list",
+        clause: "relay.4",
+        needs: &[Need::AnyExtension],
+        stimulus: "`agents.list` before any session; then a session for each agent that is named",
+        expected: "one result with the same request_id and an id for each agent; each agent answers",
+        run: agents,
+        ..rich::NEW
+    },
+];
+
+fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
+    const NOBODY: &str = "nobody-is-called-this";
+    let mut told = Vec::new();
+    if t.subject.extensions.contains("control") {
+        let s = t.open_offering(&EXTENSIONS, &json!({"agent_id":NOBODY}))?;
+        let end = t.expect(0, &s, "session.closed", t.bounds.patience)?;
+        let reason = end.text("reason").to_owned();
+        t.demand(reason == "unknown_agent", "reason `unknown_agent`", format!("`{reason}`"))?;
+        told.push((s, 0));
+    }
+    let s = t.open_offering(&["options"], &json!({"agent_id":NOBODY}))?;
+    let said =
+        |seen: &Seen| seen.session() == s.id() && seen.kind() == "output" && seen.text("channel") == "system";
+    if t.wait(0, t.bounds.patience, said).is_none() {
+        return t.late("an `output` on `system` that says why", t.what_came(0, &s));
+    }
+    for ends in 1..=2 {
+        let from = t.input(&s, "Is anybody there?")?;
+        let turn = t.end_of(&s, from)?;
+        let why = !turn.on_channel("system").is_empty();
+        t.demand(
+            why,
+            "each input is answered by `output` on `system` and an end",
+            format!("{ends}: no text"),
+        )?;
+    }
+    told.push((s, 2));
+    t.settle()?;
+    for (s, ends) in &told {
+        demand_ends(t, s, *ends)?;
+        let reached = t.below().iter().any(|below| below.seen.session() == s.id());
+        t.demand(!reached, "nothing reaches an adapter", "the session is opened there")?;
+    }
+    let inputs = t
+        .below()
+        .into_iter()
+        .filter(|below| below.by == Side::Host && below.seen.text("content") == "Is anybody there?");
+    t.demand(inputs.count() == 0, "no input reaches an adapter", "one does")
+}
+
+fn mapped(t: &mut Trial<'_>) -> Outcome {
+    let id = "Hub \u{e9}/7";
+    let s = t.open_as(id)?;
+    t.act(&s, &json!([["complete"]]))?;
+    let before = t.lower(&s)?;
+    t.should(before.id == id, "the hub's id at the adapter", format!("{:?}", before.id));
+    t.close(&s)?;
+    t.settle()?;
+    t.send_deviant(json!({"type":"session.start","session_id":id}))?;
+    let turn = t.act(&s, &json!([["say", "anew"], ["complete"]]))?;
+    demand_answer(t, &turn, "anew")?;
+    let after = t.lower(&s)?;
+    t.demand(before != after, "another id in the same process", format!("{:?} again", after.id))
+}
+
+fn agents(t: &mut Trial<'_>) -> Outcome {
+    let from = t.send(json!({"type":"agents.list","session_id":"","request_id":"q-1"}))?;
+    let result = |seen: &Seen| seen.kind() == "agents.list.result";
+    let Some(result) = t.wait(from, t.bounds.patience.max(t.bounds.start), result) else {
+        return t.late("an `agents.list.result`", "none");
+    };
+    t.demand(
+        result.text("request_id") == "q-1" && result.get("session_id") == Some(&json!("")),
+        "the request_id `q-1` and the empty session_id",
+        format!("{:?}", result.text("request_id")),
+    )?;
+    let agents = result.get("agents").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut ids = HashSet::new();
+    for agent in &agents {
+        let id = agent["id"].as_str().unwrap_or_default().to_owned();
+        t.demand(!id.is_empty() && ids.insert(id.clone()), "an id of its own for each agent", agent)?;
+        let state = &agent["state"];
+        let known = state.is_null() || ["idle", "running", "failed"].iter().any(|known| state == known);
+        t.demand(known, "a `state` of idle, running or failed", state)?;
+    }
+    t.demand(!agents.is_empty(), "an agent at least", "none")?;
+    if t.subject.extensions.contains("options") && t.subject.lacks(&[Need::SecondAdapter]).is_none() {
+        let mut pids = HashSet::new();
+        for agent in &agents {
+            let s: Session = t.open_offering(&["options"], &json!({"agent_id":agent["id"]}))?;
+            t.act(&s, &json!([["complete"]]))?;
+            pids.insert(t.lower(&s)?.pid);
+        }
+        t.demand(
+            agents.len() >= 2 && pids.len() == agents.len(),
+            "two agents at least, each with a process of its own",
+            format!("{} agents, {} processes", agents.len(), pids.len()),
+        )?;
+    }
+    t.settle()?;
+    let results = t.seen_from(0).iter().filter(|seen| seen.kind() == "agents.list.result").count();
+    t.demand(results == 1, "one `agents.list.result`", format!("{results}"))
+}

@@ -1,0 +1,196 @@
+//! What a relay says and offers by itself.
+
+use serde_json::{Value, json};
+
+use super::super::{demand_answer, rich};
+use crate::{
+    case::{Case, Need},
+    clauses::Side,
+    run::EXTENSIONS,
+    trial::{Seen, Trial},
+    verdict::Outcome,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-RLY-04",
+        title: "ready at once",
+        clause: "relay.8",
+        needs: &[Need::AnyExtension],
+        stimulus: "a session with an adapter whose `session.ready` takes 800 ms",
+        expected: "`session.ready` first and before the adapter's, naming no more than the hub knows",
+        run: ready_at_once,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-05",
+        title: "the offer is the relay's own",
+        clause: "relay.8",
+        needs: &[Need::AnyExtension],
+        stimulus: "sessions of a core-only hub, of one that knows `turns`, and of one that knows everything",
+        expected: "the same `extensions` in each `session.start` at the adapter",
+        run: own_offer,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-06",
+        title: "what the agent cannot do",
+        clause: "relay.8",
+        needs: &[Need::Extension("options"), Need::Extension("turns")],
+        stimulus: "an update and a steer for an adapter without extensions",
+        expected: "one `session.info`, one `steer.result` with `delivered: false`, nothing at the adapter",
+        run: answered_by_relay,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-26",
+        title: "the core for a core-only hub",
+        clause: "ext.2",
+        stimulus: "an adapter with every extension says everything that there is",
+        expected: "only the four types of the core, with the fields of the core",
+        run: core_alone,
+        ..rich::NEW
+    },
+];
+
+fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"extensions":EXTENSIONS,"ready_delay_ms":800}))?;
+    let few = ["turns", "control", "of-nobody"];
+    let s = t.open_offering(&few, &json!({}))?;
+    let (from, _) = rich::instruct(t, &s, &json!([["complete"]]))?;
+    let ready = t.expect(0, &s, "session.ready", t.bounds.patience)?;
+    t.end_of(&s, from)?;
+    let first = t.of(&s).first().map(|seen| seen.kind().to_owned()).unwrap_or_default();
+    t.demand(first == "session.ready", "`session.ready` first", format!("`{first}`"))?;
+    let names = ready.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let subset = names.iter().all(|name| *name == "turns" || *name == "control");
+    t.demand(subset, "names that the hub offered and that there are", format!("{names:?}"))?;
+    let lower = t.lower(&s)?;
+    let below = t
+        .below_of(&lower)
+        .into_iter()
+        .find(|below| below.by == Side::Adapter && below.seen.kind() == "session.ready");
+    match below {
+        Some(below) if below.seen.at < ready.at => {
+            t.late("`session.ready` before that of the adapter", "after it")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn own_offer(t: &mut Trial<'_>) -> Outcome {
+    let core = t.open()?;
+    t.act(&core, &json!([["complete"]]))?;
+    let some = t.open_offering(&["control"], &json!({}))?;
+    t.act(&some, &json!([["complete"]]))?;
+    let all = rich::open(t)?;
+    rich::act(t, &all, &json!([["complete"]]))?;
+    let mut offers = Vec::new();
+    for s in [&core, &some, &all] {
+        let start = rich::demand_told(t, &t.lower(s)?, "session.start", 1)?.remove(0);
+        let mut names: Vec<String> = start
+            .get("extensions")
+            .and_then(Value::as_array)
+            .map(|names| names.iter().map(Value::to_string).collect())
+            .unwrap_or_default();
+        names.sort();
+        offers.push(names.join(" "));
+    }
+    let same = offers.iter().all(|offer| *offer == offers[0]);
+    t.demand(same, "the same offer whatever the hub offered", offers.join("; "))
+}
+
+fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
+    let s = rich::open(t)?;
+    let (from, _) = rich::instruct(t, &s, &json!([["say", "busy"]]))?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    let id = s.id().to_owned();
+    let sent = t.send(json!({"type":"session.update","session_id":id,"model":"model-2"}))?;
+    t.send_deviant(json!({
+        "type":"user.input","session_id":id,"turn_id":"steer-turn","message_id":"steer-1","mode":"steer","content":"left"
+    }))?;
+    let info = t.expect(sent, &s, "session.info", t.bounds.patience.max(t.bounds.secs(5.0)))?;
+    let changed = info.text("model") == "model-2";
+    t.demand(!changed, "the values unchanged", "`model` is what was asked for")?;
+    let result = t.expect(sent, &s, "steer.result", t.bounds.patience)?;
+    let refused =
+        result.get("delivered") == Some(&Value::Bool(false)) && result.text("message_id") == "steer-1";
+    t.demand(refused, "`delivered: false` for steer-1", "it is not")?;
+    t.stop(&s)?;
+    let turn = t.end_of(&s, from)?;
+    demand_answer(t, &turn, "busy")?;
+    t.settle()?;
+    for (kind, wanted) in [("session.info", 1), ("steer.result", 1)] {
+        let got = t.of(&s).iter().filter(|seen| seen.kind() == kind && seen.get("context").is_none()).count();
+        t.demand(got == wanted, format!("{wanted} `{kind}`"), format!("{got}"))?;
+    }
+    rich::demand_told(t, &t.lower(&s)?, "session.update", 0)?;
+    rich::demand_told(t, &t.lower(&s)?, "user.input", 1)?;
+    Ok(())
+}
+
+/// The members that a core-only hub may see, by type.
+fn core_members(kind: &str) -> Option<&'static [&'static str]> {
+    match kind {
+        "output" => Some(&["content", "channel"]),
+        "turn.complete" => Some(&[]),
+        "file.output" => Some(&["file_name", "file_mime_type", "file_path"]),
+        "permission.request" => Some(&["request_id", "tool", "description", "resource"]),
+        _ => None,
+    }
+}
+
+fn core_alone(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &EXTENSIONS)?;
+    let s = t.open()?;
+    let turn = t.act(
+        &s,
+        &json!([
+            ["emit", {"type":"session.info","model":"m","native_session_id":"n","context":"kept"}],
+            ["emit", {"type":"thinking","content":"t","message_id":"m-1"}],
+            ["emit", {"type":"message","role":"assistant","content":"t"}],
+            ["emit", {"type":"tool.start","tool_call_id":"c-1","tool":"Shell"}],
+            ["emit", {"type":"tool.update","tool_call_id":"c-1","content":"t"}],
+            ["emit", {"type":"tool.end","tool_call_id":"c-1","content":"t"}],
+            ["emit", {"type":"plan","entries":[{"content":"t"}]}],
+            ["emit", {"type":"progress","message":"t"}],
+            ["emit", {"type":"log","content":"t"}],
+            ["emit", {"type":"error","message":"told as text","fatal":false}],
+            ["emit", {"type":"custom","name":"t"}],
+            ["emit", {"type":"usage","input_tokens":1}],
+            ["emit", {"type":"context.usage","used_tokens":1}],
+            ["emit", {"type":"rate_limit","window":"w","status":"s"}],
+            ["emit", {"type":"working"}],
+            ["emit", {"type":"output","content":"a","message_id":"m-2","_meta":{"n":1}}],
+            ["ask", {"request_id":"r-1","tool":"Shell","description":"d","resource":"r","title":"t","input":{},
+                "options":[{"id":"once","kind":"allow_once"}]}],
+            ["emit", {"type":"permission.cancel","request_id":"r-1"}],
+            ["complete", {"status":"failed","summary":"t","error":{"category":"auth","message":"no credentials"}}]
+        ]),
+    )?;
+    demand_answer(t, &turn, "a")?;
+    t.settle()?;
+    for seen in t.of(&s) {
+        let kind = seen.kind().to_owned();
+        let Some(members) = core_members(&kind) else {
+            return t.fail("only the four types of the core", format!("`{kind}`"));
+        };
+        let beyond = seen
+            .message()
+            .keys()
+            .find(|key| !matches!(key.as_str(), "type" | "session_id") && !members.contains(&key.as_str()));
+        t.demand(
+            beyond.is_none(),
+            format!("only the fields of the core on `{kind}`"),
+            beyond.map_or("", |key| key),
+        )?;
+    }
+    if rich::demand_offer(t, &t.lower(&s)?, "turns").is_ok() {
+        let told =
+            |seen: &Seen| seen.text("channel") == "system" && seen.text("content").contains("no credentials");
+        let told = turn.messages.iter().any(told);
+        t.demand(told, "the failure of the turn as `output` on `system`", "no text")?;
+    }
+    Ok(())
+}

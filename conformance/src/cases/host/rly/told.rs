@@ -1,0 +1,281 @@
+//! What a hub with extensions sees of each thing that happens below.
+
+use serde_json::{Value, json};
+
+use super::super::{demand_answer, demand_unheard, rich};
+use crate::{
+    case::{Ability, Case, Need},
+    trial::{Seen, Session, Trial},
+    verdict::{Outcome, Told},
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-RLY-07",
+        title: "a turn that the host ended",
+        clause: "relay.7",
+        needs: &[Need::Extension("turns"), Need::Ability(Ability::Restarts)],
+        stimulus: "the adapter exits with status 3 in a turn after a word on stderr; later it is killed before it says anything",
+        expected: "`failed`, `process_exit`, the text with the words of stderr; `exit_code` and `yes`, then `signal` and `unknown`",
+        run: turn_ended,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-09",
+        title: "a process that ended",
+        clause: "relay.7",
+        needs: &[Need::Extension("events")],
+        stimulus: "the adapter exits while two sessions are idle",
+        expected: "`error` with `process_exit` and `fatal: false` in each, within 1 s",
+        run: process_ended,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-11",
+        title: "a request that the hub did not settle",
+        clause: "relay.7",
+        needs: &[Need::Extension("control"), Need::Extension("questions")],
+        stimulus: "the adapter ends a turn while a permission and a question wait; the hub answers later",
+        expected: "`permission.cancel` for each; each is denied once at the adapter",
+        run: request_settled,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-13",
+        title: "what was refused",
+        clause: "relay.7",
+        needs: &[Need::Extension("events")],
+        stimulus: "a file that is not there, a bad message and a line beyond the limit, each naming a session",
+        expected: "`error` with `file_refused`, `protocol` and `oversize`, each `fatal: false`",
+        run: refused,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-15",
+        title: "noise",
+        clause: "relay.7",
+        needs: &[Need::AnyExtension],
+        stimulus: "noise, unknown ids, unknown types and a late end during a turn",
+        expected: "nothing of it on the wire",
+        run: noise,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-17",
+        title: "a session that has ended",
+        clause: "relay.7",
+        needs: &[Need::Extension("control")],
+        stimulus: "the adapter ends an idle session with reason `failed`",
+        expected: "`session.closed` with that reason and its error, and nothing more",
+        run: session_ended,
+        ..rich::NEW
+    },
+];
+
+fn error_of(
+    t: &Trial<'_>,
+    s: &Session,
+    from: usize,
+    category: &str,
+    within: std::time::Duration,
+) -> Outcome<Seen> {
+    let wanted =
+        |seen: &Seen| seen.session() == s.id() && seen.kind() == "error" && seen.text("category") == category;
+    match t.wait(from, within, wanted) {
+        None => t.late(format!("`error` with `{category}` within {within:.1?}"), t.what_came(from, s)),
+        Some(seen) if seen.get("fatal") == Some(&Value::Bool(true)) => {
+            t.fail("`fatal: false`", "`fatal: true`")
+        }
+        Some(seen) if seen.text("message").is_empty() => t.fail("an error with a text", "no text"),
+        Some(seen) => Ok(seen),
+    }
+}
+
+fn turn_ended(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns"])?;
+    let s = rich::open(t)?;
+    rich::act(t, &s, &json!([["complete"]]))?;
+    let exits = json!([["stderr", 12], ["say", "busy"], ["delay", 100], ["exit", 3]]);
+    let killed = json!([["delay", 50], ["abort"]]);
+    for (actions, member, number, delivered) in
+        [(exits, "exit_code", 3, "yes"), (killed, "signal", 9, "unknown")]
+    {
+        let (from, turn_id) = rich::instruct(t, &s, &actions)?;
+        let end = t.end_of(&s, from)?.end;
+        t.demand(end.text("turn_id") == turn_id, "the turn's own id", end.text("turn_id"))?;
+        t.demand(end.text("status") == "failed", "status `failed`", end.text("status"))?;
+        let error = end.get("error").cloned().unwrap_or_default();
+        t.demand(error["category"] == "process_exit", "category `process_exit`", &error["category"])?;
+        let text = error["message"].as_str().unwrap_or_default();
+        t.demand(!text.is_empty(), "a text that says what happened", "none")?;
+        if member == "exit_code" {
+            t.demand(
+                text.contains("eeeeeeeeeeee"),
+                "the last words of stderr in the text",
+                format!("{text:?}"),
+            )?;
+        }
+        let got = end.get(member).cloned().unwrap_or_default();
+        t.demand(got == json!(number), format!("`{member}` {number}"), got)?;
+        t.demand(
+            end.text("delivered") == delivered,
+            format!("`delivered` {delivered}"),
+            end.text("delivered"),
+        )?;
+    }
+    t.settle()
+}
+
+fn process_ended(t: &mut Trial<'_>) -> Outcome {
+    let (s, other) = (rich::open(t)?, rich::open(t)?);
+    for s in [&s, &other] {
+        rich::act(t, s, &json!([["complete"]]))?;
+    }
+    let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
+    rich::act(t, &s, &json!([["later", 100, [["exit", 4]]], ["complete"]]))?;
+    let from = t.history.len();
+    rich::expect_gone(t, 0, &lower)?;
+    let both = lower.pid == lower_other.pid;
+    for s in [&s, &other].into_iter().take(if both { 2 } else { 1 }) {
+        error_of(t, s, from.saturating_sub(2), "process_exit", t.bounds.secs(1.0))?;
+    }
+    Ok(())
+}
+
+fn request_settled(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "control", "questions"])?;
+    let (s, other) = (rich::open(t)?, t.open()?);
+    let (from, _) = rich::instruct(
+        t,
+        &s,
+        &json!([
+            ["ask", {"request_id":"r-1","tool":"Shell","description":"d","resource":"r"}],
+            ["question", {"request_id":"q-1","prompt":"Where to?"}]
+        ]),
+    )?;
+    t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    let lower = t.lower(&s)?;
+    let questions = rich::demand_offer(t, &lower, "questions").is_ok();
+    let mut requests = vec![("r-1", "permission.response")];
+    if questions {
+        t.expect(from, &s, "input.request", t.bounds.patience)?;
+        requests.push(("q-1", "input.response"));
+    }
+    rich::act_in(t, &other, &s, &json!([["complete"]]))?;
+    t.end_of(&s, from)?;
+    for (request, _) in &requests {
+        let cancelled = |seen: &Seen| {
+            seen.session() == s.id()
+                && seen.kind() == "permission.cancel"
+                && seen.text("request_id") == *request
+        };
+        if t.wait(from, t.bounds.patience, cancelled).is_none() {
+            return t.late(format!("`permission.cancel` for {request}"), t.what_came(from, &s));
+        }
+    }
+    t.send_deviant(
+        json!({"type":"permission.response","session_id":s.id(),"request_id":"r-1","approved":true}),
+    )?;
+    t.send_deviant(
+        json!({"type":"input.response","session_id":s.id(),"request_id":"q-1","values":{"answer":"x"}}),
+    )?;
+    t.settle()?;
+    for (request, kind) in requests {
+        let answer = rich::demand_told(t, &lower, kind, 1)?.remove(0);
+        let denied = match kind {
+            "input.response" => answer.get("cancelled") == Some(&Value::Bool(true)),
+            _ => answer.get("approved") == Some(&Value::Bool(false)),
+        };
+        t.demand(denied, format!("{request} is denied"), "it is not")?;
+    }
+    Ok(())
+}
+
+/// A file that is not there, a message without its content, and a line that is too long, each naming the session.
+pub(super) fn refusals(t: &Trial<'_>) -> [(&'static str, Value); 3] {
+    let bad = "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":7}\n";
+    let long = t.subject.limits.max_line + (1 << 20);
+    [
+        ("file_refused", json!([["file_at", "{tmpdir}/not-there", "x.txt", "text/plain"], ["complete"]])),
+        ("protocol", json!([["raw", bad], ["complete"]])),
+        ("oversize", json!([["endless", long], ["raw", "\"}\n"], ["complete"]])),
+    ]
+}
+
+fn refused(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns"])?;
+    let s = rich::open(t)?;
+    for (category, actions) in refusals(t) {
+        let (from, _) = rich::instruct(t, &s, &actions)?;
+        t.end_of(&s, from)?;
+        let told = error_of(t, &s, from, category, t.bounds.patience);
+        // A host whose limit is higher delivers the line.
+        let delivered =
+            |seen: &Seen| seen.session() == s.id() && seen.text("content").len() > t.subject.limits.max_line;
+        if category == "oversize" && told.is_err() && t.wait(from, t.bounds.quiet, delivered).is_some() {
+            t.note("its limit is higher than what it declares");
+            continue;
+        }
+        match category {
+            "file_refused" => told.under("file.4")?,
+            _ => told?,
+        };
+    }
+    t.settle()
+}
+
+/// What must leave no trace.
+pub(super) fn noises(token: &str) -> Value {
+    let unknown = json!({"type":"output","session_id":"never-opened","content":token});
+    json!([
+        ["raw", format!("{token}\n[\"{token}\"]\n\"{token}\"\n{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{token}\n")],
+        ["raw64", "/////wo="],
+        ["emit", unknown],
+        ["emit", {"type":"of.nobody","content":token}],
+        ["emit", {"type":"turn.complete","session_id":"never-opened"}],
+        ["say", "mine"],
+        ["complete"]
+    ])
+}
+
+fn noise(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "events"])?;
+    let s = rich::open(t)?;
+    rich::act(t, &s, &json!([["complete"]]))?;
+    let token = t.token();
+    let turn = rich::act(t, &s, &noises(&token))?;
+    demand_answer(t, &turn, "mine")?;
+    t.settle()?;
+    demand_unheard(t, &token)?;
+    t.demand_no_strangers()?;
+    let trace = t.of(&s).into_iter().find(|seen| {
+        let mine = seen.kind() == "output" && seen.text("content") == "mine";
+        !mine && !matches!(seen.kind(), "session.ready" | "session.info" | "turn.complete")
+    });
+    match trace {
+        None => Ok(()),
+        Some(seen) => {
+            let text = format!("{}{}", seen.text("content"), seen.text("message"));
+            t.fail("nothing of it on the wire", format!("`{}`: {text:?}", seen.kind()))
+        }
+    }
+}
+
+fn session_ended(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "control"])?;
+    let s = rich::open(t)?;
+    let closed = json!({
+        "type":"session.closed","reason":"failed","error":{"category":"auth","message":"the credentials have expired"}
+    });
+    let turn = rich::act(t, &s, &json!([["later", 50, [["emit", closed]]], ["complete"]]))?;
+    rich::demand_offer(t, &t.lower(&s)?, "control")?;
+    let end = t.expect(turn.end.index, &s, "session.closed", t.bounds.patience)?;
+    t.demand(end.text("reason") == "failed", "reason `failed`", end.text("reason"))?;
+    let error = end.get("error").cloned().unwrap_or_default();
+    let same = error["category"] == "auth" && error["message"] == "the credentials have expired";
+    t.demand(same, "the adapter's error", error)?;
+    t.settle()?;
+    let more = t.of(&s).iter().filter(|seen| seen.index > end.index).count();
+    t.demand(more == 0, "nothing more for the id", format!("{more} messages"))
+}

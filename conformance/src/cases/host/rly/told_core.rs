@@ -1,0 +1,205 @@
+//! What a core-only hub sees of each thing that happens below.
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{demand_answer, demand_ends, demand_unheard, rich},
+    told::{noises, refusals},
+};
+use crate::{
+    case::Case,
+    clauses::Side,
+    trial::{Seen, Session, Trial},
+    verdict::Outcome,
+};
+
+/// This part of the family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-RLY-08",
+        title: "a turn that the host ended, in the core",
+        clause: "relay.7",
+        stimulus: "the adapter exits with status 3 in a turn",
+        expected: "`output` on `system` that says so, then `turn.complete`",
+        run: turn_ended,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-10",
+        title: "a process that ended, in the core",
+        clause: "relay.7",
+        stimulus: "the adapter exits while two sessions are idle",
+        expected: "`output` on `system` in each, within 1 s",
+        run: process_ended,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-12",
+        title: "a request that the hub did not settle, in the core",
+        clause: "relay.7",
+        stimulus: "the adapter ends a turn while a permission waits; the hub approves later",
+        expected: "nothing for the hub; the request is denied once at the adapter",
+        run: request_settled,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-14",
+        title: "what was refused, in the core",
+        clause: "relay.7",
+        stimulus: "a file that is not there, a bad message and a line beyond the limit, each naming a session",
+        expected: "`output` on `system` for each",
+        run: refused,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-16",
+        title: "noise, in the core",
+        clause: "relay.7",
+        stimulus: "noise, unknown ids and unknown types during a turn",
+        expected: "nothing of it on the wire",
+        run: noise,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-RLY-18",
+        title: "a session that has ended, in the core",
+        clause: "session.8",
+        stimulus: "the adapter ends a session; the hub sends two inputs and closes it",
+        expected: "`output` on `system`; each input is answered by `output` on `system` and `turn.complete`; nothing below",
+        run: session_ended,
+        ..rich::NEW
+    },
+];
+
+fn system(s: &Session) -> impl Fn(&Seen) -> bool {
+    let id = s.id().to_owned();
+    move |seen| {
+        seen.session() == id
+            && seen.kind() == "output"
+            && seen.text("channel") == "system"
+            && !seen.text("content").is_empty()
+    }
+}
+
+fn turn_ended(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let turn = t.act(&s, &json!([["say", "busy"], ["delay", 100], ["exit", 3]]))?;
+    demand_answer(t, &turn, "busy")?;
+    let told = turn.on_channel("system");
+    t.demand(!told.is_empty(), "what happened on channel `system`, before the end", "nothing")?;
+    t.settle()?;
+    demand_ends(t, &s, 2)
+}
+
+fn process_ended(t: &mut Trial<'_>) -> Outcome {
+    let (s, other) = (t.open()?, t.open()?);
+    for s in [&s, &other] {
+        t.act(s, &json!([["complete"]]))?;
+    }
+    let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
+    let turn = t.act(&s, &json!([["later", 100, [["exit", 4]]], ["complete"]]))?;
+    rich::expect_gone(t, 0, &lower)?;
+    let both = lower.pid == lower_other.pid;
+    for s in [&s, &other].into_iter().take(if both { 2 } else { 1 }) {
+        if t.wait(turn.end.index, t.bounds.secs(1.0), system(s)).is_none() {
+            return t.late("`output` on `system` within 1 s", t.what_came(turn.end.index, s));
+        }
+    }
+    Ok(())
+}
+
+fn request_settled(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "control"])?;
+    let (s, other) = (t.open()?, t.open()?);
+    let from = t.instruct(
+        &s,
+        &json!([["ask", {"request_id":"r-1","tool":"Shell","description":"d","resource":"r"}]]),
+    )?;
+    t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    let lower = t.lower(&s)?;
+    rich::act_in(t, &other, &s, &json!([["complete"]]))?;
+    t.end_of(&s, from)?;
+    t.send_deviant(
+        json!({"type":"permission.response","session_id":s.id(),"request_id":"r-1","approved":true}),
+    )?;
+    t.settle()?;
+    let answer = rich::demand_told(t, &lower, "permission.response", 1)?.remove(0);
+    t.demand(answer.get("approved") == Some(&Value::Bool(false)), "a denial", "an approval")?;
+    let more =
+        t.of(&s).into_iter().find(|seen| !matches!(seen.kind(), "permission.request" | "turn.complete"));
+    t.demand(
+        more.is_none(),
+        "nothing for the hub",
+        more.map_or(String::new(), |seen| format!("`{}`", seen.kind())),
+    )
+}
+
+fn refused(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    for (category, actions) in refusals(t) {
+        let from = t.instruct(&s, &actions)?;
+        t.end_of(&s, from)?;
+        let limit = t.subject.limits.max_line;
+        let told = system(&s);
+        let delivered = |seen: &Seen| {
+            category == "oversize" && seen.session() == s.id() && seen.text("content").len() > limit
+        };
+        if t.wait(from, t.bounds.patience, |seen| told(seen) || delivered(seen)).is_none() {
+            return t.late(format!("`output` on `system`: {category}"), t.what_came(from, &s));
+        }
+    }
+    t.settle()
+}
+
+fn noise(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let token = t.token();
+    let turn = t.act(&s, &noises(&token))?;
+    demand_answer(t, &turn, "mine")?;
+    t.settle()?;
+    demand_unheard(t, &token)?;
+    t.demand_no_strangers()?;
+    let trace =
+        t.of(&s).into_iter().find(|seen| seen.kind() != "turn.complete" && seen.text("content") != "mine");
+    match trace {
+        None => Ok(()),
+        Some(seen) => {
+            t.fail("nothing of it on the wire", format!("`{}`: {:?}", seen.kind(), seen.text("content")))
+        }
+    }
+}
+
+fn session_ended(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "control"])?;
+    let s = t.open()?;
+    let closed = json!({"type":"session.closed","reason":"limit","error":{"message":"no more"}});
+    let turn = t.act(&s, &json!([["later", 50, [["emit", closed]]], ["complete"]]))?;
+    let lower = t.lower(&s)?;
+    rich::demand_offer(t, &lower, "control")?;
+    if t.wait(turn.end.index, t.bounds.patience, system(&s)).is_none() {
+        return t.late("`output` on `system` that says why", t.what_came(turn.end.index, &s));
+    }
+    let below = rich::expect_written(t, 0, &lower, "session.closed")?;
+    for _ in 0..2 {
+        let from = t.input(&s, "Is anybody there?")?;
+        let turn = t.end_of(&s, from)?;
+        let told = turn.on_channel("system");
+        t.demand(
+            !told.is_empty(),
+            "each input is answered by `output` on `system` and an end",
+            "an end alone",
+        )?;
+    }
+    t.close(&s)?;
+    t.settle()?;
+    demand_ends(t, &s, 3)?;
+    let after = rich::told_since(t, &lower, &below);
+    let kind = after.first().map_or(String::new(), |after| format!("`{}`", after.seen.kind()));
+    t.demand(after.is_empty(), "nothing more for the id at the adapter", kind)?;
+    let asked = |below: &crate::trial::Below| {
+        below.by == Side::Host && below.seen.text("content") == "Is anybody there?"
+    };
+    t.demand(!t.below().iter().any(asked), "no input reaches an adapter", "one does")
+}
