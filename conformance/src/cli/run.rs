@@ -17,6 +17,7 @@ use crate::{
     report::{self, Keep, Listed, Output, Progress, Redactor, Run, Show, Skipped, Telling},
     run::{self, Plan, Profile, Rounds},
     subject::{ProbeUse, Subject, read_config},
+    verdict::Verdict,
 };
 
 /// The most rounds of `--until-failure` without `--repeat`.
@@ -67,6 +68,9 @@ struct Shared {
     /// Multiply every bound, for a slow machine
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     time_scale: f64,
+    /// A case that is skipped fails: for a program that must show everything
+    #[arg(long)]
+    complete: bool,
     /// Stop after the first failure
     #[arg(long)]
     fail_fast: bool,
@@ -202,6 +206,9 @@ fn execute(side: Side, cases: Vec<&'static crate::case::Case>, selection: &[Stri
     let mut results = run::run_rounds(&plan, rounds, &subject, &bounds, &progress);
     progress.finish();
     for held in &mut results {
+        if shared.complete && held.result.verdict == Verdict::Skip {
+            held.result.verdict = Verdict::Unsupported;
+        }
         redactor.result(&mut held.result);
     }
     let run = Run {
