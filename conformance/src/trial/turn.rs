@@ -100,6 +100,24 @@ impl Trial<'_> {
         Ok(TurnSeen { messages, end, took })
     }
 
+    /// The same for a turn that writes much: as long as its messages go on coming, it is not late.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::end_of`].
+    pub fn end_of_burst(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
+        let (began, nth) = (Instant::now(), self.ends.get(session.id()).copied().unwrap_or_default());
+        let mut come = 0;
+        while self.nth_end(session, nth, self.bounds.patience).is_none() {
+            let now = self.count(session, "output");
+            if now == come || began.elapsed() > self.bounds.longest {
+                break;
+            }
+            come = now;
+        }
+        self.end_of(session, from)
+    }
+
     /// A fence and a quiet window, then: as many `turn.complete` of the session as inputs ([turn.1]).
     ///
     /// # Errors

@@ -88,7 +88,7 @@ pub(super) fn never_mixed(t: &mut Trial<'_>) -> Outcome {
     }
     let mut ends = Vec::new();
     for (s, from) in &running {
-        ends.push(t.end_of(s, *from));
+        ends.push(t.end_of_burst(s, *from));
     }
     let hint = "write each message with its LF in one write, under one lock";
     let noise = t.history.scan(0, |_, record| match &record.event {

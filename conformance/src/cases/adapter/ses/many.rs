@@ -92,7 +92,7 @@ pub(super) fn numbers(t: &mut Trial<'_>) -> Outcome {
         running.push((s, from));
     }
     for (s, from) in running {
-        let turn = t.end_of(&s, from)?;
+        let turn = t.end_of_burst(&s, from)?;
         Trial::supported(&turn.messages)?;
         let outputs = turn.messages.iter().filter(|seen| seen.kind() == "output");
         let numbers: Vec<u32> =
