@@ -1,20 +1,89 @@
 //! H-FLW: pipes that are full.
 
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
 use serde_json::json;
 
-use crate::{case::Case, trial::Trial, verdict::Outcome};
+use super::demand_answer;
+use crate::{
+    case::{Case, Need},
+    clauses::{Basis, Level, Side},
+    history::{Event, Link},
+    process::usage_of,
+    trial::{Session, Trial},
+    verdict::{Outcome, Told},
+};
 
 /// The family.
-pub(in crate::cases) static CASES: &[Case] = &[Case {
-    id: "H-FLW-01",
-    title: "both pipes full",
-    clause: "session.3",
-    smoke: true,
-    stimulus: "the adapter stops reading and writes 8 MiB, while 1 MiB of inputs waits for it",
-    expected: "all 8 MiB are delivered, then the inputs arrive",
-    run: both_full,
-    ..Case::NEW
-}];
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-FLW-01",
+        title: "both pipes full",
+        clause: "session.3",
+        smoke: true,
+        stimulus: "the adapter stops reading and writes 8 MiB, while 1 MiB of inputs waits for it",
+        expected: "all 8 MiB are delivered, then the inputs arrive",
+        run: both_full,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FLW-02",
+        title: "one session paused",
+        clause: "session.3",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: &[Need::Extension("flow")],
+        stimulus: "the hub pauses one session, into which the adapter writes 8 MiB; another session takes turns",
+        expected: "the other's output within 2 s; after `flow.resume` all 8 MiB in order",
+        run: one_paused,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FLW-03",
+        title: "an adapter that does not read",
+        clause: "session.3",
+        level: Level::Should,
+        stimulus: "1 MiB of inputs waits for an adapter that does not read; then a stop, a close, a new session",
+        expected: "the host takes them within 2 s and serves another adapter meanwhile; all arrive afterwards",
+        run: not_reading,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FLW-04",
+        title: "100,000 outputs",
+        clause: "session.3",
+        stimulus: "one turn with 100,000 small outputs",
+        expected: "all of them, in order",
+        run: many_outputs,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FLW-05",
+        title: "memory in a flood",
+        clause: "flow.3",
+        level: Level::Should,
+        basis: Basis::Profile,
+        needs: &[Need::Extension("flow")],
+        stimulus: "the hub pauses a session, into which the adapter writes 256 MiB",
+        expected: "the host's memory grows by less than 128 MiB, and others are served",
+        run: memory,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-FLW-06",
+        title: "ticks beside a flood",
+        clause: "session.3",
+        level: Level::Should,
+        basis: Basis::Profile,
+        stimulus: "the hub reads 10 MB a second; one session floods, another says a word every 100 ms",
+        expected: "95 % of the words within 2 s",
+        run: ticks,
+        ..Case::NEW
+    },
+];
 
 fn both_full(t: &mut Trial<'_>) -> Outcome {
     const FLOOD: usize = 8 << 20;
@@ -53,4 +122,188 @@ fn both_full(t: &mut Trial<'_>) -> Outcome {
         t.demand(arrived, "the input arrives afterwards", "it does not")?;
     }
     Ok(())
+}
+
+/// A turn of a session that must not be held up.
+fn prompt_turn(t: &mut Trial<'_>, s: &Session, hint: &str) -> Outcome {
+    let from = t.instruct(s, &json!([["say", "served"], ["complete"]]))?;
+    t.expect(from, s, "output", t.bounds.secs(2.0)).hint(hint)?;
+    let turn = t.end_of(s, from)?;
+    demand_answer(t, &turn, "served")
+}
+
+/// Opens a session that can be paused, and pauses it.
+fn open_paused(t: &mut Trial<'_>) -> Outcome<Session> {
+    let s = t.open_offering(&["flow"], &json!({}))?;
+    t.expect(0, &s, "session.ready", t.bounds.patience).under("relay.8")?;
+    t.act(&s, &json!([["complete"]]))?;
+    t.send(json!({"type":"flow.pause","session_id":s.id()}))?;
+    // What is in the pipe already may still come.
+    t.settle()?;
+    Ok(s)
+}
+
+fn one_paused(t: &mut Trial<'_>) -> Outcome {
+    const FLOOD: usize = 8 << 20;
+    let other = t.open()?;
+    t.act(&other, &json!([["complete"]]))?;
+    let s = open_paused(t)?;
+    let from = t.instruct(&s, &json!([["flood", FLOOD, 4_096], ["complete"]]))?;
+    for _ in 0..5 {
+        prompt_turn(t, &other, "a session that its hub has paused holds up another")?;
+        t.pass_time(Duration::from_millis(100));
+    }
+    t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
+    let turn = t.end_of(&s, from)?;
+    let got = turn.text().len();
+    t.demand(got == FLOOD, format!("{FLOOD} bytes of output after `flow.resume`"), got)
+}
+
+fn not_reading(t: &mut Trial<'_>) -> Outcome {
+    let elsewhere = match t.subject.lacks(&[Need::SecondAdapter, Need::Extension("options")]) {
+        None => Some(t.open_offering(&["options"], &json!({"agent_id":"second"}))?),
+        Some(_) => None,
+    };
+    let (holder, stopped, closed) = (t.open()?, t.open()?, t.open()?);
+    let mut others = Vec::new();
+    for _ in 0..8 {
+        others.push(t.open()?);
+    }
+    for s in others.iter().chain([&closed]).chain(&elsewhere) {
+        t.act(s, &json!([["complete"]]))?;
+    }
+    let from_stopped = t.instruct(&stopped, &json!([["say", "busy"]]))?;
+    t.expect(from_stopped, &stopped, "output", t.bounds.patience)?;
+    let (lower_stopped, lower_closed) = (t.lower(&stopped)?, t.lower(&closed)?);
+    let held =
+        json!([["hold_stdin", true], ["say", "held"], ["delay", 1_500], ["hold_stdin", false], ["complete"]]);
+    let from_holder = t.instruct(&holder, &held)?;
+    t.expect(from_holder, &holder, "output", t.bounds.patience)?;
+    let text = "t".repeat(128 << 10);
+    let mut begun = Vec::new();
+    for other in &others {
+        begun.push((other.clone(), t.input(other, text.as_str())?));
+    }
+    let stop = t.stop(&stopped)?;
+    let close = t.close(&closed)?;
+    let fresh = t.open()?;
+    begun.push((fresh.clone(), t.input(&fresh, "a new session")?));
+    t.flushed(t.bounds.secs(2.0)).hint("the host does not read its hub while an adapter does not read")?;
+    if let Some(elsewhere) = &elsewhere {
+        prompt_turn(t, elsewhere, "an adapter that does not read holds up another adapter")?;
+    }
+    let within = t.bounds.patience.max(t.bounds.secs(5.0));
+    t.expect_told(stop, &lower_stopped, "stop", within)?;
+    t.expect_told(close, &lower_closed, "session.close", within)?;
+    t.end_of(&stopped, from_stopped)?;
+    t.end_of(&holder, from_holder)?;
+    for (s, from) in begun {
+        t.end_of(&s, from)?;
+    }
+    Ok(())
+}
+
+fn many_outputs(t: &mut Trial<'_>) -> Outcome {
+    const OUTPUTS: usize = 100_000;
+    let s = t.open()?;
+    let from = t.instruct(&s, &json!([["burst", OUTPUTS, 8], ["complete"]]))?;
+    let turn = t.end_within(&s, from, t.bounds.secs(20.0))?;
+    let text = turn.text();
+    for n in 1..=OUTPUTS {
+        let wanted = format!("{n:08}");
+        let got = text.get(8 * (n - 1)..8 * n).unwrap_or("nothing more");
+        t.demand(got == wanted, format!("output {wanted}"), got)?;
+    }
+    t.demand(text.len() == 8 * OUTPUTS, format!("{OUTPUTS} outputs"), text.len() / 8)
+}
+
+fn memory(t: &mut Trial<'_>) -> Outcome {
+    const FLOOD: u64 = 256 << 20;
+    const MOST: u64 = 128 << 20;
+    let other = t.open()?;
+    t.act(&other, &json!([["complete"]]))?;
+    let s = open_paused(t)?;
+    let group = t.with_process(crate::process::Process::pid)?;
+    let before = usage_of(group).resident;
+    let from = t.instruct(&s, &json!([["flood", FLOOD, 65_536], ["pid"]]))?;
+    let deadline = Instant::now() + t.bounds.secs(6.0);
+    let mut most = 0;
+    loop {
+        most = most.max(usage_of(group).resident.saturating_sub(before));
+        // A host may also stop reading, and the adapter with it.
+        let done = t.wait_logged(from, Duration::from_millis(20), |act| act["ev"] == "pid").is_some();
+        if done || most > MOST || Instant::now() > deadline {
+            break;
+        }
+    }
+    most = most.max(usage_of(group).resident.saturating_sub(before));
+    t.demand(most <= MOST, format!("at most {} MiB more memory", MOST >> 20), format!("{} MiB", most >> 20))
+        .hint("what a paused session holds belongs on disk, or stays with the adapter")?;
+    prompt_turn(t, &other, "a flood into a paused session holds up another")?;
+    t.close(&s)?;
+    Ok(())
+}
+
+fn ticks(t: &mut Trial<'_>) -> Outcome {
+    const FLOOD: u64 = 40 << 20;
+    const WORDS: usize = 25;
+    let (flood, tick) = (t.open()?, t.open()?);
+    t.act(&flood, &json!([["complete"]]))?;
+    t.act(&tick, &json!([["complete"]]))?;
+    let from_flood = t.instruct(&flood, &json!([["flood", FLOOD, 16_384], ["complete"]]))?;
+    let words = json!([["repeat", WORDS, [["say", "word "], ["delay", 100]]], ["complete"]]);
+    let from_tick = t.instruct(&tick, &words)?;
+    read_slowly(t, from_flood, &tick)?;
+    let turn = t.end_of(&tick, from_tick)?;
+    let (came, lower) = (turn.messages, t.lower(&tick)?);
+    t.end_of(&flood, from_flood)?;
+    // The nth word below is the nth above: O-DELIVER judges that.
+    let said = t.below_of(&lower).into_iter();
+    let said = said.filter(|below| below.by == Side::Adapter && below.seen.text("content") == "word ");
+    let came = came.iter().filter(|seen| seen.text("content").starts_with("word"));
+    let mut lags: Vec<Duration> =
+        said.zip(came).map(|(said, came)| came.at.saturating_sub(said.seen.at)).collect();
+    lags.sort_unstable();
+    let within = t.bounds.secs(2.0);
+    let late = lags.iter().filter(|lag| **lag > within).count() + WORDS.saturating_sub(lags.len());
+    let worst = lags.last().copied().unwrap_or_default();
+    t.demand(
+        late * 20 <= WORDS,
+        format!("at most one in 20 words later than {within:.1?}"),
+        format!("{late} of {WORDS}, the slowest after {worst:.1?}"),
+    )
+    .hint("a session that floods should share the hub's pipe with the others, by bytes")
+}
+
+/// Reads as a hub does that takes 10 MB a second, until the session's second turn has ended.
+fn read_slowly(t: &mut Trial<'_>, from: usize, s: &Session) -> Outcome {
+    const A_SECOND: f64 = 10e6;
+    let (began, mut next, mut bytes, mut ends) = (Instant::now(), from, 0, HashMap::<String, usize>::new());
+    let enough = began + t.bounds.secs(20.0);
+    t.with_process(|process| process.pause_reading(true))?;
+    while ends.get(s.id()).copied().unwrap_or_default() == 0 && Instant::now() < enough {
+        let due = Duration::from_secs_f64(f64::from(bytes) / A_SECOND);
+        match due.checked_sub(began.elapsed()) {
+            Some(early) => t.pass_time(early.min(Duration::from_millis(100))),
+            None => {
+                t.with_process(|process| process.pause_reading(false))?;
+                t.pass_time(Duration::from_millis(1));
+                t.with_process(|process| process.pause_reading(true))?;
+            }
+        }
+        let upto = t.history.len();
+        t.history.scan(next, |_, record| {
+            if let (Link::Upper, Event::Adapter { bytes: line, .. }) = (record.link, &record.event) {
+                bytes += u32::try_from(line.len()).unwrap_or_default();
+                if let Some(message) = record.from_adapter()
+                    && crate::wire::kind(message) == "turn.complete"
+                {
+                    *ends.entry(crate::wire::session(message).to_owned()).or_default() += 1;
+                }
+            }
+            None::<()>
+        });
+        next = upto;
+    }
+    t.with_process(|process| process.pause_reading(false))
 }
