@@ -34,6 +34,7 @@ static HOST: &[&[Case]] = &[
     host::fil::CASES,
     host::lif::CASES,
     host::flw::CASES,
+    host::prop::CASES,
     host::ext::agreement::CASES,
     host::ext::turns::CASES,
     host::ext::control::CASES,

@@ -10,12 +10,15 @@ use serde_json::{Value, json};
 
 use crate::{
     case::Ability,
+    clauses::Side,
     rng::Rng,
     subject::Subject,
     trial::{Ask, Seen, Session, Trial},
     verdict::{Outcome, Told},
     wire,
 };
+
+mod below;
 
 /// How many sessions there are at most at a time.
 pub const SLOTS: usize = 8;
@@ -108,8 +111,12 @@ pub struct Palette {
 }
 
 impl Palette {
-    /// What this program can do, by its probe and what was declared.
+    /// What this program can do, by its probe and what was declared. A host's adapter is the stub, which can do all.
     pub fn of(subject: &Subject) -> Self {
+        let queues = subject.abilities.contains(&Ability::QueuesInput);
+        if subject.side == Side::Host {
+            return Self { works: below::WORKS.to_vec(), queues };
+        }
         let has = |op: &str| subject.probe_ops.contains(op);
         let mut works = vec![Work::Quick];
         for (op, work) in [
@@ -124,7 +131,7 @@ impl Palette {
                 works.push(work);
             }
         }
-        Self { works, queues: subject.abilities.contains(&Ability::QueuesInput) }
+        Self { works, queues }
     }
 }
 
@@ -305,6 +312,11 @@ impl Run {
                 .under("permission.2")?;
             }
         }
+        if t.subject.side == Side::Host {
+            let asks: Vec<&Ask> = all.iter().flat_map(|place| &place.asks).collect();
+            let approved = all.iter().flat_map(|place| &place.approved).map(String::as_str).collect();
+            below::judge(t, &asks, &approved)?;
+        }
         for seen in t.seen_from(0) {
             if seen.kind() != "output" {
                 continue;
@@ -362,30 +374,24 @@ impl Place {
         if self.open_turns(t) >= most {
             return Ok(());
         }
-        let ops = match work {
-            Work::Quick => {
-                let quick = t.quick();
-                return t.input(&self.session, quick).map(|_| ());
-            }
-            Work::Echo => {
-                let token = t.token();
-                let ops = json!([["say", token]]);
-                self.tokens.push(token);
-                ops
-            }
-            Work::Sleep(millis) => json!([["sleep", millis]]),
-            Work::Burst(pieces) => json!([["burst", pieces, 1_000]]),
-            Work::Ask(count) => {
-                let asks: Vec<Ask> = (0..*count).map(|_| t.action()).collect();
-                let op: Vec<Value> =
-                    std::iter::once(json!("ask")).chain(asks.iter().map(Ask::members)).collect();
-                self.asks.extend(asks);
-                json!([op])
-            }
-            Work::Fail => json!([["fail", "asked to fail"]]),
-            Work::UntilStop => json!([["until_stop"]]),
+        let token = t.token();
+        let count = if let Work::Ask(count) = work { *count } else { 0 };
+        let asks: Vec<Ask> = (0..count).map(|_| t.action()).collect();
+        let done = match t.subject.side {
+            Side::Host => t.instruct(&self.session, &below::actions(work, &token, &asks)),
+            Side::Adapter => match probe_ops(work, &token, &asks) {
+                Some(ops) => t.probe(&self.session, &ops),
+                None => {
+                    let quick = t.quick();
+                    t.input(&self.session, quick)
+                }
+            },
         };
-        t.probe(&self.session, &ops).map(|_| ())
+        self.asks.extend(asks);
+        if *work == Work::Echo {
+            self.tokens.push(token);
+        }
+        done.map(|_| ())
     }
 
     /// Stops the running turn; then denies what is pending ([permission.3]).
@@ -420,6 +426,22 @@ impl Place {
         }))
         .map(|_| ())
     }
+}
+
+/// The operations of the probe that do this work; none for an ordinary turn.
+fn probe_ops(work: &Work, token: &str, asks: &[Ask]) -> Option<Value> {
+    Some(match work {
+        Work::Quick => return None,
+        Work::Echo => json!([["say", token]]),
+        Work::Sleep(millis) => json!([["sleep", millis]]),
+        Work::Burst(pieces) => json!([["burst", pieces, 1_000]]),
+        Work::Ask(_) => {
+            let op: Vec<Value> = std::iter::once(json!("ask")).chain(asks.iter().map(Ask::members)).collect();
+            json!([op])
+        }
+        Work::Fail => json!([["fail", "asked to fail"]]),
+        Work::UntilStop => json!([["until_stop"]]),
+    })
 }
 
 #[cfg(test)]

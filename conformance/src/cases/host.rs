@@ -13,6 +13,7 @@ pub(super) mod lif;
 pub(super) mod msg;
 pub(super) mod out;
 pub(super) mod prm;
+pub(super) mod prop;
 mod rich;
 pub(super) mod rly;
 pub(super) mod ses;

@@ -1,9 +1,6 @@
 //! H-FLW: pipes that are full.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -15,6 +12,7 @@ use crate::{
     process::usage_of,
     trial::{Session, Trial},
     verdict::{Outcome, Told},
+    wire,
 };
 
 /// The family.
@@ -275,13 +273,13 @@ fn ticks(t: &mut Trial<'_>) -> Outcome {
     .hint("a session that floods should share the hub's pipe with the others, by bytes")
 }
 
-/// Reads as a hub does that takes 10 MB a second, until the session's second turn has ended.
+/// Reads as a hub does that takes 10 MB a second, until a turn of the session has ended that began at `from`.
 fn read_slowly(t: &mut Trial<'_>, from: usize, s: &Session) -> Outcome {
     const A_SECOND: f64 = 10e6;
-    let (began, mut next, mut bytes, mut ends) = (Instant::now(), from, 0, HashMap::<String, usize>::new());
+    let (began, mut next, mut bytes, mut ended) = (Instant::now(), from, 0, false);
     let enough = began + t.bounds.secs(20.0);
     t.with_process(|process| process.pause_reading(true))?;
-    while ends.get(s.id()).copied().unwrap_or_default() == 0 && Instant::now() < enough {
+    while !ended && Instant::now() < enough {
         let due = Duration::from_secs_f64(f64::from(bytes) / A_SECOND);
         match due.checked_sub(began.elapsed()) {
             Some(early) => t.pass_time(early.min(Duration::from_millis(100))),
@@ -292,14 +290,14 @@ fn read_slowly(t: &mut Trial<'_>, from: usize, s: &Session) -> Outcome {
             }
         }
         let upto = t.history.len();
-        t.history.scan(next, |_, record| {
-            if let (Link::Upper, Event::Adapter { bytes: line, .. }) = (record.link, &record.event) {
+        t.history.scan(next, |index, record| {
+            if let (true, Link::Upper, Event::Adapter { bytes: line, parsed, .. }) =
+                (index < upto, record.link, &record.event)
+            {
                 bytes += u32::try_from(line.len()).unwrap_or_default();
-                if let Some(message) = record.from_adapter()
-                    && crate::wire::kind(message) == "turn.complete"
-                {
-                    *ends.entry(crate::wire::session(message).to_owned()).or_default() += 1;
-                }
+                ended |= parsed.message().is_some_and(|message| {
+                    wire::kind(message) == "turn.complete" && wire::session(message) == s.id()
+                });
             }
             None::<()>
         });

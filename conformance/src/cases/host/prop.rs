@@ -1,0 +1,139 @@
+//! H-PROP: conversations and lines that a seed decides.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use serde_json::{Value, json};
+
+use crate::{
+    case::Case,
+    clauses::Basis,
+    property::{Palette, generate, perform},
+    rng::Rng,
+    trial::Trial,
+    verdict::{Outcome, Told},
+    wire::{self, Parsed},
+};
+
+/// The family.
+pub(in crate::cases) static CASES: &[Case] = &[
+    Case {
+        id: "H-PROP-01",
+        title: "500 random actions",
+        clause: "turn.7",
+        stimulus: "500 seeded actions over up to 8 sessions: open, input, stop, answer, file, close; \
+                   the adapter talks, asks, errs, or waits to be stopped",
+        expected: "every rule holds on both sides; each input has one end; only what the hub approved is approved",
+        run: random_actions,
+        ..Case::NEW
+    },
+    Case {
+        id: "H-PROP-02",
+        title: "2,000 mutated lines",
+        clause: "frame.6",
+        basis: Basis::Profile,
+        stimulus: "the adapter writes 2,000 lines that a mutation broke, with a valid output after every fourth",
+        expected: "the valid outputs in order and nothing else on their channel; the session goes on",
+        run: mutated_lines,
+        ..Case::NEW
+    },
+];
+
+/// How many actions H-PROP-01 performs.
+const ACTIONS: usize = 500;
+/// How many lines H-PROP-02 has written, and how many stand between two valid ones.
+const LINES: usize = 2_000;
+const BETWEEN: usize = 4;
+/// Mutated outputs name this channel, so that the valid ones are told from what is left of them.
+const CHANNEL: &str = "mutated";
+
+fn random_actions(t: &mut Trial<'_>) -> Outcome {
+    let palette = Palette::of(t.subject);
+    let actions = generate(&mut t.rng, &palette, ACTIONS);
+    let actions = t.part_of(actions);
+    perform(t, &actions)
+}
+
+fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
+    const ID: &str = "session-of-mutations";
+    let lines: Vec<Vec<u8>> = (0..LINES).map(|_| harmless(&mut t.rng, ID)).collect();
+    let (mut actions, mut wanted) = (Vec::new(), String::new());
+    for (n, batch) in t.part_of(lines).chunks(BETWEEN).enumerate() {
+        let bytes: Vec<u8> = batch.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect();
+        actions.push(json!(["raw64", BASE64.encode(bytes)]));
+        actions.push(json!(["say", format!("valid {n}; ")]));
+        wanted.push_str(&format!("valid {n}; "));
+    }
+    t.stub_script(&json!({"lists":{"lines":actions}}))?;
+    let s = t.open_as(ID)?;
+    let from = t.instruct(&s, &json!([["do", "lines"], ["complete"]]))?;
+    let turn = t.end_within(&s, from, t.bounds.patience.max(t.bounds.secs(10.0)))?;
+    let text = turn.text();
+    let place = text.bytes().zip(wanted.bytes()).take_while(|(got, wanted)| got == wanted).count();
+    let around = |text: &str| super::shown(text.get(place.saturating_sub(20)..).unwrap_or_default());
+    t.demand(text == wanted, format!("the valid outputs: {}", around(&wanted)), around(&text))
+        .hint("a line that is no message costs that line and no other")?;
+    super::demand_ends(t, &s, 1)?;
+    let turn = t.act(&s, &json!([["say", "still"], ["complete"]]))?;
+    super::demand_answer(t, &turn, "still")
+}
+
+/// A mutated line that asks for nothing, if it is a message still, and ends nothing.
+fn harmless(rng: &mut Rng, id: &str) -> Vec<u8> {
+    loop {
+        let line = mutated(rng, id);
+        // A byte order mark is skipped before the first message only, yet by many on each line.
+        if line.contains(&b'\n') || line.starts_with(b"\xef\xbb\xbf") {
+            continue;
+        }
+        match Parsed::lenient(&line) {
+            Parsed::Noise(_) | Parsed::Blank => return line,
+            Parsed::Message(message) => match wire::kind(&message) {
+                "output" if message.get("channel") == Some(&json!(CHANNEL)) => return line,
+                "output" | "turn.complete" | "permission.request" | "file.output" => {}
+                _ => return line,
+            },
+        }
+    }
+}
+
+/// A valid line with one to three mutations.
+fn mutated(rng: &mut Rng, id: &str) -> Vec<u8> {
+    let templates: [Value; 4] = [
+        json!({"type":"output","session_id":id,"content":"caf\u{e9} \u{1f600} \"quoted\"\n","channel":CHANNEL}),
+        json!({"type":"turn.complete","session_id":id}),
+        json!({"type":"permission.request","session_id":id,"request_id":"r-1","tool":"t","description":"d","resource":"r"}),
+        json!({"type":"file.output","session_id":id,"file_name":"f","file_mime_type":"text/plain","file_path":"/f"}),
+    ];
+    let mut line = wire::line_of(rng.pick(&templates));
+    line.pop();
+    for _ in 0..=rng.below(3) {
+        mutate(rng, &mut line);
+    }
+    line
+}
+
+fn mutate(rng: &mut Rng, line: &mut Vec<u8>) {
+    const ODD: [&[u8]; 10] =
+        [b"\r", b"\0", b"\xef\xbb\xbf", b"\\", b"\"", b"{", b"\xc3", b"}", b",", b"\xed\xa0\x80"];
+    let at = rng.below(line.len().max(1));
+    match rng.below(5) {
+        0 => line.truncate(at),
+        1 => {
+            if let Some(byte) = line.get_mut(at) {
+                *byte ^= 1 << rng.below(8);
+            }
+        }
+        2 => {
+            // Spliced with itself, as unlocked writers do.
+            let copy = line.clone();
+            line.splice(at..at, copy);
+        }
+        3 => {
+            let odd = rng.pick(&ODD).to_vec();
+            line.splice(at..at, odd);
+        }
+        _ => {
+            let to = (at + 1 + rng.below(12)).min(line.len());
+            line.drain(at.min(to)..to);
+        }
+    }
+}
