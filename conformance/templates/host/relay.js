@@ -10,6 +10,7 @@ const { spawn } = require("node:child_process");
 const LIMIT = 16 << 20; // the longest line; a longer one is dropped
 const utf8 = () => new TextDecoder("utf-8", { fatal: true });
 const known = new Map(); // id -> how many turns are open; what is not in here is not handed on
+let ended = ""; // why, when the adapter has
 
 const [program, ...rest] = process.argv.slice(2);
 if (!program) {
@@ -29,6 +30,7 @@ function down(message) {
     return;
   } else if (type === "user.input") {
     known.set(id, known.get(id) + 1);
+    if (ended) return endTurns(id);
   } else if (type === "session.close") {
     known.delete(id);
   } else if (type === "permission.response") {
@@ -55,15 +57,18 @@ function up(message) {
   process.stdout.write(lineOf(message));
 }
 
-// The adapter has ended: every open turn ends, and the user is told why.
-function gone(why) {
-  for (const [id, turns] of known) {
-    for (let turn = 0; turn < turns; turn++) {
-      process.stdout.write(lineOf({ type: "output", session_id: id, content: why, channel: "system" }));
-      process.stdout.write(lineOf({ type: "turn.complete", session_id: id }));
-    }
-    known.set(id, 0);
+// Nothing will end the open turns of this session any more: the host does, and says why.
+function endTurns(id) {
+  for (; known.get(id) > 0; known.set(id, known.get(id) - 1)) {
+    process.stdout.write(lineOf({ type: "output", session_id: id, content: ended, channel: "system" }));
+    process.stdout.write(lineOf({ type: "turn.complete", session_id: id }));
   }
+}
+
+// The adapter has ended, and with it every open turn. It is not started again.
+function gone(why) {
+  ended = why;
+  for (const id of known.keys()) endTurns(id);
 }
 
 function lineOf(message) {

@@ -12,12 +12,17 @@ command = sys.argv[1:] or sys.exit("usage: relay.py ADAPTER_COMMAND...")
 known = {}  # id -> how many turns are open; what is not in here is not handed on
 lock = threading.RLock()
 outbox = queue.Queue(maxsize=1024)
+ended = False  # the adapter has; it is not started again
+
+
+def refuse(constant):
+    raise ValueError(f"{constant} is no JSON")
 
 
 def parse(line):
     """A line as a message; None is noise, which is skipped."""
     try:
-        message = json.loads(line.decode("utf-8-sig"))
+        message = json.loads(line.decode("utf-8-sig"), parse_constant=refuse)
     except (ValueError, RecursionError):
         return None
     named = isinstance(message, dict) and isinstance(message.get("type"), str)
@@ -52,6 +57,9 @@ def down(message):
             return
         elif kind == "user.input":
             known[id] += 1
+            if ended:
+                end_turns(id)
+                return
         elif kind == "session.close":
             del known[id]
         elif kind == "permission.response":
@@ -80,15 +88,22 @@ def up(message):
         outbox.put(line_of(message))
 
 
+def end_turns(id):
+    """Nothing will end the open turns of this session any more: the host does, and says why."""
+    why = f"the adapter ended with status {adapter.wait()}"
+    for _ in range(known[id]):
+        outbox.put(line_of({"type": "output", "session_id": id, "content": why, "channel": "system"}))
+        outbox.put(line_of({"type": "turn.complete", "session_id": id}))
+    known[id] = 0
+
+
 def gone():
-    """The adapter has ended: every open turn ends, and the user is told why."""
+    """The adapter has ended, and with it every open turn."""
+    global ended
     with lock:
-        for id, turns in known.items():
-            for _ in range(turns):
-                why = f"the adapter ended with status {adapter.wait()}"
-                outbox.put(line_of({"type": "output", "session_id": id, "content": why, "channel": "system"}))
-                outbox.put(line_of({"type": "turn.complete", "session_id": id}))
-            known[id] = 0
+        ended = True
+        for id in known:
+            end_turns(id)
 
 
 def write():
