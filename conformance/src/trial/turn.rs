@@ -160,7 +160,8 @@ impl Trial<'_> {
         let fence = self.fence();
         let more = match &fence {
             Ok(_) => self.bounds.patience,
-            Err(_) => self.bounds.longest.saturating_sub(began.elapsed()).min(self.bounds.secs(20.0)),
+            // The fence was a wait of its own.
+            Err(_) => self.bounds.longest.saturating_sub(began.elapsed()).min(self.bounds.patience),
         };
         if let Some(end) = self.nth_end(session, nth, more) {
             return Ok(end);

@@ -347,10 +347,8 @@ impl Relay {
             std::thread::sleep(std::time::Duration::from_secs(4));
         }
         if let Err(why) = files::take(&path, &roots, &copy) {
-            if broken(M::FileMissingFatal)
-                && let Some(process) = self.processes.get(&number)
-            {
-                process.signal(nix::sys::signal::Signal::SIGKILL);
+            if broken(M::FileMissingFatal) {
+                std::process::exit(1);
             }
             self.report(session, "file_refused", &format!("the file {name} was not taken: {why}"));
             return;

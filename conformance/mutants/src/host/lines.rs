@@ -212,7 +212,7 @@ fn spoil(mut chunk: Vec<u8>) -> Vec<u8> {
         chunk.push(b'\n');
     }
     if broken(M::OneLinePerRead)
-        && let Some(at) = chunk.iter().position(|byte| *byte == b'\n')
+        && let Some((at, _)) = chunk.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(15)
     {
         chunk.truncate(at + 1);
     }

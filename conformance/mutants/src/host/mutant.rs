@@ -45,7 +45,7 @@ switches! {
         ChunkDecoded = "chunk-decoded",
         #[doc = " Takes every read for whole lines."]
         ReadIsLine = "read-is-line",
-        #[doc = " Handles the first line of a read and forgets the others."]
+        #[doc = " Handles the first sixteen lines of a read and forgets the others."]
         OneLinePerRead = "one-line-per-read",
         #[doc = " Ends lines at U+2028, as naive line readers do."]
         SplitsAtU2028 = "splits-at-u2028",
@@ -77,11 +77,11 @@ switches! {
         NewlineRaw = "newline-raw",
         #[doc = " Ends its lines with CR LF."]
         CrlfWritten = "crlf-written",
-        #[doc = " Writes U+2028 unescaped and reads its own texts back line by line, so it is turned into a space."]
+        #[doc = " Writes U+2028 unescaped."]
         U2028Raw = "u2028-raw",
         #[doc = " Writes long lines in pieces, with pieces of other lines between."]
         WritesMixed = "writes-mixed",
-        #[doc = " Holds short lines back in a buffer until more follow."]
+        #[doc = " Leaves the later inputs of a session in a buffer for a while."]
         WriteUnflushed = "write-unflushed",
         #[doc = " Writes an empty text as a number."]
         EmptyContentNull = "empty-content-null",
@@ -191,7 +191,7 @@ switches! {
         FileRelative = "file-relative",
         #[doc = " Announces every file of the agent as plain text."]
         FileMimeLost = "file-mime-lost",
-        #[doc = " Ends the process when a file cannot be opened."]
+        #[doc = " Falls over a file that cannot be opened."]
         FileMissingFatal = "file-missing-fatal",
         #[doc = " Stores a file under the name that the adapter gives."]
         FileNameIsPath = "file-name-is-path",

@@ -100,9 +100,6 @@ impl Outbox {
             if varied(V::Vh04) {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            if broken(M::WriteUnflushed) && count < 4096 {
-                std::thread::sleep(Duration::from_millis(1500));
-            }
             if broken(M::WritesMixed) && count > 8192 {
                 std::thread::sleep(Duration::from_millis(100));
                 let other = self.lock().lines.pop_front().unwrap_or_default();

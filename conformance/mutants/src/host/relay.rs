@@ -147,7 +147,10 @@ impl Relay {
         match event {
             Event::Hub(line, _credit) => self.take_from_hub(line),
             Event::Written => self.hub.pump(),
-            Event::End => self.begin_end(),
+            Event::End => {
+                self.unpark();
+                self.begin_end();
+            }
             Event::Line(number, line, _credit) => self.take_from_adapter(number, line),
             Event::StdoutEnd(number) => self.stdout_ended(number),
             Event::Exited(number) => self.exited(number),

@@ -1,6 +1,6 @@
 //! Starts processes and opens sessions on their wire ([session.1], [ext.1], [process.5]).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::agent::Leave;
 use crate::child::Process;
@@ -193,7 +193,7 @@ impl Relay {
             line = String::from_utf8_lossy(&line).replace("\\n", "\n").into_bytes();
         }
         if broken(M::U2028Raw) {
-            line = String::from_utf8_lossy(&line).replace("\\u2028", " ").into_bytes();
+            line = String::from_utf8_lossy(&line).replace("\\u2028", "\u{2028}").into_bytes();
         }
         if broken(M::NulLost) {
             line = String::from_utf8_lossy(&line).replace("\\u0000", "").into_bytes();
@@ -202,8 +202,15 @@ impl Relay {
             line.pop();
             line.extend_from_slice(b"\r\n");
         }
-        if let Some(process) = self.processes.get(&wire.process) {
-            process.stdin.push(line);
+        let Some(process) = self.processes.get(&wire.process) else { return };
+        if broken(M::WriteUnflushed) && message.kind == "user.input" && session.minted > 1 {
+            let stdin = process.stdin.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(1500));
+                stdin.push(line);
+            });
+            return;
         }
+        process.stdin.push(line);
     }
 }

@@ -124,6 +124,7 @@ impl Relay {
 
     /// A process has exited; what its pipe holds still comes.
     pub(crate) fn exited(&mut self, number: u64) {
+        self.unpark();
         let now = Instant::now();
         if let Some(process) = self.processes.get_mut(&number) {
             process.exited = Some((Exit::default(), now));

@@ -76,8 +76,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case {
         id: "H-MSG-07",
         title: "empty output",
-        clause: "msg.3",
-        basis: Basis::Spec,
+        clause: "turn.7",
         stimulus: "an output whose content is empty",
         expected: "the turn ends as usual",
         run: empty_output,

@@ -113,7 +113,9 @@ pub(in crate::cases) static CASES: &[Case] = &[
 
 fn one_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let turn = t.act(&s, &json!([["say", "hello"], ["complete"]]))?;
+    let from = t.instruct(&s, &json!([["say", "hello"], ["complete"]]))?;
+    t.expect(from, &s, "turn.complete", t.bounds.secs(5.0))?;
+    let turn = t.end_of(&s, from)?;
     demand_answer(t, &turn, "hello")?;
     t.settle()?;
     demand_ends(t, &s, 1)
