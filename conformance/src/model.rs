@@ -129,6 +129,11 @@ pub enum Debt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(u64);
 
+/// Whether that is a category of errors ([ext.6]).
+pub(crate) fn is_category(name: &str) -> bool {
+    matches!(table::CATEGORY, table::Kind::OneOf(names) if names.contains(&name))
+}
+
 /// Follows one connection.
 #[derive(Clone, Debug, Default)]
 pub struct Model {

@@ -279,6 +279,10 @@ mutants! {
     ReadyToCore = "ready-to-core",
     /// Sends fields of turns to a host without extensions.
     StatusToCore = "status-to-core",
+    /// Sends fields of turns wherever any extension was agreed on.
+    StatusToAny = "status-to-any",
+    /// Leaves out numbers that are zero.
+    ZeroLeftOut = "zero-left-out",
     /// Sends events to a host without extensions.
     EventsToCore = "events-to-core",
     /// Leaves the turn id out of its outputs.

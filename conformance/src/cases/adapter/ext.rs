@@ -5,12 +5,16 @@ use crate::{
     clauses::{Basis, Level},
 };
 
+mod alone;
+mod facts;
 mod flow;
 mod live;
 mod negotiation;
 mod odd;
+mod program;
 mod requests;
 mod turns;
+mod unanswered;
 
 const CONTROL: Need = Need::Extension("control");
 const EVENTS: Need = Need::Extension("events");
@@ -47,7 +51,6 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "A-EXT-03",
         title: "the core alone for a host without extensions",
         clause: "ext.2",
-        needs: &[Need::AnyExtension],
         stimulus: "a session without an offer; turns with events, usage, a question, a status, a failure",
         expected: "the four types of the core with their core fields",
         run: negotiation::core_only,
@@ -289,7 +292,6 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "A-EXT-27",
         title: "odd _meta",
         clause: "msg.7",
-        needs: &[Need::AnyExtension],
         stimulus: "`_meta` that is a number, a string, an array, an object of 70 KiB",
         expected: "each message is taken without it",
         run: odd::meta,
@@ -299,7 +301,6 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "A-EXT-28",
         title: "names and values of the future",
         clause: "msg.2",
-        needs: &[Need::AnyExtension],
         stimulus: "an unknown extension in the offer, unknown values in enumerated fields",
         expected: "they count as absent",
         run: odd::future,
@@ -309,7 +310,6 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "A-EXT-29",
         title: "another version",
         clause: "ext.2",
-        needs: &[Need::AnyExtension],
         stimulus: "sessions with `protocol` 99 and 0",
         expected: "the lower version, or an end of the session for reason `protocol`",
         run: negotiation::version,
@@ -329,7 +329,6 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "A-EXT-31",
         title: "optional fields of the wrong type",
         clause: "msg.5",
-        needs: &[Need::AnyExtension],
         stimulus: "optional fields of start, input, file and stop with values of other types",
         expected: "they count as absent, and the messages stand",
         run: odd::types,
@@ -362,6 +361,96 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "`flow.pause`, `stop`, 1.5 s later `flow.resume`",
         expected: "the turn has ended at the stop, not at the resume",
         run: flow::stop_while_paused,
+        ..EXT
+    },
+    Case {
+        id: "A-EXT-35",
+        title: "each extension alone",
+        clause: "ext.3",
+        needs: &[Need::AnyExtension],
+        stimulus: "each extension alone; with the probe every rich form",
+        expected: "nothing of the others is sent; the answer and its errors are `output`",
+        run: alone::each,
+        ..EXT
+    },
+    Case {
+        id: "A-EXT-36",
+        title: "--describe",
+        clause: "ext.8",
+        level: Level::May,
+        stimulus: "the program with the flag `--describe`",
+        expected: "where it answers: name, version, models, capabilities, extensions",
+        run: program::describes_itself,
+        ..EXT
+    },
+    Case {
+        id: "A-EXT-37",
+        title: "--diagnose",
+        clause: "ext.8",
+        level: Level::May,
+        stimulus: "the program with the flag `--diagnose`",
+        expected: "where it answers: a status, checks, a time",
+        run: program::diagnoses_itself,
+        ..EXT
+    },
+    Case {
+        id: "A-EXT-38",
+        title: "a wrong configuration",
+        clause: "process.7",
+        level: Level::Should,
+        stimulus: "`ADAPTER_CONFIG` names a file that is no JSON",
+        expected: "it serves, or ends with status 2 and says why",
+        run: program::wrong_configuration,
+        ..EXT
+    },
+    Case {
+        id: "A-EXT-39",
+        title: "bad messages get no answer",
+        clause: "msg.4",
+        stimulus: "messages without their required members, or with others of wrong types; a fence and a quiet window",
+        expected: "nothing; then an ordinary turn",
+        run: unanswered::bad_messages,
+        ..EXT
+    },
+    Case {
+        id: "A-EXT-40",
+        title: "zero and unknown",
+        clause: "ext.4",
+        needs: &[Need::Extension("usage"), Need::Probe(&["event"])],
+        stimulus: "a `usage` with some numbers of 0 and some left out",
+        expected: "0 stays 0, and what was left out stays so",
+        run: facts::zero_and_unknown,
+        ..EXT
+    },
+    Case {
+        id: "A-EXT-41",
+        title: "categories of errors",
+        clause: "ext.6",
+        needs: &[TURNS, Need::ProbeOr(&["fail"], "error")],
+        stimulus: "a turn that fails; with the probe an `error`",
+        expected: "a category of the list, or none",
+        run: facts::categories,
+        ..EXT
+    },
+    Case {
+        id: "A-EXT-42",
+        title: "reserved names",
+        clause: "relay.3",
+        level: Level::Should,
+        stimulus: "an offer of `journal`, a `session.attach`, inputs with `seq` and `journal`",
+        expected: "they mean nothing, and are not used",
+        run: unanswered::reserved_names,
+        ..EXT
+    },
+    Case {
+        id: "A-EXT-43",
+        title: "where files are put",
+        clause: "file.6",
+        level: Level::Should,
+        needs: &[Need::ProbeOr(&["file"], "file_out")],
+        stimulus: "a file from the adapter; another where `exchange_dir` is given",
+        expected: "in TMPDIR; in `exchange_dir` where the adapter reads that field",
+        run: program::files_in_their_folder,
         ..EXT
     },
 ];

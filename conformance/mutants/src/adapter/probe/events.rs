@@ -62,6 +62,9 @@ pub(super) fn send(turn: &Turn, mut members: Members) -> Result<(), Over> {
             _ => Ok(()),
         };
     }
+    if broken(Mutant::ZeroLeftOut) {
+        members.retain(|_, value| value.as_f64() != Some(0.0));
+    }
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     if *kind == "permission.cancel" {
         turn.withdraw(&text("request_id"), "policy");

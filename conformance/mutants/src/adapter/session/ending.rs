@@ -260,7 +260,8 @@ impl Session {
             self.send(state, Message::system(text).in_turn(turn_id.clone()));
         }
         let (usage, resume) = (self.has(Extension::Usage), self.has(Extension::Resume));
-        let status_to_all = broken(Mutant::StatusToCore);
+        let any = !self.agreed.names().is_empty();
+        let status_to_all = broken(Mutant::StatusToCore) || (broken(Mutant::StatusToAny) && any);
         end.members.retain(|name, _| {
             (with_turns && OF_TURNS.contains(&name.as_str()))
                 || (usage && name == "usage")

@@ -73,7 +73,7 @@ pub(super) fn types(t: &mut Trial<'_>) -> Outcome {
         answered(t, &s, turns.then_some("t-1"), &json!({}))?;
         t.settle_ledger(&s)?;
     }
-    let (s, _) = t.agree(&all, &json!({}))?;
+    let s = if all.is_empty() { t.open()? } else { t.agree(&all, &json!({}))?.0 };
     let turns = all.contains(&"turns");
     answered(t, &s, None, &json!({"turn_id":5}))?;
     answered(t, &s, turns.then_some("t-2"), &json!({"message_id":{}}))?;

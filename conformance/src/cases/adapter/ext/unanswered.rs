@@ -1,0 +1,86 @@
+//! What gets no answer: messages that could not be understood, and names kept for later ([msg.4], [relay.3]).
+
+use serde_json::{Value, json};
+
+use crate::{
+    trial::{Session, Trial},
+    verdict::{Outcome, Told},
+};
+
+/// Nothing has come for a session, nor for nobody, since a place in the history.
+fn nothing_since(t: &mut Trial<'_>, s: &Session, from: usize, what: &str) -> Outcome {
+    t.settle()?;
+    let came: Vec<String> = t
+        .seen_from(from)
+        .iter()
+        .filter(|seen| seen.session() == s.id() || seen.session().is_empty())
+        .map(|seen| format!("`{}`", seen.kind()))
+        .collect();
+    t.demand(came.is_empty(), format!("no answer to {what}"), came.join(", "))
+}
+
+/// Sessions to try it in: one without extensions, and one with all that the adapter has.
+fn sessions(t: &mut Trial<'_>) -> Outcome<Vec<(Session, bool)>> {
+    let core = t.open()?;
+    t.quick_turn(&core)?;
+    let mut all = vec![(core, false)];
+    let known = t.extensions();
+    if !known.is_empty() {
+        let (rich, _) = t.agree(&known, &json!({}))?;
+        all.push((rich, known.contains(&"turns")));
+    }
+    // What an adapter says of its own accord at the start has come by then.
+    t.settle()?;
+    Ok(all)
+}
+
+fn ordinary_turn(t: &mut Trial<'_>, s: &Session, turns: bool) -> Outcome {
+    let quick = t.quick();
+    let from = if turns { t.input_as(s, "t-last", &quick)? } else { t.input(s, quick)? };
+    t.end_of(s, from)?;
+    Ok(())
+}
+
+pub(super) fn bad_messages(t: &mut Trial<'_>) -> Outcome {
+    for (s, turns) in sessions(t)? {
+        let id = s.id();
+        let bad = [
+            json!({"session_id":id,"content":"no type"}),
+            json!({"type":7,"session_id":id}),
+            json!({"type":"user.input","content":"no session"}),
+            json!({"type":"user.input","session_id":7,"content":"a number"}),
+            json!({"type":"user.input","session_id":id,"content":["a","list"]}),
+            json!({"type":"permission.response","session_id":id,"approved":true}),
+            json!({"type":"input.response","session_id":id,"values":{}}),
+            json!({"type":"file.input","session_id":id,"file_name":"a"}),
+            json!({"type":"stop","session_id":{}}),
+            json!({"type":"sessions.list","session_id":""}),
+        ];
+        let from = t.history.len();
+        for message in bad {
+            t.send_deviant(message)?;
+        }
+        nothing_since(t, &s, from, "messages that are bad")
+            .hint("drop what is bad, and say nothing of it on stdout")?;
+        ordinary_turn(t, &s, turns)?;
+    }
+    Ok(())
+}
+
+pub(super) fn reserved_names(t: &mut Trial<'_>) -> Outcome {
+    let s = Session::named(t.fresh("s"));
+    t.tell_deviant(&s, "session.start", &json!({"protocol":1,"extensions":["journal"],"seq":1}))?;
+    t.quick_turn(&s)?;
+    t.settle()?;
+    let names = t.of(&s).iter().find_map(|ready| ready.get("extensions").cloned()).unwrap_or_default();
+    t.demand(names.as_array().is_none_or(Vec::is_empty), "`journal` is no extension yet", &names)?;
+    let from = t.history.len();
+    t.tell_deviant(&s, "session.attach", &json!({"seq":1}))?;
+    nothing_since(t, &s, from, "`session.attach`")?;
+    let quick = t.quick();
+    let from = t.tell_deviant(&s, "user.input", &json!({"content":quick,"seq":2,"journal":true}))?;
+    t.end_of(&s, from)?;
+    t.settle()?;
+    let uses: Vec<Value> = t.of(&s).iter().filter_map(|seen| seen.get("seq").cloned()).collect();
+    t.demand(uses.is_empty(), "no field `seq`", Value::from(uses))
+}
