@@ -348,7 +348,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         title: "memory while paused",
         clause: "flow.3",
         needs: &[FLOW, Need::Probe(&["burst"])],
-        stimulus: "a burst of 400 MB in a paused session, until memory stands still or 15 s have passed",
+        stimulus: "a burst of 400 MB in a paused session, until memory stands still or a minute has passed",
         expected: "resident memory grows by less than 128 MiB",
         run: flow::bounded,
         ..EXT
