@@ -85,8 +85,9 @@ fn read_late(t: &mut Trial<'_>) -> Outcome {
     let from = t.probe(&s, &json!([["burst", PIECES, 20_000]]))?;
     t.pass_time(Duration::from_secs(3));
     t.with_process(|process| process.pause_reading(false))?;
-    let turn =
-        t.end_of(&s, from).hint("a full pipe is to be waited for, without losing what was to be written")?;
+    let turn = t
+        .end_within(&s, from, t.bounds.secs(20.0))
+        .hint("a full pipe is to be waited for, without losing what was to be written")?;
     let numbers = numbers(&turn.messages);
     let first_wrong = numbers.iter().zip(1..).position(|(number, wanted)| *number != wanted);
     t.demand(
