@@ -1,52 +1,51 @@
 #!/usr/bin/env node
 // An echo adapter on Node 20 or later alone: many sessions, stop, a permission demo.
+const { setTimeout: sleep } = require("node:timers/promises");
 const utf8 = new TextDecoder("utf-8", { fatal: true }); // drops a BOM, refuses bad bytes
-const sessions = new Map(); // id -> { id, inputs, turn }
+const sessions = new Map(); // id -> { id, inputs, turn, asked }; the first input is the running turn's
 const rest = []; // the pieces of a line that has not ended
-let asks = 0, leaving = false;
 
-function send({ id }, type, fields) {
-  const line = JSON.stringify({ type, session_id: id, ...fields });
-  process.stdout.write(line.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029") + "\n");
+function send(session, type, fields) { // silent once closed; false: much of it waits for the host
+  if (sessions.get(session.id) !== session) return true;
+  const line = JSON.stringify({ type, session_id: session.id, ...fields });
+  return process.stdout.write(line.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029") + "\n");
 }
-function begin(session) { // a turn waits for a timer or for an answer, and holds up nobody else
-  if (session.turn || session.inputs.length === 0) return;
-  const text = session.inputs.shift();
-  const [, command, word] = (!leaving && /^\/(tool|sleep) (\S+)/.exec(text)) || [];
-  if (command === "tool") {
-    const ask = `ask-${++asks}`;
-    session.turn = { ask, tool: word };
-    send(session, "permission.request", { request_id: ask, tool: word, description: `Run ${word}`, resource: word });
-  } else {
-    const ms = command === "sleep" && word > 0 ? Math.min(word * 1000, 2 ** 31 - 1) : 0;
-    session.turn = { echo: ms ? undefined : text, timer: setTimeout(finish, ms, session, text) };
+async function serve(session, text) { // one turn.complete for each input, in order
+  if (session.inputs.push(text.toWellFormed()) > 1) return; // its turn comes
+  for (; session.inputs.length > 0; session.inputs.shift()) {
+    [session.turn, session.asked] = [new AbortController(), new Map()];
+    if (!process.stdin.destroyed) await echo.answer(session, session.inputs[0], session.turn.signal).catch(() => {});
+    send(session, "turn.complete");
   }
 }
-function finish(session, output) { // without output: stopped
-  clearTimeout(session.turn.timer);
-  session.turn = null;
-  if (output !== undefined) send(session, "output", { content: output, channel: "stdout" });
-  send(session, "turn.complete");
-  begin(session);
+const ask = (session, what, signal) => new Promise((resolve, reject) => { // nothing but true approves
+  const request_id = crypto.randomUUID();
+  session.asked.set(request_id, (approved) => resolve(approved === true));
+  signal.addEventListener("abort", reject);
+  send(session, "permission.request", { request_id, ...what });
+});
+async function answer(session, text, signal) { // `stop` and `session.close` abort it where it waits
+  const [, command, word] = /^\/(tool|sleep) (\S+)/.exec(text) || [];
+  if (command === "tool") {
+    const approved = await ask(session, { tool: word, description: `Run ${word}`, resource: word }, signal);
+    text = `${approved ? "ran" : "denied"} ${word}`;
+  } else if (word > 0) await sleep(Math.min(word * 1000, 2 ** 31 - 1), null, { signal });
+  send(session, "output", { content: text, channel: "stdout" });
 }
 function handle({ type, session_id: id, content, request_id, approved }) {
   const session = sessions.get(id);
   if (type === "session.start" && typeof id === "string" && !session) {
-    if (id && id.isWellFormed() && Buffer.byteLength(id) <= 256) sessions.set(id, { id, inputs: [], turn: null });
+    if (id && id.isWellFormed() && Buffer.byteLength(id) <= 256) sessions.set(id, { id, inputs: [] });
   } else if (!session) return; // unknown or closed
-  else if (type === "user.input" && typeof (content ?? "") === "string") {
-    session.inputs.push((content ?? "").toWellFormed());
-    begin(session);
-  } else if (type === "permission.response" && session.turn?.ask && session.turn.ask === request_id) {
-    finish(session, `${approved === true ? "ran" : "denied"} ${session.turn.tool}`);
-  } else if (type === "stop" && session.turn) finish(session);
-  else if (type === "session.close") clearTimeout(session.turn?.timer), sessions.delete(id);
+  else if (type === "user.input" && typeof (content ?? "") === "string") serve(session, content ?? "");
+  else if (type === "permission.response") session.asked?.get(request_id)?.(approved);
+  else if (type === "stop") session.turn?.abort(); // which may have ended
+  else if (type === "session.close") sessions.delete(id), session.inputs.splice(0), session.turn?.abort();
 }
-const read = (bytes) => { try { handle(JSON.parse(utf8.decode(bytes))); } catch {} }; // else noise
+const read = (bytes) => { try { echo.handle(JSON.parse(utf8.decode(bytes))); } catch {} }; // else noise
 function leave() { // node exits when nothing is left to wait for and stdout is written
-  leaving = true;
-  for (const session of sessions.values()) if (session.turn) finish(session, session.turn.echo);
   process.stdin.destroy();
+  for (const session of sessions.values()) session.turn?.abort();
   setTimeout(process.exit, 2000, 0).unref();
 }
 process.stdin.on("data", (chunk) => { // LF alone ends a line; decoded whole, no character is cut
@@ -57,3 +56,4 @@ process.stdin.on("data", (chunk) => { // LF alone ends a line; decoded whole, no
 process.stdin.on("end", () => (read(Buffer.concat(rest)), leave()));
 process.on("SIGTERM", leave);
 process.stdout.on("error", () => process.exit(0)); // nobody reads any more
+const echo = module.exports = { sessions, send, ask, answer, handle };
