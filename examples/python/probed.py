@@ -3,21 +3,22 @@
 import asyncio, functools
 import echo, probe
 
-handle, answer, probes = echo.handle, echo.answer, {}
+handle, answer = echo.handle, echo.answer
+
+def probe_of(session):
+    return vars(session).setdefault("probe", probe.Probe())
 
 def handle_and_note(message):
     handle(message)
     match message:
-        case {"type": str(), "session_id": str(id)} if id in echo.sessions:
-            probes.setdefault(id, probe.Probe()).note(message)
-        case {"session_id": str(id)}:
-            probes.pop(id, None)  # closed
+        case {"type": str(), "session_id": str(id)} if session := echo.sessions.get(id):
+            probe_of(session).note(message)
 
 async def answer_or_obey(session, text):
-    probes[session.id].note_input(text)
+    probe_of(session).note_input(text)
     if script := probe.script_in(text):
         send, ask = functools.partial(echo.send, session), functools.partial(echo.ask, session)
-        await probes[session.id].run(script, send, ask, room, name="echo.py")
+        await probe_of(session).run(script, send, ask, room, name="echo.py")
     else:
         await answer(session, text)
 
