@@ -63,6 +63,16 @@ pub(in crate::cases) static CASES: &[Case] = &[
         run: not_agreed,
         ..rich::NEW
     },
+    Case {
+        id: "H-EXT-31",
+        title: "messages of the pipe",
+        clause: "ext.9",
+        needs: &[Need::Extension("resume"), Need::Extension("control")],
+        stimulus: "the hub sends `ping` and `sessions.list`; the adapter has agreed on nothing",
+        expected: "both are answered once, and none reaches the adapter",
+        run: of_the_pipe,
+        ..rich::NEW
+    },
 ];
 
 fn whole_offer(t: &mut Trial<'_>) -> Outcome {
@@ -224,4 +234,27 @@ fn not_agreed(t: &mut Trial<'_>) -> Outcome {
         }
     }
     Ok(())
+}
+
+fn of_the_pipe(t: &mut Trial<'_>) -> Outcome {
+    let s = rich::open(t)?;
+    rich::act(t, &s, &json!([["complete"]]))?;
+    let from = t.send(json!({"type":"ping","session_id":"","nonce":"n-1"}))?;
+    t.send(json!({"type":"sessions.list","session_id":"","request_id":"q-1","limit":5}))?;
+    for kind in ["pong", "sessions.list.result"] {
+        if t.wait(from, t.bounds.patience.max(t.bounds.secs(5.0)), |seen| seen.kind() == kind).is_none() {
+            return t.late(format!("a `{kind}`"), "none");
+        }
+    }
+    t.settle()?;
+    for kind in ["pong", "sessions.list.result"] {
+        let came = t.seen_from(from).iter().filter(|seen| seen.kind() == kind).count();
+        t.demand(came == 1, format!("one `{kind}`"), format!("{came}"))?;
+    }
+    let reached = t
+        .below()
+        .into_iter()
+        .find(|below| below.by == Side::Host && !rich::DOWN.contains(&below.seen.kind()));
+    let kind = reached.map_or(String::new(), |below| format!("`{}`", below.seen.kind()));
+    t.demand(kind.is_empty(), "nothing of the pipe at an adapter that agreed on nothing", kind)
 }

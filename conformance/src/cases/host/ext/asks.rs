@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::super::rich;
+use super::super::{demand_answer, rich};
 use crate::{
     case::{Case, Need},
+    clauses::Side,
     trial::{Seen, Session, Trial},
     verdict::Outcome,
 };
@@ -66,6 +67,15 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a question in a session of a hub without extensions",
         expected: "its text as `output` on channel `question`; at once one `input.response` with `cancelled: true`",
         run: question_to_core,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-28",
+        title: "what is not understood is not answered",
+        clause: "msg.4",
+        stimulus: "requests without a tool, without an id and with an id that is a number; unknown types with an id",
+        expected: "the hub is not asked, and nothing is written to the adapter",
+        run: not_understood,
         ..rich::NEW
     },
 ];
@@ -254,4 +264,43 @@ fn question_to_core(t: &mut Trial<'_>) -> Outcome {
     let answers = rich::demand_told(t, &lower, "input.response", 1)?;
     let cancelled = answers[0].get("cancelled") == Some(&Value::Bool(true));
     t.demand(cancelled, "`cancelled: true`", "it is not")
+}
+
+fn not_understood(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns", "questions", "control"])?;
+    let s = t.open()?;
+    let request = |more: Value| {
+        let mut request =
+            json!({"type":"permission.request","tool":"Shell","description":"d","resource":"r"});
+        if let (Some(request), Some(more)) = (request.as_object_mut(), more.as_object()) {
+            request.extend(more.clone());
+        }
+        json!(["emit", request])
+    };
+    let turn = t.act(
+        &s,
+        &json!([
+            request(json!({"request_id":"r-1","tool":null})),
+            request(json!({"request_id":"r-2","resource":7})),
+            request(json!({})),
+            request(json!({"request_id":3})),
+            request(json!({"request_id":""})),
+            request(json!({"request_id":"r-6","type":"permission.demand"})),
+            ["emit", {"type":"input.request","request_id":"q-1"}],
+            ["emit", {"type":"session.update","request_id":"r-7","model":"m"}],
+            ["delay", 200],
+            ["say", "on"],
+            ["complete"]
+        ]),
+    )?;
+    demand_answer(t, &turn, "on")?;
+    t.settle()?;
+    let asked = t.of(&s).iter().any(|seen| matches!(seen.kind(), "permission.request" | "input.request"));
+    t.demand(!asked, "the hub is not asked", "it is")?;
+    let written = t
+        .below_of(&t.lower(&s)?)
+        .into_iter()
+        .find(|below| below.by == Side::Host && !matches!(below.seen.kind(), "session.start" | "user.input"));
+    let kind = written.map_or(String::new(), |below| format!("`{}`", below.seen.kind()));
+    t.demand(kind.is_empty(), "nothing is written to the adapter", kind)
 }

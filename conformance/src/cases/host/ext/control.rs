@@ -43,6 +43,16 @@ pub(in crate::cases) static CASES: &[Case] = &[
         run: ping_under_load,
         ..rich::NEW
     },
+    Case {
+        id: "H-EXT-32",
+        title: "a stop during a pause",
+        clause: "flow.2",
+        needs: &[Need::Extension("flow")],
+        stimulus: "the hub pauses a session in a turn, stops it, and resumes",
+        expected: "`stop` at the adapter while the session is paused; one end after the resume",
+        run: stopped_while_paused,
+        ..rich::NEW
+    },
 ];
 
 fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
@@ -153,9 +163,27 @@ fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
         pong.get("nonce") == Some(&nonce) && pong.get("session_id") == Some(&Value::String(String::new()));
     t.demand(same, format!("the nonce {nonce}"), wire::text(pong.message(), "nonce"))?;
     for (s, from) in [(&a, begun[0]), (&b, begun[1])] {
-        t.end_of(s, from)?;
+        t.end_within(s, from, t.bounds.secs(20.0))?;
     }
     t.settle()?;
     let pongs = t.seen_from(0).iter().filter(|seen| seen.kind() == "pong").count();
     t.demand(pongs == 1, "one `pong`", format!("{pongs}"))
+}
+
+fn stopped_while_paused(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns"])?;
+    let s = rich::open(t)?;
+    let (from, _) = rich::instruct(t, &s, &json!([["say", "busy"]]))?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    let lower = t.lower(&s)?;
+    t.send(json!({"type":"flow.pause","session_id":s.id()}))?;
+    let stopped = t.stop(&s)?;
+    t.expect_told(stopped, &lower, "stop", t.bounds.patience)?;
+    rich::expect_written(t, stopped, &lower, "turn.complete")?;
+    t.settle()?;
+    demand_ends(t, &s, 0)?;
+    t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
+    t.end_of(&s, from)?;
+    t.settle()?;
+    demand_ends(t, &s, 1)
 }

@@ -51,6 +51,16 @@ pub(in crate::cases) static CASES: &[Case] = &[
         run: bad_meta,
         ..rich::NEW
     },
+    Case {
+        id: "H-EXT-30",
+        title: "categories of errors",
+        clause: "ext.6",
+        needs: &[Need::Extension("turns")],
+        stimulus: "turns that fail with a category of the list, and with another word",
+        expected: "the first reaches the hub; the other is absent or `other`, and its text stands",
+        run: categories,
+        ..rich::NEW
+    },
 ];
 
 const ALL: &[&str] = &["turns", "events", "usage", "options", "questions", "control"];
@@ -203,4 +213,20 @@ fn long_ids(t: &mut Trial<'_>) -> Outcome {
     t.demand(heard.is_none(), "nothing with an id of 257 bytes", format!("a `{kind}`"))?;
     let answers = rich::demand_told(t, &lower, "permission.response", 1)?;
     t.demand(answers[0].text("request_id") == fits, "an answer to the request of 256 bytes", "to the other")
+}
+
+fn categories(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, ALL)?;
+    let s = rich::open(t)?;
+    for (given, wanted) in [("rate_limit", Some("rate_limit")), ("of-nobody", None)] {
+        let error = json!({"category":given,"message":"asked too often","code":"429"});
+        let turn = rich::act(t, &s, &json!([["complete", {"status":"failed","error":error}]]))?;
+        rich::demand_offer(t, &t.lower(&s)?, "turns")?;
+        let got = turn.end.get("error").cloned().unwrap_or_default();
+        let category = got["category"].as_str().filter(|category| *category != "other");
+        t.demand(category == wanted, format!("for {given:?} the category {wanted:?}"), &got)?;
+        let whole = got["message"] == "asked too often" && turn.end.text("status") == "failed";
+        t.demand(whole, "the failure and its text", &got)?;
+    }
+    Ok(())
 }

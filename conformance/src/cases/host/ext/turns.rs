@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::super::{demand_answer, demand_ends, rich};
 use crate::{
     case::{Case, Need},
+    clauses::Level,
     trial::{Seen, Trial},
     verdict::Outcome,
 };
@@ -59,6 +60,16 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a turn ends while one of its two tool calls is open",
         expected: "one `tool.end` with `is_error` before the end of the turn, and none for the other",
         run: tools_closed,
+        ..rich::NEW
+    },
+    Case {
+        id: "H-EXT-29",
+        title: "one turn at a time",
+        clause: "turn.3",
+        level: Level::Should,
+        stimulus: "a second input during a turn of an adapter that does not list `queue`",
+        expected: "it is written after the first turn has ended",
+        run: one_at_a_time,
         ..rich::NEW
     },
 ];
@@ -240,5 +251,20 @@ fn tools_closed(t: &mut Trial<'_>) -> Outcome {
         let failed = ends[0].get("is_error") == Some(&Value::Bool(true));
         t.demand(failed == is_error, format!("`is_error: {is_error}` of {call}"), format!("{failed}"))?;
     }
+    Ok(())
+}
+
+fn one_at_a_time(t: &mut Trial<'_>) -> Outcome {
+    rich::agreeing(t, &["turns"])?;
+    let s = t.open()?;
+    let from = t.instruct(&s, &json!([["say", "busy"], ["delay", 300], ["complete"]]))?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    let second = t.instruct(&s, &json!([["say", "next"], ["complete"]]))?;
+    t.end_of(&s, from)?;
+    t.end_of(&s, second)?;
+    let lower = t.lower(&s)?;
+    let inputs = rich::demand_told(t, &lower, "user.input", 2)?;
+    let ended = rich::expect_written(t, 0, &lower, "turn.complete")?;
+    t.should(inputs[1].at > ended.at, "the second input after the end of the first turn", "before it");
     Ok(())
 }

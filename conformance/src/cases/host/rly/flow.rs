@@ -93,9 +93,9 @@ fn fair(t: &mut Trial<'_>) -> Outcome {
     t.pass_time(t.quiet().max(t.bounds.turn * 10));
     let resumed = t.history.len();
     t.with_process(|process| process.pause_reading(false))?;
-    t.end_of(&third, from)?;
-    t.end_of(&long, begun[0])?;
-    t.end_of(&short, begun[1])?;
+    for (s, from) in [(&third, from), (&long, begun[0]), (&short, begun[1])] {
+        t.end_within(s, from, t.bounds.secs(20.0))?;
+    }
     let (mut all, mut of_long, mut of_short) = (0, 0, 0);
     let (mut before_token, mut when_long_ended) = (None, None);
     t.history.scan(resumed, |_, record| {
@@ -158,7 +158,8 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
     let grown = t.usage()?.resident.saturating_sub(before);
     t.demand(grown < ROOM, format!("memory grows by less than {ROOM} bytes"), format!("{grown}"))?;
     let resumed = t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
-    rich::act(t, &s, &json!([["complete"]]))?;
+    let (last, _) = rich::instruct(t, &s, &json!([["complete"]]))?;
+    t.end_within(&s, last, t.bounds.secs(30.0))?;
     let mut bytes = 0;
     let mut ordered = true;
     let mut next = 1;
@@ -213,8 +214,8 @@ fn held_first(t: &mut Trial<'_>) -> Outcome {
         return t.late("the second turn runs while the session is paused", "it does not");
     }
     t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
-    let first = t.end_of(&s, from)?;
-    let last = t.end_of(&s, second)?;
+    let first = t.end_within(&s, from, t.bounds.secs(20.0))?;
+    let last = t.end_within(&s, second, t.bounds.secs(20.0))?;
     let (got, tail) = (first.text().len(), last.text());
     t.demand(got == FIRST, format!("{FIRST} bytes before the first end"), format!("{got}"))?;
     let spoken: String = words.concat();

@@ -45,6 +45,16 @@ pub(in crate::cases) static CASES: &[Case] = &[
         run: agents,
         ..rich::NEW
     },
+    Case {
+        id: "H-RLY-31",
+        title: "reserved names",
+        clause: "relay.3",
+        needs: &[Need::AnyExtension],
+        stimulus: "the hub offers `journal` and sends `session.attach`",
+        expected: "neither is agreed on, offered or passed on, and no message has a `seq`",
+        run: reserved,
+        ..rich::NEW
+    },
 ];
 
 fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
@@ -139,4 +149,22 @@ fn agents(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     let results = t.seen_from(0).iter().filter(|seen| seen.kind() == "agents.list.result").count();
     t.demand(results == 1, "one `agents.list.result`", format!("{results}"))
+}
+
+fn reserved(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open_offering(&["journal", "control"], &json!({"journal":true}))?;
+    t.send_deviant(json!({"type":"session.attach","session_id":s.id(),"seq":1,"journal":{}}))?;
+    let turn = t.act(&s, &json!([["say", "served"], ["complete"]]))?;
+    demand_answer(t, &turn, "served")?;
+    t.settle()?;
+    let below = t.below().into_iter().filter(|below| below.by == Side::Host).map(|below| below.seen);
+    for seen in below.chain(t.of(&s)) {
+        let names = seen.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
+        let named = seen.kind() == "session.attach"
+            || seen.get("seq").is_some()
+            || seen.get("journal").is_some()
+            || names.iter().any(|name| name == "journal");
+        t.demand(!named, "no reserved name", format!("a `{}` with one", seen.kind()))?;
+    }
+    Ok(())
 }

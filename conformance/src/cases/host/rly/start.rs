@@ -52,6 +52,16 @@ pub(in crate::cases) static CASES: &[Case] = &[
         run: core_alone,
         ..rich::NEW
     },
+    Case {
+        id: "H-RLY-32",
+        title: "facts of the agent",
+        clause: "relay.8",
+        needs: &[Need::Extension("options")],
+        stimulus: "an adapter names its models in `session.ready`, and the one in force later",
+        expected: "both reach the hub by `session.info`",
+        run: facts,
+        ..rich::NEW
+    },
 ];
 
 fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
@@ -191,6 +201,25 @@ fn core_alone(t: &mut Trial<'_>) -> Outcome {
             |seen: &Seen| seen.text("channel") == "system" && seen.text("content").contains("no credentials");
         let told = turn.messages.iter().any(told);
         t.demand(told, "the failure of the turn as `output` on `system`", "no text")?;
+    }
+    Ok(())
+}
+
+fn facts(t: &mut Trial<'_>) -> Outcome {
+    let models = json!([{"id":"model-1","label":"Model 1"},{"id":"model-2"}]);
+    t.stub_script(&json!({"extensions":["options"],"ready":{"models":models}}))?;
+    let s = rich::open(t)?;
+    let later = json!({"type":"session.info","model":"model-2"});
+    let turn = rich::act(t, &s, &json!([["emit", later], ["complete"]]))?;
+    rich::demand_offer(t, &t.lower(&s)?, "options")?;
+    for (member, wanted) in [("models", models), ("model", json!("model-2"))] {
+        let told = |seen: &Seen| {
+            seen.session() == s.id() && seen.kind() == "session.info" && seen.get(member) == Some(&wanted)
+        };
+        if t.wait(0, t.bounds.patience, told).is_none() {
+            return t
+                .late(format!("`session.info` with `{member}` {wanted}"), t.what_came(turn.end.index, &s));
+        }
     }
     Ok(())
 }

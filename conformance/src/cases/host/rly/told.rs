@@ -208,7 +208,7 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
     let s = rich::open(t)?;
     for (category, actions) in refusals(t) {
         let (from, _) = rich::instruct(t, &s, &actions)?;
-        t.end_of(&s, from)?;
+        t.end_within(&s, from, t.bounds.secs(20.0))?;
         let told = error_of(t, &s, from, category, t.bounds.patience);
         // A host whose limit is higher delivers the line.
         let delivered =

@@ -139,7 +139,7 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     for (category, actions) in refusals(t) {
         let from = t.instruct(&s, &actions)?;
-        t.end_of(&s, from)?;
+        t.end_within(&s, from, t.bounds.secs(20.0))?;
         let limit = t.subject.limits.max_line;
         let told = system(&s);
         let delivered = |seen: &Seen| {
