@@ -113,7 +113,10 @@ impl Message {
             }
         }
         if varied(V::Vh02) && self.kind != "session.start" {
-            members.push("\"user_id\":\"u-1\",\"exit_code\":null".to_owned());
+            members.push("\"user_id\":\"u-1\"".to_owned());
+            if self.raw("exit_code").is_none() {
+                members.push("\"exit_code\":null".to_owned());
+            }
         }
         let mut line = format!("{{{}}}\n", members.join(","));
         if varied(V::Vh03) {

@@ -135,7 +135,10 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     let lower = t.lower(&s)?;
     let mut agreed = false;
-    for below in t.below() {
+    let mut below = t.below();
+    // The stub may log what it has written behind what that set off.
+    below.sort_by_key(|below| below.seen.at);
+    for below in below {
         let of_session = below.pid == lower.pid && below.seen.session() == lower.id;
         match below.by {
             Side::Adapter => agreed |= of_session && below.seen.kind() == "session.ready",

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{demand_answer, rich};
 use crate::{
-    case::{Case, Need},
+    case::{Ability, Case, Need},
     clauses::Side,
     trial::{Seen, Session, Trial},
     verdict::Outcome,
@@ -16,6 +16,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "H-EXT-09",
         title: "a withdrawn request",
         clause: "permission.2",
+        needs: &[Need::Ability(Ability::Multiplexes)],
         stimulus: "the adapter asks, withdraws, and ends the turn later; the hub answers in between",
         expected: "no answer reaches the adapter",
         run: withdrawn,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::{demand_answer, demand_ends, rich};
 use crate::{
-    case::{Case, Need},
+    case::{Ability, Case, Need},
     clauses::Side,
     history::{Event, Link},
     trial::Trial,
@@ -27,7 +27,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "H-EXT-15",
         title: "a pause holds the session",
         clause: "relay.5",
-        needs: &[Need::Extension("flow")],
+        needs: &[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)],
         stimulus: "a paused session's adapter, which does not know `flow`, says 500 outputs and ends the turn",
         expected: "nothing until `flow.resume`, then all in order",
         run: paused,

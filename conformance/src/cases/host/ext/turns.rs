@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::{demand_answer, demand_ends, rich};
 use crate::{
-    case::{Case, Need},
+    case::{Ability, Case, Need},
     clauses::Level,
     trial::{Seen, Trial},
     verdict::Outcome,
@@ -46,7 +46,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "H-EXT-07",
         title: "a steer where it can be taken",
         clause: "turn.10",
-        needs: &[Need::Extension("turns")],
+        needs: &[Need::Extension("turns"), Need::Ability(Ability::Multiplexes)],
         stimulus: "a steer to an agent that takes none, and to the same agent when it says that it does",
         expected: "`delivered: false` and nothing at the adapter; then it is passed on",
         run: steered,

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::{demand_answer, demand_ends, rich};
 use crate::{
-    case::{Case, Need},
+    case::{Ability, Case, Need},
     history::{Event, Link},
     trial::{Session, Trial},
     verdict::Outcome,
@@ -27,7 +27,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "H-RLY-24",
         title: "64 MiB held",
         clause: "relay.5",
-        needs: &[Need::Extension("flow")],
+        needs: &[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)],
         stimulus: "a paused session's adapter says 66 MiB; another session goes on; then `flow.resume`",
         expected: "the other is answered meanwhile, memory stays bounded, and all 66 MiB come in order",
         run: much_held,
@@ -37,7 +37,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "H-RLY-25",
         title: "closed while paused",
         clause: "flow.1",
-        needs: &[Need::Extension("flow")],
+        needs: &[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)],
         stimulus: "a session is closed while 200 outputs are held",
         expected: "nothing of it comes",
         run: closed_while_paused,
@@ -148,7 +148,9 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     let from = t.history.len();
     rich::act_in(t, &other, &s, &json!([["flood", HELD, 65_536], ["emit", {"type":"working"}]]))?;
-    let turn = t.act(&third, &json!([["say", "served"], ["complete"]]))?;
+    // The stub's own flood stands before its answer in the one pipe.
+    let served = t.instruct(&third, &json!([["say", "served"], ["complete"]]))?;
+    let turn = t.end_within(&third, served, t.bounds.secs(20.0))?;
     demand_answer(t, &turn, "served")?;
     rich::expect_written(t, from, &lower, "working")?;
     let turn = t.act(&third, &json!([["say", "again"], ["complete"]]))?;

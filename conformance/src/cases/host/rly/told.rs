@@ -35,7 +35,11 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "H-RLY-11",
         title: "a request that the hub did not settle",
         clause: "relay.7",
-        needs: &[Need::Extension("control"), Need::Extension("questions")],
+        needs: &[
+            Need::Extension("control"),
+            Need::Extension("questions"),
+            Need::Ability(Ability::Multiplexes),
+        ],
         stimulus: "the adapter ends a turn while a permission and a question wait; the hub answers later",
         expected: "`permission.cancel` for each; each is denied once at the adapter",
         run: request_settled,

@@ -7,7 +7,7 @@ use super::{
     told::{noises, refusals},
 };
 use crate::{
-    case::Case,
+    case::{Ability, Case, Need},
     clauses::Side,
     trial::{Seen, Session, Trial},
     verdict::Outcome,
@@ -37,6 +37,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "H-RLY-12",
         title: "a request that the hub did not settle, in the core",
         clause: "relay.7",
+        needs: &[Need::Ability(Ability::Multiplexes)],
         stimulus: "the adapter ends a turn while a permission waits; the hub approves later",
         expected: "nothing for the hub; the request is denied once at the adapter",
         run: request_settled,
