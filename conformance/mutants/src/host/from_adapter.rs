@@ -432,7 +432,7 @@ impl Relay {
         if session.hub.has(Exts::CONTROL) {
             session.gone = true;
             self.hub.finish(session.key);
-        } else {
+        } else if !broken(M::ClosedGoesOn) {
             session.ended = Some(text);
         }
     }

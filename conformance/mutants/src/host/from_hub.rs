@@ -206,7 +206,11 @@ impl Relay {
 
     fn input(&mut self, session: &mut Session, message: &Message) {
         let empty = message.raw("content") == Some("\"\"");
-        if broken(M::SecondInputLost) && session.turn.is_some() || broken(M::EmptyInputLost) && empty {
+        let stopping = session.turn.as_ref().is_some_and(|turn| turn.stop.is_some());
+        if broken(M::SecondInputLost) && session.turn.is_some()
+            || broken(M::InputAfterStopLost) && stopping
+            || broken(M::EmptyInputLost) && empty
+        {
             return;
         }
         session.minted += 1;

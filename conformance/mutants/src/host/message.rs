@@ -112,11 +112,9 @@ impl Message {
                 members.push(format!("{}:{raw}", json::quote(name)));
             }
         }
-        if varied(V::Vh02) && self.kind != "session.start" {
-            members.push("\"user_id\":\"u-1\"".to_owned());
-            if self.raw("exit_code").is_none() {
-                members.push("\"exit_code\":null".to_owned());
-            }
+        let down = ["user.input", "file.input", "permission.response", "stop", "session.close"];
+        if varied(V::Vh02) && down.contains(&self.kind) {
+            members.push("\"user_id\":\"u-1\",\"exit_code\":null".to_owned());
         }
         let mut line = format!("{{{}}}\n", members.join(","));
         if varied(V::Vh03) {
@@ -202,8 +200,7 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
         }
     }
     if let Some(meta) = take("_meta")
-        && meta.raw.starts_with('{')
-        && meta.raw.len() <= MAX_META
+        && (meta.raw.starts_with('{') && meta.raw.len() <= MAX_META || broken(M::MetaUnchecked))
         && !broken(M::MetaDropped)
     {
         message.fields.push(("_meta".to_owned(), Exts::SOME, json::clean(meta.raw)));

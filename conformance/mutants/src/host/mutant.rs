@@ -187,6 +187,14 @@ switches! {
         PermissionBlocks = "permission-blocks",
         #[doc = " Forgets requests beyond sixteen."]
         RequestsLimited = "requests-limited",
+        #[doc = " Forgets an input that comes between a stop and the end of its turn."]
+        InputAfterStopLost = "input-after-stop-lost",
+        #[doc = " Keeps a question from a core-only hub."]
+        QuestionUnfolded = "question-unfolded",
+        #[doc = " Passes _meta on, whatever it is."]
+        MetaUnchecked = "meta-unchecked",
+        #[doc = " Goes on under the same id when the adapter has closed a session."]
+        ClosedGoesOn = "closed-goes-on",
         #[doc = " Announces the file of its hub by a relative path."]
         FileRelative = "file-relative",
         #[doc = " Announces every file of the agent as plain text."]
@@ -371,7 +379,7 @@ switches! {
     Variant {
         #[doc = " Leaves `content` out where it is empty."]
         Vh01 = "vh-01",
-        #[doc = " Writes `user_id` and `exit_code` besides."]
+        #[doc = " Writes `user_id` and `exit_code` to its adapter besides."]
         Vh02 = "vh-02",
         #[doc = " Escapes everything that is not ASCII."]
         Vh03 = "vh-03",

@@ -234,7 +234,7 @@ impl Relay {
                 let text = error().unwrap_or_else(|| format!("the session has ended: {reason}"));
                 self.say_text(session, "system", &text);
             }
-            "input.request" => {
+            "input.request" if !broken(M::QuestionUnfolded) => {
                 self.say_text(session, "question", &message.text("prompt").unwrap_or_default())
             }
             _ => {}

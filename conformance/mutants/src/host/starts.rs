@@ -83,7 +83,7 @@ impl Relay {
         let Some(process) = self.processes.get_mut(&number) else { return };
         let id = if broken(M::IdsShared) {
             "session".to_owned()
-        } else if process.used.contains(&session.id) && !broken(M::IdReused) {
+        } else if process.used.contains(&session.id) && !broken(M::IdReused) && !broken(M::ClosedGoesOn) {
             format!("relay-{minted}-{}", std::process::id())
         } else {
             session.id.clone()

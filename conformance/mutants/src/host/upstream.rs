@@ -61,7 +61,7 @@ impl Upstream {
         }
         let folder = &self.folder;
         let queue = self.queues.entry(session).or_insert_with(|| Queue::new(folder.clone()));
-        if broken(M::FloodDropped) && queue.count > 1000 {
+        if broken(M::FloodDropped) && queue.count > 1000 && line.starts_with(b"{\"type\":\"output\"") {
             return;
         }
         queue.count += 1;

@@ -108,8 +108,15 @@ fn both_full(t: &mut Trial<'_>) -> Outcome {
     for other in &others {
         begun.push(t.input(other, text.as_str())?);
     }
-    // A host that is stuck here is stuck for good.
-    t.expect(from, &s, "turn.complete", t.bounds.secs(20.0))?;
+    // As long as something comes it is not late; a host that is stuck here is stuck for good.
+    let mut come = 0;
+    while let Err(late) = t.expect(from, &s, "turn.complete", t.bounds.secs(5.0)) {
+        let now = t.count(&s, "output");
+        if now == come {
+            return Err(late);
+        }
+        come = now;
+    }
     let turn = t.end_of(&s, from)?;
     let got = turn.text().len();
     t.demand(got == FLOOD + 4, format!("{FLOOD} bytes of output"), format!("{}", got.saturating_sub(4)))?;
