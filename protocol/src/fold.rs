@@ -104,6 +104,25 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
 
 const CONTEXT_LOST: &str = "the agent was started afresh: what was said before is not remembered";
 
+/// Leaves out the members of extensions that are not agreed on: what a reader makes of a peer that sends them all the
+/// same ([ext.2]).
+pub fn strip(body: &mut AdapterBody, agreed: Extensions) {
+    if !agreed.contains(Extensions::EVENTS) {
+        strip_event_members(body);
+    }
+    match body {
+        AdapterBody::TurnComplete(end) => {
+            fold_end(end, agreed);
+        }
+        AdapterBody::PermissionRequest(request) if !agreed.contains(Extensions::CONTROL) => {
+            strip_request(request);
+        }
+        AdapterBody::SessionInfo(info) => strip_info(info, agreed),
+        AdapterBody::SessionReady(ready) => strip_info(&mut ready.info, agreed),
+        _ => {}
+    }
+}
+
 /// A question as text, for a peer without `questions`; it resolves as cancelled at once ([ext.3]).
 #[must_use]
 pub fn question_as_output(message: &AdapterMessage, question: &InputRequest) -> AdapterMessage {

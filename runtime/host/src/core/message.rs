@@ -6,6 +6,7 @@ use trunkline_protocol::{
     AdapterBody, AdapterKind, Category, Context, ErrorEvent, Extensions, Head, SessionInfo, SessionReady,
     StopReason, Unread,
     rules::{SessionPhase, SessionRule, from_adapter},
+    strip,
 };
 
 use super::{Core, Noted, WhyClosed, queue::turn_named};
@@ -51,13 +52,18 @@ impl Core {
             self.complete(index, head.turn_id.as_deref().and_then(turn_named), None, None, now);
             return Ok(());
         }
-        let (body, meta) = match head.body_of::<AdapterBody>(kind) {
+        let (mut body, mut meta) = match head.body_of::<AdapterBody>(kind) {
             Ok(read) => read,
             Err(unread) => {
                 self.tell_bad(index, Category::Protocol, &unread.to_string());
                 return Err(unread);
             }
         };
+        if kind != AdapterKind::SessionReady {
+            // What was not agreed on is not there: a core-only adapter's fields mean nothing ([ext.2]).
+            strip(&mut body, agreed);
+            meta = meta.filter(|_| !agreed.is_empty());
+        }
         self.handle_message(index, head.turn_id.as_deref(), body, meta.map(Box::new), now);
         Ok(())
     }
@@ -132,7 +138,7 @@ impl Core {
         let running = session.running().map(|running| running.no);
         let named = turn_id.filter(|_| by_id).map(turn_named);
         let place = match (by_id, named, running) {
-            _ if is_history(&body) => Place::Outside,
+            _ if is_history(&body) || is_news(&body) => Place::Outside,
             (false, _, Some(turn)) => Place::Turn(turn),
             (false, _, None) | (true, None, _) => Place::Outside,
             (true, Some(Some(named)), Some(turn)) if named == turn => Place::Turn(turn),
@@ -192,12 +198,16 @@ impl Core {
     ) {
         let offered = self.rules.offered;
         let Some(session) = self.get(index) else { return };
-        if session.agreed.is_none() {
-            session.agreed = Some(offered & Extensions::from_names(ready.extensions.iter().flatten()));
-        } else if session.agreed == Some(Extensions::empty()) {
+        let named = offered & Extensions::from_names(ready.extensions.iter().flatten());
+        let agreed = *session.agreed.get_or_insert(named);
+        if agreed.is_empty() && !named.is_empty() {
             return self.note_of(index, Noted::UnknownType);
         }
-        self.info(index, Box::new(ready.info), meta, now);
+        let mut body = AdapterBody::SessionReady(Box::new(ready));
+        strip(&mut body, agreed);
+        if let AdapterBody::SessionReady(ready) = body {
+            self.info(index, Box::new(ready.info), meta, now);
+        }
     }
 
     fn info(
@@ -244,6 +254,11 @@ impl Core {
         let result = if result.delivered { Ok(()) } else { Err(refused()) };
         self.effect(super::Effect::Steered { ticket, result });
     }
+}
+
+/// Whether a message tells of the session rather than of a turn.
+fn is_news(body: &AdapterBody) -> bool {
+    matches!(body, AdapterBody::SessionReady(_) | AdapterBody::SessionInfo(_))
 }
 
 /// Whether a message is replayed: it belongs to no turn.

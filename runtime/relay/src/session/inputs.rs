@@ -39,7 +39,7 @@ pub(super) enum Ordered {
 /// What the host answers later.
 #[derive(Debug)]
 pub(super) enum Answer {
-    Steered { message_id: Option<MessageId>, turn: Option<TurnId>, result: Result<(), SteerError> },
+    Steered { message_id: Option<MessageId>, result: Result<(), SteerError> },
     Updated(Values),
 }
 
@@ -66,7 +66,7 @@ impl HubSession {
         match body {
             HostBody::UserInput(input) if self.is_steer(&input) => {
                 let UserInput { content, message_id, .. } = input;
-                self.steer(turn, Input { content, message_id, meta });
+                self.steer(Input { content, message_id, meta });
             }
             HostBody::UserInput(UserInput { content, message_id, .. }) => {
                 self.input(turn, Input { content, message_id, meta });
@@ -202,18 +202,18 @@ impl HubSession {
         self.hand_on();
     }
 
-    fn steer(&mut self, turn: Option<TurnId>, input: Input) {
+    fn steer(&mut self, input: Input) {
         let message_id = input.message_id.clone();
         match self.session.clone().filter(|_| self.over.is_none()) {
             Some(session) if self.answers.len() < WAITING => self.wait_for(Box::pin(async move {
                 let result = session.steer(input).await;
-                Answer::Steered { message_id, turn, result }
+                Answer::Steered { message_id, result }
             })),
             Some(_) => {
                 let why = "too many wait already".to_owned();
-                self.answer(Answer::Steered { message_id, turn, result: Err(SteerError::NotDelivered(why)) });
+                self.answer(Answer::Steered { message_id, result: Err(SteerError::NotDelivered(why)) });
             }
-            None => self.answer(Answer::Steered { message_id, turn, result: Err(SteerError::Closed) }),
+            None => self.answer(Answer::Steered { message_id, result: Err(SteerError::Closed) }),
         }
     }
 
@@ -231,8 +231,10 @@ impl HubSession {
             return self.common.counting.unanswered.one();
         }
         match answer {
-            Answer::Steered { message_id, turn, result } => {
+            Answer::Steered { message_id, result } => {
                 let reason = result.as_ref().err().map(ToString::to_string);
+                // It belongs to the turn that it reached; the steer's own `turn_id` names none ([turn.10]).
+                let turn = result.is_ok().then(|| self.turns.running()).flatten();
                 self.say(turn, SteerResult { message_id, delivered: result.is_ok(), reason }.into(), None);
             }
             Answer::Updated(Values::Told) => {}

@@ -77,6 +77,11 @@ impl Turns {
         open.map_or_else(ended, |turn| turn.hub.clone())
     }
 
+    /// The hub's id of the turn that runs, if one does.
+    pub(super) fn running(&self) -> Option<TurnId> {
+        self.open.front().filter(|turn| matches!(turn.stage, Stage::Given(_))).and_then(|turn| turn.hub.clone())
+    }
+
     /// Ends a turn of the host; nothing where the hub does not wait for it.
     pub(super) fn end(&mut self, no: TurnNo) -> Option<OpenTurn> {
         let at = self.open.iter().position(|turn| turn.is(no))?;
