@@ -1,5 +1,7 @@
 //! What an adapter says of itself, in `session.ready` and for `--describe` ([ext.2], [ext.8]).
 
+use std::path::Path;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -153,7 +155,10 @@ impl Description {
                 .or_else(|| Some(AdapterInfo { name: self.name.clone(), version: self.version.clone() })),
             capabilities: own.capabilities.or_else(|| Some(self.capabilities.clone())),
             input_modes: own.input_modes.or(Some(input_modes)),
-            options_applied: own.options_applied.or_else(|| Some(self.applied(options))),
+            options_applied: Some(with_folder(
+                own.options_applied.unwrap_or_else(|| self.applied(options)),
+                options,
+            )),
             models: own.models.or_else(|| (!self.models.is_empty()).then(|| self.models.clone())),
             modes: own.modes.or_else(|| (!self.modes.is_empty()).then(|| self.modes.clone())),
             commands: own.commands.or_else(|| list(&self.commands)),
@@ -183,6 +188,16 @@ impl Description {
             dont_use_when: self.avoid_when.as_deref(),
         }
     }
+}
+
+/// Adds what the SDK honours by itself: files go into the exchange folder where the host names one ([file.6], [ext.7]).
+fn with_folder(mut applied: Vec<String>, options: &SessionStart) -> Vec<String> {
+    let folder = "exchange_dir";
+    let honoured = options.exchange_dir.as_deref().is_some_and(|path| Path::new(path).is_absolute());
+    if honoured && !applied.iter().any(|name| name == folder) {
+        applied.push(folder.to_owned());
+    }
+    applied
 }
 
 /// The shape of `--describe`'s answer.

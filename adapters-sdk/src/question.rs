@@ -81,8 +81,27 @@ impl Answer {
     }
 
     pub(crate) fn of(response: InputResponse) -> Self {
-        let cancelled = response.cancelled.unwrap_or(false);
-        let values = if cancelled { None } else { response.values };
-        Self { values: values.unwrap_or_default(), cancelled }
+        // Neither values nor `cancelled` is no answer either (section 11.6).
+        match response.values {
+            Some(values) if response.cancelled != Some(true) => Self { values, cancelled: false },
+            _ => Self::cancelled(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_says_nothing_is_cancelled() {
+        let of = |values: Option<&str>, cancelled| {
+            let values = values.map(|text| [("a".to_owned(), Json::of(text).unwrap())].into_iter().collect());
+            Answer::of(InputResponse { request_id: RequestId::new("i").unwrap(), values, cancelled })
+        };
+        assert!(of(None, None).is_cancelled());
+        assert!(of(Some("x"), Some(true)).is_cancelled());
+        let answered = of(Some("x"), None);
+        assert_eq!((answered.is_cancelled(), answered.text("a").as_deref()), (false, Some("x")));
     }
 }

@@ -311,6 +311,7 @@ async fn what_is_attached_to_an_end_passes_through() {
     let session = host.open("a", named("s")).unwrap();
     let mut turn = session.send("x").unwrap();
     let mut peer = peers.recv().await.unwrap();
+    peer.say("session.ready", "s", r#","protocol":1,"extensions":["events"]"#).await;
     peer.say("turn.complete", "s", r#","_meta":{"trace":"1"}"#).await;
     let event = soon(turn.next()).await.unwrap();
     assert!(matches!(event.kind, EventKind::End(_)));

@@ -79,7 +79,10 @@ impl Turns {
 
     /// The hub's id of the turn that runs, if one does.
     pub(super) fn running(&self) -> Option<TurnId> {
-        self.open.front().filter(|turn| matches!(turn.stage, Stage::Given(_))).and_then(|turn| turn.hub.clone())
+        self.open
+            .front()
+            .filter(|turn| matches!(turn.stage, Stage::Given(_)))
+            .and_then(|turn| turn.hub.clone())
     }
 
     /// Ends a turn of the host; nothing where the hub does not wait for it.

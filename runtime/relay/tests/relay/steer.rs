@@ -23,6 +23,7 @@ async fn a_steer_has_one_result_and_no_end() {
     world.hub.say(steer("m0")).await;
     let result = world.hub.expect("steer.result").await;
     assert_eq!((&result["message_id"], &result["delivered"]), (&json!("m0"), &json!(false)), "no turn runs");
+    assert!(result.get("turn_id").is_none(), "the steer's own names no turn");
 
     world.hub.input("s", "a", "go").await;
     let turn = adapter.turn().await;

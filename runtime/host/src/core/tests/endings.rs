@@ -72,6 +72,35 @@ fn a_process_that_dies_ends_running_and_queued_turns_with_what_is_known() {
     assert_eq!(bench.ends[0].error.as_ref().unwrap().category, Some(Category::ProcessExit));
 }
 
+/// A session whose adapter has been offered everything and has said nothing.
+fn offered() -> (Bench, super::super::Key) {
+    let mut bench = Bench::new(rules(Extensions::all()));
+    let key = bench.open("s");
+    bench.take();
+    bench.core.handle_started(bench.now);
+    bench.drain();
+    (bench, key)
+}
+
+#[test]
+fn news_of_a_session_answers_no_turn() {
+    let (mut bench, key) = offered();
+    bench.send(key, "1");
+    bench.say(r#"{"type":"session.ready","session_id":"s","protocol":1,"extensions":["turns"]}"#);
+    bench.die(Ended::Exit, Some(3));
+    assert_ne!(bench.ends[0].delivered, Delivered::Yes);
+}
+
+#[test]
+fn fields_that_were_not_agreed_on_are_not_there() {
+    let (mut bench, key) = offered();
+    bench.send(key, "1");
+    // Its first message is no `session.ready`: it is core-only.
+    bench.say(r#"{"type":"turn.complete","session_id":"s","status":"failed","error":{"message":"no"}}"#);
+    assert_eq!((bench.ends[0].cause, bench.ends[0].status), (Cause::Complete, Status::Completed));
+    assert!(bench.ends[0].error.is_none());
+}
+
 #[test]
 fn an_input_in_the_pipe_is_unknown_and_one_before_it_was_not_delivered() {
     for (written, expected) in [(100, Delivered::Unknown), (10, Delivered::No)] {
