@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     case::{Case, Tier},
-    clauses::{Level, Side},
+    clauses::{self, Basis, Level, Side},
     history::Record,
     oracle::{self, Ending},
     rng::Rng,
@@ -211,7 +211,7 @@ fn run_part(
         seed,
         choices: 0,
         records: Vec::new(),
-        scored: plan.profile != Profile::Core || case.basis != crate::clauses::Basis::Profile,
+        scored: plan.profile != Profile::Core || case.basis != Basis::Profile,
     };
     if let Some(lacks) = subject.lacks(case.needs) {
         result.reason = Some(format!("not declared: {lacks}"));
@@ -263,7 +263,7 @@ fn run_part(
     }
     result.findings.extend(judgement.findings);
     for finding in &result.findings {
-        verdict = verdict.max(weight(finding.level, plan.profile));
+        verdict = verdict.max(weight(finding, case, plan.profile));
     }
     if let Some(own) = judgement.own.first() {
         verdict = Verdict::Harness;
@@ -276,9 +276,15 @@ fn run_part(
     result
 }
 
-/// What a broken rule of a level means in a profile.
-fn weight(level: Level, profile: Profile) -> Verdict {
-    match (level, profile) {
+/// What a broken rule means in a profile.
+fn weight(finding: &Finding, case: &Case, profile: Profile) -> Verdict {
+    // The core profile does not ask for what this specification chose, whatever case shows it.
+    let chosen = || {
+        let clause = clauses::find(&finding.clause);
+        finding.clause != case.clause && clause.is_some_and(|clause| clause.basis == Basis::Profile)
+    };
+    match (finding.level, profile) {
+        (Level::Must, Profile::Core) if chosen() => Verdict::Warn,
         (Level::Must, _) | (Level::Should, Profile::Strict) => Verdict::Fail,
         (Level::Should, _) => Verdict::Warn,
         (Level::May, _) => Verdict::Pass,
