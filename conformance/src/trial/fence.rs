@@ -29,7 +29,7 @@ impl Trial<'_> {
         let quick = self.quick();
         self.input(&session, quick)?;
         // Below a host stands the stub, which answers at once.
-        let least = self.bounds.secs(if self.subject.side == Side::Host { 8.0 } else { 20.0 });
+        let least = self.bounds.secs(if self.subject.side == Side::Host { 6.0 } else { 20.0 });
         let within = self.bounds.patience.max(least).min(self.bounds.longest);
         let expected = "a turn of a fresh session is answered";
         let answered = loop {

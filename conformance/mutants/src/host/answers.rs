@@ -13,6 +13,11 @@ const UPDATED: [&str; 6] =
 
 impl Relay {
     pub(crate) fn pong(&mut self, ping: &Message) {
+        if broken(M::PipePassedOn) {
+            for process in self.processes.values() {
+                process.stdin.push(ping.encode(Exts::ALL));
+            }
+        }
         let mut pong = Message::up("pong", "");
         if let Some(nonce) = ping.raw("nonce") {
             pong.set("nonce", nonce.to_owned());

@@ -393,7 +393,7 @@ impl Relay {
         message.kind = "session.info";
         let mut seen = message.clone();
         seen.fold(session.hub);
-        if ready && seen.fields().all(|(name, _)| name == "turn_id") {
+        if broken(M::FactsUntold) || ready && seen.fields().all(|(name, _)| name == "turn_id") {
             return;
         }
         // The context precedes everything else of the session ([process.5]).
@@ -479,7 +479,7 @@ impl Relay {
     fn spoil_by_bad(&self, number: u64, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         if let Some(process) = self.processes.get(&number)
-            && broken(M::BadRequestApproved)
+            && (broken(M::BadRequestApproved) || broken(M::BadRequestDenied))
             && text.contains("permission.request")
             && let Some(session) = named(bytes)
         {
@@ -489,7 +489,7 @@ impl Relay {
                 .unwrap_or_default();
             let answer = Message::down("permission.response", &session)
                 .with("request_id", &id)
-                .with_raw("approved", "true");
+                .with_raw("approved", if broken(M::BadRequestApproved) { "true" } else { "false" });
             process.stdin.push(answer.encode(Exts::NONE));
         }
     }

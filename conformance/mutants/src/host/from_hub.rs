@@ -144,9 +144,14 @@ impl Relay {
         if !offered {
             return;
         }
+        let mut names = session.hub.names();
+        let offer = session.start.strings("extensions").unwrap_or_default();
+        if broken(M::JournalAgreed) && offer.iter().any(|name| name == "journal") {
+            names.push("journal");
+        }
         let mut ready = Message::up("session.ready", &session.id)
             .with_raw("protocol", "1")
-            .with_raw("extensions", serde_json::json!(session.hub.names()).to_string())
+            .with_raw("extensions", serde_json::json!(names).to_string())
             .with_raw("adapter", "{\"name\":\"broken-host\"}")
             .with_raw("input_modes", "[\"queue\"]");
         // The relay sees to these itself: a session whose agent does not honour one is refused ([ext.7]).
@@ -161,6 +166,7 @@ impl Relay {
 
     fn serve(&mut self, session: &mut Session, message: &Message) {
         let frozen = broken(M::StopFreezes) && session.turn.as_ref().is_some_and(|turn| turn.stop.is_some())
+            || broken(M::PausedUnstoppable) && message.kind == "stop" && self.hub.is_paused(session.key)
             || broken(M::TurnUnstoppable)
                 && session.turn.is_some()
                 && matches!(message.kind, "stop" | "session.close");

@@ -92,6 +92,10 @@ impl Upstream {
         self.pump();
     }
 
+    pub(crate) fn is_paused(&self, session: u64) -> bool {
+        self.queues.get(&session).is_some_and(|queue| queue.paused)
+    }
+
     /// Forgets a session that has closed, and what waits of it ([session.4]).
     pub(crate) fn close(&mut self, session: u64) {
         if broken(M::CloseReleasesSpool) {

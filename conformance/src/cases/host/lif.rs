@@ -244,9 +244,9 @@ fn never_reads(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"starts":[dead, dead]}))?;
     let s = t.open()?;
     let from = t.input(&s, "Are you there?")?;
-    let turn = t
-        .end_within(&s, from, t.bounds.secs(10.0))
+    t.expect(from, &s, "turn.complete", t.bounds.secs(10.0))
         .hint("the host seems to wait for a process that has ended")?;
+    let turn = t.end_of(&s, from)?;
     if turn.text() == "Are you there?" {
         t.note("a later process served the input");
         return Ok(());
