@@ -12,7 +12,7 @@ use super::{exit, usage};
 use crate::{
     baseline::Baseline,
     calendar::Moment,
-    case::Ability,
+    case::{Ability, Case},
     clauses::Side,
     report::{self, Keep, Listed, Output, Progress, Redactor, Run, Show, Skipped, Telling},
     run::{self, Plan, Profile, Rounds},
@@ -68,6 +68,9 @@ struct Shared {
     /// Multiply every bound, for a slow machine
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     time_scale: f64,
+    /// Cases to leave out, as they are named to be run; may be repeated
+    #[arg(long, value_name = "CASES")]
+    except: Vec<String>,
     /// A case that is skipped fails: for a program that must show everything
     #[arg(long)]
     complete: bool,
@@ -143,10 +146,19 @@ pub(super) fn host(arguments: &RunArguments) -> u8 {
 fn of_side(side: Side, arguments: &RunArguments) -> u8 {
     let all = ["all".to_owned()];
     let selection = if arguments.selectors.is_empty() { &all[..] } else { &arguments.selectors };
-    match run::select(side, &arguments.selectors) {
+    match selected(side, arguments) {
         Ok(cases) => execute(side, cases, selection, &arguments.shared),
         Err(error) => usage(error),
     }
+}
+
+fn selected(side: Side, arguments: &RunArguments) -> Result<Vec<&'static Case>, String> {
+    let mut cases = run::select(side, &arguments.selectors)?;
+    if !arguments.shared.except.is_empty() {
+        let except = run::select(side, &arguments.shared.except)?;
+        cases.retain(|case| except.iter().all(|left_out| left_out.id != case.id));
+    }
+    Ok(cases)
 }
 
 /// What is settled before the program is started.
@@ -173,7 +185,7 @@ fn asked(side: Side, shared: &Shared) -> Result<Asked, String> {
     Ok(Asked { subject, seed, listed: listed.transpose()? })
 }
 
-fn execute(side: Side, cases: Vec<&'static crate::case::Case>, selection: &[String], shared: &Shared) -> u8 {
+fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: &Shared) -> u8 {
     let Asked { mut subject, seed, listed } = match asked(side, shared) {
         Ok(asked) => asked,
         Err(error) => return usage(error),

@@ -228,8 +228,10 @@ impl Core {
             session.known().steers = modes.iter().any(|mode| mode == "steer");
         }
         if session.context_due {
-            // After a restart the context is told once, by the host; what comes with it goes on without.
-            if let Some(context) = info.context.take() {
+            // After a restart the context is told once, by the host; what comes with it goes on without. An adapter
+            // that cannot resume has nothing to add later.
+            let resumes = session.has_agreed(Extensions::RESUME);
+            if let Some(context) = info.context.take().or((!resumes).then_some(Context::Lost)) {
                 self.tell_context(index, context);
             }
         }
