@@ -1,7 +1,7 @@
 //! The scripted adapter that a host under test launches.
 //!
 //! It does what a script file says, and what the inputs say that the runner sends through the host: content that is a
-//! JSON object `{"$stub":[action, …],"as":"name"}` is a list of [actions](action), any other content is echoed by one
+//! JSON object `{"$stub":[action, …],"as":"name"}` is a list of actions (see `stub/action.rs`), any other content is echoed by one
 //! `output` and ended. Actions run in order on the session's own worker; the thread that reads stdin never waits for
 //! them. A turn whose actions do not complete it stays open until `stop`, which the stub then answers.
 //!

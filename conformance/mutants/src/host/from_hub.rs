@@ -268,6 +268,12 @@ impl Relay {
             self.report(session, "file_refused", &format!("the file {name} was not taken: {why}"));
             return;
         }
+        if broken(M::FileCut)
+            && let Ok(file) = std::fs::File::options().write(true).open(&copy)
+        {
+            // Without a length there is nothing to cut, and nothing to tell.
+            let _ = file.metadata().and_then(|known| file.set_len(known.len() / 2));
+        }
         let announced = if broken(M::FileRelative) { base } else { copy.to_string_lossy().into_owned() };
         let mut file = message.clone();
         file.set("file_name", quote(&name));

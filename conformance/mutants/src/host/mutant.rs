@@ -209,6 +209,8 @@ switches! {
         FactsUntold = "facts-untold",
         #[doc = " Announces the file of its hub by a relative path."]
         FileRelative = "file-relative",
+        #[doc = " Announces the file of its hub before the second half of it is written."]
+        FileCut = "file-cut",
         #[doc = " Announces every file of the agent as plain text."]
         FileMimeLost = "file-mime-lost",
         #[doc = " Falls over a file that cannot be opened."]

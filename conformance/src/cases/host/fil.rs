@@ -25,7 +25,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case {
         id: "H-FIL-01",
         title: "a file for the adapter",
-        clause: "file.1",
+        clause: "file.2",
         needs: IN,
         stimulus: "the hub attaches a file of 100 kB and an empty one",
         expected: "the announced paths are absolute, and the adapter reads the same bytes there",
@@ -144,7 +144,7 @@ fn attached(t: &mut Trial<'_>) -> Outcome {
         let lower = t.lower(&s)?;
         let announced = t.expect_told(from, &lower, "file.input", t.bounds.patience)?;
         let there = announced.text("file_path").to_owned();
-        t.demand(Path::new(&there).is_absolute(), "an absolute `file_path`", &there)?;
+        t.demand(Path::new(&there).is_absolute(), "an absolute `file_path`", &there).under("file.1")?;
         for (member, wanted) in [("file_name", name), ("file_mime_type", mime)] {
             t.demand(
                 announced.text(member) == wanted,
@@ -160,8 +160,7 @@ fn attached(t: &mut Trial<'_>) -> Outcome {
             read["sha256"] == wanted.as_str(),
             format!("the {bytes} bytes of the file, readable for the adapter"),
             read,
-        )
-        .under("file.2")?;
+        )?;
     }
     Ok(())
 }
