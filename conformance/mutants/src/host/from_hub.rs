@@ -212,9 +212,9 @@ impl Relay {
 
     fn input(&mut self, session: &mut Session, message: &Message) {
         let empty = message.raw("content") == Some("\"\"");
-        let stopping = session.turn.as_ref().is_some_and(|turn| turn.stop.is_some());
+        let waiting = session.held.iter().filter(|held| matches!(held, Held::Input(_))).count();
         if broken(M::SecondInputLost) && session.turn.is_some()
-            || broken(M::InputAfterStopLost) && stopping
+            || broken(M::LongQueueLost) && waiting >= 3
             || broken(M::EmptyInputLost) && empty
         {
             return;

@@ -187,8 +187,8 @@ switches! {
         PermissionBlocks = "permission-blocks",
         #[doc = " Forgets requests beyond sixteen."]
         RequestsLimited = "requests-limited",
-        #[doc = " Forgets an input that comes between a stop and the end of its turn."]
-        InputAfterStopLost = "input-after-stop-lost",
+        #[doc = " Forgets an input that comes while three others wait."]
+        LongQueueLost = "long-queue-lost",
         #[doc = " Keeps a question from a core-only hub."]
         QuestionUnfolded = "question-unfolded",
         #[doc = " Passes _meta on, whatever it is."]
