@@ -1,7 +1,7 @@
 //! The report for a person: families, failures in full, one stable last line.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap, HashSet},
     io::{self, Write},
 };
 
@@ -41,11 +41,15 @@ pub fn write(
         writeln!(to, " {family:<5}{:<13}{}", family_name(family), counts(&cases))?;
     }
     writeln!(to)?;
+    let mut known = Known::default();
     for case in &document.cases {
         match case.verdict {
             Verdict::Pass | Verdict::Skip => {}
             Verdict::Inconclusive | Verdict::Unsupported | Verdict::Harness => brief(case, to)?,
-            Verdict::Fail | Verdict::Flaky | Verdict::Warn => full(case, folder, to)?,
+            Verdict::Fail | Verdict::Flaky | Verdict::Warn => match known.same_as(case) {
+                Some(first) => alike(case, &first, to)?,
+                None => full(case, folder, to)?,
+            },
         }
     }
     if skipped == Skipped::Listed {
@@ -154,11 +158,56 @@ fn brief(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to)
 }
 
+/// What general checks have found in the cases that were shown in full: the same again needs no second showing.
+#[derive(Debug, Default)]
+struct Known<'a> {
+    first: HashMap<Kind<'a>, &'a str>,
+}
+
+/// What makes two findings of one kind: clause, check and demand.
+type Kind<'a> = (&'a str, &'a str, &'a str);
+
+fn kind(finding: &FindingData) -> Kind<'_> {
+    (&finding.clause, &finding.check, &finding.expected)
+}
+
+/// The first finding of each kind.
+fn kinds(case: &CaseData) -> Vec<&FindingData> {
+    let mut seen = HashSet::new();
+    case.findings.iter().filter(|finding| seen.insert(kind(finding))).collect()
+}
+
+impl<'a> Known<'a> {
+    /// The case that has shown all that this one found, if there is one; else this one counts as shown.
+    fn same_as(&mut self, case: &'a CaseData) -> Option<String> {
+        let kinds = kinds(case);
+        let general = kinds.iter().all(|finding| finding.check != "case");
+        let first = kinds.first().and_then(|finding| self.first.get(&kind(finding)).copied());
+        if general && kinds.iter().all(|finding| self.first.contains_key(&kind(finding))) {
+            return first.map(str::to_owned);
+        }
+        for finding in kinds {
+            self.first.entry(kind(finding)).or_insert(&case.id);
+        }
+        None
+    }
+}
+
+/// A failure that shows nothing new.
+fn alike(case: &CaseData, first: &str, to: &mut dyn Write) -> io::Result<()> {
+    headline(case, to)?;
+    let clauses: Vec<String> = kinds(case).iter().map(|finding| format!("[{}]", finding.clause)).collect();
+    line(to, "as in", &format!("{first}: {}, and nothing else", clauses.join(", ")))?;
+    line(to, "again", &case.again)?;
+    writeln!(to)
+}
+
 fn full(case: &CaseData, folder: Option<&str>, to: &mut dyn Write) -> io::Result<()> {
     headline(case, to)?;
     let sent = case.findings.first().map(|finding| finding.sent.as_str()).filter(|sent| !sent.is_empty());
     line(to, "sent", sent.unwrap_or(&case.stimulus))?;
-    for (place, finding) in case.findings.iter().take(3).enumerate() {
+    let kinds = kinds(case);
+    for (place, finding) in kinds.iter().take(3).enumerate() {
         if place > 0 || finding.clause != case.clause {
             let and = if place > 0 { "also" } else { "rule" };
             let says =
@@ -167,7 +216,7 @@ fn full(case: &CaseData, folder: Option<&str>, to: &mut dyn Write) -> io::Result
         }
         shown(finding, to)?;
     }
-    let more = case.more_findings + case.findings.len().saturating_sub(3);
+    let more = case.more_findings + case.findings.len() - kinds.len().min(3);
     if more > 0 {
         line(to, "also", &format!("{more} more, in the transcript"))?;
     }
