@@ -82,7 +82,12 @@ fn sessions_do_not_mix() {
     let ids: Vec<_> = (0..200).map(|number| format!("s-{number}")).collect();
     for id in &ids {
         peer.open(id, &[]);
-        peer.script(id, json!([["set", "k", id], ["until_stop"]]));
+        // A turn of its own: a stop may come before a turn has done anything.
+        peer.script(id, json!([["set", "k", id]]));
+        peer.script(id, json!([["until_stop"]]));
+    }
+    for id in &ids {
+        peer.turn(id);
     }
     for id in &ids {
         peer.script(id, json!([["get", "k"], ["say", "é"]]));
