@@ -367,7 +367,7 @@ switches! {
         TermFatal = "term-fatal",
         #[doc = " Lives on when nobody reads its stdout."]
         BrokenStdoutIgnored = "broken-stdout-ignored",
-        #[doc = " Waits ten seconds for adapters that ignore the end of stdin."]
+        #[doc = " Waits half a minute for adapters that ignore the end of stdin."]
         ShutdownLingers = "shutdown-lingers",
         #[doc = " Writes to its hub in the order of arrival."]
         UpstreamInTurnByArrival = "upstream-in-turn-by-arrival",

@@ -46,7 +46,7 @@ impl Relay {
         match step {
             Step::Eof => {
                 process.stdin.close();
-                let wait = if broken(M::ShutdownLingers) { Duration::from_secs(10) } else { WAITS[1] };
+                let wait = if broken(M::ShutdownLingers) { Duration::from_secs(30) } else { WAITS[1] };
                 process.ending = Some((Step::Term, now + wait));
             }
             Step::Term => {

@@ -413,6 +413,7 @@ fn odd_json(t: &mut Trial<'_>) -> Outcome {
 fn banner(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"at_start":[["raw", "Welcome!\nDebugger listening on ws://127.0.0.1:9229\n\n"]]}))?;
     let s = t.open()?;
-    let turn = t.act(&s, &json!([["say", "works"], ["complete"]]))?;
+    // It has time to do what it does about a banner.
+    let turn = t.act(&s, &json!([["delay", 300], ["say", "works"], ["complete"]]))?;
     demand_answer(t, &turn, "works")
 }

@@ -75,14 +75,15 @@ fn fair(t: &mut Trial<'_>) -> Outcome {
     for s in [&long, &short, &third] {
         t.act(s, &json!([["complete"]]))?;
     }
+    // This waits for what the stub has logged of the turns before.
+    let lowers = [t.lower(&long)?, t.lower(&short)?];
     t.with_process(|process| process.pause_reading(true))?;
     let begun = [
         t.instruct(&long, &json!([["flood", EACH, 32 << 10], ["complete"]]))?,
         t.instruct(&short, &json!([["flood", EACH, 512], ["complete"]]))?,
     ];
-    for s in [&long, &short] {
+    for lower in lowers {
         // A host may read no more than it can hold; then less waits, and this takes its time.
-        let lower = t.lower(s)?;
         let done = |below: &crate::trial::Below| {
             below.pid == lower.pid && below.seen.session() == lower.id && below.seen.kind() == "turn.complete"
         };
