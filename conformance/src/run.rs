@@ -139,7 +139,7 @@ pub fn run(plan: &Plan, subject: &Subject, bounds: &Bounds, observer: &dyn Obser
     for (_, result) in results {
         if to_confirm(&result) {
             observer.confirms(result.case);
-            let again = run_case(result.case, subject, &bounds.stretched(3.0), plan, 2);
+            let again = run_case(result.case, subject, &bounds.stretched(2.0), plan, 2);
             let result = shorten::shortened(confirm(result, again), subject, bounds, plan);
             observer.ends(&result);
             confirmed.push(result);
