@@ -15,7 +15,7 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{OFlags, fcntl_setfl},
-    process::{Pid, Signal, kill_process_group},
+    process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit},
 };
 
 use crate::{
@@ -35,6 +35,8 @@ pub use self::{
 const LINE_KEPT: usize = 64 << 20;
 /// The most of stderr that is kept.
 const STDERR_KEPT: usize = 1 << 20;
+/// How many threads a program may add to those of the machine.
+const THREADS_MORE: u64 = 16_384;
 /// The name of the variable that marks every process of a case.
 pub const MARK: &str = "TRUNKLINE_CONFORMANCE_CASE";
 
@@ -164,6 +166,7 @@ impl Process {
         let mut child = command.spawn()?;
         let pid = child.id();
         history.push(Link::Upper, Event::Started { pid });
+        cap_processes(pid);
 
         let (input, output, ended) =
             (Arc::new(Input::default()), Arc::<Output>::default(), Arc::<Ended>::default());
@@ -304,6 +307,19 @@ impl Drop for Process {
         self.input.changed.notify_all();
         lock(&self.output.state).close = true;
         self.output.changed.notify_all();
+    }
+}
+
+/// Bounds what the program and its children may start, so that a fork bomb costs a case and not the machine. The kernel
+/// counts the threads of a user, and exempts root.
+fn cap_processes(pid: u32) {
+    let threads = std::fs::read_to_string("/proc/loadavg")
+        .ok()
+        .and_then(|load| load.split_whitespace().nth(3)?.split_once('/')?.1.parse::<u64>().ok());
+    let most = threads.map(|threads| threads + THREADS_MORE);
+    if let (Some(pid), Some(_)) = (Pid::from_raw(pid.cast_signed()), most) {
+        // The program may have ended already; an unbounded one is no reason to stop.
+        let _ = prlimit(Some(pid), Resource::Nproc, Rlimit { current: most, maximum: most });
     }
 }
 
