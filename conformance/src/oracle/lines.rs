@@ -37,8 +37,10 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
             });
         };
         if !ended {
-            // The runner or the case killed it in the middle of a line: nothing is proved by that.
-            if !killed {
+            // The runner or the case killed it in the middle of a line, or a host gave up on an adapter that did not
+            // read: nothing is proved by that.
+            let given_up = judged == Side::Host && parsed.message().is_none();
+            if !killed && !given_up {
                 found(
                     "frame.1",
                     Level::Must,
@@ -96,4 +98,31 @@ pub(crate) fn shown(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(&line[..line.len().min(120)]);
     let more = if line.len() > 120 { format!("… ({} bytes)", line.len()) } else { String::new() };
     format!("{:?}{more}", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::history::Intent;
+
+    #[test]
+    fn a_host_that_gives_up_in_the_middle_of_a_line_breaks_nothing() {
+        let found = |line: &str| {
+            let event = Event::Host {
+                bytes: line.as_bytes().into(),
+                parsed: Arc::new(Parsed::lenient(line.trim_end_matches('\n').as_bytes())),
+                intent: Intent::Valid,
+            };
+            let mut judgement = Judgement::default();
+            let records = [Record { at: Duration::ZERO, link: Link::Lower(1), event }];
+            judge(&records, Link::Lower(1), Side::Host, &mut judgement);
+            judgement.findings.len()
+        };
+        assert_eq!(found("{\"type\":\"stop\",\"session_id\":\"s\"}\n"), 0);
+        assert_eq!(found("{\"type\":\"stop\",\"sess"), 0, "cut");
+        assert_eq!(found("{\"type\":\"stop\",\"session_id\":\"s\"}"), 1, "whole, without LF");
+        assert_eq!(found("stop\n"), 1, "noise");
+    }
 }
