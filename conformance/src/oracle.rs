@@ -9,9 +9,8 @@ use std::collections::HashMap;
 use crate::{
     clauses::{Level, Side},
     history::{Event, Intent, Link, Record},
-    model::{Breach, Debt, Mark, Model, ModelKind},
+    model::{Breach, Mark, Model, ModelKind},
     verdict::{Finding, Ground},
-    wire,
 };
 
 mod deliver;
@@ -210,36 +209,4 @@ fn leftovers(records: &[Record], side: Side, judgement: &mut Judgement) {
             record: Some(index),
         });
     }
-}
-
-/// The debts at the end of a history, in words; for diagrams and reports.
-pub fn owed(records: &[Record], link: Link) -> Vec<String> {
-    let mut model = Model::new(ModelKind::Adapter);
-    for record in records.iter().filter(|record| record.link == link) {
-        if let Some(message) = record.from_host() {
-            model.host_says(message);
-        } else if let Some(message) = record.from_adapter() {
-            model.adapter_says(message);
-        }
-    }
-    let words = |open: crate::model::Open| match open.what {
-        Debt::Turn { .. } => format!("a `turn.complete` of {}", open.session),
-        other => format!("{other:?} of {}", open.session),
-    };
-    model.open().into_iter().map(words).collect()
-}
-
-/// The types that a side wrote on a link, counted; what `H-OUT-06` and reports show.
-pub fn kinds(records: &[Record], link: Link, by: Side) -> HashMap<String, usize> {
-    let mut kinds = HashMap::new();
-    for record in records.iter().filter(|record| record.link == link) {
-        let message = match by {
-            Side::Host => record.from_host(),
-            Side::Adapter => record.from_adapter(),
-        };
-        if let Some(message) = message {
-            *kinds.entry(wire::kind(message).to_owned()).or_default() += 1;
-        }
-    }
-    kinds
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    history::{Event, History, Intent, Link, Record},
+    history::{Event, History, Link, Record},
     oracle::{self, Ending, Judgement},
     process::{Launch, Process, StderrMode, sweep},
 };
@@ -126,16 +126,4 @@ fn await_counts(
             }
         }
     }
-}
-
-/// The host's lines of a transcript, for who wants to shorten it.
-pub fn host_lines(transcript: &[Record]) -> Vec<(Vec<u8>, Intent)> {
-    transcript
-        .iter()
-        .filter(|record| record.link == Link::Upper)
-        .filter_map(|record| match &record.event {
-            Event::Host { bytes, intent, .. } => Some((bytes.to_vec(), *intent)),
-            _ => None,
-        })
-        .collect()
 }

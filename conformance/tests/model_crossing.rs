@@ -8,25 +8,10 @@ use std::collections::{BTreeMap, VecDeque};
 use serde_json::{Value, json};
 use trunkline_conformance::clauses::{Level, Side};
 use trunkline_conformance::model::{Mark, Message, Model, ModelKind};
+use trunkline_conformance::rng::Rng;
 
 const REQUESTS: [&str; 3] = ["r-0", "r-1", "r-2"];
 const ALL: [&str; 8] = ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
-
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
-        usize::try_from(high).unwrap_or_default() % n
-    }
-
-    fn chance(&mut self, one_in: usize) -> bool {
-        self.below(one_in) == 0
-    }
-}
 
 /// Where the recorder sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +46,7 @@ struct Talk {
 }
 
 struct Play {
-    dice: Dice,
+    dice: Rng,
     seat: Seat,
     model: Model,
     down: VecDeque<Message>,
@@ -80,7 +65,7 @@ fn field<'a>(message: &'a Message, name: &str) -> &'a str {
 impl Play {
     fn new(seed: u64, seat: Seat) -> Self {
         Self {
-            dice: Dice(seed | 1),
+            dice: Rng::new(seed | 1),
             seat,
             model: Model::new(ModelKind::Adapter),
             down: VecDeque::new(),
@@ -158,7 +143,7 @@ impl Play {
         if self.talks.len() < 4 {
             self.started += 1;
             let id = format!("s-{}", self.started);
-            let rich = self.dice.chance(2);
+            let rich = self.dice.one_in(2);
             let start = if rich {
                 json!({"type": "session.start", "session_id": id, "protocol": 1, "extensions": ALL})
             } else {
@@ -169,9 +154,9 @@ impl Play {
         }
         let Some(id) = self.pick() else { return };
         let roll = self.dice.below(16);
-        let approved = self.dice.chance(2);
-        let steer = self.dice.chance(4);
-        let named = self.dice.chance(2);
+        let approved = self.dice.one_in(2);
+        let steer = self.dice.one_in(4);
+        let named = self.dice.one_in(2);
         let talk = self.talks.get_mut(&id).expect("a talk stays until it is removed");
         if !talk.host_open {
             return;
@@ -345,7 +330,7 @@ impl Play {
 
     fn adapter_acts(&mut self) {
         let Some(id) = self.pick() else { return };
-        let (roll, request, outside) = (self.dice.below(16), self.dice.below(3), self.dice.chance(4));
+        let (roll, request, outside) = (self.dice.below(16), self.dice.below(3), self.dice.one_in(4));
         let talk = self.talks.get_mut(&id).expect("a talk stays until it is removed");
         if !talk.adapter_open {
             if !talk.host_open && self.down.is_empty() && self.up.is_empty() {

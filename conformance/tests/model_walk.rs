@@ -7,6 +7,7 @@
 use serde_json::Value;
 use trunkline_conformance::clauses::{Level, Side};
 use trunkline_conformance::model::{Breach, Debt, Message, Model, ModelKind};
+use trunkline_conformance::rng::Rng;
 use trunkline_protocol::rules::{
     self, Illegal, RequestPhase, RequestRule, RequestStep, SessionPhase, SessionRule, TurnPhase, TurnStep,
 };
@@ -34,27 +35,6 @@ const RULES: Rules = Rules {
     turn: TurnPhase::after,
     request: rules::request,
 };
-
-/// xorshift64*.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33;
-        usize::try_from(high).unwrap_or_default() % n
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
-    fn chance(&mut self, one_in: usize) -> bool {
-        self.below(one_in) == 0
-    }
-}
 
 struct Turn {
     id: String,
@@ -123,7 +103,7 @@ impl Seat {
 
 struct Walk {
     rules: Rules,
-    dice: Dice,
+    dice: Rng,
     model: Model,
     seats: [Seat; 4],
     last: Vec<String>,
@@ -135,7 +115,7 @@ impl Walk {
     fn new(rules: Rules, seed: u64) -> Self {
         Self {
             rules,
-            dice: Dice(seed | 1),
+            dice: Rng::new(seed | 1),
             model: Model::new(ModelKind::Adapter),
             seats: std::array::from_fn(|_| Seat::new(SessionPhase::Unstarted)),
             last: Vec::new(),
@@ -145,7 +125,7 @@ impl Walk {
     fn run(&mut self, steps: u64) -> Step {
         for step in 0..steps {
             let seat = self.dice.below(SESSIONS.len());
-            let taken = if self.dice.chance(2) { self.host_step(seat) } else { self.adapter_step(seat) };
+            let taken = if self.dice.one_in(2) { self.host_step(seat) } else { self.adapter_step(seat) };
             taken.and_then(|()| if step % 512 == 0 { self.compare_open() } else { Ok(()) }).map_err(
                 |wrong| format!("step {step}: {wrong}\nthe last messages:\n{}", self.last.join("\n")),
             )?;
@@ -173,10 +153,10 @@ impl Walk {
     }
 
     fn host_step(&mut self, at: usize) -> Step {
-        let mut kind = self.dice.of(HostKind::ALL);
+        let mut kind = *self.dice.pick(HostKind::ALL);
         if matches!(kind, HostKind::SessionStart | HostKind::SessionClose)
             && self.seats[at].phase == SessionPhase::Open
-            && !self.dice.chance(4)
+            && !self.dice.one_in(4)
         {
             kind = HostKind::UserInput;
         }
@@ -221,7 +201,7 @@ impl Walk {
     fn start(&mut self, at: usize, mut message: Message) -> Step {
         let again = self.seats[at].phase == SessionPhase::Closed;
         self.seats[at] = Seat::new(SessionPhase::Open);
-        self.seats[at].rich = self.dice.chance(2);
+        self.seats[at].rich = self.dice.one_in(2);
         let names: Vec<Value> = EXTENSIONS.iter().map(|&name| name.into()).collect();
         if self.seats[at].rich {
             message.insert("extensions".to_owned(), names.clone().into());
@@ -272,7 +252,7 @@ impl Walk {
     }
 
     fn stop(&mut self, at: usize, mut message: Message) -> Step {
-        let named = self.seats[at].rich && !self.seats[at].turns.is_empty() && self.dice.chance(2);
+        let named = self.seats[at].rich && !self.seats[at].turns.is_empty() && self.dice.one_in(2);
         let seat = &mut self.seats[at];
         let turn = if named {
             let turn = self.dice.below(seat.turns.len());
@@ -318,7 +298,7 @@ impl Walk {
 
     fn answer(&mut self, at: usize, kind: HostKind, mut message: Message) -> Step {
         let index = self.dice.below(REQUESTS.len());
-        let approved = self.dice.chance(2) && kind == HostKind::PermissionResponse;
+        let approved = self.dice.one_in(2) && kind == HostKind::PermissionResponse;
         let request = &mut self.seats[at].requests[index];
         if request.question != (kind == HostKind::InputResponse) {
             return Ok(());
@@ -351,7 +331,8 @@ impl Walk {
             AdapterKind::PermissionRequest,
             AdapterKind::PermissionCancel,
         ];
-        let kind = if self.dice.chance(2) { self.dice.of(&likely) } else { self.dice.of(AdapterKind::ALL) };
+        let kind =
+            if self.dice.one_in(2) { *self.dice.pick(&likely) } else { *self.dice.pick(AdapterKind::ALL) };
         let seat = &self.seats[at];
         let rule = (self.rules.from_adapter)(seat.phase, kind);
         let mut message = message(kind.as_str(), SESSIONS[at]);
@@ -370,7 +351,7 @@ impl Walk {
             }
             _ if !seat.rich && !kind.extensions().is_empty() => Ok(()),
             SessionRule::Close => {
-                if !self.dice.chance(4) {
+                if !self.dice.one_in(4) {
                     return Ok(());
                 }
                 let open = self.seats[at].running().is_some();
@@ -416,14 +397,14 @@ impl Walk {
     /// A turn of the session, or one that is none.
     fn any_turn(&mut self, at: usize) -> Option<usize> {
         let turns = self.seats[at].turns.len();
-        (turns > 0 && !self.dice.chance(16)).then(|| {
+        (turns > 0 && !self.dice.one_in(16)).then(|| {
             let back = self.dice.below(turns.min(4));
             turns - 1 - back
         })
     }
 
     fn emit(&mut self, at: usize, kind: AdapterKind, mut message: Message) -> Step {
-        if !self.seats[at].rich || self.dice.chance(4) {
+        if !self.seats[at].rich || self.dice.one_in(4) {
             return self.say(Side::Adapter, &message, &[]);
         }
         let turn = self.any_turn(at);
@@ -483,7 +464,7 @@ impl Walk {
 
     fn ask(&mut self, at: usize, kind: AdapterKind, mut message: Message) -> Step {
         let index = self.dice.below(REQUESTS.len());
-        let turn = if self.seats[at].rich && self.dice.chance(4) { None } else { self.seats[at].running() };
+        let turn = if self.seats[at].rich && self.dice.one_in(4) { None } else { self.seats[at].running() };
         let seat = &mut self.seats[at];
         let request = &mut seat.requests[index];
         let question = kind == AdapterKind::InputRequest;

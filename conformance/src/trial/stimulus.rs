@@ -129,18 +129,6 @@ impl Trial<'_> {
         Some(nonce.replace("{nonce}", text))
     }
 
-    /// Has a text said back. `None`: this adapter cannot be asked to.
-    ///
-    /// # Errors
-    ///
-    /// A failure when the turn does not end.
-    pub fn said_back(&mut self, session: &Session, text: &str) -> Outcome<Option<String>> {
-        let Some(content) = self.asking_back(text) else { return Ok(None) };
-        let turn = self.turn(session, content)?;
-        Self::supported(&turn.messages)?;
-        Ok(Some(turn.text()))
-    }
-
     /// Makes a turn fail inside, by the probe or recipe `error`.
     ///
     /// # Errors
