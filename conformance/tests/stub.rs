@@ -418,7 +418,7 @@ fn exits_signals_and_closed_pipes_are_as_told() {
     stub.open("a");
     stub.instruct("a", json!([["close_stdout"], ["say", "unheard"], ["pid"]]));
     stub.expect_end();
-    assert!(stub.until_logged("pid")["pgid"].is_u64());
+    assert_eq!(stub.until_logged("pid")["pid"], stub.child.id());
     assert!(stub.child.try_wait().unwrap().is_none());
     assert_eq!(stub.logged("unsent").len(), 1);
 }

@@ -5,8 +5,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, getpgid, getpid, getppid, getsid, kill_process, setsid};
-use serde_json::Value;
+use rustix::process::{Signal, getpid, kill_process, setsid};
 
 use super::action::{Death, Kinship, Pipes};
 use super::log::Log;
@@ -66,15 +65,6 @@ pub(super) fn die(death: Death) -> ! {
         }
         Death::Abort => std::process::abort(),
     }
-}
-
-/// Logs the ids of this process.
-pub(super) fn log_ids(log: &Log) {
-    let raw = |pid: Option<Pid>| pid.map_or(Value::Null, |pid| pid.as_raw_nonzero().get().into());
-    log.add(
-        "pid",
-        [("ppid", raw(getppid())), ("pgid", raw(getpgid(None).ok())), ("sid", raw(getsid(None).ok()))],
-    );
 }
 
 fn note(log: &Log, child: u32, kind: &str) {

@@ -94,7 +94,7 @@ impl Frame {
                 children::start(&self.stub.log, *seconds, *kind, *pipes)
             }
             Action::Env => self.log_environment(),
-            Action::Pid => children::log_ids(&self.stub.log),
+            Action::Pid => self.stub.log.add("pid", []),
         }
         Ok(())
     }
