@@ -49,13 +49,18 @@
 //! ```
 
 mod child;
+mod containment;
 mod environment;
 mod error;
 mod exit;
 mod group;
+pub mod init;
+mod limits;
 mod pipe;
 mod private_dir;
 mod reaper;
+mod record;
+mod sandbox;
 mod signal;
 mod spawn;
 mod spawner;
@@ -65,10 +70,14 @@ mod stop;
 mod system;
 
 pub use crate::child::Child;
+pub use crate::containment::Containment;
 pub use crate::environment::{Environment, child_environment};
 pub use crate::error::SpawnError;
 pub use crate::exit::Exit;
+pub use crate::limits::Limits;
 pub use crate::pipe::{PipeEnd, read_held};
+pub use crate::record::{Swept, sweep};
+pub use crate::sandbox::{Backend, Network, Sandbox};
 pub use crate::signal::Signal;
 pub use crate::spawn::spawn;
 pub use crate::spec::{ChildSpec, Inherit};

@@ -5,6 +5,10 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::containment::Containment;
+use crate::limits::Limits;
+use crate::sandbox::Sandbox;
+
 /// Everything that decides how a child starts.
 ///
 /// Fields are public; [`ChildSpec::new`] sets the defaults and the methods read well in a chain. Its `Debug` text
@@ -28,6 +32,15 @@ pub struct ChildSpec {
     pub config: Option<Vec<u8>>,
     /// Where the child's private folder is made. `None` is the host's temporary directory.
     pub private_root: Option<PathBuf>,
+    /// How its descendants are kept from outliving it.
+    pub containment: Containment,
+    /// How much of the machine its tree may take.
+    pub limits: Limits,
+    /// What it may see and reach. `None` is what the host itself may.
+    pub sandbox: Option<Sandbox>,
+    /// Where the tree is recorded while it lives, so that [`sweep`](crate::sweep) finds what a power cut left.
+    /// `None` records nothing.
+    pub record_dir: Option<PathBuf>,
 }
 
 /// Which part of the host's environment a child inherits ([process.6]).
@@ -53,6 +66,10 @@ impl ChildSpec {
             inherit: Inherit::Curated,
             config: None,
             private_root: None,
+            containment: Containment::Auto,
+            limits: Limits::default(),
+            sandbox: None,
+            record_dir: None,
         }
     }
 
@@ -104,6 +121,34 @@ impl ChildSpec {
         self.private_root = Some(dir.into());
         self
     }
+
+    /// Sets the containment.
+    #[must_use]
+    pub fn containment(mut self, containment: Containment) -> Self {
+        self.containment = containment;
+        self
+    }
+
+    /// Sets the limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the sandbox.
+    #[must_use]
+    pub fn sandbox(mut self, sandbox: Sandbox) -> Self {
+        self.sandbox = Some(sandbox);
+        self
+    }
+
+    /// Sets where the tree is recorded.
+    #[must_use]
+    pub fn record_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.record_dir = Some(dir.into());
+        self
+    }
 }
 
 impl fmt::Debug for ChildSpec {
@@ -116,6 +161,10 @@ impl fmt::Debug for ChildSpec {
             .field("inherit", &self.inherit)
             .field("config", &self.config.as_ref().map(|json| format!("{} bytes", json.len())))
             .field("private_root", &self.private_root)
+            .field("containment", &self.containment)
+            .field("limits", &self.limits)
+            .field("sandbox", &self.sandbox)
+            .field("record_dir", &self.record_dir)
             .finish()
     }
 }

@@ -1,0 +1,1 @@
+//! The init program: runs one program, adopts its orphans, and lets nothing outlive it.
