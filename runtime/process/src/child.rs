@@ -8,10 +8,10 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::spawn_blocking;
 
 use crate::exit::Exit;
-use crate::group::Group;
 use crate::signal::Signal;
 use crate::spawner::Launched;
 use crate::system::EndWatch;
+use crate::tree::Tree;
 
 /// A child process: its three pipes, its process group, its private folder.
 ///
@@ -20,7 +20,7 @@ use crate::system::EndWatch;
 /// The orderly ways are [`stop()`](crate::stop()) and [`Child::finish`].
 #[derive(Debug)]
 pub struct Child {
-    group: Group,
+    tree: Tree,
     end: EndWatch,
     private_dir: PathBuf,
     temp_dir: PathBuf,
@@ -32,14 +32,14 @@ pub struct Child {
 impl Child {
     /// Makes a started child known to the current runtime; on an error it is killed.
     pub(crate) fn new(launched: Launched) -> io::Result<Self> {
-        let Launched { group, stdin, stdout, stderr } = launched;
-        let end = EndWatch::new(group.pidfd())?;
-        let (private_dir, temp_dir) = match group.private() {
+        let Launched { tree, stdin, stdout, stderr } = launched;
+        let end = EndWatch::new(tree.pidfd())?;
+        let (private_dir, temp_dir) = match tree.private() {
             Some(private) => (private.path().to_owned(), private.temp().to_owned()),
             None => (PathBuf::new(), PathBuf::new()),
         };
         Ok(Self {
-            group,
+            tree,
             end,
             private_dir,
             temp_dir,
@@ -53,7 +53,7 @@ impl Child {
     /// reaped the number may belong to somebody else.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.group.leader()
+        self.tree.leader()
     }
 
     /// The child's private folder (0700). Its configuration lies here, and its [`Child::temp_dir`].
@@ -97,14 +97,14 @@ impl Child {
     ///
     /// Nothing is lost when the future is dropped; the next call goes on.
     pub async fn wait(&mut self) -> Exit {
-        if let Some(exit) = self.group.exit() {
+        if let Some(exit) = self.tree.exit() {
             return exit;
         }
         // Readiness first: a loop that asks anew each time it wakes must not cost a system call each time.
         loop {
             // An error means that the runtime shuts down, and nothing will wake this task again. Drop does the rest.
             let Ok(mut ended) = self.end.ended().await else { return Exit::UNKNOWN };
-            if let Some(exit) = self.group.try_reap() {
+            if let Some(exit) = self.tree.try_reap() {
                 return exit;
             }
             ended.clear_ready();
@@ -115,12 +115,12 @@ impl Child {
     ///
     /// For a driver that polls many sources by hand: a [`Child::wait`] that is dropped between polls wakes nobody.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Exit> {
-        if let Some(exit) = self.group.exit() {
+        if let Some(exit) = self.tree.exit() {
             return Poll::Ready(exit);
         }
         loop {
             let Ok(mut ended) = ready!(self.end.poll_ended(cx)) else { return Poll::Ready(Exit::UNKNOWN) };
-            if let Some(exit) = self.group.try_reap() {
+            if let Some(exit) = self.tree.try_reap() {
                 return Poll::Ready(exit);
             }
             ended.clear_ready();
@@ -138,7 +138,7 @@ impl Child {
     pub async fn finish(mut self) -> Exit {
         self.stdin = None;
         let exit = self.wait().await;
-        if let Some(private) = self.group.take_private() {
+        if let Some(private) = self.tree.take_private() {
             // Fails only when the runtime shuts down, and then the closure is dropped, folder and all.
             let _ = spawn_blocking(move || drop(private)).await;
         }
@@ -154,12 +154,12 @@ impl Child {
     ///
     /// When the system refuses: every member of the group runs as another user.
     pub fn signal_tree(&self, signal: Signal) -> io::Result<()> {
-        self.group.signal(signal)
+        self.tree.signal(signal)
     }
 
     /// How it ended, if [`Child::wait`] has told that before.
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
-        self.group.exit()
+        self.tree.exit()
     }
 }

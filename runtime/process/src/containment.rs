@@ -1,6 +1,9 @@
 //! How a child's descendants are kept from outliving it.
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+mod trial;
 
 /// How a child's descendants are kept from outliving it.
 ///
@@ -39,5 +42,104 @@ impl Containment {
 impl fmt::Display for Containment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// Which containments work here, and why the others do not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Support {
+    /// Why there are no PID namespaces, if there are none.
+    pub namespace: Result<(), String>,
+    /// Why there is no reaper, if there is none.
+    pub reaper: Result<(), String>,
+}
+
+/// What [`Containment::Auto`] comes to, or what was asked for by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// What is used; never `Auto`.
+    pub used: Containment,
+    /// Why it is not a better one, where `Auto` was asked for.
+    pub why_not_better: Option<String>,
+}
+
+impl Support {
+    /// What is used when this is asked for.
+    ///
+    /// # Errors
+    ///
+    /// Why a containment that was asked for by name does not work here.
+    pub fn choose(&self, asked: Containment) -> Result<Choice, String> {
+        let plainly = |used| Choice { used, why_not_better: None };
+        match asked {
+            Containment::Namespace => self.namespace.clone().map(|()| plainly(asked)),
+            Containment::Reaper => self.reaper.clone().map(|()| plainly(asked)),
+            Containment::Group => Ok(plainly(asked)),
+            Containment::Auto => Ok(match (&self.namespace, &self.reaper) {
+                (Ok(()), _) => plainly(Containment::Namespace),
+                (Err(why), Ok(())) => Choice { used: Containment::Reaper, why_not_better: Some(why.clone()) },
+                (Err(why), Err(neither)) => Choice {
+                    used: Containment::Group,
+                    why_not_better: Some(if why == neither {
+                        why.clone()
+                    } else {
+                        format!("{why}; no reaper either: {neither}")
+                    }),
+                },
+            }),
+        }
+    }
+}
+
+/// Finds out what works here, by trying it. The first call starts two short processes and blocks for as long, at
+/// most ten seconds; what it found is kept, unless it was a passing shortage of processes or memory.
+#[must_use]
+pub fn support() -> Support {
+    static FOUND: Mutex<Option<Support>> = Mutex::new(None);
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(support) = &*found {
+        return support.clone();
+    }
+    let namespace = trial::namespace();
+    let reaper = trial::reaper();
+    let is_passing =
+        [&namespace, &reaper].iter().any(|tried| matches!(tried, Err(error) if error.is_passing));
+    let text = |tried: Result<(), trial::Refusal>| tried.map_err(|refusal| refusal.text);
+    let support = Support { namespace: text(namespace), reaper: text(reaper) };
+    if !is_passing {
+        *found = Some(support.clone());
+    }
+    support
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn support(namespace: Result<(), &str>, reaper: Result<(), &str>) -> Support {
+        Support { namespace: namespace.map_err(Into::into), reaper: reaper.map_err(Into::into) }
+    }
+
+    #[test]
+    fn auto_takes_the_best_that_works() {
+        use Containment::{Auto, Group, Namespace, Reaper};
+        for (namespace, reaper, used, why) in [
+            (Ok(()), Ok(()), Namespace, None),
+            (Ok(()), Err("r"), Namespace, None),
+            (Err("n"), Ok(()), Reaper, Some("n")),
+            (Err("n"), Err("r"), Group, Some("n; no reaper either: r")),
+            (Err("same"), Err("same"), Group, Some("same")),
+        ] {
+            let choice = support(namespace, reaper).choose(Auto).unwrap();
+            assert_eq!((choice.used, choice.why_not_better.as_deref()), (used, why));
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_by_name_is_used_or_refused() {
+        let nothing = support(Err("n"), Err("r"));
+        assert_eq!(nothing.choose(Containment::Namespace), Err("n".to_owned()));
+        assert_eq!(nothing.choose(Containment::Reaper), Err("r".to_owned()));
+        assert_eq!(nothing.choose(Containment::Group).unwrap().used, Containment::Group);
     }
 }

@@ -64,6 +64,14 @@ pub enum SpawnError {
         /// What the system said.
         source: io::Error,
     },
+    /// The containment or the sandbox that was asked for could not be made.
+    #[error("contain {program:?}: {reason}")]
+    Containment {
+        /// The program as it was asked for.
+        program: OsString,
+        /// What stood in the way.
+        reason: String,
+    },
     /// Anything else that the system refused.
     #[error("start {program:?}")]
     Other {

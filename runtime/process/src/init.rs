@@ -1,1 +1,116 @@
 //! The init program: runs one program, adopts its orphans, and lets nothing outlive it.
+//!
+//! # Theory of operation
+//!
+//! A child of a [`Namespace`](crate::Containment::Namespace) or [`Reaper`](crate::Containment::Reaper) is started by
+//! way of a small process that stands between it and the host for as long as it lives. That process is this crate
+//! again: a program whose `main` begins with [`hook`], or the program `trunkline-init` of this crate
+//! ([`use_program`]). Without either, `Auto` means [`Group`](crate::Containment::Group).
+//!
+//! ```text
+//!  namespace   host ── init ─┤ init (process 1 of the namespace) ── program ── …
+//!  reaper      host ── init (subreaper; sees the end of a pipe when the host ends) ── program ── …
+//!  sandbox     host ── bwrap ─┤ bwrap ── init ── program ── …
+//! ```
+//!
+//! It forwards SIGTERM and the like to the program's process group, reaps what is orphaned, and ends as the program
+//! ended, with the same code or signal. It keeps no pipe of the program open. What it cannot start it tells over a
+//! descriptor, so that "not found" stays "not found".
+//!
+//! Command line, private to this crate: `PROGRAM trunkline-init [--namespace | --reaper FD] [--status FD]
+//! [--bridge PORT=SOCKET] -- PROGRAM ARGS…`.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::OnceLock;
+
+mod namespace;
+mod options;
+mod program;
+mod reaper;
+mod report;
+
+pub(crate) use self::options::{Keep, Options};
+pub(crate) use self::report::{RECORD, Report};
+
+/// The first argument of a program that is asked to be an init.
+pub(crate) const MARKER: &str = "trunkline-init";
+
+/// What it ends with when its command line is wrong or its program could not be started.
+const NOT_STARTED: i32 = 125;
+
+static PROGRAM: OnceLock<Init> = OnceLock::new();
+
+#[derive(Debug)]
+enum Init {
+    /// The running program, and the path that it was started by.
+    Itself(PathBuf),
+    Another(PathBuf),
+}
+
+/// Makes this program usable as an init: the first statement of `main`, before any thread is started.
+///
+/// When this process was started as an init it is one from here on, and this call does not return. Otherwise it
+/// notes that this program can be asked, and returns.
+///
+/// ```no_run
+/// fn main() {
+///     trunkline_process::init::hook();
+///     // The program itself.
+/// }
+/// ```
+pub fn hook() {
+    let mut args = env::args_os().skip(1);
+    if args.next().as_deref() == Some(OsStr::new(MARKER)) {
+        process::exit(run(args));
+    }
+    if let Ok(program) = env::current_exe() {
+        let _ = PROGRAM.set(Init::Itself(program));
+    }
+}
+
+/// Names the program to be started as an init: `trunkline-init` of this crate, or one whose `main` begins with
+/// [`hook`]. For embedders that cannot call [`hook`] themselves. The first call of either decides.
+pub fn use_program(path: impl Into<PathBuf>) {
+    let _ = PROGRAM.set(Init::Another(path.into()));
+}
+
+/// The program that is started as an init, if there is one.
+#[must_use]
+pub fn program() -> Option<&'static Path> {
+    PROGRAM.get().map(|init| {
+        let (Init::Itself(path) | Init::Another(path)) = init;
+        path.as_path()
+    })
+}
+
+/// How it is executed by a child of this process: the running program also when its file was replaced since.
+pub(crate) fn executable() -> Option<&'static Path> {
+    PROGRAM.get().map(|init| match init {
+        Init::Itself(_) => Path::new("/proc/self/exe"),
+        Init::Another(path) => path,
+    })
+}
+
+/// Is an init until its program has ended; gives the exit code.
+fn run(args: impl Iterator<Item = OsString>) -> i32 {
+    match Options::parse(args) {
+        Ok(options) => match options.keep {
+            Keep::Namespace => namespace::run(&options),
+            Keep::Reaper { .. } | Keep::Plain => reaper::run(&options),
+        },
+        Err(problem) => {
+            complain(&problem);
+            NOT_STARTED
+        }
+    }
+}
+
+/// Says something on the stderr that init shares with its program until that has started.
+fn complain(problem: &str) {
+    use std::io::Write;
+    // Nobody is left to tell when that fails.
+    let _ = writeln!(std::io::stderr(), "{MARKER}: {problem}");
+}

@@ -1,10 +1,11 @@
 //! What a pipe holds at this moment ([process.3]).
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionread, read, retry_on_intr};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 /// Bytes taken by one read.
 const CHUNK: usize = 16 * 1024;
@@ -16,6 +17,11 @@ pub enum PipeEnd {
     Reached,
     /// Some process holds the other side open.
     StillOpen,
+}
+
+/// A pipe that no child inherits unasked: its end to read and its end to write.
+pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(pipe_with(PipeFlags::CLOEXEC)?)
 }
 
 /// Reads what `pipe` holds at this moment, without waiting.

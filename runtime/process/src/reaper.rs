@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 
-use crate::group::reap;
 use crate::private_dir::PrivateDir;
+use crate::tree::reap;
 
 /// How long the thread rests when the kernel cannot serve a `poll`, which only a lack of memory explains.
 const REST: Duration = Duration::from_millis(50);

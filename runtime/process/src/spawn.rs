@@ -5,23 +5,38 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use crate::child::Child;
 use crate::environment::{ADAPTER_CONFIG, TMPDIR, child_environment, problem};
 use crate::error::SpawnError;
+use crate::init::{RECORD, Report};
+use crate::pipe::read_held;
 use crate::private_dir::PrivateDir;
-use crate::spawner;
+use crate::spawner::{self, Launched, Start};
 use crate::spec::ChildSpec;
+use crate::wrap::{WrapError, wrap};
 
 /// Where the C library looks when the child's environment has no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// How long a process that gave its program up may take to end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How much of what it said is told, in bytes.
+const MOST_WORDS: usize = 4096;
 
 /// Starts a child with three pipes, as the leader of its own session and process group.
 ///
@@ -41,22 +56,76 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 /// Outside a tokio runtime, or in one without its I/O driver.
 pub async fn spawn(spec: ChildSpec) -> Result<Child, SpawnError> {
     let program = spec.program.clone();
-    let Prepared { command, private, attempt } = blocking(&program, move || prepare(spec)).await??;
-    match spawner::launch(command, private).await {
+    let Prepared { start, status, attempt } = blocking(&program, move || prepare(spec)).await??;
+    let refused = match spawner::launch(start).await {
         Ok(launched) => {
-            let pid = launched.group.leader();
-            tracing::debug!(pid, ?program, "started a child");
-            Child::new(launched).map_err(|source| classify(&attempt, source))
+            let pid = launched.tree.leader();
+            match begin(launched, status).await {
+                Ok(child) => {
+                    tracing::debug!(pid, ?program, "started a child");
+                    return Ok(child);
+                }
+                Err(refused) => refused,
+            }
         }
-        Err(source) => Err(blocking(&program, move || classify(&attempt, source)).await?),
+        Err(error) => Refused::Start(error),
+    };
+    Err(match refused {
+        Refused::Start(source) => blocking(&program, move || classify(&attempt, source)).await?,
+        Refused::Containment(reason) => SpawnError::Containment { program, reason },
+    })
+}
+
+/// Why a process that was started runs no program.
+#[derive(Debug)]
+enum Refused {
+    /// The program itself was refused.
+    Start(io::Error),
+    /// What was to contain it could not be made.
+    Containment(String),
+}
+
+/// Makes a started process known to the runtime, and waits until an init has told that the program runs. Whatever
+/// was started is killed when it does not, or when nobody waits any more.
+async fn begin(launched: Launched, status: Option<OwnedFd>) -> Result<Child, Refused> {
+    let mut child = Child::new(launched).map_err(Refused::Start)?;
+    let Some(status) = status else { return Ok(child) };
+    let mut record = [0; RECORD];
+    let mut status = pipe::Receiver::from_owned_fd(status).map_err(Refused::Start)?;
+    let read = status.read_exact(&mut record).await;
+    match read.ok().and_then(|_| Report::from_bytes(record)) {
+        Some(Report::Started) => Ok(child),
+        Some(Report::NotStarted(errno)) => Err(Refused::Start(io::Error::from_raw_os_error(errno))),
+        Some(Report::NotKept(step, errno)) => {
+            let error = io::Error::from_raw_os_error(errno);
+            Err(Refused::Containment(format!("could not {}: {error}", step.text())))
+        }
+        None => Err(Refused::Containment(last_words(&mut child).await)),
     }
+}
+
+/// What a process that ended before its program ran has said.
+async fn last_words(child: &mut Child) -> String {
+    let stderr = child.take_stderr();
+    let ended = match timeout(LAST_WORDS, child.wait()).await {
+        Ok(exit) => format!("it ended with {exit} before the program ran"),
+        Err(_) => "it let go of the program before it ran".to_owned(),
+    };
+    let mut said = Vec::new();
+    // What cannot be read was not said.
+    let _ = stderr.map(|stderr| read_held(&stderr, |bytes| said.extend_from_slice(bytes)));
+    said.truncate(MOST_WORDS);
+    let said = String::from_utf8_lossy(&said);
+    let said = said.trim();
+    if said.is_empty() { ended } else { format!("{ended}: {said}") }
 }
 
 /// What is needed to start a child, made where blocking is allowed: a directory on a dead network mount then
 /// holds up neither the runtime nor the start of other children.
 struct Prepared {
-    command: Command,
-    private: PrivateDir,
+    start: Start,
+    /// Where an init tells whether the program runs.
+    status: Option<OwnedFd>,
     attempt: Attempt,
 }
 
@@ -79,7 +148,7 @@ async fn blocking<T: Send + 'static>(
 fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
     check_declared(&spec)?;
     let work_dir = check_work_dir(spec.work_dir.as_deref())?;
-    let root = spec.private_root.unwrap_or_else(env::temp_dir);
+    let root = spec.private_root.clone().unwrap_or_else(env::temp_dir);
     let private = PrivateDir::create(&root, spec.config.as_deref())
         .map_err(|source| SpawnError::PrivateDir { root, source })?;
 
@@ -91,14 +160,31 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
         tracing::info!(program = ?spec.program, ?names, "variables that load code are passed on only when declared");
     }
 
-    let mut command = Command::new(&spec.program);
-    command.args(spec.args).env_clear().envs(&environment.variables);
+    let wrapped = wrap(&spec).map_err(|error| match error {
+        WrapError::Refused(reason) => SpawnError::Containment { program: spec.program.clone(), reason },
+        WrapError::System(source) => SpawnError::Resources { program: spec.program.clone(), source },
+    })?;
+    let mut command = Command::new(&wrapped.program);
+    if let Some(name) = wrapped.name {
+        command.arg0(name);
+    }
+    command.args(&wrapped.args).env_clear().envs(&environment.variables);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if spec.work_dir.is_some() {
         command.current_dir(&work_dir);
     }
     let path = environment.variables.get(OsStr::new("PATH")).cloned().unwrap_or_else(|| DEFAULT_PATH.into());
-    Ok(Prepared { command, private, attempt: Attempt { program: spec.program, path, work_dir } })
+    Ok(Prepared {
+        start: Start {
+            command,
+            private,
+            manner: wrapped.manner,
+            lent: wrapped.lent,
+            lifeline: wrapped.lifeline,
+        },
+        status: wrapped.status,
+        attempt: Attempt { program: spec.program, path, work_dir },
+    })
 }
 
 fn check_declared(spec: &ChildSpec) -> Result<(), SpawnError> {

@@ -1,6 +1,7 @@
 //! The permanent thread that forks every child.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +9,10 @@ use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::group::Group;
 use crate::private_dir::PrivateDir;
 use crate::reaper;
-use crate::system::before_exec;
+use crate::system::before_exec::{self, Manner};
+use crate::tree::Tree;
 
 /// Starts that wait for the thread; callers beyond it wait for a place.
 const QUEUE: usize = 64;
@@ -19,19 +20,30 @@ const QUEUE: usize = 64;
 /// A started child with its pipes, not yet known to any runtime.
 #[derive(Debug)]
 pub(crate) struct Launched {
-    pub(crate) group: Group,
+    pub(crate) tree: Tree,
     pub(crate) stdin: Option<ChildStdin>,
     pub(crate) stdout: Option<ChildStdout>,
     pub(crate) stderr: Option<ChildStderr>,
 }
 
+/// A start that is ready to be made.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) command: Command,
+    pub(crate) private: PrivateDir,
+    pub(crate) manner: Manner,
+    /// The child's ends of pipes between it and the host, open until it has them.
+    pub(crate) lent: Vec<OwnedFd>,
+    /// The host's end of the pipe that a reaper holds on by.
+    pub(crate) lifeline: Option<OwnedFd>,
+}
+
 struct Job {
-    command: Command,
-    private: PrivateDir,
+    start: Start,
     reply: oneshot::Sender<io::Result<Launched>>,
 }
 
-/// Forks and executes `command` on the spawner thread, as a group leader that dies with the host.
+/// Forks and executes a command on the spawner thread, as a group leader.
 ///
 /// # Errors
 ///
@@ -40,9 +52,9 @@ struct Job {
 /// # Cancel safety
 ///
 /// Dropping the future abandons the start; if the child exists already it is killed and reaped.
-pub(crate) async fn launch(command: Command, private: PrivateDir) -> io::Result<Launched> {
+pub(crate) async fn launch(start: Start) -> io::Result<Launched> {
     let (reply, launched) = oneshot::channel();
-    let job = Job { command, private, reply };
+    let job = Job { start, reply };
     let gone = || io::Error::other("the spawner thread dropped the request");
     sender()?.send(job).await.map_err(|_| gone())?;
     launched.await.map_err(|_| gone())?
@@ -63,26 +75,23 @@ fn sender() -> io::Result<mpsc::Sender<Job>> {
 
 fn run(mut jobs: mpsc::Receiver<Job>) {
     before_exec::block_signals_on_this_thread();
-    while let Some(Job { command, private, reply }) = jobs.blocking_recv() {
+    while let Some(Job { start, reply }) = jobs.blocking_recv() {
         if reply.is_closed() {
             continue;
         }
         // The end of this thread would be the end of every child, so it outlives even a bug. A caller that
         // has gone meanwhile gives the child back, and dropping it kills it.
-        if let Ok(result) = catch_unwind(AssertUnwindSafe(|| start(command, private))) {
+        if let Ok(result) = catch_unwind(AssertUnwindSafe(|| launch_now(start))) {
             let _ = reply.send(result);
         }
     }
 }
 
-fn start(mut command: Command, private: PrivateDir) -> io::Result<Launched> {
-    before_exec::install(&mut command);
+fn launch_now(start: Start) -> io::Result<Launched> {
+    let Start { mut command, private, manner, lent, lifeline } = start;
+    before_exec::install(&mut command, manner);
     let mut child = command.spawn()?;
-    let group = Group::adopt(&mut child, private)?;
-    Ok(Launched {
-        group,
-        stdin: child.stdin.take(),
-        stdout: child.stdout.take(),
-        stderr: child.stderr.take(),
-    })
+    drop(lent);
+    let tree = Tree::adopt(&mut child, private, lifeline)?;
+    Ok(Launched { tree, stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() })
 }

@@ -1,10 +1,11 @@
 //! The edge to the system that the compiler cannot check: all unsafe code of the crate.
 #![allow(
     unsafe_code,
-    reason = "a closure that runs between fork and exec, and a descriptor that a runtime watches, need it"
+    reason = "fork, what runs between it and exec, signals, and a descriptor that a runtime watches need it"
 )]
 
 pub(crate) mod before_exec;
 mod end_watch;
+pub(crate) mod init;
 
 pub(crate) use end_watch::EndWatch;

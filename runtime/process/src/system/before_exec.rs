@@ -5,6 +5,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
@@ -20,15 +21,47 @@ const LAST_DESCRIPTOR_WALKED: c_int = 65_536;
 /// The highest signal number of the kernel, real-time ones included.
 const LAST_SIGNAL: usize = 64;
 
+/// What one child does differently from others.
+#[derive(Debug, Default)]
+pub(crate) struct Manner {
+    /// Descriptors of the host that it inherits, under the same numbers.
+    pub(crate) kept: Vec<RawFd>,
+    /// When it ends by itself.
+    pub(crate) death: Death,
+    /// What SIGINT and SIGTERM do to it.
+    pub(crate) stop: StopSignals,
+}
+
+/// When a child ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Death {
+    /// Killed when the host ends.
+    #[default]
+    WithHost,
+    /// When it has cleaned up behind the host.
+    AfterHost,
+}
+
+/// What SIGINT and SIGTERM do to a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum StopSignals {
+    /// What it makes of them.
+    #[default]
+    Heard,
+    /// Nothing: they are meant for the program that it runs.
+    #[allow(dead_code, reason = "a sandbox asks for it")]
+    Ignored,
+}
+
 /// Makes `command` start as the leader of its own session, tied to the life of the calling thread.
 ///
 /// Must be called, and the command spawned, on the permanent spawner thread: the parent-death signal follows
 /// the thread that forks.
-pub(crate) fn install(command: &mut Command) {
+pub(crate) fn install(command: &mut Command, manner: Manner) {
     let host = std::process::id().cast_signed();
-    // SAFETY: `become_child` is async-signal-safe: system calls only, no allocation, no lock. It captures one
-    // integer and touches no memory that is shared with the host.
-    unsafe { command.pre_exec(move || become_child(host)) };
+    // SAFETY: `become_child` is async-signal-safe: system calls only, no allocation, no lock. It reads what it
+    // captured and touches no memory that is shared with the host.
+    unsafe { command.pre_exec(move || become_child(host, &manner)) };
 }
 
 /// Blocks every signal on the calling thread, for good.
@@ -44,12 +77,27 @@ pub(crate) fn block_signals_on_this_thread() {
     }
 }
 
-fn become_child(host: pid_t) -> io::Result<()> {
+fn become_child(host: pid_t, manner: &Manner) -> io::Result<()> {
     own_session()?;
-    die_with(host)?;
+    match manner.death {
+        Death::WithHost => die_with(host)?,
+        Death::AfterHost => {}
+    }
     no_core_file()?;
     close_descriptors_on_exec();
+    for descriptor in &manner.kept {
+        // SAFETY: integer arguments only; one that is not open fails and changes nothing.
+        check(unsafe { libc::fcntl(*descriptor, libc::F_SETFD, 0) })?;
+    }
     default_signals();
+    match manner.stop {
+        StopSignals::Heard => {}
+        // SAFETY: ignoring a signal installs no code, and lasts over exec.
+        StopSignals::Ignored => unsafe {
+            libc::signal(libc::SIGINT, libc::SIG_IGN);
+            libc::signal(libc::SIGTERM, libc::SIG_IGN);
+        },
+    }
     Ok(())
 }
 
@@ -60,7 +108,7 @@ fn own_session() -> io::Result<()> {
 }
 
 /// Asks for SIGKILL when the spawner thread ends, that is, when the host does.
-fn die_with(host: pid_t) -> io::Result<()> {
+pub(super) fn die_with(host: pid_t) -> io::Result<()> {
     // SAFETY: integer arguments only. The request survives exec.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong, 0, 0, 0) })?;
     // SAFETY: neither call touches memory. A host that died before the request was made is noticed here: the
@@ -81,7 +129,7 @@ fn no_core_file() -> io::Result<()> {
 }
 
 /// Marks everything above standard error close-on-exec, whoever opened it and with whatever flags.
-fn close_descriptors_on_exec() {
+pub(super) fn close_descriptors_on_exec() {
     // SAFETY: integer arguments only; the descriptors stay open until exec, so the pipe by which the standard
     // library reports a failed exec goes on working.
     let marked = unsafe {
@@ -109,7 +157,7 @@ fn close_descriptors_on_exec() {
 
 /// Puts every disposition and the mask back: exec keeps what is ignored and blocked, and a child that ignores
 /// SIGPIPE or SIGTERM because its host did would not notice its end.
-fn default_signals() {
+pub(super) fn default_signals() {
     // The C library refuses to touch the signals that it keeps for itself, and a host may have been started with
     // those ignored too; so the kernel is asked. All zeroes means default handler, no flags, empty mask, whatever
     // the order of the fields; the array is larger than the kernel's structure anywhere.

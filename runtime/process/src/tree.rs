@@ -1,8 +1,8 @@
-//! The process group of one child: who may signal it, and when it is reaped.
+//! The processes of one child: who may signal them, and when the first is reaped.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
 
@@ -11,7 +11,8 @@ use crate::private_dir::PrivateDir;
 use crate::reaper::{self, Remains};
 use crate::signal::Signal;
 
-/// The only authority over one child, the leader of its own process group, and over its private folder.
+/// The only authority over one child, the leader of its own process group, over its descendants, and over its
+/// private folder.
 ///
 /// ```text
 ///  Running ── the leader ends ──► Ended (a zombie, its number still taken) ── group killed, reaped ──► Reaped
@@ -22,25 +23,40 @@ use crate::signal::Signal;
 /// third. (An embedder that reaps every child of the program itself, or ignores SIGCHLD, takes this away.) A
 /// signal to a group reaches all its members at once: the kernel lets no fork slip between.
 ///
-/// Dropping it kills the group and leaves the reaping and the folder to the reaper thread.
+/// What SIGKILL to the group reaches depends on the [`Containment`](crate::Containment). In a namespace the leader
+/// takes every process with it. Under a reaper the leader *is* the reaper, which must not be killed: it is told to
+/// kill, by the end of its lifeline.
+///
+/// Dropping it kills the tree and leaves the reaping and the folder to the reaper thread.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct Tree {
     leader: Pid,
+    lifeline: Option<Lifeline>,
     pidfd: Arc<OwnedFd>,
     private: Option<PrivateDir>,
     exit: Option<Exit>,
 }
 
-impl Group {
+impl Tree {
     /// Takes charge of a child that the caller has just started as a group leader and not waited for.
     ///
     /// # Errors
     ///
     /// When the process cannot be watched; it has been killed and reaped then. Blocks for that.
-    pub(crate) fn adopt(child: &mut std::process::Child, private: PrivateDir) -> io::Result<Self> {
+    pub(crate) fn adopt(
+        child: &mut std::process::Child,
+        private: PrivateDir,
+        lifeline: Option<OwnedFd>,
+    ) -> io::Result<Self> {
         let leader = Pid::from_child(child);
         match pidfd_open(leader, PidfdFlags::empty()) {
-            Ok(pidfd) => Ok(Self { leader, pidfd: Arc::new(pidfd), private: Some(private), exit: None }),
+            Ok(pidfd) => Ok(Self {
+                leader,
+                lifeline: lifeline.map(Lifeline::new),
+                pidfd: Arc::new(pidfd),
+                private: Some(private),
+                exit: None,
+            }),
             Err(error) => {
                 let _ = kill_process_group(leader, rustix::process::Signal::KILL);
                 let _ = child.wait();
@@ -71,16 +87,22 @@ impl Group {
         self.exit
     }
 
-    /// Signals every process of the group; one whose members are all gone, or that is reaped, is left alone.
+    /// Signals every process of the tree; one whose members are all gone, or that is reaped, is left alone.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         if self.exit.is_some() {
             return Ok(());
         }
-        self.send(signal.to_rustix())?;
-        match signal {
-            // A stopped process would hear of the end only when somebody continues it.
-            Signal::Terminate => self.send(rustix::process::Signal::CONT),
-            Signal::Interrupt | Signal::Kill => Ok(()),
+        match (signal, &self.lifeline) {
+            (Signal::Kill, Some(lifeline)) => {
+                lifeline.cut();
+                self.send(rustix::process::Signal::CONT)
+            }
+            (Signal::Interrupt | Signal::Kill, _) => self.send(signal.to_rustix()),
+            (Signal::Terminate, _) => {
+                self.send(signal.to_rustix())?;
+                // A stopped process would hear of the end only when somebody continues it.
+                self.send(rustix::process::Signal::CONT)
+            }
         }
     }
 
@@ -117,12 +139,27 @@ impl Group {
 
     fn kill_all(&self) {
         if let Err(error) = self.signal(Signal::Kill) {
-            tracing::warn!(pid = self.leader(), %error, "could not kill every process of a group");
+            tracing::warn!(pid = self.leader(), %error, "could not kill every process of a tree");
         }
     }
 }
 
-impl Drop for Group {
+/// The end of a pipe that a reaper holds on by.
+#[derive(Debug)]
+struct Lifeline(Mutex<Option<OwnedFd>>);
+
+impl Lifeline {
+    fn new(pipe: OwnedFd) -> Self {
+        Self(Mutex::new(Some(pipe)))
+    }
+
+    /// Tells the reaper to kill everything and to end.
+    fn cut(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Drop for Tree {
     fn drop(&mut self) {
         let unreaped = self.exit.is_none();
         if unreaped {

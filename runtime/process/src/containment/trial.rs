@@ -1,0 +1,81 @@
+//! Trying what the kernel allows: an init without a program, which ends once all before that has worked.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::init::{self, Keep, Options, RECORD, Report};
+use crate::pipe::pair;
+use crate::system::before_exec::{self, Manner};
+
+/// How long a trial may take: a busy machine is no reason for less containment.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Why something does not work here.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) text: String,
+    /// Whether it may work later.
+    pub(super) is_passing: bool,
+}
+
+pub(super) fn namespace() -> Result<(), Refusal> {
+    run(|_| Keep::Namespace)
+}
+
+pub(super) fn reaper() -> Result<(), Refusal> {
+    run(|lifeline| Keep::Reaper { lifeline: lifeline.as_raw_fd() })
+}
+
+fn run(keep: impl FnOnce(&OwnedFd) -> Keep) -> Result<(), Refusal> {
+    let Some(program) = init::executable() else {
+        let text =
+            "this program has no init: its `main` does not begin with `trunkline_process::init::hook()`";
+        return Err(Refusal { text: text.to_owned(), is_passing: false });
+    };
+    let ((status, told), (lifeline, _held)) =
+        pair().and_then(|status| Ok((status, pair()?))).map_err(|error| refusal(&error))?;
+    let options =
+        Options { keep: keep(&lifeline), status: Some(told.as_raw_fd()), bridge: None, command: Vec::new() };
+    let mut command = Command::new(program);
+    command.arg0(init::MARKER).args(options.to_args());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let kept = vec![told.as_raw_fd(), lifeline.as_raw_fd()];
+    before_exec::install(&mut command, Manner { kept, ..Manner::default() });
+    let mut child = command.spawn().map_err(|error| refusal(&error))?;
+    drop(told);
+    let report = read_within(&status, DEADLINE);
+    let _ = child.kill();
+    let _ = child.wait();
+    match report {
+        Some(Report::Started) => Ok(()),
+        Some(Report::NotKept(step, errno)) => {
+            let error = io::Error::from_raw_os_error(errno);
+            let refused = refusal(&error);
+            Err(Refusal { text: format!("could not {}: {error}", step.text()), ..refused })
+        }
+        Some(Report::NotStarted(_)) | None => {
+            Err(Refusal { text: "the init program did not answer".to_owned(), is_passing: true })
+        }
+    }
+}
+
+fn refusal(error: &io::Error) -> Refusal {
+    let passing = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
+    let is_passing = Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno));
+    Refusal { text: error.to_string(), is_passing }
+}
+
+fn read_within(status: &OwnedFd, time: Duration) -> Option<Report> {
+    let mut watched = [PollFd::new(status, PollFlags::IN)];
+    let time = Timespec { tv_sec: i64::try_from(time.as_secs()).ok()?, tv_nsec: time.subsec_nanos().into() };
+    rustix::io::retry_on_intr(|| poll(&mut watched, Some(&time))).ok().filter(|ready| *ready > 0)?;
+    let mut record = [0u8; RECORD];
+    let read = rustix::io::retry_on_intr(|| rustix::io::read(status, &mut record)).ok()?;
+    if read == RECORD { Report::from_bytes(record) } else { None }
+}

@@ -1,0 +1,148 @@
+//! An init with a PID namespace: one process outside that the host knows, one inside that is the first.
+//!
+//! ```text
+//!  host ── outer ─┤ inner (process 1) ── program ── …
+//! ```
+//!
+//! The end of `outer`, whatever its cause, is the end of `inner` by the parent-death signal, and the end of `inner`
+//! is the end of every process in the namespace: the kernel sees to both.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, getegid, geteuid, set_parent_process_death_signal, setsid};
+use rustix::thread::{CapabilitySet, UnshareFlags, remove_capability_from_bounding_set};
+
+use super::program::{self, News};
+use super::report::{Reporter, Step};
+use super::{NOT_STARTED, Options};
+use crate::system::init::{self as system, Forked};
+
+pub(super) fn run(options: &Options) -> i32 {
+    let status = options.status.and_then(|number| system::inherited(number).ok());
+    let mut report = Reporter::new(status);
+    let (signals, users, alive, outcome) = match prepare() {
+        Ok(prepared) => prepared,
+        Err((step, error)) => return report.refuse(step, &error),
+    };
+    match system::fork() {
+        Err(error) => report.refuse(Step::First, &error),
+        Ok(Forked::Parent(inner)) => {
+            drop((report, outcome.1, alive.0));
+            // Failing that, the pipes live as long as the program and this process do: longer than they should.
+            let _ = program::release_pipes();
+            let news = program::attend(inner, &signals, None, program::pass_on_to(inner));
+            drop(alive.1);
+            match (told(&outcome.0), news) {
+                (Some(status), _) | (None, News::Ended(status)) => program::end_as(status),
+                (None, News::HostGone) => NOT_STARTED,
+            }
+        }
+        Ok(Forked::Child) => {
+            drop((outcome.0, alive.1));
+            inner(options, &signals, users, &alive.0, &outcome.1, &mut report)
+        }
+    }
+}
+
+type Pipe = (OwnedFd, OwnedFd);
+
+/// Whose user namespace the PID namespace is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Users {
+    /// The host's.
+    Host,
+    /// One made for it, because only there may we make it.
+    Own,
+}
+
+/// Makes the namespaces, of which the next child is the first process.
+fn prepare() -> Result<(OwnedFd, Users, Pipe, Pipe), (Step, io::Error)> {
+    let at = |step| move |error: io::Error| (step, error);
+    let errno = |step| move |error: rustix::io::Errno| (step, io::Error::from(error));
+    let signals = system::take_signals().map_err(at(Step::First))?;
+    let alive = pipe_with(PipeFlags::CLOEXEC).map_err(errno(Step::First))?;
+    let outcome = pipe_with(PipeFlags::CLOEXEC).map_err(errno(Step::First))?;
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let wanted = UnshareFlags::NEWPID | UnshareFlags::NEWNS;
+    let users = match system::unshare(wanted) {
+        Ok(()) => Users::Host,
+        Err(_) => {
+            system::unshare(wanted | UnshareFlags::NEWUSER).map_err(at(Step::Namespaces))?;
+            map_users(user, group).map_err(at(Step::Users))?;
+            Users::Own
+        }
+    };
+    Ok((signals, users, alive, outcome))
+}
+
+/// Everybody keeps the number that they have outside.
+fn map_users(user: u32, group: u32) -> io::Result<()> {
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
+}
+
+/// The first process of the namespace.
+fn inner(
+    options: &Options,
+    signals: &OwnedFd,
+    users: Users,
+    alive: &OwnedFd,
+    outcome: &OwnedFd,
+    report: &mut Reporter,
+) -> i32 {
+    if let Err((step, error)) = settle(users, alive) {
+        return report.refuse(step, &error);
+    }
+    let program = match program::start(&options.command, report) {
+        Ok(program) => program,
+        Err(code) => return code,
+    };
+    match program.attend(signals, None) {
+        News::Ended(status) => {
+            // A host that is gone needs no status.
+            let _ = rustix::io::write(outcome, &status.to_ne_bytes());
+            0
+        }
+        News::HostGone => 0,
+    }
+}
+
+fn settle(users: Users, alive: &OwnedFd) -> Result<(), (Step, io::Error)> {
+    let at = |step| move |error: rustix::io::Errno| (step, io::Error::from(error));
+    // Signals to the outer process's group are not meant for this one.
+    setsid().map_err(at(Step::First))?;
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Step::First))?;
+    if is_over(alive) {
+        return Err((Step::First, rustix::io::Errno::PIPE.into()));
+    }
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(at(Step::Proc))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", "/proc", "proc", flags, None).map_err(at(Step::Proc))?;
+    if users == Users::Own {
+        // In a user namespace of its own the superuser has every capability again; the program gets none.
+        for capability in CapabilitySet::all().iter() {
+            let _ = remove_capability_from_bounding_set(capability);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the outer process ended before its death would have been told.
+fn is_over(alive: &OwnedFd) -> bool {
+    let mut watched = [PollFd::from_borrowed_fd(alive.as_fd(), PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut watched, Some(&now)), Ok(1))
+}
+
+/// How the program ended, as the inner process told it.
+fn told(outcome: &OwnedFd) -> Option<i32> {
+    let mut raw = [0u8; 4];
+    let read = rustix::io::retry_on_intr(|| rustix::io::read(outcome, &mut raw)).ok()?;
+    (read == raw.len()).then(|| i32::from_ne_bytes(raw))
+}

@@ -1,0 +1,126 @@
+//! The command line of an init: written by the host, read by the init.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use super::MARKER;
+
+/// What an init is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// How it keeps hold of descendants.
+    pub(crate) keep: Keep,
+    /// Where it tells whether the program has started.
+    pub(crate) status: Option<RawFd>,
+    /// A port of the loopback inside, and the socket that its connections are copied to.
+    pub(crate) bridge: Option<(u16, PathBuf)>,
+    /// The program and its arguments; empty for a trial of what the kernel allows.
+    pub(crate) command: Vec<OsString>,
+}
+
+/// How an init keeps hold of descendants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keep {
+    /// By a PID namespace that it makes.
+    Namespace,
+    /// As their subreaper, until the other end of this pipe is closed.
+    Reaper { lifeline: RawFd },
+    /// Not at all: it runs in a namespace that another made.
+    Plain,
+}
+
+impl Options {
+    /// The arguments that ask for this.
+    pub(crate) fn to_args(&self) -> Vec<OsString> {
+        let mut args: Vec<OsString> = vec![MARKER.into()];
+        match self.keep {
+            Keep::Namespace => args.push("--namespace".into()),
+            Keep::Reaper { lifeline } => args.extend(["--reaper".into(), lifeline.to_string().into()]),
+            Keep::Plain => {}
+        }
+        if let Some(status) = self.status {
+            args.extend(["--status".into(), status.to_string().into()]);
+        }
+        if let Some((port, socket)) = &self.bridge {
+            let mut pair = OsString::from(format!("{port}="));
+            pair.push(socket);
+            args.extend(["--bridge".into(), pair]);
+        }
+        args.push("--".into());
+        args.extend(self.command.iter().cloned());
+        args
+    }
+
+    /// Reads what follows the marker.
+    pub(super) fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Self, String> {
+        let mut options = Self { keep: Keep::Plain, status: None, bridge: None, command: Vec::new() };
+        loop {
+            let arg = args.next().ok_or("`--` is missing")?;
+            let mut value = || args.next().ok_or_else(|| format!("{} needs a value", arg.display()));
+            match arg.as_bytes() {
+                b"--namespace" => options.keep = Keep::Namespace,
+                b"--reaper" => options.keep = Keep::Reaper { lifeline: descriptor(&value()?)? },
+                b"--status" => options.status = Some(descriptor(&value()?)?),
+                b"--bridge" => options.bridge = Some(bridge(&value()?)?),
+                b"--" => break,
+                _ => return Err(format!("{} is no option", arg.display())),
+            }
+        }
+        options.command = args.collect();
+        Ok(options)
+    }
+}
+
+fn descriptor(text: &OsStr) -> Result<RawFd, String> {
+    let number = text.to_str().and_then(|text| text.parse().ok());
+    number.filter(|fd| *fd > 2).ok_or_else(|| format!("{} is no descriptor of ours", text.display()))
+}
+
+fn bridge(text: &OsStr) -> Result<(u16, PathBuf), String> {
+    let bytes = text.as_bytes();
+    let unfit = || format!("{} is not PORT=SOCKET", text.display());
+    let equals = bytes.iter().position(|byte| *byte == b'=').ok_or_else(unfit)?;
+    let port = str::from_utf8(&bytes[..equals]).ok().and_then(|port| port.parse().ok()).ok_or_else(unfit)?;
+    Ok((port, OsString::from_vec(bytes[equals + 1..].to_vec()).into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(args: &[&str]) -> Result<Options, String> {
+        Options::parse(args.iter().map(OsString::from))
+    }
+
+    #[test]
+    fn what_is_asked_is_read() {
+        for keep in [Keep::Namespace, Keep::Reaper { lifeline: 7 }, Keep::Plain] {
+            let asked = Options {
+                keep,
+                status: Some(5),
+                bridge: Some((3128, "/run/a=b.sock".into())),
+                command: vec!["sh".into(), "-c".into(), "--".into()],
+            };
+            let args = asked.to_args();
+            assert_eq!(args[0], MARKER);
+            assert_eq!(Options::parse(args.into_iter().skip(1)), Ok(asked));
+        }
+    }
+
+    #[test]
+    fn what_nobody_asks_is_refused() {
+        for wrong in [
+            &["sh"][..],
+            &["--status", "1", "--"],
+            &["--status", "x", "--"],
+            &["--reaper"],
+            &["--bridge", "3128", "--"],
+            &["--bridge", "99999=/s", "--"],
+            &["--namespace"],
+        ] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The program that an init runs: its start, the signals it is passed, how it ended.
+
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+
+use super::report::{Report, Reporter};
+use crate::system::init as system;
+
+/// What a shell ends with when a signal ended its program: this and the signal's number.
+const BY_SIGNAL: i32 = 128;
+
+/// What is passed on to the program. SIGTERM wakes stopped processes too.
+const PASSED_ON: [Signal; 6] =
+    [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
+
+/// A running program, the leader of its own process group.
+#[derive(Debug)]
+pub(super) struct Program(Pid);
+
+/// What ended an init's wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum News {
+    /// The process that it waited for ended, with this status of `wait`.
+    Ended(i32),
+    /// The host has gone, or wants the tree gone.
+    HostGone,
+}
+
+/// Starts the program and lets go of its pipes; reports how that went. An error is the exit code.
+pub(super) fn start(command: &[std::ffi::OsString], report: &mut Reporter) -> Result<Program, i32> {
+    let Some((program, args)) = command.split_first() else {
+        // A trial: all that comes before a program has worked.
+        report.send(Report::Started);
+        return Err(0);
+    };
+    let mut command = Command::new(program);
+    system::install(command.args(args));
+    match command.spawn() {
+        Ok(child) => {
+            let _ = release_pipes();
+            report.send(Report::Started);
+            Ok(Program(Pid::from_child(&child)))
+        }
+        Err(error) => {
+            report.send(Report::NotStarted(error.raw_os_error().unwrap_or(0)));
+            Err(super::NOT_STARTED)
+        }
+    }
+}
+
+/// Exchanges the three pipes for `/dev/null`: their ends belong to the program alone.
+pub(super) fn release_pipes() -> io::Result<()> {
+    let null = OpenOptions::new().read(true).write(true).open(OsStr::new("/dev/null"))?;
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)?;
+    Ok(())
+}
+
+impl Program {
+    /// Passes signals on and reaps whatever ends, until the program has ended or the host is gone.
+    pub(super) fn attend(&self, signals: &OwnedFd, lifeline: Option<&OwnedFd>) -> News {
+        attend(self.0, signals, lifeline, |signal| {
+            let _ = kill_process_group(self.0, signal);
+        })
+    }
+}
+
+/// The same for any child of an init: passes signals on by `pass_on`.
+pub(super) fn attend(
+    child: Pid,
+    signals: &OwnedFd,
+    lifeline: Option<&OwnedFd>,
+    pass_on: impl Fn(Signal),
+) -> News {
+    loop {
+        if let Some(status) = reap_until(child) {
+            return News::Ended(status);
+        }
+        let mut watched = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+        // Nobody writes to it; only its end is news.
+        watched.extend(lifeline.map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::empty())));
+        // An error explains itself at the next turn: nothing but lack of memory can be meant.
+        let _ = poll(&mut watched, None);
+        let gone = watched.get(1).is_some_and(|pipe| !pipe.revents().is_empty());
+        while let Some(number) = system::next_signal(signals) {
+            let Some(signal) = PASSED_ON.into_iter().find(|signal| signal.as_raw() == number) else {
+                continue;
+            };
+            pass_on(signal);
+            if signal == Signal::TERM {
+                pass_on(Signal::CONT);
+            }
+        }
+        if gone {
+            return News::HostGone;
+        }
+    }
+}
+
+/// Sends a signal to one process.
+pub(super) fn pass_on_to(process: Pid) -> impl Fn(Signal) {
+    move |signal| {
+        let _ = kill_process(process, signal);
+    }
+}
+
+/// Reaps everything that has ended; gives the status of `child` if it is among them.
+fn reap_until(child: Pid) -> Option<i32> {
+    while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+        if pid == child {
+            return Some(status.as_raw());
+        }
+    }
+    None
+}
+
+/// Ends this process as its program ended; returns the exit code when that is by a code, or when no signal could.
+pub(super) fn end_as(status: i32) -> i32 {
+    let status = ExitStatus::from_raw(status);
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code,
+        (None, Some(signal)) => {
+            system::die_by(signal);
+            BY_SIGNAL + signal
+        }
+        (None, None) => super::NOT_STARTED,
+    }
+}

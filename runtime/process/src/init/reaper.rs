@@ -1,0 +1,102 @@
+//! An init without a namespace: the subreaper of its program's descendants, or just its program's parent.
+//!
+//! Orphans become children of a subreaper, so "no child is left" means "no descendant is left".
+
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::process::{
+    PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper,
+    set_parent_process_death_signal,
+};
+
+use super::program::{self, News};
+use super::report::{Reporter, Step};
+use super::{Keep, NOT_STARTED, Options};
+use crate::proc::{self, Stat};
+use crate::system::init as system;
+
+/// How long descendants that SIGKILL is on its way to are waited for before all are looked for again, in
+/// milliseconds: at first, and at most.
+const LOOK_AGAIN: (i64, i64) = (2, 128);
+
+pub(super) fn run(options: &Options) -> i32 {
+    let status = options.status.and_then(|number| system::inherited(number).ok());
+    let mut report = Reporter::new(status);
+    let lifeline = match options.keep {
+        Keep::Reaper { lifeline } => match system::inherited(lifeline) {
+            Ok(pipe) => Some(pipe),
+            Err(error) => return report.refuse(Step::Adoption, &error),
+        },
+        Keep::Namespace | Keep::Plain => None,
+    };
+    let signals = match system::take_signals() {
+        Ok(signals) => signals,
+        Err(error) => return report.refuse(Step::First, &error),
+    };
+    if lifeline.is_some()
+        && let Err(error) = adopt()
+    {
+        return report.refuse(Step::Adoption, &error.into());
+    }
+    let program = match program::start(&options.command, &mut report) {
+        Ok(program) => program,
+        Err(code) => return code,
+    };
+    let news = program.attend(&signals, lifeline.as_ref());
+    if lifeline.is_some() {
+        end_all(&signals);
+    }
+    match news {
+        News::Ended(status) => program::end_as(status),
+        News::HostGone => {
+            system::die_by(Signal::KILL.as_raw());
+            NOT_STARTED
+        }
+    }
+}
+
+/// Becomes the parent of orphans, and outlives the host for as long as it takes to end them.
+fn adopt() -> Result<(), Errno> {
+    set_parent_process_death_signal(None)?;
+    set_child_subreaper(Some(getpid()))
+}
+
+/// Kills every descendant, and returns when none is left.
+///
+/// First all are stopped: who is stopped forks no more. One that forked before it was stopped has left a child that
+/// the next round finds.
+fn end_all(signals: &OwnedFd) {
+    let (mut rest, longest) = LOOK_AGAIN;
+    loop {
+        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
+        if let Err(Errno::CHILD) = rustix::process::wait(WaitOptions::NOHANG) {
+            return;
+        }
+        let all = descendants();
+        for signal in [Signal::STOP, Signal::KILL] {
+            for process in all.iter().filter(|process| !process.is_zombie) {
+                send(process, signal);
+            }
+        }
+        // Woken by each end.
+        let mut watched = [rustix::event::PollFd::new(signals, rustix::event::PollFlags::IN)];
+        let wait = rustix::event::Timespec { tv_sec: 0, tv_nsec: rest * 1_000_000 };
+        let _ = rustix::event::poll(&mut watched, Some(&wait));
+        rest = longest.min(rest * 2);
+        while system::next_signal(signals).is_some() {}
+    }
+}
+
+/// All processes that descend from this one.
+fn descendants() -> Vec<Stat> {
+    proc::descendants(getpid())
+}
+
+/// Signals a process, unless its number means another one by now.
+fn send(process: &Stat, signal: Signal) {
+    let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) else { return };
+    if Stat::of(process.pid).is_some_and(|now| now.started == process.started) {
+        let _ = pidfd_send_signal(&pidfd, signal);
+    }
+}

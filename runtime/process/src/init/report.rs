@@ -1,0 +1,119 @@
+//! What an init tells its host: whether the program has started.
+
+use std::io;
+use std::mem;
+use std::os::fd::OwnedFd;
+
+use rustix::io::write;
+
+/// The length of a report on its pipe, in bytes.
+pub(crate) const RECORD: usize = 6;
+
+/// Whether the program has started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// It has.
+    Started,
+    /// The system refused to start it, with this error.
+    NotStarted(i32),
+    /// The way to it was refused, with this error.
+    NotKept(Step, i32),
+}
+
+/// What an init does before it starts the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Makes namespaces.
+    Namespaces,
+    /// Says who the users of its namespace are.
+    Users,
+    /// Begins as the first process of its namespace.
+    First,
+    /// Shows the namespace's own processes in `/proc`.
+    Proc,
+    /// Becomes the parent of orphans.
+    Adoption,
+    /// Opens the port of its bridge.
+    Bridge,
+}
+
+const STEPS: [Step; 6] =
+    [Step::Namespaces, Step::Users, Step::First, Step::Proc, Step::Adoption, Step::Bridge];
+
+impl Report {
+    fn to_bytes(self) -> [u8; RECORD] {
+        let (kind, step, errno) = match self {
+            Self::Started => (b'S', 0, 0),
+            Self::NotStarted(errno) => (b'E', 0, errno),
+            Self::NotKept(step, errno) => (b'K', step as u8, errno),
+        };
+        let [a, b, c, d] = errno.to_le_bytes();
+        [kind, step, a, b, c, d]
+    }
+
+    /// Reads a report; `None` when it is none.
+    pub(crate) fn from_bytes([kind, step, errno @ ..]: [u8; RECORD]) -> Option<Self> {
+        let errno = i32::from_le_bytes(errno);
+        match kind {
+            b'S' => Some(Self::Started),
+            b'E' => Some(Self::NotStarted(errno)),
+            b'K' => STEPS.get(usize::from(step)).map(|step| Self::NotKept(*step, errno)),
+            _ => None,
+        }
+    }
+}
+
+impl Step {
+    /// Reads after "failed to".
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Namespaces => "make a PID namespace",
+            Self::Users => "map the user into the namespace",
+            Self::First => "begin the namespace",
+            Self::Proc => "mount /proc in the namespace",
+            Self::Adoption => "become a subreaper",
+            Self::Bridge => "open the port of the network bridge",
+        }
+    }
+}
+
+/// The way to the host; one report goes over it.
+#[derive(Debug)]
+pub(super) struct Reporter(Option<OwnedFd>);
+
+impl Reporter {
+    pub(super) fn new(pipe: Option<OwnedFd>) -> Self {
+        Self(pipe)
+    }
+
+    pub(super) fn send(&mut self, report: Report) {
+        if let Some(pipe) = mem::take(&mut self.0) {
+            // A host that is gone needs no report.
+            let _ = write(&pipe, &report.to_bytes());
+        }
+    }
+
+    /// Reports that a step was refused; gives the exit code.
+    pub(super) fn refuse(&mut self, step: Step, error: &io::Error) -> i32 {
+        if self.0.is_none() {
+            super::complain(&format!("failed to {}: {error}", step.text()));
+        }
+        self.send(Report::NotKept(step, error.raw_os_error().unwrap_or(0)));
+        super::NOT_STARTED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        let refused = STEPS.map(|step| Report::NotKept(step, 1));
+        for report in [Report::Started, Report::NotStarted(2)].into_iter().chain(refused) {
+            assert_eq!(Report::from_bytes(report.to_bytes()), Some(report));
+        }
+        assert_eq!(Report::from_bytes([0; RECORD]), None);
+        assert_eq!(Report::from_bytes([b'K', 99, 0, 0, 0, 0]), None);
+    }
+}

@@ -1,0 +1,89 @@
+//! What `/proc` tells of processes.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+use rustix::process::Pid;
+
+/// One process, as `/proc/PID/stat` describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stat {
+    pub(crate) pid: Pid,
+    pub(crate) parent: Option<Pid>,
+    /// When it started, in ticks since the boot. A number that is used again has another start.
+    pub(crate) started: u64,
+    /// Whether it has ended and is not reaped.
+    pub(crate) is_zombie: bool,
+}
+
+impl Stat {
+    /// The process of this number, if there is one.
+    pub(crate) fn of(pid: Pid) -> Option<Self> {
+        Self::parse(pid, &fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?)
+    }
+
+    fn parse(pid: Pid, text: &[u8]) -> Option<Self> {
+        // The name may hold anything, a parenthesis too; the last one ends it.
+        let end = text.iter().rposition(|byte| *byte == b')')?;
+        let mut fields = str::from_utf8(&text[end + 1..]).ok()?.split_ascii_whitespace();
+        let state = fields.next()?;
+        let parent = Pid::from_raw(fields.next()?.parse().ok()?);
+        // The start is field 22; the state was field 3, the parent field 4.
+        let started = fields.nth(17)?.parse().ok()?;
+        Some(Self { pid, parent, started, is_zombie: state == "Z" })
+    }
+}
+
+/// All processes.
+pub(crate) fn all() -> Vec<Stat> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
+    pids.filter_map(Stat::of).collect()
+}
+
+/// All processes that descend from one, itself excluded, in no order.
+pub(crate) fn descendants(ancestor: Pid) -> Vec<Stat> {
+    let mut children: HashMap<Pid, Vec<Stat>> = HashMap::new();
+    for stat in all() {
+        if let Some(parent) = stat.parent {
+            children.entry(parent).or_default().push(stat);
+        }
+    }
+    let (mut found, mut seen) = (Vec::new(), HashSet::from([ancestor]));
+    let mut next = vec![ancestor];
+    while let Some(parent) = next.pop() {
+        for child in children.remove(&parent).unwrap_or_default() {
+            if seen.insert(child.pid) {
+                next.push(child.pid);
+                found.push(child);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_is_no_trap() {
+        let pid = Pid::from_raw(42).unwrap();
+        let line = b"42 (a) Z (b) S 7 42 42 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 98765 1 2 3\n";
+        let stat = Stat::parse(pid, line).unwrap();
+        assert_eq!((stat.parent, stat.started, stat.is_zombie), (Pid::from_raw(7), 98_765, false));
+        assert_eq!(Stat::parse(pid, b"42 (a"), None);
+        assert_eq!(Stat::parse(pid, b""), None);
+    }
+
+    #[test]
+    fn a_process_is_found_under_its_parent() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let found = descendants(rustix::process::getpid());
+        let pid = Pid::from_child(&child);
+        assert!(found.iter().any(|stat| stat.pid == pid && Stat::of(pid) == Some(*stat)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(Stat::of(pid), None);
+    }
+}
