@@ -21,6 +21,7 @@ mod target;
 mod terminal;
 
 fn main() -> ExitCode {
+    trunkline_process::init::hook();
     let args = args::Args::parse();
     log::start(args.verbose, args.command.reader());
     match args.command.run(args.config.as_deref()) {

@@ -61,4 +61,5 @@ pub use request::{Decision, Permission, Question};
 pub use session::{Feed, Held, Input, Session, SessionOptions};
 pub use turn::Turn;
 
+pub use trunkline_process as process;
 pub use trunkline_protocol as protocol;

@@ -56,10 +56,8 @@ enum Init {
 /// notes that this program can be asked, and returns.
 ///
 /// ```no_run
-/// fn main() {
-///     trunkline_process::init::hook();
-///     // The program itself.
-/// }
+/// trunkline_process::init::hook();
+/// // The rest of `main`.
 /// ```
 pub fn hook() {
     let mut args = env::args_os().skip(1);
