@@ -13,7 +13,7 @@ use trunkline_process::{ChildSpec, Inherit};
 use trunkline_protocol::{AgentState, Extensions, SessionStart, SessionUpdate};
 
 use crate::{
-    config::{AgentConfig, Limits, OnAdapterExit, Profile, Unenforced},
+    config::{AgentConfig, EnvError, Limits, OnAdapterExit, Profile, Unenforced},
     core::Rules,
     counters::Counting,
     error::OpenError,
@@ -166,8 +166,24 @@ pub(crate) fn rules(config: &AgentConfig) -> Rules {
     }
 }
 
-/// How the agent's process is started. A built-in profile is the same program, asked for that adapter.
-pub(crate) fn child_spec(config: &AgentConfig, profiles: &[String], private_root: &Path) -> ChildSpec {
+/// Where a host keeps what belongs to its processes.
+#[derive(Debug, Clone)]
+pub(crate) struct Folders {
+    /// The private folders of processes are made here.
+    pub(crate) private: PathBuf,
+    /// The exchange folders of one agent's sessions: a sandbox grants it, and no other agent's.
+    pub(crate) exchange: PathBuf,
+    /// The records of live process trees.
+    pub(crate) records: Option<PathBuf>,
+}
+
+/// How the agent's process is started, with the values that its variables have now. A built-in profile is the same
+/// program, asked for that adapter. Reads files, so it blocks.
+pub(crate) fn child_spec(
+    config: &AgentConfig,
+    profiles: &[String],
+    folders: &Folders,
+) -> Result<ChildSpec, EnvError> {
     let command = &config.command;
     let mut spec = match &config.profile {
         Profile::External => ChildSpec::new(&command.command).args(&command.args),
@@ -187,7 +203,7 @@ pub(crate) fn child_spec(config: &AgentConfig, profiles: &[String], private_root
         }
     }
     for (name, value) in &command.env {
-        spec = spec.env(name, value);
+        spec = spec.env(name, value.read(name, |variable| std::env::var_os(variable))?);
     }
     if let Some(json) = &config.config {
         spec = spec.config(json.to_string());
@@ -195,5 +211,15 @@ pub(crate) fn child_spec(config: &AgentConfig, profiles: &[String], private_root
     if config.inherit_env {
         spec = spec.inherit(Inherit::All);
     }
-    spec.private_root(private_root)
+    if let Some(sandbox) = &config.sandbox {
+        spec = spec.sandbox(sandbox.clone());
+    }
+    if let Some(records) = &folders.records {
+        spec = spec.record_dir(records);
+    }
+    Ok(spec
+        .containment(config.containment)
+        .limits(config.resources)
+        .exchange(&folders.exchange)
+        .private_root(&folders.private))
 }

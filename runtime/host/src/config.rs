@@ -30,6 +30,41 @@
 //! A key that nothing reads is an error that names the nearest one that something does; keys of an Amurg file that
 //! have no meaning here are accepted and told in [`Config::notices`].
 //!
+//! What a process is held in ([`Containment`], [`Resources`], [`Sandbox`]) is said of an agent, or in `runtime` for every
+//! agent that says nothing; an agent's `sandbox` takes the place of the whole of `runtime`'s, and `"none"` takes it away:
+//!
+//! ```json
+//! {
+//!   "containment": "auto",
+//!   "resources": { "processes": 4096, "open_files": "none", "memory": "2GiB" },
+//!   "sandbox": {
+//!     "backend": "bubblewrap",
+//!     "read_only": ["/opt/tools"],
+//!     "writable": ["cache"],
+//!     "network": { "allow": ["api.example.com", "*.example.org"] },
+//!     "user": "1000:1000",
+//!     "memory": "1GiB",
+//!     "pids": 512
+//!   }
+//! }
+//! ```
+//!
+//! `containment` is `auto`, `namespace`, `reaper` or `group`. In `resources`, 0 and `"none"` are no limit of ours; `memory`
+//! and `pids` of a sandbox are `memory` and `processes` of `resources`, said there or here. `backend` is `bubblewrap`, or
+//! `podman` or `docker` with an `image`; `network` is `"none"` (without a word), `"all"`, or `allow`. What a session may
+//! choose and what can be reached cannot differ: without `network` a sandbox reaches the agent's `allowed_domains`,
+//! without `allowed_domains` a session may choose of what the sandbox reaches, and with both each domain must be within
+//! the network.
+//!
+//! A value of `env` is a text or names a place that has it ([`EnvValue`]), so that the file holds no secret:
+//!
+//! ```json
+//! { "env": { "API_KEY": { "from_file": "/run/secrets/key" }, "TOKEN": { "from_env": "CI_TOKEN" }, "LOG": "debug" } }
+//! ```
+//!
+//! `env` stands in `external`, or in the agent itself, whatever its profile. Places are read when a process starts; one
+//! that has no value then is an error that ends the inputs that wait.
+//!
 //! Durations are texts such as `"1h30m"` or numbers of seconds; sizes are texts such as `"16MiB"` or numbers of
 //! bytes. Relative paths are meant from the folder of the file, but a `work_dir` from the host's current directory.
 //! `null` equals absent.
@@ -40,7 +75,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 mod agent;
+mod confinement;
 pub mod defaults;
+mod env_value;
 mod error;
 mod limits;
 mod lookup;
@@ -51,10 +88,12 @@ mod read_file;
 mod reader;
 
 pub use agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
+pub use env_value::{EnvError, EnvProblem, EnvValue, MAX_ENV_FILE};
 pub use error::{ConfigError, Problem};
 pub use limits::{Limits, Restart, Shutdown, Timeouts};
-pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates};
+pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, state_dir};
 pub use profile::Profile;
+pub use trunkline_process::{Backend, Containment, Limits as Resources, Network, Sandbox};
 
 /// The largest configuration file, in bytes; it bounds what a wrong path can make us read.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
@@ -72,6 +111,9 @@ pub struct Config {
     /// Where the host keeps what outlives a process: records of children, stored files. `None` is the user's state
     /// folder.
     pub state_dir: Option<PathBuf>,
+    /// The organisation's policy, which may narrow what agents are given. `None` is [`defaults::POLICY`], where there
+    /// is one.
+    pub policy: Option<PathBuf>,
     /// Where output waits that nobody has read yet. `None` is `state_dir` or the system's folder for large
     /// temporary files.
     pub spool_dir: Option<PathBuf>,
@@ -123,6 +165,7 @@ impl Config {
             default_agent: None,
             max_sessions: None,
             state_dir: None,
+            policy: None,
             spool_dir: None,
             buffers: Buffers::default(),
             notices: Vec::new(),

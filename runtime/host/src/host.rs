@@ -2,8 +2,11 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
+    fs::DirBuilder,
     io,
-    path::PathBuf,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -15,20 +18,24 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::oneshot,
 };
+use trunkline_process::ChildSpec;
 use trunkline_protocol::{AgentState, SessionId, SessionStart};
 
 use crate::{
     Counters, Session, SessionOptions,
-    agent::{self, AgentShared},
-    config::{AgentConfig, Buffers, Config, Shutdown},
+    agent::{self, AgentShared, Folders},
+    config::{self, AgentConfig, Buffers, Config, EnvError, Shutdown},
     core::Core,
     error::OpenError,
     files::StoreDir,
     lane::Lane,
-    link::{Command, Connect, Driver, Inbox, InboxLimits, Streams},
+    link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
     session::SessionShared,
     spool::Store,
 };
+
+/// The folder of the records of live process trees, in the state folder.
+const RECORDS: &str = "children";
 
 /// Runs adapters and routes many sessions over each one's pipe.
 ///
@@ -48,11 +55,12 @@ struct Inner {
     down: AtomicBool,
 }
 
-#[derive(Debug)]
 struct Agent {
     shared: Arc<AgentShared>,
     /// How the driver begins, until it runs.
     connect: Mutex<Option<Connect>>,
+    /// How its process is started; nothing for one over streams.
+    make: Option<MakeSpec>,
 }
 
 /// How one agent stands.
@@ -75,6 +83,7 @@ pub struct HostBuilder {
     default_agent: Option<String>,
     profiles: Option<Vec<String>>,
     max_sessions: Option<usize>,
+    state_dir: Option<PathBuf>,
     spool_dir: Option<PathBuf>,
     buffers: Buffers,
 }
@@ -115,6 +124,7 @@ impl HostBuilder {
     pub fn config(mut self, config: Config) -> Self {
         self.default_agent = config.default_agent.or(self.default_agent);
         self.max_sessions = config.max_sessions.or(self.max_sessions);
+        self.state_dir = config.state_dir.or(self.state_dir);
         self.spool_dir = config.spool_dir.or(self.spool_dir);
         self.buffers = config.buffers;
         config.agents.into_iter().fold(self, Self::agent)
@@ -135,6 +145,14 @@ impl HostBuilder {
         self
     }
 
+    /// Where the host keeps what outlives a process: records of live process trees, by which the next host ends what a
+    /// power cut left. Without it: the user's state folder ([`config::state_dir`]).
+    #[must_use]
+    pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(folder.into());
+        self
+    }
+
     /// Where events wait on disk for slow readers. Without it: `/var/tmp`.
     #[must_use]
     pub fn spool_dir(mut self, folder: impl Into<PathBuf>) -> Self {
@@ -149,7 +167,9 @@ impl HostBuilder {
     pub fn build(self) -> io::Result<Host> {
         let folder = Arc::new(tempfile::Builder::new().prefix("trunkline-").tempdir()?);
         let exchange_root = folder.path().join("exchange");
-        std::fs::create_dir(&exchange_root)?;
+        create_private(&exchange_root)?;
+        let state_dir = self.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)));
+        let records = state_dir.map(|state| state.join(RECORDS));
         let files = Arc::new(StoreDir::open(&folder.path().join("files"))?);
         let spool_dir = self.spool_dir.unwrap_or_else(|| {
             let var_tmp = PathBuf::from("/var/tmp");
@@ -161,20 +181,24 @@ impl HostBuilder {
             vec![program.to_string_lossy().into_owned(), "adapter".to_owned()]
         });
         let agents = DashMap::new();
-        for (config, connect) in self.agents.into_values() {
+        for (number, (config, connect)) in self.agents.into_values().enumerate() {
+            let exchange = exchange_root.join(number.to_string());
+            create_private(&exchange)?;
             let limits = InboxLimits {
                 queued_inputs: config.limits.queued_inputs,
                 outbox: config.limits.outbox,
                 max_file_bytes: config.limits.max_file_bytes,
             };
-            let inbox = Arc::new(Inbox::new(limits, store.clone(), exchange_root.clone()));
+            let inbox = Arc::new(Inbox::new(limits, store.clone(), exchange.clone()));
             let shared = Arc::new(AgentShared::new(config, inbox, files.clone(), folder.clone()));
-            let connect = connect.unwrap_or_else(|| {
-                let (config, profiles, root) =
-                    (shared.config.clone(), profiles.clone(), folder.path().to_owned());
-                Connect::Process(Box::new(move || agent::child_spec(&config, &profiles, &root)))
+            let make: Option<MakeSpec> = connect.is_none().then(|| {
+                let (config, profiles) = (shared.config.clone(), profiles.clone());
+                let folders =
+                    Folders { private: folder.path().to_owned(), exchange, records: records.clone() };
+                Arc::new(move || agent::child_spec(&config, &profiles, &folders)) as MakeSpec
             });
-            agents.insert(shared.id.clone(), Agent { shared, connect: Mutex::new(Some(connect)) });
+            let connect = connect.or_else(|| make.clone().map(Connect::Process));
+            agents.insert(shared.id.clone(), Agent { shared, connect: Mutex::new(connect), make });
         }
         let inner = Inner {
             agents,
@@ -295,6 +319,17 @@ impl Host {
         self.inner.agents.get(id).map(|entry| entry.status())
     }
 
+    /// What an agent's process would be started from now, for a diagnosis; nothing for an unknown agent and for one that
+    /// is reached over streams. Starts nothing; reads the files that its variables name, so it blocks.
+    ///
+    /// # Errors
+    /// When the value of a variable cannot be had.
+    #[must_use]
+    pub fn child_spec(&self, agent: &str) -> Option<Result<ChildSpec, EnvError>> {
+        let make = self.inner.agents.get(agent)?.make.clone()?;
+        Some(make())
+    }
+
     /// Tries an agent that has failed again at once.
     pub fn retry(&self, agent: &str) {
         if let Some(entry) = self.inner.agents.get(agent) {
@@ -320,6 +355,12 @@ impl Host {
             // An error means that the driver is gone, and the process with it.
             let _ = ended.await;
         }
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent").field("shared", &self.shared).finish_non_exhaustive()
     }
 }
 
@@ -362,6 +403,10 @@ impl Drop for Inner {
         // Dropping only signals: nobody waits for the ends.
         drop(self.signal(None));
     }
+}
+
+fn create_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(folder)
 }
 
 fn fresh_id() -> SessionId {

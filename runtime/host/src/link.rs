@@ -10,7 +10,7 @@ mod outbox;
 
 pub(crate) use self::{
     command::Command,
-    connection::{Connect, Streams},
+    connection::{Connect, MakeSpec, Streams},
     driver::Driver,
     inbox::{Inbox, InboxLimits},
 };

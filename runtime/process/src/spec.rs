@@ -38,6 +38,8 @@ pub struct ChildSpec {
     pub limits: Limits,
     /// What it may see and reach. `None` is what the host itself may.
     pub sandbox: Option<Sandbox>,
+    /// A folder that the host and the child both write, absolute; a sandbox grants it at the same path.
+    pub exchange: Option<PathBuf>,
     /// Where the tree is recorded while it lives, so that [`sweep`](crate::sweep) finds what a power cut left.
     /// `None` records nothing.
     pub record_dir: Option<PathBuf>,
@@ -69,6 +71,7 @@ impl ChildSpec {
             containment: Containment::Auto,
             limits: Limits::default(),
             sandbox: None,
+            exchange: None,
             record_dir: None,
         }
     }
@@ -143,6 +146,13 @@ impl ChildSpec {
         self
     }
 
+    /// Sets the folder that host and child share.
+    #[must_use]
+    pub fn exchange(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.exchange = Some(dir.into());
+        self
+    }
+
     /// Sets where the tree is recorded.
     #[must_use]
     pub fn record_dir(mut self, dir: impl Into<PathBuf>) -> Self {
@@ -164,6 +174,7 @@ impl fmt::Debug for ChildSpec {
             .field("containment", &self.containment)
             .field("limits", &self.limits)
             .field("sandbox", &self.sandbox)
+            .field("exchange", &self.exchange)
             .field("record_dir", &self.record_dir)
             .finish()
     }

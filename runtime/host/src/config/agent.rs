@@ -5,7 +5,9 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde_json::Value;
+use trunkline_process::{Containment, Limits as Resources, Sandbox};
 
+use super::env_value::EnvValue;
 use super::limits::{Limits, Restart, Timeouts};
 use super::profile::Profile;
 use crate::policy::Policy;
@@ -36,6 +38,12 @@ pub struct AgentConfig {
     pub inherit_env: bool,
     /// More variables that are passed on from the host's environment, by name.
     pub env_passthrough: Vec<String>,
+    /// How what its process starts is kept from outliving it.
+    pub containment: Containment,
+    /// How much of the machine its process and all that it starts may take.
+    pub resources: Resources,
+    /// What they may see and reach; `None` is what the host itself may.
+    pub sandbox: Option<Sandbox>,
     /// What becomes of its sessions when its process ends.
     pub on_adapter_exit: OnAdapterExit,
     /// What is approved or denied without asking.
@@ -71,7 +79,7 @@ pub struct Command {
     /// never replaced by another.
     pub work_dir: PathBuf,
     /// Variables of its environment, over all others.
-    pub env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, EnvValue>,
 }
 
 /// What becomes of a session when the adapter process beneath it ends ([process.5]).
@@ -118,6 +126,9 @@ impl AgentConfig {
             extensions: None,
             inherit_env: false,
             env_passthrough: Vec::new(),
+            containment: Containment::default(),
+            resources: Resources::default(),
+            sandbox: None,
             on_adapter_exit: OnAdapterExit::default(),
             permission: Policy::default(),
             timeouts: Timeouts::default(),
@@ -160,9 +171,9 @@ impl Command {
         self
     }
 
-    /// With this variable.
+    /// With this variable: a text, or an [`EnvValue`] that names where the value is.
     #[must_use]
-    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<EnvValue>) -> Self {
         self.env.insert(name.into(), value.into());
         self
     }
@@ -186,7 +197,7 @@ impl fmt::Debug for Command {
             .field("command", &self.command)
             .field("args", &self.args)
             .field("work_dir", &self.work_dir)
-            .field("env", &self.env.keys())
+            .field("env", &self.env)
             .finish()
     }
 }
@@ -200,6 +211,9 @@ impl fmt::Debug for AgentConfig {
             .field("command", &self.command)
             .field("config", &keys)
             .field("extensions", &self.extensions)
+            .field("containment", &self.containment)
+            .field("resources", &self.resources)
+            .field("sandbox", &self.sandbox)
             .field("permission", &self.permission)
             .field("timeouts", &self.timeouts)
             .field("limits", &self.limits)

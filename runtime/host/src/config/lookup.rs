@@ -10,7 +10,7 @@ pub const FILE_VARIABLE: &str = "TRUNKLINE_CONFIG";
 /// The name of the file where it is looked for.
 pub const FILE_NAME: &str = "trunkline.json";
 
-/// The folder of the file in the user's configuration directory.
+/// Our folder in the user's directories of configuration and of state.
 const USER_FOLDER: &str = "trunkline";
 
 /// Where a configuration comes from.
@@ -73,14 +73,27 @@ pub fn candidates(explicit: Option<&Path>, variable: impl Fn(&str) -> Option<OsS
     if let Some(path) = variable(FILE_VARIABLE) {
         return vec![Source::Environment(path)];
     }
-    let user = variable("XDG_CONFIG_HOME")
-        // The specification of these folders tells to ignore a relative one.
-        .filter(|folder| folder.is_absolute())
-        .or_else(|| variable("HOME").filter(|home| home.is_absolute()).map(|home| home.join(".config")));
+    let user = user_folder("XDG_CONFIG_HOME", ".config", &variable);
     let mut places = vec![Source::WorkingDirectory(Path::new(".").join(FILE_NAME))];
-    places.extend(user.map(|folder| Source::UserDirectory(folder.join(USER_FOLDER).join(FILE_NAME))));
+    places.extend(user.map(|folder| Source::UserDirectory(folder.join(FILE_NAME))));
     places.push(Source::BuiltIn);
     places
+}
+
+/// Where a host keeps what outlives a process, unless it is told: `trunkline` in `XDG_STATE_HOME` or
+/// `~/.local/state`. `None` where the user has no home. `variable` reads the environment.
+pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let variable = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    user_folder("XDG_STATE_HOME", ".local/state", &variable)
+}
+
+/// Our folder in one of the user's directories: the one that `name` names, or `below` the home.
+fn user_folder(name: &str, below: &str, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+    // The specification of these folders tells to ignore a relative one.
+    variable(name)
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| variable("HOME").filter(|home| home.is_absolute()).map(|home| home.join(below)))
+        .map(|folder| folder.join(USER_FOLDER))
 }
 
 #[cfg(test)]
@@ -100,6 +113,17 @@ mod tests {
         let environment = [(FILE_VARIABLE, "b.json"), ("HOME", "/home/u")];
         check(Some("a.json"), &environment, &[Source::Explicit("a.json".into())]);
         check(None, &environment, &[Source::Environment("b.json".into())]);
+    }
+
+    #[test]
+    fn the_state_folder_is_the_users() {
+        let state = |environment: &'static [(&str, &str)]| {
+            state_dir(|name| environment.iter().find(|(known, _)| *known == name).map(|(_, v)| v.into()))
+        };
+        assert_eq!(state(&[("HOME", "/home/u")]), Some("/home/u/.local/state/trunkline".into()));
+        assert_eq!(state(&[("HOME", "/home/u"), ("XDG_STATE_HOME", "/x")]), Some("/x/trunkline".into()));
+        assert_eq!(state(&[("XDG_STATE_HOME", "x")]), None);
+        assert_eq!(state(&[]), None);
     }
 
     #[test]

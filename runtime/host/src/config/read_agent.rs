@@ -1,10 +1,12 @@
 //! One entry of `agents`.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
+use super::env_value::EnvValue;
 use super::error::ConfigError;
 use super::limits::{none_if_zero, sessions};
 use super::profile::Profile;
@@ -21,7 +23,11 @@ pub(super) const AGENT_KEYS: &[&str] = &[
     "config",
     "extensions",
     "inherit_env",
+    "env",
     "env_passthrough",
+    "containment",
+    "resources",
+    "sandbox",
     "on_adapter_exit",
     "permission",
     "start_timeout",
@@ -67,6 +73,7 @@ pub(super) const AGENT_KEYS: &[&str] = &[
 ];
 
 const COMMAND_KEYS: &[&str] = &["command", "args", "work_dir", "env"];
+const PLACE_KEYS: &[&str] = &["from_env", "from_file"];
 const PERMISSION_KEYS: &[&str] = &["default", "allow", "deny"];
 const AMURG_LIMIT_KEYS: &[&str] = &["max_sessions", "session_timeout", "max_output_bytes", "idle_timeout"];
 const AMURG_SECURITY_KEYS: &[&str] =
@@ -87,7 +94,7 @@ pub(super) fn read_agent(
     let agent = field.object(AGENT_KEYS, &[("`external`", COMMAND_KEYS), ("`runtime`", RUNTIME_KEYS)])?;
     let id = read_id(&agent.require("id")?)?;
     let profile = read_profile(&agent)?;
-    let (command, config) = read_program(&agent, &profile)?;
+    let (command, config) = read_program(&agent, &profile, context.folder)?;
     let built_in = profile != Profile::External;
 
     let mut read = AgentConfig::new(id, profile, command);
@@ -114,6 +121,11 @@ pub(super) fn read_agent(
     agent.set("file_roots", &mut read.file_roots, |f| f.paths_from(context.folder))?;
     agent.set("allowed_dirs", &mut read.allowed_dirs, |f| f.paths_from(context.folder))?;
     agent.set("allowed_domains", &mut read.allowed_domains, |f| f.strings().map(Some))?;
+    let mut confinement = shared.confinement.clone();
+    confinement.read(&agent, context.folder)?;
+    confinement.agree(&mut read.allowed_domains, &agent.place_of("allowed_domains"))?;
+    (read.containment, read.resources) = (confinement.containment, confinement.resources);
+    read.sandbox = confinement.sandbox;
     if let Some(field) = agent.get("permission") {
         read.permission = read_permission(&field, &read.permission)?;
     }
@@ -161,13 +173,27 @@ fn read_profile(agent: &Reader<'_>) -> Result<Profile, ConfigError> {
 }
 
 /// What is started, and what it gets as its configuration.
-fn read_program(agent: &Reader<'_>, profile: &Profile) -> Result<(Command, Option<Value>), ConfigError> {
+fn read_program(
+    agent: &Reader<'_>,
+    profile: &Profile,
+    folder: &Path,
+) -> Result<(Command, Option<Value>), ConfigError> {
     let config = agent.get("config").map(|field| read_object(&field)).transpose()?;
+    let mut env = BTreeMap::new();
+    agent.set("env", &mut env, |f| read_env(f, folder))?;
     match profile {
-        Profile::External => Ok((read_command(&agent.require("external")?)?, config)),
+        Profile::External => {
+            let external = agent.require("external")?;
+            let mut command = read_command(&external, folder)?;
+            if let (Some(field), false) = (agent.get("env"), command.env.is_empty()) {
+                return Err(field.invalid("`external.env` says the same; keep one"));
+            }
+            command.env.append(&mut env);
+            Ok((command, config))
+        }
         Profile::BuiltIn(_) => {
             let own = profile.key().and_then(|key| agent.get(key));
-            let Some(field) = own else { return Ok((Command::default(), config)) };
+            let Some(field) = own else { return Ok((Command { env, ..Command::default() }, config)) };
             if config.is_some() {
                 let key = profile.key().unwrap_or_default();
                 let reason =
@@ -177,7 +203,7 @@ fn read_program(agent: &Reader<'_>, profile: &Profile) -> Result<(Command, Optio
             let object = read_object(&field)?;
             // The adapter checks its own keys when it starts; this one we share, for it says where files may be.
             let work_dir = object.get("work_dir").and_then(Value::as_str).unwrap_or_default();
-            Ok((Command { work_dir: PathBuf::from(work_dir), ..Command::default() }, Some(object)))
+            Ok((Command { work_dir: PathBuf::from(work_dir), env, ..Command::default() }, Some(object)))
         }
     }
 }
@@ -186,19 +212,41 @@ fn read_object(field: &Field<'_>) -> Result<Value, ConfigError> {
     field.any_object().cloned()
 }
 
-fn read_command(field: &Field<'_>) -> Result<Command, ConfigError> {
+fn read_command(field: &Field<'_>, folder: &Path) -> Result<Command, ConfigError> {
     let external = field.object(COMMAND_KEYS, &[("the agent itself", AGENT_KEYS)])?;
     let mut command = Command::new(external.require("command")?.filled_string()?);
     external.set("args", &mut command.args, Field::strings)?;
     external.set("work_dir", &mut command.work_dir, |f| f.string().map(PathBuf::from))?;
-    external.set("env", &mut command.env, |f| {
-        let env = f.string_map()?;
-        match env.keys().find(|name| !is_variable(name)) {
-            None => Ok(env),
-            Some(name) => Err(f.invalid(format!("`{}` is no name of a variable", shown(name)))),
-        }
-    })?;
+    external.set("env", &mut command.env, |f| read_env(f, folder))?;
     Ok(command)
+}
+
+fn read_env(field: &Field<'_>, folder: &Path) -> Result<BTreeMap<String, EnvValue>, ConfigError> {
+    let mut env = BTreeMap::new();
+    for (name, value) in field.members()? {
+        if !is_variable(name) {
+            return Err(field.invalid(format!("`{}` is no name of a variable", shown(name))));
+        }
+        env.insert(name.to_owned(), read_value(&value, folder)?);
+    }
+    Ok(env)
+}
+
+/// Reads a text, `{"from_env": "NAME"}` or `{"from_file": "PATH"}`.
+fn read_value(field: &Field<'_>, folder: &Path) -> Result<EnvValue, ConfigError> {
+    if field.value().is_string() {
+        return field.string().map(EnvValue::Text);
+    }
+    let expected = "a string, {\"from_env\": \"NAME\"} or {\"from_file\": \"PATH\"}";
+    let place = field.object_or(expected, PLACE_KEYS, &[])?;
+    match (place.get("from_env"), place.get("from_file")) {
+        (Some(variable), None) => match variable.string()? {
+            name if is_variable(&name) => Ok(EnvValue::FromEnv(name)),
+            name => Err(variable.invalid(format!("`{}` is no name of a variable", shown(&name)))),
+        },
+        (None, Some(file)) => file.path_from(folder).map(EnvValue::FromFile),
+        _ => Err(field.invalid("name one place, `from_env` or `from_file`")),
+    }
 }
 
 /// Reads the lists over those of `base`: denials add up, an allow list and a default replace.

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::agent::AgentConfig;
+use super::confinement::Confinement;
 use super::error::{ConfigError, Problem};
 use super::limits::{Limits, Restart, Timeouts, memory, none_if_zero, sessions};
 use super::read_agent::{AGENT_KEYS, read_agent, read_permission};
@@ -18,6 +19,7 @@ pub(super) const RUNTIME_KEYS: &[&str] = &[
     // The whole host.
     "max_sessions",
     "state_dir",
+    "policy",
     "spool_dir",
     "mailbox",
     "mailboxes",
@@ -38,6 +40,9 @@ pub(super) const RUNTIME_KEYS: &[&str] = &[
     "max_turn_output",
     "restart",
     "permission",
+    "containment",
+    "resources",
+    "sandbox",
     // Amurg's names.
     "default_timeout",
     "max_output_bytes",
@@ -57,6 +62,7 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) restart: Restart,
     pub(super) permission: Policy,
+    pub(super) confinement: Confinement,
 }
 
 /// What is the same while a file is read.
@@ -117,6 +123,7 @@ fn read_runtime(
     let folder = context.folder;
     runtime.set("max_sessions", &mut config.max_sessions, sessions)?;
     runtime.set("state_dir", &mut config.state_dir, |f| f.path_from(folder).map(Some))?;
+    runtime.set("policy", &mut config.policy, |f| f.path_from(folder).map(Some))?;
     runtime.set("spool_dir", &mut config.spool_dir, |f| f.path_from(folder).map(Some))?;
     read_buffers(&runtime, &mut config.buffers)?;
 
@@ -132,6 +139,7 @@ fn read_runtime(
     shared.timeouts.read(&runtime)?;
     shared.limits.read(&runtime)?;
     shared.restart.read(&runtime)?;
+    shared.confinement.read(&runtime, folder)?;
     if let Some(field) = runtime.get("permission") {
         shared.permission = read_permission(&field, &shared.permission)?;
     }

@@ -1,6 +1,5 @@
 //! A typed walk over a parsed JSON value that knows where it is.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,7 +96,17 @@ impl<'a> Field<'a> {
         known: &'static [&'static str],
         elsewhere: &[Elsewhere],
     ) -> Result<Reader<'a>> {
-        let object = self.value.as_object().ok_or_else(|| self.expected("an object"))?;
+        self.object_or("an object", known, elsewhere)
+    }
+
+    /// The same, where more than an object may stand: `expected` names all.
+    pub(super) fn object_or(
+        &self,
+        expected: &'static str,
+        known: &'static [&'static str],
+        elsewhere: &[Elsewhere],
+    ) -> Result<Reader<'a>> {
+        let object = self.value.as_object().ok_or_else(|| self.expected(expected))?;
         let reader = Reader { at: self.at.clone(), object, known };
         match object.keys().find(|key| !known.contains(&key.as_str())) {
             None => Ok(reader),
@@ -145,14 +154,13 @@ impl<'a> Field<'a> {
         self.items()?.iter().map(Self::string).collect()
     }
 
-    pub(super) fn string_map(&self) -> Result<BTreeMap<String, String>> {
-        let object = self.value.as_object().ok_or_else(|| self.expected("an object of strings"))?;
-        let mut map = BTreeMap::new();
-        for (key, value) in object {
-            let field = Field { at: format!("{}.{}", self.at, quantity::shown(key)), value };
-            map.insert(key.clone(), field.string()?);
-        }
-        Ok(map)
+    /// Its members, whatever their keys.
+    pub(super) fn members(&self) -> Result<Vec<(&'a str, Self)>> {
+        let object = self.any_object()?.as_object().into_iter().flatten();
+        let member = |(key, value): (&'a String, &'a Value)| {
+            (key.as_str(), Field { at: format!("{}.{}", self.at, quantity::shown(key)), value })
+        };
+        Ok(object.map(member).collect())
     }
 
     pub(super) fn boolean(&self) -> Result<bool> {

@@ -154,6 +154,7 @@ fn every_key_of_an_agent_applies() {
 fn runtime_sets_what_agents_do_not() {
     let config = parse(
         r#"{"runtime": {"max_sessions": 7, "turn_timeout": "1m", "max_file_bytes": 5, "state_dir": "state",
+                        "policy": "policy.json",
                         "spool_dir": "/spool", "mailbox": "1MiB", "mailboxes": "2MiB", "backlog": "3MiB",
                         "spool": "4GiB", "permission": {"default": "deny", "allow": ["Read"], "deny": ["Bash"]}},
             "agents": [{"id": "a", "profile": "echo"},
@@ -164,6 +165,7 @@ fn runtime_sets_what_agents_do_not() {
     assert_eq!(config.max_sessions, Some(7));
     assert_eq!(config.state_dir.as_deref(), Some(Path::new("/conf/state")));
     assert_eq!(config.spool_dir.as_deref(), Some(Path::new("/spool")));
+    assert_eq!(config.policy.as_deref(), Some(Path::new("/conf/policy.json")));
     let buffers = Buffers { mailbox: 1 << 20, mailboxes: 2 << 20, backlog: 3 << 20, spool: 4 << 30 };
     assert_eq!(config.buffers, buffers);
     let [a, b] = config.agents.as_slice() else { panic!() };
@@ -273,7 +275,7 @@ fn wrong_types_are_named() {
         ),
         (
             r#"{"agents":[{"id":"a","external":{"command":"x","env":{"K":true}}}]}"#,
-            "agents[0].external.env.K: expected a string, found a boolean",
+            "agents[0].external.env.K: expected a string, {\"from_env\": \"NAME\"} or {\"from_file\": \"PATH\"}, found a boolean",
         ),
         (
             r#"{"agents":[{"id":"a","profile":"echo","echo":"x"}]}"#,
@@ -393,6 +395,37 @@ fn debug_shows_no_secrets() {
     );
     let shown = format!("{config:?}");
     assert!(shown.contains("API_KEY") && shown.contains("token") && !shown.contains("s3cret"), "{shown}");
+}
+
+#[test]
+fn values_of_variables_may_be_elsewhere() {
+    let config = parse(
+        r#"{"agents":[{"id":"a","external":{"command":"x","env":{"A":"text","B":{"from_env":"OTHER"},
+                        "C":{"from_file":"secrets/c"},"D":{"from_file":"/d"}}}},
+                       {"id":"b","profile":"echo","env":{"A":{"from_env":"B"}}},
+                       {"id":"c","external":{"command":"x"},"env":{"A":"x"}}]}"#,
+    );
+    let env = &config.agents[0].command.env;
+    assert_eq!(env["A"], EnvValue::Text("text".into()));
+    assert_eq!(env["B"], EnvValue::FromEnv("OTHER".into()));
+    assert_eq!(env["C"], EnvValue::FromFile("/conf/secrets/c".into()));
+    assert_eq!(env["D"], EnvValue::FromFile("/d".into()));
+    assert_eq!(config.agents[1].command.env["A"], EnvValue::FromEnv("B".into()));
+    assert_eq!(config.agents[2].command, Command::new("x").env("A", "x"));
+    for (value, expected) in [
+        ("{}", ": name one place, `from_env` or `from_file`"),
+        (r#"{"from_env":"A","from_file":"b"}"#, ": name one place, `from_env` or `from_file`"),
+        (r#"{"from_flie":"b"}"#, ".from_flie: unknown key; did you mean `from_file`?"),
+        (r#"{"from_env":"A=B"}"#, ".from_env: `A=B` is no name of a variable"),
+        (r#"{"from_file":""}"#, ".from_file: it is empty"),
+        (r#"{"from_file":1}"#, ".from_file: expected a string, found a number"),
+    ] {
+        assert_eq!(agent_error(&format!(r#""env":{{"K":{value}}}"#)), format!("agents[0].env.K{expected}"));
+    }
+    assert_eq!(
+        error(r#"{"agents":[{"id":"a","external":{"command":"x","env":{"A":"b"}},"env":{"C":"d"}}]}"#),
+        "agents[0].env: `external.env` says the same; keep one"
+    );
 }
 
 #[test]

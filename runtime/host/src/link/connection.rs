@@ -22,6 +22,7 @@ use trunkline_protocol::{Category, Failure, LineReader};
 use super::outbox::Outbox;
 use crate::{
     ExitStatus,
+    config::EnvError,
     core::{Ended, ProcessEnd},
 };
 
@@ -30,10 +31,13 @@ pub(super) const EXIT_GRACE: Duration = Duration::from_millis(250);
 /// How long stderr is read on after the process has ended while a descendant holds it open.
 const STDERR_GRACE: Duration = Duration::from_millis(100);
 
+/// Says how the process is started, with the values that its variables have now. Blocks.
+pub(crate) type MakeSpec = Arc<dyn Fn() -> Result<ChildSpec, EnvError> + Send + Sync>;
+
 /// How a run of the adapter begins.
 pub(crate) enum Connect {
-    /// By starting a process.
-    Process(Box<dyn Fn() -> ChildSpec + Send + Sync>),
+    /// By starting a process. What is started is made anew for each start, and blocks.
+    Process(MakeSpec),
     /// Over streams that somebody else makes, such as an in-memory pipe.
     Streams(Box<dyn FnMut() -> Streams + Send>),
 }
@@ -230,8 +234,19 @@ impl Input {
     }
 }
 
+/// Starts a process, and says what the sessions that wait are told where it does not start.
+pub(super) async fn spawn(make: MakeSpec) -> Result<Child, Failure> {
+    let spec = match tokio::task::spawn_blocking(move || make()).await {
+        Ok(Ok(spec)) => spec,
+        Ok(Err(error)) => return Err(Failure::new(Category::Auth, format!("failed to {error}"))),
+        // The runtime ends, and this task with it.
+        Err(error) => return Err(Failure::new(Category::ProcessExit, error.to_string())),
+    };
+    trunkline_process::spawn(spec).await.map_err(|error| start_failure(&error))
+}
+
 /// What a spawn error tells the sessions that wait.
-pub(super) fn start_failure(error: &SpawnError) -> Failure {
+fn start_failure(error: &SpawnError) -> Failure {
     let category = match error {
         SpawnError::NotFound { .. } | SpawnError::Interpreter { .. } => Category::NotInstalled,
         _ => Category::ProcessExit,

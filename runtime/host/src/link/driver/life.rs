@@ -10,7 +10,7 @@ use crate::{
     core::{Ended, ProcessEnd},
     link::{
         Connect,
-        connection::{Connection, EXIT_GRACE, start_failure},
+        connection::{self, Connection, EXIT_GRACE},
     },
 };
 
@@ -81,18 +81,11 @@ impl Driver {
                 let connection = Connection::over(streams(), limits.max_line);
                 self.starting = Some(Box::pin(std::future::ready(Ok(Box::new(connection)))));
             }
-            Connect::Process(spec) => {
-                let spec = spec();
+            Connect::Process(make) => {
+                let make = make.clone();
                 self.starting = Some(Box::pin(async move {
-                    match trunkline_process::spawn(spec).await {
-                        Ok(child) => Ok(Box::new(Connection::to_child(
-                            child,
-                            agent,
-                            limits.max_line,
-                            limits.stderr_tail,
-                        ))),
-                        Err(error) => Err(start_failure(&error)),
-                    }
+                    let child = connection::spawn(make).await?;
+                    Ok(Box::new(Connection::to_child(child, agent, limits.max_line, limits.stderr_tail)))
                 }));
             }
         }

@@ -1,0 +1,355 @@
+//! What an agent's process is held in: containment, limits of resources, sandbox.
+
+use std::path::Path;
+
+use trunkline_process::{Backend, Containment, Limits, Network, Sandbox};
+
+use super::error::ConfigError;
+use super::limits::none_if_zero;
+use super::quantity::shown;
+use super::reader::{Field, Reader};
+
+const RESOURCE_KEYS: &[&str] = &["processes", "open_files", "memory"];
+const SANDBOX_KEYS: &[&str] =
+    &["backend", "image", "read_only", "writable", "network", "user", "memory", "pids"];
+const NETWORK_KEYS: &[&str] = &["allow"];
+
+/// The word for "not at all".
+const NONE: &str = "none";
+
+/// What `runtime` says for every agent, and an agent for itself.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Confinement {
+    pub(super) containment: Containment,
+    pub(super) resources: Limits,
+    pub(super) sandbox: Option<Sandbox>,
+    /// Whether `sandbox.network` was said, and is not what no word about it means.
+    network_said: bool,
+}
+
+impl Confinement {
+    /// Reads `containment`, `resources` and `sandbox` over what is there; relative paths are meant from `folder`.
+    pub(super) fn read(&mut self, reader: &Reader<'_>, folder: &Path) -> Result<(), ConfigError> {
+        reader.set("containment", &mut self.containment, read_containment)?;
+        let resources = reader.get("resources").map(|field| field.object(RESOURCE_KEYS, &[])).transpose()?;
+        if let Some(resources) = &resources {
+            resources.set("processes", &mut self.resources.processes, count_or_none)?;
+            resources.set("open_files", &mut self.resources.open_files, count_or_none)?;
+            resources.set("memory", &mut self.resources.memory, size_or_none)?;
+        }
+        let Some(field) = reader.get("sandbox") else { return Ok(()) };
+        if field.value() == NONE {
+            (self.sandbox, self.network_said) = (None, false);
+            return Ok(());
+        }
+        let elsewhere = [("`resources`", RESOURCE_KEYS)];
+        let sandbox = field.object_or("an object or \"none\"", SANDBOX_KEYS, &elsewhere)?;
+        for (key, ours) in [("memory", "memory"), ("pids", "processes")] {
+            let there = resources.as_ref().and_then(|resources| resources.get(ours));
+            if let (Some(field), Some(other)) = (sandbox.get(key), there) {
+                return Err(field.invalid(format!("`{}` says the same; keep one", other.at())));
+            }
+        }
+        sandbox.set("memory", &mut self.resources.memory, size_or_none)?;
+        sandbox.set("pids", &mut self.resources.processes, count_or_none)?;
+        self.network_said = sandbox.get("network").is_some();
+        self.sandbox = Some(read_sandbox(&sandbox, folder)?);
+        Ok(())
+    }
+
+    /// Brings the domains that an agent may reach and the network of its sandbox together: one that says nothing
+    /// takes what the other says, and the domains must be within the network. `at` is the place of the domains.
+    pub(super) fn agree(&mut self, domains: &mut Option<Vec<String>>, at: &str) -> Result<(), ConfigError> {
+        let Some(sandbox) = &mut self.sandbox else { return Ok(()) };
+        let Some(asked) = domains else {
+            *domains = match &sandbox.network {
+                Network::All => None,
+                Network::None => Some(Vec::new()),
+                Network::Allow(allowed) => Some(allowed.clone()),
+            };
+            return Ok(());
+        };
+        if !self.network_said {
+            if !asked.is_empty() {
+                sandbox.network = Network::Allow(asked.clone());
+            }
+            return Ok(());
+        }
+        let beyond = asked.iter().position(|domain| !within(domain, &sandbox.network));
+        match beyond {
+            None => Ok(()),
+            Some(index) => Err(ConfigError::invalid(
+                format!("{at}[{index}]"),
+                format!(
+                    "`{}` is not in `sandbox.network`, which is what can be reached; add it there, or leave it out here",
+                    shown(&asked[index])
+                ),
+            )),
+        }
+    }
+}
+
+/// Whether a domain, or a pattern of domains, is reachable through `network`.
+fn within(domain: &str, network: &Network) -> bool {
+    let covers = |entry: &String| {
+        let (entry, domain) = (entry.to_ascii_lowercase(), domain.to_ascii_lowercase());
+        entry == domain
+            || entry
+                .strip_prefix('*')
+                .is_some_and(|suffix| suffix.starts_with('.') && domain.ends_with(suffix))
+    };
+    match network {
+        Network::All => true,
+        Network::None => false,
+        Network::Allow(entries) => entries.iter().any(covers),
+    }
+}
+
+fn read_containment(field: &Field<'_>) -> Result<Containment, ConfigError> {
+    use Containment::{Auto, Group, Namespace, Reaper};
+    field.word(&[Auto, Namespace, Reaper, Group].map(|containment| (containment.name(), containment)))
+}
+
+fn read_sandbox(sandbox: &Reader<'_>, folder: &Path) -> Result<Sandbox, ConfigError> {
+    let image = sandbox.get("image");
+    let backend = sandbox.require("backend")?;
+    let name = backend.word(&[
+        ("bubblewrap", None),
+        ("podman", Some((|image| Backend::Podman { image }) as fn(String) -> Backend)),
+        ("docker", Some(|image| Backend::Docker { image })),
+    ])?;
+    let backend = match (name, image) {
+        (None, None) => Backend::Bubblewrap,
+        (None, Some(image)) => {
+            return Err(image.invalid("bubblewrap shows the host's own files and has no image; leave it out"));
+        }
+        (Some(of), _) => of(sandbox.require("image")?.filled_string()?),
+    };
+    let mut read =
+        Sandbox { backend, read_only: Vec::new(), writable: Vec::new(), network: Network::None, user: None };
+    sandbox.set("read_only", &mut read.read_only, |f| f.paths_from(folder))?;
+    sandbox.set("writable", &mut read.writable, |f| f.paths_from(folder))?;
+    sandbox.set("network", &mut read.network, read_network)?;
+    sandbox.set("user", &mut read.user, |f| read_user(f).map(Some))?;
+    Ok(read)
+}
+
+fn read_network(field: &Field<'_>) -> Result<Network, ConfigError> {
+    if field.value().is_string() {
+        return field
+            .word(&[(NONE, false), ("all", true)])
+            .map(|all| if all { Network::All } else { Network::None });
+    }
+    let network = field.object_or("\"none\", \"all\" or an object", NETWORK_KEYS, &[])?;
+    let name = |item: &Field<'_>| {
+        let name = item.filled_string()?;
+        if name.contains(['/', '@']) || name.contains(char::is_whitespace) {
+            return Err(
+                item.invalid("write a name such as `api.example.com`, `*.example.com` or `example.com:8443`")
+            );
+        }
+        Ok(name)
+    };
+    Ok(Network::Allow(network.require("allow")?.items()?.iter().map(name).collect::<Result<_, _>>()?))
+}
+
+/// Reads `1000:1000`, user and group number, or one number for both.
+fn read_user(field: &Field<'_>) -> Result<(u32, u32), ConfigError> {
+    let text = field.str()?;
+    let (user, group) = text.split_once(':').unwrap_or((text, text));
+    match (user.parse(), group.parse()) {
+        (Ok(user), Ok(group)) => Ok((user, group)),
+        _ => {
+            Err(field.invalid(format!("`{}` is no user and group number such as \"1000:1000\"", shown(text))))
+        }
+    }
+}
+
+fn count_or_none(field: &Field<'_>) -> Result<Option<u64>, ConfigError> {
+    if field.value() == NONE { Ok(None) } else { field.count(0).map(none_if_zero) }
+}
+
+fn size_or_none(field: &Field<'_>) -> Result<Option<u64>, ConfigError> {
+    if field.value() == NONE { Ok(None) } else { field.size(0).map(none_if_zero) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{AgentConfig, Config};
+
+    fn read(runtime: &str, members: &str) -> Result<AgentConfig, String> {
+        let text = format!(
+            r#"{{"runtime":{{{runtime}}},"agents":[{{"id":"a","external":{{"command":"x"}}{members}}}]}}"#
+        );
+        let error =
+            |error: ConfigError| error.to_string().trim_start_matches("read the configuration: ").to_owned();
+        Config::parse(text.as_bytes(), Path::new("/conf"))
+            .map_err(error)
+            .map(|mut config| config.agents.remove(0))
+    }
+
+    #[track_caller]
+    fn agent(members: &str) -> AgentConfig {
+        read("", &format!(",{members}")).unwrap()
+    }
+
+    #[track_caller]
+    fn refused(members: &str) -> String {
+        let error = read("", &format!(",{members}")).unwrap_err();
+        error.strip_prefix("agents[0].").unwrap().to_owned()
+    }
+
+    #[test]
+    fn without_a_word_it_is_what_works_best_here_and_no_sandbox() {
+        let read = read("", "").unwrap();
+        assert_eq!((read.containment, read.sandbox), (Containment::Auto, None));
+        assert_eq!(read.resources, Limits::default());
+    }
+
+    #[test]
+    fn every_key_applies() {
+        let read = agent(
+            r#""containment": "reaper", "resources": {"open_files": 100},
+               "sandbox": {"backend": "podman", "image": "i", "read_only": ["/a", "b"], "writable": ["/w"],
+                           "network": {"allow": ["x.org", "*.y.org"]}, "user": "7:8", "memory": "1KiB", "pids": 9}"#,
+        );
+        assert_eq!(read.containment, Containment::Reaper);
+        assert_eq!(read.resources, Limits { processes: Some(9), open_files: Some(100), memory: Some(1024) });
+        let sandbox = read.sandbox.unwrap();
+        assert_eq!(sandbox.backend, Backend::Podman { image: "i".into() });
+        assert_eq!(sandbox.read_only, [Path::new("/a"), Path::new("/conf/b")]);
+        assert_eq!(sandbox.writable, [Path::new("/w")]);
+        assert_eq!(sandbox.network, Network::Allow(vec!["x.org".into(), "*.y.org".into()]));
+        assert_eq!(sandbox.user, Some((7, 8)));
+        assert_eq!(
+            agent(r#""sandbox": {"backend": "bubblewrap", "user": "5"}"#).sandbox.unwrap().user,
+            Some((5, 5))
+        );
+        for none in ["0", "\"none\""] {
+            let read = agent(&format!(r#""resources": {{"processes": {none}, "memory": {none}}}"#));
+            assert_eq!((read.resources.processes, read.resources.memory), (None, None), "{none}");
+        }
+    }
+
+    #[test]
+    fn an_agent_has_the_last_word() {
+        let runtime = r#""containment": "group", "resources": {"memory": 5, "processes": 6},
+                         "sandbox": {"backend": "bubblewrap", "network": "all", "pids": 7, "read_only": ["/a"]}"#;
+        assert_eq!(
+            read(runtime, "").unwrap_err(),
+            "runtime.sandbox.pids: `runtime.resources.processes` says the same; keep one"
+        );
+        let runtime = runtime.replace(r#", "processes": 6"#, "");
+        let shared = read(&runtime, "").unwrap();
+        assert_eq!(shared.containment, Containment::Group);
+        assert_eq!((shared.resources.memory, shared.resources.processes), (Some(5), Some(7)));
+        assert_eq!(shared.sandbox.unwrap().network, Network::All);
+        let own = read(
+            &runtime,
+            r#", "containment": "auto", "resources": {"processes": 8}, "sandbox": {"backend": "bubblewrap"}"#,
+        )
+        .unwrap();
+        assert_eq!(own.containment, Containment::Auto);
+        assert_eq!((own.resources.memory, own.resources.processes), (Some(5), Some(8)));
+        let sandbox = own.sandbox.unwrap();
+        assert_eq!((sandbox.network, sandbox.read_only.len()), (Network::None, 0));
+        assert_eq!(read(&runtime, r#", "sandbox": "none""#).unwrap().sandbox, None);
+        assert!(read(&runtime, r#", "sandbox": null"#).unwrap().sandbox.is_some());
+    }
+
+    #[test]
+    fn domains_and_network_agree() {
+        let domains = |network: &str, domains: &str| {
+            let read = agent(&format!(r#""sandbox": {{"backend": "bubblewrap"{network}}}{domains}"#));
+            (read.sandbox.unwrap().network, read.allowed_domains)
+        };
+        let listed = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let ab = listed(&["a.org", "b.org"]);
+        assert_eq!(domains("", ""), (Network::None, Some(vec![])));
+        assert_eq!(domains(r#", "network": "all""#, ""), (Network::All, None));
+        let network = r#", "network": {"allow": ["a.org", "b.org"]}"#;
+        assert_eq!(domains(network, ""), (Network::Allow(ab.clone()), Some(ab.clone())));
+        let said = r#", "allowed_domains": ["a.org", "b.org"]"#;
+        assert_eq!(domains("", said), (Network::Allow(ab.clone()), Some(ab.clone())));
+        assert_eq!(domains(r#", "network": "all""#, said), (Network::All, Some(ab)));
+        assert_eq!(domains("", r#", "allowed_domains": []"#), (Network::None, Some(vec![])));
+        let wide = r#", "network": {"allow": ["*.Example.org"]}"#;
+        assert_eq!(
+            domains(wide, r#", "allowed_domains": ["api.example.org", "*.b.example.org"]"#).1,
+            Some(listed(&["api.example.org", "*.b.example.org"]))
+        );
+        for (network, beyond) in [
+            (r#"{"allow": ["*.example.org"]}"#, "example.org"),
+            (r#"{"allow": ["example.org"]}"#, "*.example.org"),
+            (r#"{"allow": ["example.org"]}"#, "evilexample.org"),
+            (r#""none""#, "example.org"),
+        ] {
+            let error = refused(&format!(
+                r#""sandbox": {{"backend": "bubblewrap", "network": {network}}}, "allowed_domains": ["{beyond}"]"#
+            ));
+            let expected = format!("allowed_domains[0]: `{beyond}` is not in `sandbox.network`");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_at_its_place() {
+        for (members, expected) in [
+            (
+                r#""containment": "jail""#,
+                r#"containment: `jail` is not "auto" or "namespace" or "reaper" or "group""#,
+            ),
+            (r#""contaiment": "auto""#, "contaiment: unknown key; did you mean `containment`?"),
+            (
+                r#""resources": {"procesess": 1}"#,
+                "resources.procesess: unknown key; did you mean `processes`?",
+            ),
+            (
+                r#""resources": {"memory": "1M"}"#,
+                "resources.memory: `1M` is not a size; write bytes as a number, or one such as `64KiB` or `16MiB`",
+            ),
+            (r#""sandbox": "bubblewrap""#, r#"sandbox: expected an object or "none", found a string"#),
+            (r#""sandbox": {}"#, "sandbox.backend: it is missing"),
+            (
+                r#""sandbox": {"backend": "bwrap"}"#,
+                r#"sandbox.backend: `bwrap` is not "bubblewrap" or "podman" or "docker""#,
+            ),
+            (r#""sandbox": {"backend": "docker"}"#, "sandbox.image: it is missing"),
+            (
+                r#""sandbox": {"backend": "bubblewrap", "image": "i"}"#,
+                "sandbox.image: bubblewrap shows the host's own files and has no image; leave it out",
+            ),
+            (
+                r#""sandbox": {"backend": "bubblewrap", "writeable": []}"#,
+                "sandbox.writeable: unknown key; did you mean `writable`?",
+            ),
+            (
+                r#""sandbox": {"backend": "bubblewrap", "processes": 1}"#,
+                "sandbox.processes: unknown key; it belongs in `resources`",
+            ),
+            (
+                r#""sandbox": {"backend": "bubblewrap", "network": "some"}"#,
+                r#"sandbox.network: `some` is not "none" or "all""#,
+            ),
+            (
+                r#""sandbox": {"backend": "bubblewrap", "network": []}"#,
+                r#"sandbox.network: expected "none", "all" or an object, found an array"#,
+            ),
+            (
+                r#""sandbox": {"backend": "bubblewrap", "network": {"allow": ["https://x.org"]}}"#,
+                "sandbox.network.allow[0]: write a name such as `api.example.com`, `*.example.com` or `example.com:8443`",
+            ),
+            (
+                r#""sandbox": {"backend": "bubblewrap", "user": "root"}"#,
+                r#"sandbox.user: `root` is no user and group number such as "1000:1000""#,
+            ),
+            (
+                r#""resources": {"memory": 1}, "sandbox": {"backend": "bubblewrap", "memory": 2}"#,
+                "sandbox.memory: `agents[0].resources.memory` says the same; keep one",
+            ),
+        ] {
+            assert_eq!(refused(members), expected, "{members}");
+        }
+    }
+}
