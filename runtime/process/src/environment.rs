@@ -15,13 +15,69 @@ pub(crate) const TMPDIR: &str = "TMPDIR";
 /// Inherited by every child, beside `LC_*`.
 const CURATED: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME", "SHELL"];
 
+/// Beginnings of names that load code: the loaders of Linux and macOS, functions that bash takes over, Lua's paths,
+/// .NET's profilers.
+const CODE_FAMILIES: [&[u8]; 7] =
+    [b"LD_", b"DYLD_", b"BASH_FUNC_", b"LUA_INIT", b"LUA_PATH", b"LUA_CPATH", b"CORECLR_PROFILER"];
+
+/// Names that load code, by what reads them.
+const CODE: [&[u8]; 39] = [
+    // The C library and OpenSSL: modules.
+    b"GCONV_PATH",
+    b"OPENSSL_CONF",
+    b"OPENSSL_ENGINES",
+    b"OPENSSL_MODULES",
+    // Shells: files that are read first, options and prompts that are evaluated.
+    b"BASH_ENV",
+    b"BASHOPTS",
+    b"ENV",
+    b"FPATH",
+    b"PS4",
+    b"SHELLOPTS",
+    b"ZDOTDIR",
+    // Node and Bun.
+    b"BUN_OPTIONS",
+    b"NODE_OPTIONS",
+    b"NODE_PATH",
+    // Python.
+    b"PYTHONBREAKPOINT",
+    b"PYTHONHOME",
+    b"PYTHONINSPECT",
+    b"PYTHONPATH",
+    b"PYTHONPLATLIBDIR",
+    b"PYTHONSTARTUP",
+    b"PYTHONUSERBASE",
+    // Perl.
+    b"PERL5DB",
+    b"PERL5LIB",
+    b"PERL5OPT",
+    b"PERLLIB",
+    // Ruby.
+    b"GEM_HOME",
+    b"GEM_PATH",
+    b"RUBYLIB",
+    b"RUBYOPT",
+    // Java.
+    b"CLASSPATH",
+    b"JAVA_TOOL_OPTIONS",
+    b"JDK_JAVA_OPTIONS",
+    b"_JAVA_OPTIONS",
+    // PHP, Erlang, R, .NET.
+    b"DOTNET_STARTUP_HOOKS",
+    b"ERL_FLAGS",
+    b"ERL_LIBS",
+    b"PHPRC",
+    b"PHP_INI_SCAN_DIR",
+    b"R_PROFILE_USER",
+];
+
 /// A child's environment, and what of the host's was kept from it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Environment {
     /// Every variable of the child.
     pub variables: BTreeMap<OsString, OsString>,
-    /// Names that [`Inherit::All`] would have passed on, but that load code into a program (`LD_*`, `DYLD_*`,
-    /// `NODE_OPTIONS`): they count only when declared. Worth a line to the operator.
+    /// Names that [`Inherit::All`] would have passed on, but that [load code](loads_code) into a program: they count
+    /// only when declared. Worth a line to the operator.
     pub withheld: Vec<OsString>,
 }
 
@@ -76,9 +132,16 @@ fn is_curated(name: &OsStr) -> bool {
     CURATED.iter().any(|curated| name == *curated) || name.as_bytes().starts_with(b"LC_")
 }
 
-fn loads_code(name: &OsStr) -> bool {
+/// Whether a variable makes a program run code *inside itself* that neither the program nor its arguments name: it
+/// moves the loader's or an interpreter's search path, or names something to be loaded first. Such a variable of the
+/// host was not meant for an adapter.
+///
+/// What names a program to be *started* (`EDITOR`, `PAGER`, `GIT_SSH_COMMAND`) is not among them: that is a process
+/// of its own, contained like any other.
+#[must_use]
+pub fn loads_code(name: &OsStr) -> bool {
     let name = name.as_bytes();
-    name.starts_with(b"LD_") || name.starts_with(b"DYLD_") || name == b"NODE_OPTIONS"
+    CODE_FAMILIES.iter().any(|family| name.starts_with(family)) || CODE.contains(&name)
 }
 
 impl std::fmt::Debug for Environment {
@@ -213,6 +276,41 @@ mod tests {
             assert_eq!(made.variables, map(case.child), "{}", case.says);
             assert_eq!(made.withheld, case.withheld, "{}", case.says);
         }
+    }
+
+    #[test]
+    fn what_loads_code_is_told_from_what_starts_programs() {
+        for name in [
+            "LD_PRELOAD",
+            "LD_AUDIT",
+            "DYLD_INSERT_LIBRARIES",
+            "BASH_ENV",
+            "ENV",
+            "BASH_FUNC_ls%%",
+            "NODE_OPTIONS",
+            "PYTHONPATH",
+            "PYTHONSTARTUP",
+            "PERL5OPT",
+            "RUBYOPT",
+            "JAVA_TOOL_OPTIONS",
+            "LUA_INIT_5_4",
+        ] {
+            assert!(loads_code(name.as_ref()), "{name}");
+        }
+        for name in [
+            "EDITOR",
+            "PAGER",
+            "GIT_SSH_COMMAND",
+            "PATH",
+            "HOME",
+            "PYTHONUNBUFFERED",
+            "ENVIRONMENT",
+            "OLD_PS4",
+            "LDFLAGS",
+        ] {
+            assert!(!loads_code(name.as_ref()), "{name}");
+        }
+        assert!(CURATED.iter().all(|name| !loads_code(name.as_ref())));
     }
 
     #[test]

@@ -73,7 +73,7 @@ mod wrap;
 
 pub use crate::child::Child;
 pub use crate::containment::{Choice, Containment, Support, support as containment_support};
-pub use crate::environment::{Environment, child_environment};
+pub use crate::environment::{Environment, child_environment, loads_code};
 pub use crate::error::SpawnError;
 pub use crate::exit::Exit;
 pub use crate::limits::Limits;
