@@ -1,0 +1,270 @@
+//! The chamber: runs cells, and looks for what they leave.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use trunkline_process::{Containment, containment_support};
+
+use super::cell::{Cell, Dying, all};
+use super::host::CELL;
+
+/// What the containment is given to make an end.
+const BOUND: Duration = Duration::from_secs(1);
+/// How long a whole chamber may take.
+const PATIENCE: Duration = Duration::from_secs(240);
+/// Processes of a chamber, far above what a cell needs.
+const CAP: &str = "300";
+const CHAMBER: &str = "TRUNKLINE_TEST_CHAMBER";
+
+#[test]
+fn nothing_is_left_in_a_namespace() {
+    run(Containment::Namespace);
+}
+
+#[test]
+fn a_reaper_leaves_nothing() {
+    run(Containment::Reaper);
+}
+
+#[test]
+fn a_group_leaves_nothing_that_stays_in_it() {
+    run(Containment::Group);
+}
+
+/// Runs all cells of a containment in a chamber.
+fn run(containment: Containment) {
+    let init = env!("CARGO_BIN_EXE_trunkline-init");
+    trunkline_process::init::use_program(init);
+    if let Err(why) = containment_support().namespace {
+        eprintln!("not run: without PID namespaces there is no safe place for it: {why}");
+        return;
+    }
+    let cap = Cap::new();
+    let mut command = Command::new(init);
+    command.args(["trunkline-init", "--namespace", "--"]);
+    if let Some(cap) = &cap {
+        command.args(["/bin/sh", "-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(cap.0.join("cgroup.procs"));
+    }
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["--exact", "--ignored", "--nocapture", "trees::chamber::chamber"]);
+    command.env(CHAMBER, containment.name()).env("HOPPERS", if cap.is_some() { "1" } else { "" });
+    let mut chamber = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let told = std::thread::spawn({
+        let stdout = chamber.stdout.take().unwrap();
+        move || BufReader::new(stdout).lines().map_while(Result::ok).collect::<Vec<_>>()
+    });
+    let ended = loop {
+        if let Some(status) = chamber.try_wait().unwrap() {
+            break status;
+        }
+        if begun.elapsed() > PATIENCE {
+            chamber.kill().unwrap();
+            break chamber.wait().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let told = told.join().unwrap().join("\n");
+    assert!(ended.success() && told.contains("cells are as promised"), "{ended}:\n{told}");
+    println!("{told}");
+}
+
+/// A cgroup that caps processes; without one nothing that forks without end is let loose.
+struct Cap(PathBuf);
+
+impl Cap {
+    fn new() -> Option<Self> {
+        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let of = |controller: &str| {
+            own.lines().find_map(|line| {
+                let mut fields = line.splitn(3, ':').skip(1);
+                (fields.next()? == controller)
+                    .then(|| fields.next().map(|path| path.trim_start_matches('/')))?
+            })
+        };
+        let v1 = of("pids").map(|path| PathBuf::from("/sys/fs/cgroup/pids").join(path));
+        let v2 = of("").map(|path| PathBuf::from("/sys/fs/cgroup").join(path));
+        for parent in [v1, v2].into_iter().flatten() {
+            let name = format!("trunkline-test-{}-{:?}", std::process::id(), std::thread::current().id());
+            let folder = parent.join(name.replace(['(', ')'], ""));
+            if fs::create_dir(&folder).is_ok() {
+                if fs::write(folder.join("pids.max"), CAP).is_ok() {
+                    return Some(Self(folder));
+                }
+                let _ = fs::remove_dir(&folder);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Cap {
+    fn drop(&mut self) {
+        // Its processes have ended; the kernel counts them out a moment later.
+        let begun = Instant::now();
+        while fs::remove_dir(&self.0).is_err() && begun.elapsed() < BOUND * 10 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+#[ignore = "a part of the matrix, which runs it in a PID namespace"]
+fn chamber() {
+    let Ok(containment) = std::env::var(CHAMBER) else { return };
+    assert!(std::process::id() < 10, "this is no PID namespace");
+    let hoppers = std::env::var("HOPPERS").is_ok_and(|yes| !yes.is_empty());
+    let (mut ran, mut slowest) = (0, (Duration::ZERO, String::new()));
+    let cells = all().filter(|cell| cell.containment.name() == containment && cell.is_possible());
+    for cell in cells.filter(|cell| hoppers || cell.kind != "hopper") {
+        let took = enact(cell);
+        ran += 1;
+        if cell.is_promised() {
+            let took = took.unwrap_or_else(|left| panic!("{} left {left:?}", cell.name()));
+            slowest = slowest.max((took, cell.name()));
+        } else if took.is_ok() && cell.kind == "daemon" && cell.dying != Dying::HostExits {
+            // The search can fail: here is what it has to find.
+            panic!("{} left nothing; is the search blind?", cell.name());
+        }
+    }
+    println!("\n{ran} {containment} cells are as promised; the slowest, {}, took {:?}", slowest.1, slowest.0);
+}
+
+/// How long it took until nothing was left, or what was.
+fn enact(cell: Cell) -> Result<Duration, BTreeMap<i32, String>> {
+    let mut host = Host::start(cell);
+    let leader = host.until_ready();
+    let begun = match cell.dying {
+        Dying::HostKilled => {
+            let begun = Instant::now();
+            host.process.kill().unwrap();
+            begun
+        }
+        Dying::Killed => {
+            let begun = Instant::now();
+            host.tell("go");
+            kill_program(leader, cell);
+            begun
+        }
+        Dying::Stop | Dying::Drop | Dying::End => {
+            host.tell("go");
+            host.until("done");
+            Instant::now()
+        }
+        Dying::HostExits => {
+            host.tell("go");
+            host.process.wait().unwrap();
+            Instant::now()
+        }
+    };
+    let spared = i32::try_from(host.process.id()).unwrap();
+    let outcome = loop {
+        let left = others(spared);
+        if left.is_empty() {
+            break Ok(begun.elapsed());
+        }
+        if begun.elapsed() > BOUND {
+            break Err(left);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let _ = host.process.kill();
+    host.process.wait().unwrap();
+    clear();
+    outcome
+}
+
+/// Kills the program that the host started, the first below its leader that is no init.
+fn kill_program(leader: i32, cell: Cell) {
+    let program = match cell.containment {
+        Containment::Group => leader,
+        Containment::Reaper => child_of(leader),
+        Containment::Namespace | Containment::Auto => child_of(child_of(leader)),
+    };
+    kill_process(Pid::from_raw(program).unwrap(), Signal::KILL).unwrap();
+}
+
+fn child_of(parent: i32) -> i32 {
+    let all = processes();
+    all.into_iter().find(|(pid, (above, _))| *above == parent && *pid != parent).unwrap().0
+}
+
+/// Everybody but the first process, this one, and the host.
+fn others(host: i32) -> BTreeMap<i32, String> {
+    let own = i32::try_from(std::process::id()).unwrap();
+    let all = processes().into_iter().filter(|(pid, _)| ![1, own, host].contains(pid));
+    all.map(|(pid, (_, name))| (pid, name)).collect()
+}
+
+/// Every process that is no zombie, with its parent and its name.
+fn processes() -> BTreeMap<i32, (i32, String)> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let stats = entries.filter_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let (name, rest) = stat.rsplit_once(')')?;
+        let mut fields = rest.split_ascii_whitespace();
+        let alive = !matches!(fields.next()?, "Z" | "X");
+        let parent = fields.next()?.parse().ok()?;
+        alive.then(|| (pid, (parent, name.to_owned())))
+    });
+    stats.collect()
+}
+
+/// Kills what a cell without a promise has left: all but the first process and this one.
+fn clear() {
+    let begun = Instant::now();
+    loop {
+        let left = others(0);
+        if left.is_empty() {
+            return;
+        }
+        assert!(begun.elapsed() < BOUND * 10, "{left:?} cannot be killed");
+        // Everybody in the namespace that we may signal, at once: also one that is between two forks.
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(-1), nix::sys::signal::SIGKILL);
+    }
+}
+
+struct Host {
+    process: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Host {
+    fn start(cell: Cell) -> Self {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--ignored", "--nocapture", "trees::host::host"])
+            .env(CELL, cell.name())
+            .env_remove(super::chamber::CHAMBER)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (stdin, stdout) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        Self { process, stdin, stdout: BufReader::new(stdout) }
+    }
+
+    /// Gives the number of the child's leader.
+    fn until_ready(&mut self) -> i32 {
+        self.until("ready").split_once(' ').unwrap().1.trim().parse().unwrap()
+    }
+
+    fn tell(&mut self, word: &str) {
+        writeln!(self.stdin, "{word}").unwrap();
+    }
+
+    fn until(&mut self, word: &str) -> String {
+        let mut line = String::new();
+        while !line.starts_with(word) {
+            line.clear();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the host ended before it was {word}");
+        }
+        line
+    }
+}

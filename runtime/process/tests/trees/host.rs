@@ -1,0 +1,53 @@
+//! The host of one cell: starts the tree, says `ready`, and at a word from its input does what the cell asks.
+
+use std::io::BufRead;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use trunkline_process::{ChildSpec, StopSteps, spawn, stop};
+
+use super::cell::{Cell, Dying};
+
+pub(crate) const CELL: &str = "TRUNKLINE_TEST_CELL";
+const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trees/tree.py");
+
+/// Short, so that only the order counts.
+const STEPS: StopSteps =
+    StopSteps { close: Duration::ZERO, eof: Duration::from_millis(50), term: Duration::from_millis(50) };
+
+#[tokio::test]
+#[ignore = "a part of the matrix, which runs it in a process of its own"]
+async fn host() {
+    let Some(cell) = std::env::var(CELL).ok().and_then(|name| Cell::of(&name)) else { return };
+    trunkline_process::init::use_program(env!("CARGO_BIN_EXE_trunkline-init"));
+    let spec = match cell.kind {
+        "wrapper" => ChildSpec::new("/bin/sh").args(["-c", "python3 \"$0\" plain; :", TREE]),
+        kind => ChildSpec::new("python3").args([TREE, kind]),
+    };
+    let mut child = spawn(spec.containment(cell.containment)).await.unwrap();
+    let mut stdout = BufReader::new(child.take_stdout().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).await.unwrap();
+    assert_eq!(line, "ready\n");
+    println!("\nready {}", child.pid());
+
+    let mut word = String::new();
+    std::io::stdin().lock().read_line(&mut word).unwrap();
+    match cell.dying {
+        Dying::Stop => {
+            stop(child, STEPS).await;
+        }
+        Dying::Drop => drop(child),
+        Dying::End => {
+            child.finish().await;
+        }
+        Dying::Killed => {
+            child.wait().await;
+        }
+        Dying::HostExits => std::process::exit(0),
+        Dying::HostKilled => {}
+    }
+    println!("\ndone");
+    // What is left now is left by the containment, and not for want of a host.
+    std::future::pending::<()>().await;
+}
