@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use crate::init::Keep;
+
 mod trial;
 
 /// How a child's descendants are kept from outliving it.
@@ -100,8 +102,8 @@ pub fn support() -> Support {
     if let Some(support) = &*found {
         return support.clone();
     }
-    let namespace = trial::namespace();
-    let reaper = trial::reaper();
+    let namespace = trial::run(Keep::Namespace);
+    let reaper = trial::run(Keep::Reaper);
     let is_passing =
         [&namespace, &reaper].iter().any(|tried| matches!(tried, Err(error) if error.is_passing));
     let text = |tried: Result<(), trial::Refusal>| tried.map_err(|refusal| refusal.text);

@@ -9,15 +9,16 @@
 //!
 //! ```text
 //!  namespace   host ── init ─┤ init (process 1 of the namespace) ── program ── …
-//!  reaper      host ── init (subreaper; sees the end of a pipe when the host ends) ── program ── …
+//!  reaper      host ── init (subreaper) ── program ── …
 //!  sandbox     host ── bwrap ─┤ bwrap ── init ── program ── …
 //! ```
 //!
 //! It forwards SIGTERM and the like to the program's process group, reaps what is orphaned, and ends as the program
 //! ended, with the same code or signal. It keeps no pipe of the program open. What it cannot start it tells over a
-//! descriptor, so that "not found" stays "not found".
+//! descriptor, so that "not found" stays "not found". When the host closes its end of a pipe, on purpose or by its
+//! own end, an init kills all that descends from it, and ends when all of it has.
 //!
-//! Command line, private to this crate: `PROGRAM trunkline-init [--namespace | --reaper FD] [--status FD]
+//! Command line, private to this crate: `PROGRAM trunkline-init [--namespace | --reaper] [--lifeline FD] [--status FD]
 //! [--bridge PORT=SOCKET] -- PROGRAM ARGS…`.
 
 use std::env;
@@ -29,8 +30,8 @@ use std::sync::OnceLock;
 mod namespace;
 mod options;
 mod program;
-mod reaper;
 mod report;
+mod subreaper;
 
 pub(crate) use self::options::{Keep, Options};
 pub(crate) use self::report::{RECORD, Report};
@@ -97,7 +98,7 @@ fn run(args: impl Iterator<Item = OsString>) -> i32 {
     match Options::parse(args) {
         Ok(options) => match options.keep {
             Keep::Namespace => namespace::run(&options),
-            Keep::Reaper { .. } | Keep::Plain => reaper::run(&options),
+            Keep::Reaper | Keep::Plain => subreaper::run(&options),
         },
         Err(problem) => {
             complain(&problem);

@@ -25,6 +25,7 @@ use crate::error::SpawnError;
 use crate::init::{RECORD, Report};
 use crate::pipe::read_held;
 use crate::private_dir::PrivateDir;
+use crate::signal::Signal;
 use crate::spawner::{self, Launched, Start};
 use crate::spec::ChildSpec;
 use crate::wrap::{WrapError, wrap};
@@ -93,15 +94,19 @@ async fn begin(launched: Launched, status: Option<OwnedFd>) -> Result<Child, Ref
     let mut record = [0; RECORD];
     let mut status = pipe::Receiver::from_owned_fd(status).map_err(Refused::Start)?;
     let read = status.read_exact(&mut record).await;
-    match read.ok().and_then(|_| Report::from_bytes(record)) {
-        Some(Report::Started) => Ok(child),
-        Some(Report::NotStarted(errno)) => Err(Refused::Start(io::Error::from_raw_os_error(errno))),
+    let refused = match read.ok().and_then(|_| Report::from_bytes(record)) {
+        Some(Report::Started) => return Ok(child),
+        Some(Report::NotStarted(errno)) => Refused::Start(io::Error::from_raw_os_error(errno)),
         Some(Report::NotKept(step, errno)) => {
             let error = io::Error::from_raw_os_error(errno);
-            Err(Refused::Containment(format!("could not {}: {error}", step.text())))
+            Refused::Containment(format!("could not {}: {error}", step.text()))
         }
-        None => Err(Refused::Containment(last_words(&mut child).await)),
-    }
+        None => Refused::Containment(last_words(&mut child).await),
+    };
+    // An error means that nobody is left to kill.
+    let _ = child.signal_tree(Signal::Kill);
+    child.finish().await;
+    Err(refused)
 }
 
 /// What a process that ended before its program ran has said.

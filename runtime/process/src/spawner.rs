@@ -34,7 +34,7 @@ pub(crate) struct Start {
     pub(crate) manner: Manner,
     /// The child's ends of pipes between it and the host, open until it has them.
     pub(crate) lent: Vec<OwnedFd>,
-    /// The host's end of the pipe that a reaper holds on by.
+    /// The host's end of the pipe that an init holds on by.
     pub(crate) lifeline: Option<OwnedFd>,
 }
 

@@ -23,9 +23,8 @@ use crate::signal::Signal;
 /// third. (An embedder that reaps every child of the program itself, or ignores SIGCHLD, takes this away.) A
 /// signal to a group reaches all its members at once: the kernel lets no fork slip between.
 ///
-/// What SIGKILL to the group reaches depends on the [`Containment`](crate::Containment). In a namespace the leader
-/// takes every process with it. Under a reaper the leader *is* the reaper, which must not be killed: it is told to
-/// kill, by the end of its lifeline.
+/// Where an [init](crate::init) stands between host and child, the leader is that init. SIGKILL is not for it: it is
+/// told to kill, by the end of its lifeline, and it ends when every process of the tree has.
 ///
 /// Dropping it kills the tree and leaves the reaping and the folder to the reaper thread.
 #[derive(Debug)]
@@ -144,7 +143,7 @@ impl Tree {
     }
 }
 
-/// The end of a pipe that a reaper holds on by.
+/// The end of a pipe that an init holds on by.
 #[derive(Debug)]
 struct Lifeline(Mutex<Option<OwnedFd>>);
 
@@ -153,7 +152,7 @@ impl Lifeline {
         Self(Mutex::new(Some(pipe)))
     }
 
-    /// Tells the reaper to kill everything and to end.
+    /// Tells the init to kill everything and to end.
     fn cut(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }

@@ -23,7 +23,7 @@ pub(crate) struct Wrapped {
     pub(crate) lent: Vec<OwnedFd>,
     /// Where an init reports whether the program has started.
     pub(crate) status: Option<OwnedFd>,
-    /// What a reaper holds on by.
+    /// What an init holds on by.
     pub(crate) lifeline: Option<OwnedFd>,
 }
 
@@ -52,15 +52,12 @@ pub(crate) fn wrap(spec: &ChildSpec) -> Result<Wrapped, WrapError> {
     }
     let choice = containment::support().choose(spec.containment).map_err(WrapError::Refused)?;
     match (choice.used, init::executable()) {
-        (Containment::Namespace, Some(program)) => within(program, command, |_| Keep::Namespace, None),
+        (Containment::Namespace, Some(program)) => {
+            within(program, command, Keep::Namespace, Manner::default())
+        }
         (Containment::Reaper, Some(program)) => {
-            let (lifeline, held) = pair()?;
-            let number = lifeline.as_raw_fd();
-            let keep = move |manner: &mut Manner| {
-                manner.death = Death::AfterHost;
-                Keep::Reaper { lifeline: number }
-            };
-            within(program, command, keep, Some((lifeline, held)))
+            let manner = Manner { death: Death::AfterHost, ..Manner::default() };
+            within(program, command, Keep::Reaper, manner)
         }
         (Containment::Group | Containment::Auto, _) | (_, None) => {
             if let Some(why) = choice.why_not_better {
@@ -90,24 +87,27 @@ fn plain(mut command: Vec<OsString>) -> Wrapped {
 fn within(
     program: &Path,
     command: Vec<OsString>,
-    keep: impl FnOnce(&mut Manner) -> Keep,
-    lifeline: Option<(OwnedFd, OwnedFd)>,
+    keep: Keep,
+    mut manner: Manner,
 ) -> Result<Wrapped, WrapError> {
     let (status, told) = pair()?;
-    let mut manner = Manner::default();
-    let keep = keep(&mut manner);
-    let options = Options { keep, status: Some(told.as_raw_fd()), bridge: None, command };
-    let (lent_line, lifeline) = lifeline.unzip();
-    let lent: Vec<OwnedFd> = std::iter::once(told).chain(lent_line).collect();
-    manner.kept = lent.iter().map(AsRawFd::as_raw_fd).collect();
+    let (held, lifeline) = pair()?;
+    let options = Options {
+        keep,
+        lifeline: Some(held.as_raw_fd()),
+        status: Some(told.as_raw_fd()),
+        bridge: None,
+        command,
+    };
+    manner.kept = vec![told.as_raw_fd(), held.as_raw_fd()];
     Ok(Wrapped {
         program: program.into(),
         name: Some(init::MARKER),
         args: options.to_args(),
         manner,
-        lent,
+        lent: vec![told, held],
         status: Some(status),
-        lifeline,
+        lifeline: Some(lifeline),
     })
 }
 

@@ -14,6 +14,7 @@ use trunkline_process::{Child, ChildSpec, StopSteps, spawn, stop};
 #[allow(dead_code, reason = "shared with the tests of one child, which use more of it")]
 mod watch;
 
+const CONTAINMENT: trunkline_process::Containment = trunkline_process::Containment::Group;
 const CYCLES: usize = 200;
 
 #[derive(Debug, PartialEq, Eq)]

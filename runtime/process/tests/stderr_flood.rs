@@ -5,6 +5,8 @@ use std::fs;
 
 use trunkline_process::{ChildSpec, STDERR_TAIL, StderrDrain, StderrTail};
 
+const CONTAINMENT: trunkline_process::Containment = trunkline_process::Containment::Group;
+
 #[path = "process/watch.rs"]
 #[allow(dead_code, reason = "shared with the tests of one child, which use more of it")]
 mod watch;

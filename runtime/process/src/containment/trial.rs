@@ -24,28 +24,20 @@ pub(super) struct Refusal {
     pub(super) is_passing: bool,
 }
 
-pub(super) fn namespace() -> Result<(), Refusal> {
-    run(|_| Keep::Namespace)
-}
-
-pub(super) fn reaper() -> Result<(), Refusal> {
-    run(|lifeline| Keep::Reaper { lifeline: lifeline.as_raw_fd() })
-}
-
-fn run(keep: impl FnOnce(&OwnedFd) -> Keep) -> Result<(), Refusal> {
+/// Tries an init that keeps hold of descendants in this way.
+pub(super) fn run(keep: Keep) -> Result<(), Refusal> {
     let Some(program) = init::executable() else {
         let text =
             "this program has no init: its `main` does not begin with `trunkline_process::init::hook()`";
         return Err(Refusal { text: text.to_owned(), is_passing: false });
     };
-    let ((status, told), (lifeline, _held)) =
-        pair().and_then(|status| Ok((status, pair()?))).map_err(|error| refusal(&error))?;
-    let options =
-        Options { keep: keep(&lifeline), status: Some(told.as_raw_fd()), bridge: None, command: Vec::new() };
+    let (status, told) = pair().map_err(|error| refusal(&error))?;
+    let told_to = Some(told.as_raw_fd());
+    let options = Options { keep, lifeline: None, status: told_to, bridge: None, command: Vec::new() };
     let mut command = Command::new(program);
     command.arg0(init::MARKER).args(options.to_args());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let kept = vec![told.as_raw_fd(), lifeline.as_raw_fd()];
+    let kept = vec![told.as_raw_fd()];
     before_exec::install(&mut command, Manner { kept, ..Manner::default() });
     let mut child = command.spawn().map_err(|error| refusal(&error))?;
     drop(told);

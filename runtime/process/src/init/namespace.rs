@@ -17,14 +17,18 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, getegid, geteuid, set_parent_process_death_signal, setsid};
 use rustix::thread::{CapabilitySet, UnshareFlags, remove_capability_from_bounding_set};
 
+use super::Options;
 use super::program::{self, News};
 use super::report::{Reporter, Step};
-use super::{NOT_STARTED, Options};
 use crate::system::init::{self as system, Forked};
 
 pub(super) fn run(options: &Options) -> i32 {
     let status = options.status.and_then(|number| system::inherited(number).ok());
     let mut report = Reporter::new(status);
+    let lifeline = match options.lifeline.map(system::inherited).transpose() {
+        Ok(lifeline) => lifeline,
+        Err(error) => return report.refuse(Step::First, &error),
+    };
     let (signals, users, alive, outcome) = match prepare() {
         Ok(prepared) => prepared,
         Err((step, error)) => return report.refuse(step, &error),
@@ -35,15 +39,20 @@ pub(super) fn run(options: &Options) -> i32 {
             drop((report, outcome.1, alive.0));
             // Failing that, the pipes live as long as the program and this process do: longer than they should.
             let _ = program::release_pipes();
-            let news = program::attend(inner, &signals, None, program::pass_on_to(inner));
+            let status = match program::attend(inner, &signals, lifeline.as_ref(), program::pass_on_to(inner))
+            {
+                News::Ended(status) => status,
+                News::HostGone => {
+                    program::pass_on_to(inner)(Signal::KILL);
+                    // The kernel tells its end when every process of the namespace has ended.
+                    program::wait_for(inner)
+                }
+            };
             drop(alive.1);
-            match (told(&outcome.0), news) {
-                (Some(status), _) | (None, News::Ended(status)) => program::end_as(status),
-                (None, News::HostGone) => NOT_STARTED,
-            }
+            program::end_as(told(&outcome.0).unwrap_or(status))
         }
         Ok(Forked::Child) => {
-            drop((outcome.0, alive.1));
+            drop((outcome.0, alive.1, lifeline));
             inner(options, &signals, users, &alive.0, &outcome.1, &mut report)
         }
     }

@@ -12,6 +12,8 @@ use super::MARKER;
 pub(crate) struct Options {
     /// How it keeps hold of descendants.
     pub(crate) keep: Keep,
+    /// The end of a pipe from the host: when the other is closed, everything is to end.
+    pub(crate) lifeline: Option<RawFd>,
     /// Where it tells whether the program has started.
     pub(crate) status: Option<RawFd>,
     /// A port of the loopback inside, and the socket that its connections are copied to.
@@ -25,8 +27,8 @@ pub(crate) struct Options {
 pub(crate) enum Keep {
     /// By a PID namespace that it makes.
     Namespace,
-    /// As their subreaper, until the other end of this pipe is closed.
-    Reaper { lifeline: RawFd },
+    /// As their subreaper.
+    Reaper,
     /// Not at all: it runs in a namespace that another made.
     Plain,
 }
@@ -37,8 +39,11 @@ impl Options {
         let mut args: Vec<OsString> = vec![MARKER.into()];
         match self.keep {
             Keep::Namespace => args.push("--namespace".into()),
-            Keep::Reaper { lifeline } => args.extend(["--reaper".into(), lifeline.to_string().into()]),
+            Keep::Reaper => args.push("--reaper".into()),
             Keep::Plain => {}
+        }
+        if let Some(lifeline) = self.lifeline {
+            args.extend(["--lifeline".into(), lifeline.to_string().into()]);
         }
         if let Some(status) = self.status {
             args.extend(["--status".into(), status.to_string().into()]);
@@ -55,13 +60,15 @@ impl Options {
 
     /// Reads what follows the marker.
     pub(super) fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Self, String> {
-        let mut options = Self { keep: Keep::Plain, status: None, bridge: None, command: Vec::new() };
+        let mut options =
+            Self { keep: Keep::Plain, lifeline: None, status: None, bridge: None, command: Vec::new() };
         loop {
             let arg = args.next().ok_or("`--` is missing")?;
             let mut value = || args.next().ok_or_else(|| format!("{} needs a value", arg.display()));
             match arg.as_bytes() {
                 b"--namespace" => options.keep = Keep::Namespace,
-                b"--reaper" => options.keep = Keep::Reaper { lifeline: descriptor(&value()?)? },
+                b"--reaper" => options.keep = Keep::Reaper,
+                b"--lifeline" => options.lifeline = Some(descriptor(&value()?)?),
                 b"--status" => options.status = Some(descriptor(&value()?)?),
                 b"--bridge" => options.bridge = Some(bridge(&value()?)?),
                 b"--" => break,
@@ -96,9 +103,10 @@ mod tests {
 
     #[test]
     fn what_is_asked_is_read() {
-        for keep in [Keep::Namespace, Keep::Reaper { lifeline: 7 }, Keep::Plain] {
+        for keep in [Keep::Namespace, Keep::Reaper, Keep::Plain] {
             let asked = Options {
                 keep,
+                lifeline: Some(7),
                 status: Some(5),
                 bridge: Some((3128, "/run/a=b.sock".into())),
                 command: vec!["sh".into(), "-c".into(), "--".into()],
@@ -115,6 +123,7 @@ mod tests {
             &["sh"][..],
             &["--status", "1", "--"],
             &["--status", "x", "--"],
+            &["--lifeline"],
             &["--reaper"],
             &["--bridge", "3128", "--"],
             &["--bridge", "99999=/s", "--"],

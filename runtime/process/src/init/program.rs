@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::report::{Report, Reporter};
@@ -111,6 +111,12 @@ pub(super) fn pass_on_to(process: Pid) -> impl Fn(Signal) {
     move |signal| {
         let _ = kill_process(process, signal);
     }
+}
+
+/// Waits until a child that was killed has ended; gives its status.
+pub(super) fn wait_for(child: Pid) -> i32 {
+    let ended = rustix::io::retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()));
+    ended.ok().flatten().map_or(Signal::KILL.as_raw(), |(_, status)| status.as_raw())
 }
 
 /// Reaps everything that has ended; gives the status of `child` if it is among them.

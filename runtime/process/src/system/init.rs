@@ -83,14 +83,14 @@ pub(crate) fn next_signal(signals: &OwnedFd) -> Option<i32> {
     i32::try_from(u32::from_ne_bytes(*number)).ok()
 }
 
-/// Makes `command` start as the leader of its own process group, tied to the life of this process, with default
+/// Makes `command` start as the leader of its own session and process group, tied to the life of this process, with default
 /// signals and no descriptor beyond its pipes.
 pub(crate) fn install(command: &mut Command) {
     let init = std::process::id().cast_signed();
     // SAFETY: system calls only, no allocation, no lock, one captured integer.
     unsafe {
         command.pre_exec(move || {
-            check(libc::setpgid(0, 0))?;
+            check(libc::setsid())?;
             before_exec::die_with(init)?;
             before_exec::close_descriptors_on_exec();
             before_exec::default_signals();

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use trunkline_process::{ChildSpec, SpawnError, spawn};
 
-use super::watch::within;
+use super::watch::{contained, within};
 
 /// Starts what must not start, and checks that nothing is left of it.
 async fn refused(spec: ChildSpec) -> SpawnError {
     let root = tempfile::tempdir().unwrap();
-    let started = within("the refusal", spawn(spec.config("{}").private_root(root.path()))).await;
+    let started = within("the refusal", spawn(contained(spec.config("{}").private_root(root.path())))).await;
     assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0, "a folder is left");
     started.expect_err("refused")
 }

@@ -1,7 +1,7 @@
 use tokio::io::{AsyncWriteExt, BufReader};
 use trunkline_process::{ChildSpec, Exit};
 
-use super::watch::{eventually, exists, line, sh, start, within};
+use super::watch::{contained, eventually, exists, line, sh, start, within};
 
 #[tokio::test]
 async fn a_child_echoes_and_ends_at_the_end_of_its_input() {
@@ -51,7 +51,7 @@ async fn a_start_that_was_given_up_leaves_nothing() {
     let private = root.path().join("private");
     std::fs::create_dir(&private).unwrap();
     for polls in 0..40 {
-        let starting = trunkline_process::spawn(spec.clone().private_root(&private));
+        let starting = trunkline_process::spawn(contained(spec.clone().private_root(&private)));
         tokio::select! {
             biased;
             started = starting => { started.unwrap(); }

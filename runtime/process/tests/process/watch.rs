@@ -30,8 +30,14 @@ pub(crate) fn sh(script: &str) -> ChildSpec {
     ChildSpec::new("/bin/sh").args(["-c", script])
 }
 
+/// What every child of a test binary is contained by.
+pub(crate) fn contained(spec: ChildSpec) -> ChildSpec {
+    trunkline_process::init::use_program(env!("CARGO_BIN_EXE_trunkline-init"));
+    spec.containment(crate::CONTAINMENT)
+}
+
 pub(crate) async fn start(spec: ChildSpec) -> Child {
-    within("the start", spawn(spec)).await.expect("the child starts")
+    within("the start", spawn(contained(spec))).await.expect("the child starts")
 }
 
 /// Runs a child to its end and gives all that it wrote to standard output.

@@ -43,7 +43,7 @@ impl Cell {
         match self.containment {
             Containment::Namespace | Containment::Reaper => true,
             // Of a wrapper's child nobody is left to kill the group.
-            Containment::Group => !leaves_its_group && !(host_dies && self.kind == "wrapper"),
+            Containment::Group => !(leaves_its_group || host_dies && self.kind == "wrapper"),
             Containment::Auto => false,
         }
     }

@@ -23,20 +23,16 @@ const LOOK_AGAIN: (i64, i64) = (2, 128);
 pub(super) fn run(options: &Options) -> i32 {
     let status = options.status.and_then(|number| system::inherited(number).ok());
     let mut report = Reporter::new(status);
-    let lifeline = match options.keep {
-        Keep::Reaper { lifeline } => match system::inherited(lifeline) {
-            Ok(pipe) => Some(pipe),
-            Err(error) => return report.refuse(Step::Adoption, &error),
-        },
-        Keep::Namespace | Keep::Plain => None,
+    let lifeline = match options.lifeline.map(system::inherited).transpose() {
+        Ok(lifeline) => lifeline,
+        Err(error) => return report.refuse(Step::First, &error),
     };
     let signals = match system::take_signals() {
         Ok(signals) => signals,
         Err(error) => return report.refuse(Step::First, &error),
     };
-    if lifeline.is_some()
-        && let Err(error) = adopt()
-    {
+    let adopts = options.keep == Keep::Reaper;
+    if adopts && let Err(error) = adopt() {
         return report.refuse(Step::Adoption, &error.into());
     }
     let program = match program::start(&options.command, &mut report) {
@@ -44,7 +40,7 @@ pub(super) fn run(options: &Options) -> i32 {
         Err(code) => return code,
     };
     let news = program.attend(&signals, lifeline.as_ref());
-    if lifeline.is_some() {
+    if adopts {
         end_all(&signals);
     }
     match news {
