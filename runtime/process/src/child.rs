@@ -13,9 +13,9 @@ use crate::spawner::Launched;
 use crate::system::EndWatch;
 use crate::tree::Tree;
 
-/// A child process: its three pipes, its process group, its private folder.
+/// A child process: its three pipes, its tree of processes, its private folder.
 ///
-/// Dropping it kills the whole group with SIGKILL, at once; reaping and the removal of the folder follow on a
+/// Dropping it kills the whole tree with SIGKILL, at once; reaping and the removal of the folder follow on a
 /// thread of this crate, also without a runtime. (A host that exits in the same moment may leave the folder.)
 /// The orderly ways are [`stop()`](crate::stop()) and [`Child::finish`].
 #[derive(Debug)]
@@ -49,7 +49,8 @@ impl Child {
         })
     }
 
-    /// The number of the process, which is that of its group and session too. For people: once the child is
+    /// The number of the process that was started, the program's own or its [init](crate::init)'s, which is that of
+    /// its group and session too. For people: once the child is
     /// reaped the number may belong to somebody else.
     #[must_use]
     pub fn pid(&self) -> u32 {
@@ -84,9 +85,10 @@ impl Child {
         self.stderr.take()
     }
 
-    /// Waits until the child has ended, kills what is left of its process group, and reaps it.
+    /// Waits until the child has ended, kills what is left of its tree, and reaps it.
     ///
-    /// When this returns the configuration file is gone, SIGKILL is on its way to every process of the group, and
+    /// When this returns the configuration file is gone, every process of the tree has ended (of a mere
+    /// group: SIGKILL is on its way to it), and
     /// no signal can reach a recycled process number. The pipes may still hold bytes
     /// ([`read_held`](crate::read_held)). Later calls return the same at once.
     ///
@@ -145,10 +147,10 @@ impl Child {
         exit
     }
 
-    /// Signals every process of the child's group.
+    /// Signals the child's tree: SIGKILL all of it, another signal the program's process group.
     ///
     /// Having nobody left to signal is a success, and so is a child that is reaped: no signal ever goes to a
-    /// recycled number. A descendant with a session or group of its own is not reached.
+    /// recycled number. A descendant that left the group is reached by SIGKILL, unless the group is all that holds it.
     ///
     /// # Errors
     ///

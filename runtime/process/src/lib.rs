@@ -7,20 +7,23 @@
 //! thread that forked it, so that thread never ends: a child dies with the host, and not with a worker thread
 //! that happened to start it.
 //!
-//! A [`Child`] is the only owner of its process. The process leads a session and a process group of its own, so
-//! that a signal reaches wrappers and the programs beneath them ([`Child::signal_tree`]). A pidfd tells when it
-//! ends. Only then, in this order: the rest of its group is killed, its configuration file removed, and it is
-//! reaped. While it is not reaped the kernel keeps its number from being used again, so a signal to the group
-//! cannot reach a stranger.
+//! A [`Child`] is the only owner of its tree of processes. How the tree is held together is its [`Containment`]: by
+//! a PID namespace, by a reaper, or by no more than a process group. The first two put an [init program](init)
+//! between host and child, which kills the tree when the host closes one end of a pipe. When the host is
+//! killed, the kernel closes it.
 //!
-//! Dropping a [`Child`] kills its group; a second permanent thread, the *reaper*, waits for the dead and removes
+//! A pidfd tells when the process that the host started has ended. Only then, in this order: what is left of its
+//! tree is killed, its configuration file removed, and it is reaped. While it is not reaped the kernel keeps its
+//! number from being used again, so a signal to its group cannot reach a stranger.
+//!
+//! Dropping a [`Child`] kills its tree; a second permanent thread, the *reaper*, waits for the dead and removes
 //! their folders. An orderly end is [`stop()`], or an [`Escalation`] driven by a host that goes on reading and
 //! answering meanwhile; then [`Child::finish`].
 //!
-//! What holds and what does not: everything that stays in the child's process group dies with the child, with
-//! its [`Child`] and with the host's explicit kill. The child itself dies when the host is killed with SIGKILL;
-//! its descendants see the end of their pipes then, and nothing more. A descendant that makes a session of its
-//! own leaves the group, and with it the reach of this crate.
+//! What holds and what does not: in a PID namespace and under a reaper, nothing outlives the child, its [`Child`], or
+//! the host, however either ends. A reaper can be killed by a program of the same user, and its promise with it; the
+//! process that holds a namespace cannot be seen from inside. A group holds what stays in it, and only while the host
+//! lives: a descendant that makes a session of its own leaves the group.
 //!
 //! Linux 5.4 or later.
 //!

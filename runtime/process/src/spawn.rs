@@ -99,7 +99,11 @@ async fn begin(launched: Launched, status: Option<OwnedFd>) -> Result<Child, Ref
         Some(Report::NotStarted(errno)) => Refused::Start(io::Error::from_raw_os_error(errno)),
         Some(Report::NotKept(step, errno)) => {
             let error = io::Error::from_raw_os_error(errno);
-            Refused::Containment(format!("could not {}: {error}", step.text()))
+            if is_shortage(Errno::from_io_error(&error)) {
+                Refused::Start(error)
+            } else {
+                Refused::Containment(format!("could not {}: {error}", step.text()))
+            }
         }
         None => Refused::Containment(last_words(&mut child).await),
     };
@@ -228,9 +232,7 @@ fn classify(attempt: &Attempt, source: io::Error) -> SpawnError {
     let program = attempt.program.clone();
     let errno = Errno::from_io_error(&source);
     match errno {
-        Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => {
-            SpawnError::Resources { program, source }
-        }
+        _ if is_shortage(errno) => SpawnError::Resources { program, source },
         // A search that met one unreadable directory of PATH ends in EACCES even when there is no such program.
         Some(Errno::NOENT | Errno::ACCESS) => match (find(attempt), errno) {
             (Some(found), Some(Errno::ACCESS)) => SpawnError::PermissionDenied { program: found, source },
@@ -246,6 +248,11 @@ fn classify(attempt: &Attempt, source: io::Error) -> SpawnError {
         Some(Errno::PERM) => SpawnError::PermissionDenied { program: program.into(), source },
         _ => SpawnError::Other { program, source },
     }
+}
+
+/// Whether an error may pass by itself.
+pub(crate) fn is_shortage(errno: Option<Errno>) -> bool {
+    matches!(errno, Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE))
 }
 
 /// The file that the start was about, if there is one.

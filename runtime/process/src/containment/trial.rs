@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::init::{self, Keep, Options, RECORD, Report};
 use crate::pipe::pair;
+use crate::spawn::is_shortage;
 use crate::system::before_exec::{self, Manner};
 
 /// How long a trial may take: a busy machine is no reason for less containment.
@@ -58,9 +59,7 @@ pub(super) fn run(keep: Keep) -> Result<(), Refusal> {
 }
 
 fn refusal(error: &io::Error) -> Refusal {
-    let passing = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE];
-    let is_passing = Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno));
-    Refusal { text: error.to_string(), is_passing }
+    Refusal { text: error.to_string(), is_passing: is_shortage(Errno::from_io_error(error)) }
 }
 
 fn read_within(status: &OwnedFd, time: Duration) -> Option<Report> {
