@@ -9,4 +9,5 @@ mod trees {
     mod cell;
     mod chamber;
     mod host;
+    mod shortage;
 }

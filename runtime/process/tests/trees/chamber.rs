@@ -18,7 +18,7 @@ const BOUND: Duration = Duration::from_secs(1);
 /// How long a whole chamber may take.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// Processes of a chamber, far above what a cell needs.
-const CAP: &str = "300";
+const CAP: u32 = 300;
 const CHAMBER: &str = "TRUNKLINE_TEST_CHAMBER";
 
 #[test]
@@ -38,21 +38,27 @@ fn a_group_leaves_nothing_that_stays_in_it() {
 
 /// Runs all cells of a containment in a chamber.
 fn run(containment: Containment) {
+    let cap = Cap::new(CAP);
+    let hoppers = if cap.is_some() { "1" } else { "" };
+    let variables = [(CHAMBER, containment.name()), ("HOPPERS", hoppers)];
+    enter(cap.as_ref(), "trees::chamber::chamber", &variables, "cells are as promised");
+}
+
+/// Runs an ignored test of this program in a chamber; it succeeds when it says `word`.
+pub(crate) fn enter(cap: Option<&Cap>, test: &str, variables: &[(&str, &str)], word: &str) {
     let init = env!("CARGO_BIN_EXE_trunkline-init");
     trunkline_process::init::use_program(init);
     if let Err(why) = containment_support().namespace {
         eprintln!("not run: without PID namespaces there is no safe place for it: {why}");
         return;
     }
-    let cap = Cap::new();
     let mut command = Command::new(init);
     command.args(["trunkline-init", "--namespace", "--"]);
-    if let Some(cap) = &cap {
+    if let Some(cap) = cap {
         command.args(["/bin/sh", "-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(cap.0.join("cgroup.procs"));
     }
     command.arg(std::env::current_exe().unwrap());
-    command.args(["--exact", "--ignored", "--nocapture", "trees::chamber::chamber"]);
-    command.env(CHAMBER, containment.name()).env("HOPPERS", if cap.is_some() { "1" } else { "" });
+    command.args(["--exact", "--ignored", "--nocapture", test]).envs(variables.iter().copied());
     let mut chamber = command.stdout(Stdio::piped()).stdin(Stdio::null()).spawn().unwrap();
     let begun = Instant::now();
     let told = std::thread::spawn({
@@ -70,15 +76,15 @@ fn run(containment: Containment) {
         std::thread::sleep(Duration::from_millis(20));
     };
     let told = told.join().unwrap().join("\n");
-    assert!(ended.success() && told.contains("cells are as promised"), "{ended}:\n{told}");
+    assert!(ended.success() && told.contains(word), "{ended}:\n{told}");
     println!("{told}");
 }
 
 /// A cgroup that caps processes; without one nothing that forks without end is let loose.
-struct Cap(PathBuf);
+pub(crate) struct Cap(PathBuf);
 
 impl Cap {
-    fn new() -> Option<Self> {
+    pub(crate) fn new(processes: u32) -> Option<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
         let of = |controller: &str| {
             own.lines().find_map(|line| {
@@ -93,7 +99,7 @@ impl Cap {
             let name = format!("trunkline-test-{}-{:?}", std::process::id(), std::thread::current().id());
             let folder = parent.join(name.replace(['(', ')'], ""));
             if fs::create_dir(&folder).is_ok() {
-                if fs::write(folder.join("pids.max"), CAP).is_ok() {
+                if fs::write(folder.join("pids.max"), processes.to_string()).is_ok() {
                     return Some(Self(folder));
                 }
                 let _ = fs::remove_dir(&folder);
