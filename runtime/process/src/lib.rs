@@ -63,7 +63,7 @@ mod private_dir;
 mod proc;
 mod reaper;
 mod record;
-mod sandbox;
+pub mod sandbox;
 mod signal;
 mod spawn;
 mod spawner;

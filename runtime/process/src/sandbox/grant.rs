@@ -1,0 +1,268 @@
+//! Which paths of the host are granted, and which may not be.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::sandbox::view::RESERVED;
+use crate::sandbox::{Inside, Sandbox, SandboxError};
+
+/// Links that one path may lead through; the system gives up at 40.
+const MAX_LINKS: usize = 40;
+
+/// Something of the host that is visible inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// Where it was named.
+    pub(crate) list: &'static str,
+    /// As it was named.
+    pub(crate) named: PathBuf,
+    /// Every other name of the same place that was named.
+    pub(crate) also: Vec<PathBuf>,
+    /// Where it is, and where the links on the way lie.
+    pub(crate) place: Place,
+    pub(crate) access: Access,
+}
+
+/// What may be done with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// A path that was followed to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Where the thing is: no part of it is a link.
+    pub(crate) real: PathBuf,
+    /// The links that the way led through, each without a link before it, and where each ends.
+    pub(crate) links: Vec<Link>,
+}
+
+/// A symbolic link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) at: PathBuf,
+    pub(crate) target: PathBuf,
+}
+
+/// Follows `path`, which is absolute, link by link.
+///
+/// # Errors
+///
+/// What the system says of a part that is missing or may not be looked at.
+pub(crate) fn follow(path: &Path) -> io::Result<Place> {
+    let mut place = Place { real: "/".into(), links: Vec::new() };
+    let mut left = parts(path);
+    while let Some(part) = left.pop() {
+        if part == ".." {
+            place.real.pop();
+            continue;
+        }
+        let at = place.real.join(&part);
+        if !std::fs::symlink_metadata(&at)?.is_symlink() {
+            place.real = at;
+            continue;
+        }
+        if place.links.len() == MAX_LINKS {
+            return Err(rustix::io::Errno::LOOP.into());
+        }
+        let next = std::fs::read_link(&at)?;
+        if next.is_absolute() {
+            place.real = "/".into();
+        }
+        left.extend(parts(&next));
+        place.links.push(Link { target: at.canonicalize()?, at });
+    }
+    Ok(place)
+}
+
+/// The parts of a path, the first one last.
+fn parts(path: &Path) -> Vec<OsString> {
+    let named = |part: Component<'_>| match part {
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        Component::ParentDir | Component::Normal(_) => Some(part.as_os_str().to_owned()),
+    };
+    path.components().rev().filter_map(named).collect()
+}
+
+/// All that is granted to the child, from outer to inner.
+///
+/// # Errors
+///
+/// When a path is missing, is not absolute, or may not be granted.
+pub(crate) fn grants(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError> {
+    let mut asked = Vec::new();
+    for path in &sandbox.writable {
+        asked.push(grant("writable", path, Access::Write)?);
+    }
+    for path in &sandbox.read_only {
+        asked.push(grant("read_only", path, Access::Read)?);
+    }
+    let work_dir = grant("the working directory", inside.work_dir, Access::Write)?;
+    let access = deepest(&asked, &work_dir.place.real).map_or(Access::Write, |over| over.access);
+    asked.push(Grant { access, ..work_dir });
+    for grant in &asked {
+        refuse_reserved(grant, inside)?;
+    }
+    refuse_private(&asked, inside)?;
+
+    let mut all = asked;
+    for path in &sandbox.exchange {
+        all.push(grant("the exchange folder", path, Access::Write)?);
+    }
+    all.push(grant("the private folder", inside.private, Access::Read)?);
+    all.push(grant("the temporary folder", inside.temp, Access::Write)?);
+    all.push(grant("the init program", inside.init, Access::Read)?);
+    refuse_turned_links(&all)?;
+    Ok(ordered(all))
+}
+
+/// The home folder inside: the host's where it is granted or declared, else the temporary folder.
+pub(crate) fn home(grants: &[Grant], inside: &Inside<'_>) -> OsString {
+    let declared = inside.declared.contains_key(OsStr::new("HOME"));
+    match inside.variable("HOME") {
+        Some(home) if declared || is_granted(grants, Path::new(home)) => home.to_owned(),
+        Some(_) | None => inside.temp.into(),
+    }
+}
+
+fn is_granted(grants: &[Grant], path: &Path) -> bool {
+    let Ok(place) = follow(path) else { return false };
+    grants.iter().any(|grant| place.real.starts_with(&grant.place.real))
+}
+
+fn grant(list: &'static str, path: &Path, access: Access) -> Result<Grant, SandboxError> {
+    if !path.is_absolute() {
+        return Err(SandboxError::NotAbsolute { list, path: path.to_owned() });
+    }
+    match follow(path) {
+        Ok(place) => {
+            let also = if place.real == path { Vec::new() } else { vec![path.to_owned()] };
+            Ok(Grant { list, named: path.to_owned(), also, place, access })
+        }
+        Err(source) => Err(SandboxError::Missing { list, path: path.to_owned(), source }),
+    }
+}
+
+/// The innermost of `grants` that holds `path`; of two at one place the narrower.
+fn deepest<'a>(grants: &'a [Grant], path: &Path) -> Option<&'a Grant> {
+    let over = grants.iter().filter(|grant| path.starts_with(&grant.place.real));
+    over.max_by_key(|grant| (depth(&grant.place.real), grant.access == Access::Read))
+}
+
+fn refuse(grant: &Grant, reason: impl Into<String>) -> SandboxError {
+    SandboxError::Refused { list: grant.list, path: grant.named.clone(), reason: reason.into() }
+}
+
+/// Refuses what the sandbox makes itself, and what would open the machine.
+fn refuse_reserved(grant: &Grant, inside: &Inside<'_>) -> Result<(), SandboxError> {
+    let real = &grant.place.real;
+    for own in ["/proc", "/dev"] {
+        if real.starts_with(own) {
+            return Err(refuse(grant, format!("a sandbox has a {own} of its own")));
+        }
+    }
+    if real.starts_with(RESERVED) || (Path::new(RESERVED).starts_with(real) && covers_reserved(grant, inside))
+    {
+        return Err(refuse(grant, format!("{RESERVED} is where a sandbox keeps the way to its proxy")));
+    }
+    if grant.access == Access::Read {
+        return Ok(());
+    }
+    if real == Path::new("/") {
+        return Err(refuse(grant, "all of the machine would be writable; name folders of it"));
+    }
+    if real.starts_with("/sys") {
+        return Err(refuse(grant, "settings of the kernel would be writable"));
+    }
+    Ok(())
+}
+
+/// Whether the mount point of the proxy's socket would have to be made in a folder of the host. Below `/` it would
+/// not: an empty `/run` lies over it.
+fn covers_reserved(grant: &Grant, inside: &Inside<'_>) -> bool {
+    inside.bridge.is_some() && grant.place.real != Path::new("/")
+}
+
+/// Refuses grants that would show the private folders of others, or what the host keeps to itself.
+fn refuse_private(asked: &[Grant], inside: &Inside<'_>) -> Result<(), SandboxError> {
+    let own = follow(inside.private).map_or_else(|_| inside.private.to_owned(), |place| place.real);
+    let shown = |hidden: &Path| {
+        let over = deepest(asked, hidden)?;
+        // An empty folder lies over this one where all of the machine can be read.
+        let covered =
+            over.place.real == Path::new("/") && ["/tmp", "/run"].iter().any(|own| hidden.starts_with(own));
+        (!covered).then_some(over)
+    };
+    if let Some(root) = own.parent()
+        && let Some(over) = shown(root)
+    {
+        let reason = format!("it would show the private folders of others in {root:?}; name folders in it");
+        return Err(refuse(over, reason));
+    }
+    let further = inside.hidden.iter().filter_map(|path| Some(follow(path).ok()?.real));
+    for hidden in further.clone() {
+        if let Some(over) = shown(&hidden) {
+            return Err(refuse(over, format!("it would show {hidden:?}, which the host keeps to itself")));
+        }
+    }
+    for hidden in std::iter::once(own).chain(further) {
+        if let Some(within) = asked.iter().find(|grant| grant.place.real.starts_with(&hidden)) {
+            return Err(refuse(within, format!("it lies in {hidden:?}, which the host keeps to itself")));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses links that lie in something writable and lead out of it: what ran inside before may have turned them.
+fn refuse_turned_links(grants: &[Grant]) -> Result<(), SandboxError> {
+    for grant in grants {
+        for link in &grant.place.links {
+            let within = deepest(grants, &link.at).filter(|over| over.access == Access::Write);
+            if let Some(over) = within
+                && !grant.place.real.starts_with(&over.place.real)
+            {
+                let reason = format!(
+                    "{:?} is a link that the child can turn, as it may write in {:?}; name {:?} instead",
+                    link.at, over.named, grant.place.real
+                );
+                return Err(refuse(grant, reason));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// From outer to inner, one for each place, and none that its surroundings give already.
+fn ordered(mut grants: Vec<Grant>) -> Vec<Grant> {
+    // Of two at one place the narrower comes first, and stays.
+    grants.sort_by(|a, b| {
+        let (left, right) = (&a.place.real, &b.place.real);
+        depth(left).cmp(&depth(right)).then_with(|| left.cmp(right)).then_with(|| narrow(a).cmp(&narrow(b)))
+    });
+    let mut kept: Vec<Grant> = Vec::new();
+    for grant in grants {
+        match kept.iter_mut().find(|other| other.place.real == grant.place.real) {
+            Some(other) => {
+                other.place.links.extend(grant.place.links);
+                other.also.extend(grant.also);
+            }
+            None => kept.push(grant),
+        }
+    }
+    kept
+}
+
+fn narrow(grant: &Grant) -> u8 {
+    match grant.access {
+        Access::Read => 0,
+        Access::Write => 1,
+    }
+}
+
+/// How many folders a path lies in.
+pub(crate) fn depth(path: &Path) -> usize {
+    path.components().count()
+}

@@ -1,0 +1,131 @@
+//! What is to run in a sandbox, and the command line that comes out.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+
+use crate::limits::Limits;
+use crate::sandbox::Container;
+
+/// What is to run in a sandbox. All paths are absolute.
+#[derive(Clone, Copy)]
+pub struct Inside<'a> {
+    /// The program. Without a slash it is searched in the child's `PATH`, with one it counts from `work_dir`.
+    pub program: &'a OsStr,
+    /// Its arguments, without the program's own name.
+    pub args: &'a [OsString],
+    /// The child's whole environment.
+    pub environment: &'a BTreeMap<OsString, OsString>,
+    /// What of it the configuration declared.
+    pub declared: &'a BTreeMap<OsString, OsString>,
+    /// Where it runs.
+    pub work_dir: &'a Path,
+    /// Its private folder, whose parent holds those of others.
+    pub private: &'a Path,
+    /// The temporary folder, within the private one.
+    pub temp: &'a Path,
+    /// The init program, which runs first.
+    pub init: &'a Path,
+    /// The descriptor on which the init program reports a failed start.
+    pub status: Option<RawFd>,
+    /// The way to the proxy.
+    pub bridge: Option<&'a Bridge>,
+    /// What the tree may take; a container is started with it.
+    pub limits: Limits,
+    /// Further folders of the host that nothing inside may see: a grant that holds one is refused.
+    pub hidden: &'a [PathBuf],
+}
+
+/// The way from inside to the proxy outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bridge {
+    /// The port on which the init program listens inside.
+    pub port: u16,
+    /// The proxy's socket, outside.
+    pub socket: PathBuf,
+}
+
+/// How to start a program in its sandbox.
+#[derive(Clone)]
+pub struct CommandLine {
+    /// The program that makes the sandbox.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its whole environment.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// Whether the descriptor of [`Inside::status`] reaches the init program: no descriptor passes into a container.
+    pub reports_status: bool,
+    /// The container that has to be removed, once whoever was started has ended.
+    pub container: Option<Container>,
+}
+
+impl fmt::Debug for CommandLine {
+    /// Leaves out the values of variables, and the arguments: they may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CommandLine")
+            .field("program", &self.program)
+            .field("args", &format_args!("{} of them", self.args.len()))
+            .field("environment", &self.environment.keys().collect::<Vec<_>>())
+            .field("reports_status", &self.reports_status)
+            .field("container", &self.container)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Inside<'_> {
+    /// Leaves out the values of variables, and the arguments: they may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inside")
+            .field("program", &self.program)
+            .field("args", &format_args!("{} of them", self.args.len()))
+            .field("work_dir", &self.work_dir)
+            .field("private", &self.private)
+            .field("init", &self.init)
+            .field("bridge", &self.bridge)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inside<'_> {
+    /// The command line of the init program, seen from inside.
+    ///
+    /// `status` and `socket` are what they are there.
+    pub(crate) fn init_line(&self, status: Option<RawFd>, socket: &Path) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec![self.init.into(), "trunkline-init".into()];
+        if let Some(descriptor) = status {
+            line.extend(["--status".into(), descriptor.to_string().into()]);
+        }
+        if let Some(bridge) = self.bridge {
+            let mut way = OsString::from(format!("{}=", bridge.port));
+            way.push(socket);
+            line.extend(["--bridge".into(), way]);
+        }
+        line.push("--".into());
+        line.push(self.program.into());
+        line.extend(self.args.iter().cloned());
+        line
+    }
+
+    /// The variable `name` of the child.
+    pub(crate) fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+}
+
+/// The variables by which programs are told of the proxy that the init program listens for inside.
+///
+/// Both spellings, as no program reads both. `NO_PROXY` is emptied: what it names could not be reached.
+/// `NODE_USE_ENV_PROXY` makes Node's own `fetch` read the others.
+pub(crate) fn proxy_variables(port: u16) -> impl Iterator<Item = (OsString, OsString)> {
+    let proxy = format!("http://127.0.0.1:{port}");
+    let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+    let told = names.into_iter().map(move |name| (name.into(), proxy.clone().into()));
+    told.chain([
+        ("NO_PROXY".into(), OsString::new()),
+        ("no_proxy".into(), OsString::new()),
+        ("NODE_USE_ENV_PROXY".into(), "1".into()),
+    ])
+}

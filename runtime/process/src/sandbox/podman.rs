@@ -1,0 +1,199 @@
+//! Containers that outlive their client: removing one, and finding those of hosts that are gone.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::ffi::OsString;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::sandbox::support::{Finished, find_tool, run_bounded};
+use crate::sandbox::{Backend, SandboxError};
+
+/// The label of every container of ours.
+pub(crate) const LABEL: &str = "trunkline";
+
+/// How long an engine may take to answer. Removing takes 0.2 s on a machine with nothing else to do.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// The most containers that one sweep removes.
+const MAX_SWEPT: usize = 1000;
+
+/// A container that is to be removed once its client has ended.
+///
+/// The end of its client, by SIGKILL above all, does not end a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    pub(crate) program: PathBuf,
+    pub(crate) options: Vec<String>,
+    pub(crate) name: String,
+    pub(crate) variables: BTreeMap<OsString, OsString>,
+}
+
+impl Container {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Kills what runs in it and removes it; one that is gone already is a success. Blocks, for 20 s at most.
+    ///
+    /// # Errors
+    ///
+    /// When the engine does not answer in time, or says that it could not.
+    pub fn remove(&self) -> io::Result<()> {
+        let finished = self.run(&["rm", "--force", "--volumes", &self.name])?;
+        let gone = ["no such container", "no container with", "not found"];
+        let said = finished.stderr.to_lowercase();
+        if finished.success || gone.iter().any(|text| said.contains(text)) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "failed to remove the container {}: {}",
+            self.name,
+            finished.complaint()
+        )))
+    }
+
+    fn run(&self, args: &[&str]) -> io::Result<Finished> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.options).args(args).env_clear().envs(&self.variables);
+        run_bounded(command, DEADLINE)
+    }
+}
+
+/// Removes the containers of hosts of this machine that are gone, as a power cut or SIGKILL leaves them; says how
+/// many. Blocks.
+///
+/// # Errors
+///
+/// When the backend is not installed, or its engine does not answer. `Ok(0)` for bubblewrap, which leaves nothing.
+pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
+    let (Backend::Podman { options, .. } | Backend::Docker { options, .. }) = backend else { return Ok(0) };
+    let tool = backend.program();
+    let any = Container {
+        program: find_tool(tool)?,
+        options: options.clone(),
+        name: String::new(),
+        variables: super::container::clients_variables(),
+    };
+    let unusable = |problem| SandboxError::Unusable { tool, problem };
+    let listed = any
+        .run(&["ps", "--all", "--filter", &format!("label={LABEL}"), "--format", "{{.Names}}"])
+        .map_err(|error| unusable(error.to_string()))?;
+    if !listed.success {
+        return Err(unusable(listed.complaint()));
+    }
+    let mut removed = 0;
+    for name in listed.stdout.lines().map(str::trim).filter(|name| is_orphan(name)).take(MAX_SWEPT) {
+        let orphan = Container { name: name.to_owned(), ..any.clone() };
+        match orphan.remove() {
+            Ok(()) => removed += 1,
+            Err(error) => tracing::warn!(%error, "a container of a host that is gone stays"),
+        }
+    }
+    Ok(removed)
+}
+
+/// A process that cannot be mistaken for another: the machine's start, the PID namespace, its number, its own start.
+#[derive(Debug, PartialEq, Eq)]
+struct Owner {
+    boot: String,
+    namespace: u64,
+    pid: u32,
+    began: u64,
+}
+
+impl Owner {
+    fn this() -> Option<Self> {
+        let pid = std::process::id();
+        Some(Self { boot: boot()?, namespace: namespace()?, pid, began: began(pid)? })
+    }
+
+    /// From a container's name.
+    fn from_name(name: &str) -> Option<Self> {
+        let mut parts = name.strip_prefix("trunkline.")?.split('.');
+        let mut next = || parts.next();
+        let (boot, namespace, pid, began) = (next()?, next()?, next()?, next()?);
+        Some(Self {
+            boot: boot.to_owned(),
+            namespace: namespace.parse().ok()?,
+            pid: pid.parse().ok()?,
+            began: began.parse().ok()?,
+        })
+    }
+
+    /// Whether it is certain that it runs no longer: numbers of another namespace say nothing here.
+    fn is_gone(&self) -> bool {
+        let Some(this) = Self::this() else { return false };
+        self.boot != this.boot || (self.namespace == this.namespace && began(self.pid) != Some(self.began))
+    }
+}
+
+/// A name that no other container has, and that says whose it is.
+pub(crate) fn unique_name() -> String {
+    let random = RandomState::new().build_hasher().finish();
+    match Owner::this() {
+        Some(Owner { boot, namespace, pid, began }) => {
+            format!("trunkline.{boot}.{namespace}.{pid}.{began}.{random:016x}")
+        }
+        None => format!("trunkline.{random:016x}"),
+    }
+}
+
+fn is_orphan(name: &str) -> bool {
+    Owner::from_name(name).is_some_and(|owner| owner.is_gone())
+}
+
+fn boot() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.chars().filter(char::is_ascii_hexdigit).collect())
+}
+
+fn namespace() -> Option<u64> {
+    Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
+}
+
+/// When a process began, in ticks since the machine did.
+fn began(pid: u32) -> Option<u64> {
+    let stat = fs::read(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    // The name in parentheses may hold anything; the state is the third field, the start the twenty-second.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_whose_the_container_is() {
+        let name = unique_name();
+        assert_eq!(Owner::from_name(&name), Owner::this(), "{name}");
+        assert_ne!(name, unique_name());
+        assert!(!is_orphan(&name), "its host runs");
+    }
+
+    #[test]
+    fn only_what_is_certainly_abandoned_is_an_orphan() {
+        let this = Owner::this().unwrap();
+        let Owner { boot, namespace, pid, began } = &this;
+        let orphan = |boot: &str, namespace: u64, pid: u32, began: u64| {
+            is_orphan(&format!("trunkline.{boot}.{namespace}.{pid}.{began}.0123456789abcdef"))
+        };
+        assert!(!orphan(boot, *namespace, *pid, *began));
+        assert!(orphan("before", *namespace, *pid, *began), "the machine was started again");
+        assert!(orphan(boot, *namespace, *pid, began + 1), "the number belongs to another process now");
+        assert!(!orphan(boot, namespace + 1, *pid, began + 1), "numbers of another namespace say nothing");
+        for strange in
+            ["", "trunkline.", "trunkline.x", "trunkline.a.b.c.d.e", "nginx", "trunkline-1.2.3.4.5"]
+        {
+            assert!(!is_orphan(strange), "{strange}");
+        }
+    }
+}
