@@ -66,7 +66,7 @@ mod view;
 use std::path::PathBuf;
 
 pub use self::error::SandboxError;
-pub use self::inside::{Bridge, CommandLine, Inside};
+pub use self::inside::{CommandLine, Inside, Outlet};
 pub use self::podman::{Container, sweep_containers};
 pub use self::policy::{Asked, Narrowed, Policy, PolicyError};
 pub use self::support::{Support, support};
@@ -83,9 +83,6 @@ pub struct Sandbox {
     pub read_only: Vec<PathBuf>,
     /// Files and folders that may be written, absolute.
     pub writable: Vec<PathBuf>,
-    /// Folders by which host and child hand files over, absolute. They are the host's to grant: no configuration
-    /// names them and no policy takes them away.
-    pub exchange: Vec<PathBuf>,
     /// What may be reached over the network.
     pub network: Network,
     /// As whom the child runs inside: user and group number. `None` is 1000 and 1000 with bubblewrap, the host's own
@@ -130,14 +127,7 @@ impl Sandbox {
     /// Grants nothing but the folders that every child has, and no network.
     #[must_use]
     pub fn new(backend: Backend) -> Self {
-        Self {
-            backend,
-            read_only: Vec::new(),
-            writable: Vec::new(),
-            exchange: Vec::new(),
-            network: Network::None,
-            user: None,
-        }
+        Self { backend, read_only: Vec::new(), writable: Vec::new(), network: Network::None, user: None }
     }
 }
 
@@ -172,8 +162,8 @@ impl Backend {
 /// When something that was to be granted is missing or may not be granted, when the program would not be found
 /// inside, or when the backend cannot be used here.
 pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, SandboxError> {
-    if matches!(sandbox.network, Network::Allow(_)) && inside.bridge.is_none() {
-        return Err(SandboxError::NoBridge);
+    if matches!(sandbox.network, Network::Allow(_)) && inside.outlet.is_none() {
+        return Err(SandboxError::NoOutlet);
     }
     let grants = grant::grants(sandbox, inside)?;
     match &sandbox.backend {
@@ -183,7 +173,7 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
             let home = grant::home(&grants, inside);
             let own = accounts::write(inside.private, user, &home)?;
             let system = view::System::read();
-            let view = view::View::new(&grants, &system, &own, &sandbox.network, inside.bridge);
+            let view = view::View::new(&grants, &system, &own, &sandbox.network, inside.outlet);
             search::visible(&view, inside)?;
             Ok(bubblewrap::command_line(&tool, &view, &sandbox.network, user, &home, inside))
         }

@@ -11,7 +11,7 @@ use super::reader::{Field, Reader};
 
 const RESOURCE_KEYS: &[&str] = &["processes", "open_files", "memory"];
 const SANDBOX_KEYS: &[&str] =
-    &["backend", "image", "read_only", "writable", "network", "user", "memory", "pids"];
+    &["backend", "image", "options", "read_only", "writable", "network", "user", "memory", "pids"];
 const NETWORK_KEYS: &[&str] = &["allow"];
 
 /// The word for "not at all".
@@ -110,23 +110,32 @@ fn read_containment(field: &Field<'_>) -> Result<Containment, ConfigError> {
     field.word(&[Auto, Namespace, Reaper, Group].map(|containment| (containment.name(), containment)))
 }
 
+/// Makes a backend of an image and of options for the program that runs it.
+type MakeBackend = fn(String, Vec<String>) -> Backend;
+
 fn read_sandbox(sandbox: &Reader<'_>, folder: &Path) -> Result<Sandbox, ConfigError> {
     let image = sandbox.get("image");
     let backend = sandbox.require("backend")?;
     let name = backend.word(&[
         ("bubblewrap", None),
-        ("podman", Some((|image| Backend::Podman { image }) as fn(String) -> Backend)),
-        ("docker", Some(|image| Backend::Docker { image })),
+        ("podman", Some((|image, options| Backend::Podman { image, options }) as MakeBackend)),
+        ("docker", Some(|image, options| Backend::Docker { image, options })),
     ])?;
     let backend = match (name, image) {
         (None, None) => Backend::Bubblewrap,
         (None, Some(image)) => {
             return Err(image.invalid("bubblewrap shows the host's own files and has no image; leave it out"));
         }
-        (Some(of), _) => of(sandbox.require("image")?.filled_string()?),
+        (Some(of), _) => {
+            let mut options = Vec::new();
+            sandbox.set("options", &mut options, Field::strings)?;
+            of(sandbox.require("image")?.filled_string()?, options)
+        }
     };
-    let mut read =
-        Sandbox { backend, read_only: Vec::new(), writable: Vec::new(), network: Network::None, user: None };
+    if let (Backend::Bubblewrap, Some(options)) = (&backend, sandbox.get("options")) {
+        return Err(options.invalid("they are those of podman or docker; leave them out"));
+    }
+    let mut read = Sandbox::new(backend);
     sandbox.set("read_only", &mut read.read_only, |f| f.paths_from(folder))?;
     sandbox.set("writable", &mut read.writable, |f| f.paths_from(folder))?;
     sandbox.set("network", &mut read.network, read_network)?;
@@ -211,13 +220,16 @@ mod tests {
     fn every_key_applies() {
         let read = agent(
             r#""containment": "reaper", "resources": {"open_files": 100},
-               "sandbox": {"backend": "podman", "image": "i", "read_only": ["/a", "b"], "writable": ["/w"],
+               "sandbox": {"backend": "podman", "image": "i", "options": ["--root", "/r"], "read_only": ["/a", "b"], "writable": ["/w"],
                            "network": {"allow": ["x.org", "*.y.org"]}, "user": "7:8", "memory": "1KiB", "pids": 9}"#,
         );
         assert_eq!(read.containment, Containment::Reaper);
         assert_eq!(read.resources, Limits { processes: Some(9), open_files: Some(100), memory: Some(1024) });
         let sandbox = read.sandbox.unwrap();
-        assert_eq!(sandbox.backend, Backend::Podman { image: "i".into() });
+        assert_eq!(
+            sandbox.backend,
+            Backend::Podman { image: "i".into(), options: vec!["--root".into(), "/r".into()] }
+        );
         assert_eq!(sandbox.read_only, [Path::new("/a"), Path::new("/conf/b")]);
         assert_eq!(sandbox.writable, [Path::new("/w")]);
         assert_eq!(sandbox.network, Network::Allow(vec!["x.org".into(), "*.y.org".into()]));

@@ -33,7 +33,7 @@ pub(crate) fn command_line(
 
     let mut environment = environment(home, inside);
     // A variable that loads code would have bwrap load it, outside.
-    let loading: Vec<OsString> = environment.keys().filter(|name| loads_code(name)).cloned().collect();
+    let loading: Vec<OsString> = environment.keys().filter(|name| is_loaders(name)).cloned().collect();
     for name in loading {
         if let Some(value) = environment.remove(&name) {
             args.push([OsStr::new("--setenv"), &name, &value]);
@@ -66,14 +66,14 @@ pub(crate) fn isolation(disable_userns: bool, network: &Network) -> Vec<OsString
 fn environment(home: &OsStr, inside: &Inside<'_>) -> BTreeMap<OsString, OsString> {
     let mut environment = inside.environment.clone();
     environment.insert("HOME".into(), home.to_owned());
-    if let Some(bridge) = inside.bridge {
-        environment.extend(proxy_variables(bridge.port));
+    if let Some(outlet) = inside.outlet {
+        environment.extend(proxy_variables(outlet.port));
     }
     environment
 }
 
 /// Whether a variable makes the loader or the C library of any program load code or data.
-fn loads_code(name: &OsStr) -> bool {
+fn is_loaders(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b"LD_")
         || [&b"GLIBC_TUNABLES"[..], b"GCONV_PATH", b"LOCPATH", b"NLSPATH"].contains(&name)
@@ -104,5 +104,4 @@ impl Arguments {
 }
 
 #[cfg(test)]
-#[path = "bubblewrap_tests.rs"]
 mod tests;

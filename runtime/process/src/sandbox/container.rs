@@ -120,13 +120,13 @@ pub(crate) fn command_line(
     for (source, at, access) in volumes(run.grants, inside) {
         args.volume(source, &at, access)?;
     }
-    if let Some(bridge) = inside.bridge {
-        args.volume(&bridge.socket, Path::new(PROXY_SOCKET), Access::Read)?;
+    if let Some(outlet) = inside.outlet {
+        args.volume(&outlet.socket, Path::new(PROXY_SOCKET), Access::Read)?;
     }
     args.0.push(joined("--workdir=", inside.work_dir.as_os_str()));
 
     let environment = args.environment(run, inside);
-    let starts_init = inside.bridge.is_some();
+    let starts_init = inside.outlet.is_some();
     let mut line = if starts_init {
         inside.init_line(None, Path::new(PROXY_SOCKET))
     } else {
@@ -152,7 +152,7 @@ pub(crate) fn command_line(
 
 /// What is mounted where, from outer to inner. The init program only where something runs it.
 fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathBuf, Access)> {
-    let runs_init = inside.bridge.is_some() || Path::new(inside.program) == inside.init;
+    let runs_init = inside.outlet.is_some() || Path::new(inside.program) == inside.init;
     let shown: Vec<&Grant> = grants.iter().filter(|grant| runs_init || grant.named != inside.init).collect();
     let mut volumes = Vec::new();
     for grant in &shown {
@@ -265,7 +265,7 @@ impl Arguments {
     fn environment(&mut self, run: &Run<'_>, inside: &Inside<'_>) -> BTreeMap<OsString, OsString> {
         let mut child = inside.environment.clone();
         child.insert("HOME".into(), home(run.grants, inside));
-        child.retain(|name, _| inside.bridge.is_none() || !is_proxys(name));
+        child.retain(|name, _| inside.outlet.is_none() || !is_proxys(name));
         let mut client = run.machine.variables.clone();
         for (name, value) in child {
             let declared = inside.declared.contains_key(&name);
@@ -279,7 +279,7 @@ impl Arguments {
             }
         }
         // The client pulls images itself, and does not reach the port inside.
-        for (name, value) in inside.bridge.into_iter().flat_map(|bridge| proxy_variables(bridge.port)) {
+        for (name, value) in inside.outlet.into_iter().flat_map(|outlet| proxy_variables(outlet.port)) {
             self.valued(&name, &value);
         }
         client
@@ -294,5 +294,4 @@ impl Arguments {
 }
 
 #[cfg(test)]
-#[path = "container_tests.rs"]
 mod tests;

@@ -54,7 +54,7 @@ pub enum SandboxError {
     },
     /// Network names are allowed, but there is no way to the proxy that checks them.
     #[error("allow some of the network: no proxy was started for this child")]
-    NoBridge,
+    NoOutlet,
     /// There is no such program, inside or outside.
     #[error("find {program:?} in PATH {path:?}; install it, or name it by its full path")]
     NotFound {

@@ -109,7 +109,7 @@ pub(crate) fn grants(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<Vec<Grant
     refuse_private(&asked, inside)?;
 
     let mut all = asked;
-    for path in &sandbox.exchange {
+    if let Some(path) = inside.exchange {
         all.push(grant("the exchange folder", path, Access::Write)?);
     }
     all.push(grant("the private folder", inside.private, Access::Read)?);
@@ -183,7 +183,7 @@ fn refuse_reserved(grant: &Grant, inside: &Inside<'_>) -> Result<(), SandboxErro
 /// Whether the mount point of the proxy's socket would have to be made in a folder of the host. Below `/` it would
 /// not: an empty `/run` lies over it.
 fn covers_reserved(grant: &Grant, inside: &Inside<'_>) -> bool {
-    inside.bridge.is_some() && grant.place.real != Path::new("/")
+    inside.outlet.is_some() && grant.place.real != Path::new("/")
 }
 
 /// Refuses grants that would show the private folders of others, or what the host keeps to itself.
@@ -266,3 +266,6 @@ fn narrow(grant: &Grant) -> u8 {
 pub(crate) fn depth(path: &Path) -> usize {
     path.components().count()
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
+use crate::init::{Keep, Options};
 use crate::limits::Limits;
 use crate::sandbox::Container;
 
@@ -26,12 +27,14 @@ pub struct Inside<'a> {
     pub private: &'a Path,
     /// The temporary folder, within the private one.
     pub temp: &'a Path,
+    /// The folder by which host and child hand files over: the host's to grant, whatever a policy says.
+    pub exchange: Option<&'a Path>,
     /// The init program, which runs first.
     pub init: &'a Path,
     /// The descriptor on which the init program reports a failed start.
     pub status: Option<RawFd>,
     /// The way to the proxy.
-    pub bridge: Option<&'a Bridge>,
+    pub outlet: Option<&'a Outlet>,
     /// What the tree may take; a container is started with it.
     pub limits: Limits,
     /// Further folders of the host that nothing inside may see: a grant that holds one is refused.
@@ -40,7 +43,7 @@ pub struct Inside<'a> {
 
 /// The way from inside to the proxy outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bridge {
+pub struct Outlet {
     /// The port on which the init program listens inside.
     pub port: u16,
     /// The proxy's socket, outside.
@@ -84,7 +87,7 @@ impl fmt::Debug for Inside<'_> {
             .field("work_dir", &self.work_dir)
             .field("private", &self.private)
             .field("init", &self.init)
-            .field("bridge", &self.bridge)
+            .field("outlet", &self.outlet)
             .finish_non_exhaustive()
     }
 }
@@ -94,19 +97,10 @@ impl Inside<'_> {
     ///
     /// `status` and `socket` are what they are there.
     pub(crate) fn init_line(&self, status: Option<RawFd>, socket: &Path) -> Vec<OsString> {
-        let mut line: Vec<OsString> = vec![self.init.into(), "trunkline-init".into()];
-        if let Some(descriptor) = status {
-            line.extend(["--status".into(), descriptor.to_string().into()]);
-        }
-        if let Some(bridge) = self.bridge {
-            let mut way = OsString::from(format!("{}=", bridge.port));
-            way.push(socket);
-            line.extend(["--bridge".into(), way]);
-        }
-        line.push("--".into());
-        line.push(self.program.into());
-        line.extend(self.args.iter().cloned());
-        line
+        let bridge = self.outlet.map(|outlet| (outlet.port, socket.to_owned()));
+        let command = std::iter::once(self.program.to_owned()).chain(self.args.iter().cloned()).collect();
+        let options = Options { keep: Keep::Plain, status, bridge, command };
+        std::iter::once(self.init.into()).chain(options.to_args()).collect()
     }
 
     /// The variable `name` of the child.

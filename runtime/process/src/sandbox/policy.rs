@@ -346,5 +346,4 @@ fn intersection(asked: &Network, most: &Network) -> Network {
 }
 
 #[cfg(test)]
-#[path = "policy_tests.rs"]
 mod tests;

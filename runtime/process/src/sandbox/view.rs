@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sandbox::accounts::Own;
 use crate::sandbox::grant::{Access, Grant, Link, depth, follow};
-use crate::sandbox::{Bridge, Network};
+use crate::sandbox::{Network, Outlet};
 
 /// The folder inside that is the sandbox's own.
 pub(crate) const RESERVED: &str = "/run/trunkline";
@@ -112,7 +112,7 @@ impl View {
         system: &System,
         own: &Own,
         network: &Network,
-        bridge: Option<&Bridge>,
+        outlet: Option<&Outlet>,
     ) -> Self {
         let mut view = Self { mounts: Vec::new() };
         for grant in grants {
@@ -124,8 +124,8 @@ impl View {
         if view.is_host("/") {
             view.put("/run", What::Empty);
         }
-        if let Some(bridge) = bridge {
-            view.put(PROXY_SOCKET, What::Other(bridge.socket.clone()));
+        if let Some(outlet) = outlet {
+            view.put(PROXY_SOCKET, What::Other(outlet.socket.clone()));
         }
         view.put_system(system, own, network);
         for link in grants.iter().flat_map(|grant| &grant.place.links) {
@@ -189,5 +189,4 @@ impl View {
 }
 
 #[cfg(test)]
-#[path = "view_tests.rs"]
 mod tests;

@@ -1,0 +1,272 @@
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use tempfile::TempDir;
+
+use crate::limits::Limits;
+use crate::sandbox::{Backend, Outlet};
+
+use super::*;
+
+/// A machine of its own: `private/one/tmp`, `work`, `data/deep`, `init`.
+struct Ground {
+    dir: TempDir,
+    sandbox: Sandbox,
+    work_dir: PathBuf,
+    outlet: Option<Outlet>,
+    hidden: Vec<PathBuf>,
+    environment: BTreeMap<OsString, OsString>,
+    declared: BTreeMap<OsString, OsString>,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["private/one/tmp", "work/sub", "data/deep", "state", "exchange"] {
+            fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        fs::write(dir.path().join("init"), "").unwrap();
+        let mut ground = Self {
+            sandbox: Sandbox::new(Backend::Bubblewrap),
+            work_dir: PathBuf::new(),
+            outlet: None,
+            hidden: Vec::new(),
+            environment: BTreeMap::new(),
+            declared: BTreeMap::new(),
+            dir,
+        };
+        ground.work_dir = ground.at("work");
+        ground
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(path)
+    }
+
+    fn with<T>(&self, see: impl FnOnce(&Inside<'_>) -> T) -> T {
+        see(&Inside {
+            program: OsStr::new("sh"),
+            args: &[],
+            environment: &self.environment,
+            declared: &self.declared,
+            work_dir: &self.work_dir,
+            private: &self.at("private/one"),
+            temp: &self.at("private/one/tmp"),
+            exchange: Some(&self.at("exchange")),
+            init: &self.at("init"),
+            status: None,
+            outlet: self.outlet.as_ref(),
+            limits: Limits::default(),
+            hidden: &self.hidden,
+        })
+    }
+
+    fn grants(&self) -> Result<Vec<Grant>, SandboxError> {
+        self.with(|inside| grants(&self.sandbox, inside))
+    }
+
+    /// What is granted below the ground, in order: `w work`.
+    #[track_caller]
+    fn granted(&self) -> Vec<String> {
+        let root = self.at("");
+        let shown = |grant: &Grant| {
+            let access = if grant.access == Access::Write { 'w' } else { 'r' };
+            format!(
+                "{access} {}",
+                grant.place.real.strip_prefix(&root).unwrap_or(&grant.place.real).display()
+            )
+        };
+        self.grants().unwrap().iter().map(shown).collect()
+    }
+
+    #[track_caller]
+    fn refused(&self) -> String {
+        self.grants().unwrap_err().to_string().replace(&*self.at("").to_string_lossy(), "")
+    }
+}
+
+const ALWAYS: [&str; 5] = ["w exchange", "r init", "w work", "r private/one", "w private/one/tmp"];
+
+#[test]
+fn every_child_has_its_folders() {
+    assert_eq!(Ground::new().granted(), ALWAYS);
+}
+
+#[test]
+fn nested_grants_go_from_outer_to_inner_and_the_inner_one_counts() {
+    let mut ground = Ground::new();
+    ground.sandbox.writable = vec![ground.at("data")];
+    ground.sandbox.read_only = vec![ground.at("data/deep"), ground.at("work/sub")];
+    let granted = ground.granted();
+    let position =
+        |of: &str| granted.iter().position(|grant| grant == of).unwrap_or_else(|| panic!("{granted:?}"));
+    assert!(position("w data") < position("r data/deep"));
+    assert!(position("w work") < position("r work/sub"));
+}
+
+#[test]
+fn a_working_directory_is_read_only_where_it_is_listed_or_lies_in_what_is() {
+    for listed in ["work", ""] {
+        let mut ground = Ground::new();
+        // The ground itself would show private folders.
+        if listed.is_empty() {
+            ground.work_dir = ground.at("data/deep");
+            ground.sandbox.read_only = vec![ground.at("data")];
+        } else {
+            ground.sandbox.read_only = vec![ground.at(listed)];
+        }
+        let work_dir = ground.work_dir.clone();
+        let grants = ground.grants().unwrap();
+        let found = grants.iter().find(|grant| grant.place.real == work_dir).unwrap();
+        assert_eq!(found.access, Access::Read, "{listed}");
+    }
+}
+
+#[test]
+fn of_the_same_path_twice_the_narrower_counts() {
+    let mut ground = Ground::new();
+    ground.sandbox.writable = vec![ground.at("data")];
+    ground.sandbox.read_only = vec![ground.at("data")];
+    assert!(ground.granted().contains(&"r data".to_owned()));
+    assert!(!ground.granted().contains(&"w data".to_owned()));
+}
+
+#[test]
+fn a_link_grants_what_it_leads_to_by_both_names() {
+    let mut ground = Ground::new();
+    symlink("data", ground.at("first")).unwrap();
+    symlink(ground.at("first"), ground.at("second")).unwrap();
+    ground.sandbox.read_only = vec![ground.at("second/deep")];
+    let grants = ground.grants().unwrap();
+    let grant = grants.iter().find(|grant| grant.list == "read_only").unwrap();
+    assert_eq!(grant.place.real, ground.at("data/deep"));
+    assert_eq!(grant.also, [ground.at("second/deep")]);
+    let links: Vec<_> = grant.place.links.iter().map(|link| (link.at.clone(), link.target.clone())).collect();
+    assert_eq!(links, [(ground.at("second"), ground.at("data")), (ground.at("first"), ground.at("data"))]);
+}
+
+#[test]
+fn dots_are_followed_as_the_system_does() {
+    let mut ground = Ground::new();
+    symlink(ground.at("data/deep"), ground.at("link")).unwrap();
+    ground.sandbox.read_only = vec![ground.at("./link/../../work/sub")];
+    assert!(ground.granted().contains(&"r work/sub".to_owned()));
+}
+
+#[test]
+fn a_link_in_something_writable_may_not_lead_out_of_it() {
+    let mut ground = Ground::new();
+    symlink(ground.at("data"), ground.at("work/turned")).unwrap();
+    ground.sandbox.read_only = vec![ground.at("work/turned")];
+    let said = ground.refused();
+    assert_eq!(
+        said,
+        r#"grant "work/turned" (read_only): "work/turned" is a link that the child can turn, as it may write in "work"; name "data" instead"#
+    );
+
+    symlink(ground.at("work/sub"), ground.at("work/within")).unwrap();
+    ground.sandbox.read_only = vec![ground.at("work/within")];
+    assert!(ground.granted().contains(&"r work/sub".to_owned()), "it leads to what is granted anyway");
+
+    // Nor by a detour: the first link is the operator's own.
+    symlink(ground.at("work/turned"), ground.at("detour")).unwrap();
+    ground.sandbox.read_only = vec![ground.at("detour")];
+    assert!(ground.refused().contains("can turn"));
+}
+
+#[test]
+fn what_is_missing_or_not_absolute_is_told() {
+    let mut ground = Ground::new();
+    ground.sandbox.read_only = vec!["relative".into()];
+    assert_eq!(ground.refused(), r#"grant "relative" (read_only): the path is not absolute"#);
+    for missing in ["nothing", "dangling", "circle"] {
+        symlink("nowhere", ground.at("dangling")).ok();
+        symlink("circle", ground.at("circle")).ok();
+        ground.sandbox.read_only = vec![];
+        ground.sandbox.writable = vec![ground.at(missing)];
+        let said = ground.refused();
+        assert!(said.starts_with(&format!("grant {missing:?} (writable): it cannot be looked at")), "{said}");
+    }
+}
+
+#[test]
+fn what_a_sandbox_makes_itself_or_what_opens_the_machine_is_refused() {
+    for (path, access, part) in [
+        ("/proc", Access::Read, "/proc of its own"),
+        ("/proc/self", Access::Read, "/proc of its own"),
+        ("/dev/null", Access::Write, "/dev of its own"),
+        ("/", Access::Write, "all of the machine"),
+        ("/sys", Access::Write, "settings of the kernel"),
+    ] {
+        if !Path::new(path).exists() {
+            continue;
+        }
+        let mut ground = Ground::new();
+        match access {
+            Access::Read => ground.sandbox.read_only = vec![path.into()],
+            Access::Write => ground.sandbox.writable = vec![path.into()],
+        }
+        let said = ground.refused();
+        assert!(said.contains(part), "{path}: {said}");
+    }
+    let mut ground = Ground::new();
+    ground.work_dir = "/".into();
+    assert!(ground.refused().contains("all of the machine"), "as a working directory too");
+}
+
+#[test]
+fn the_way_to_the_proxy_is_covered_by_nothing() {
+    let mut ground = Ground::new();
+    ground.sandbox.read_only = vec!["/run".into()];
+    assert!(ground.grants().is_ok(), "nothing has to be there");
+    ground.outlet = Some(Outlet { port: 3128, socket: ground.at("init") });
+    assert!(ground.refused().contains("/run/trunkline"));
+}
+
+#[test]
+fn what_the_host_keeps_to_itself_is_not_shown() {
+    let mut ground = Ground::new();
+    ground.hidden = vec![ground.at("state")];
+    for (path, part) in [
+        ("private", "private folders of others"),
+        ("", "private folders of others"),
+        ("private/one", "which the host keeps to itself"),
+        ("private/one/tmp", "which the host keeps to itself"),
+        ("state", "which the host keeps to itself"),
+    ] {
+        ground.sandbox.read_only = vec![ground.at(path)];
+        let said = ground.refused();
+        assert!(said.contains(part), "{path}: {said}");
+    }
+    ground.sandbox.read_only = vec![ground.at("data")];
+    assert!(ground.grants().is_ok());
+}
+
+#[test]
+fn all_of_the_machine_may_be_read_where_an_empty_folder_covers_the_private_ones() {
+    let mut ground = Ground::new();
+    ground.sandbox.read_only = vec!["/".into()];
+    let shown = ground.grants().is_ok();
+    assert_eq!(shown, ground.at("").starts_with("/tmp"), "{}", ground.at("").display());
+}
+
+#[test]
+fn home_is_the_hosts_only_where_it_is_granted_or_declared() {
+    let mut ground = Ground::new();
+    let home = |ground: &Ground| {
+        let grants = ground.grants().unwrap();
+        PathBuf::from(ground.with(|inside| home(&grants, inside)))
+    };
+    let temp = ground.at("private/one/tmp");
+    assert_eq!(home(&ground), temp);
+    ground.environment.insert("HOME".into(), ground.at("data").into());
+    assert_eq!(home(&ground), temp, "it is not granted");
+    ground.declared.insert("HOME".into(), ground.at("data").into());
+    assert_eq!(home(&ground), ground.at("data"), "it is declared");
+    ground.declared.clear();
+    ground.sandbox.writable = vec![ground.at("data")];
+    assert_eq!(home(&ground), ground.at("data"), "it is granted");
+    ground.environment.insert("HOME".into(), ground.at("work/sub").into());
+    assert_eq!(home(&ground), ground.at("work/sub"), "it lies in the working directory");
+}
