@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::sandbox::grant::Access;
-use crate::sandbox::inside::proxy_variables;
+use crate::sandbox::inside::{Descriptors, proxy_variables};
 use crate::sandbox::support::Bubblewrap;
 use crate::sandbox::view::{PROXY_SOCKET, View, What};
 use crate::sandbox::{CommandLine, Inside, Network};
@@ -40,12 +40,12 @@ pub(crate) fn command_line(
         }
     }
     args.push(["--"]);
-    args.0.extend(inside.init_line(inside.status, Path::new(PROXY_SOCKET)));
+    args.0.extend(inside.init_line(Descriptors::Passed, Path::new(PROXY_SOCKET)));
     CommandLine {
         program: tool.program.clone(),
         args: args.0,
         environment,
-        reports_status: true,
+        passes_descriptors: true,
         container: None,
     }
 }

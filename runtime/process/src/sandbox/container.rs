@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Resource, getegid, geteuid, getrlimit};
 
 use crate::sandbox::grant::{Access, Grant, home};
-use crate::sandbox::inside::proxy_variables;
+use crate::sandbox::inside::{Descriptors, proxy_variables};
 use crate::sandbox::podman::{LABEL, unique_name};
 use crate::sandbox::support::find_tool;
 use crate::sandbox::view::PROXY_SOCKET;
@@ -128,7 +128,7 @@ pub(crate) fn command_line(
     let environment = args.environment(run, inside);
     let starts_init = inside.outlet.is_some();
     let mut line = if starts_init {
-        inside.init_line(None, Path::new(PROXY_SOCKET))
+        inside.init_line(Descriptors::Lost, Path::new(PROXY_SOCKET))
     } else {
         std::iter::once(inside.program.to_owned()).chain(inside.args.iter().cloned()).collect()
     };
@@ -145,7 +145,7 @@ pub(crate) fn command_line(
         program: machine.program.clone(),
         args: args.0,
         environment,
-        reports_status: false,
+        passes_descriptors: false,
         container: Some(container),
     })
 }

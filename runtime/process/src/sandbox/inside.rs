@@ -33,6 +33,8 @@ pub struct Inside<'a> {
     pub init: &'a Path,
     /// The descriptor on which the init program reports a failed start.
     pub status: Option<RawFd>,
+    /// The descriptor by which the init program notices that everything is to end.
+    pub lifeline: Option<RawFd>,
     /// The way to the proxy.
     pub outlet: Option<&'a Outlet>,
     /// What the tree may take; a container is started with it.
@@ -50,6 +52,13 @@ pub struct Outlet {
     pub socket: PathBuf,
 }
 
+/// Whether descriptors of the host are open inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Descriptors {
+    Passed,
+    Lost,
+}
+
 /// How to start a program in its sandbox.
 #[derive(Clone)]
 pub struct CommandLine {
@@ -59,8 +68,8 @@ pub struct CommandLine {
     pub args: Vec<OsString>,
     /// Its whole environment.
     pub environment: BTreeMap<OsString, OsString>,
-    /// Whether the descriptor of [`Inside::status`] reaches the init program: no descriptor passes into a container.
-    pub reports_status: bool,
+    /// Whether the descriptors of [`Inside`] reach the init program: none passes into a container.
+    pub passes_descriptors: bool,
     /// The container that has to be removed, once whoever was started has ended.
     pub container: Option<Container>,
 }
@@ -72,7 +81,7 @@ impl fmt::Debug for CommandLine {
             .field("program", &self.program)
             .field("args", &format_args!("{} of them", self.args.len()))
             .field("environment", &self.environment.keys().collect::<Vec<_>>())
-            .field("reports_status", &self.reports_status)
+            .field("passes_descriptors", &self.passes_descriptors)
             .field("container", &self.container)
             .finish()
     }
@@ -93,13 +102,15 @@ impl fmt::Debug for Inside<'_> {
 }
 
 impl Inside<'_> {
-    /// The command line of the init program, seen from inside.
-    ///
-    /// `status` and `socket` are what they are there.
-    pub(crate) fn init_line(&self, status: Option<RawFd>, socket: &Path) -> Vec<OsString> {
+    /// The command line of the init program, seen from inside, where the proxy's socket is `socket`.
+    pub(crate) fn init_line(&self, descriptors: Descriptors, socket: &Path) -> Vec<OsString> {
+        let (lifeline, status) = match descriptors {
+            Descriptors::Passed => (self.lifeline, self.status),
+            Descriptors::Lost => (None, None),
+        };
         let bridge = self.outlet.map(|outlet| (outlet.port, socket.to_owned()));
         let command = std::iter::once(self.program.to_owned()).chain(self.args.iter().cloned()).collect();
-        let options = Options { keep: Keep::Plain, status, bridge, command };
+        let options = Options { keep: Keep::Plain, lifeline, status, bridge, command };
         std::iter::once(self.init.into()).chain(options.to_args()).collect()
     }
 
