@@ -63,6 +63,7 @@ mod private_dir;
 mod proc;
 mod reaper;
 mod record;
+pub mod redact;
 pub mod sandbox;
 mod signal;
 mod spawn;

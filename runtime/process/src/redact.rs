@@ -1,0 +1,53 @@
+//! Keeps secrets out of what people and files get to see: logs, errors, stderr, reports.
+//!
+//! A secret is found in two ways. **By value**: what [`register`] was given, and what the host's own sensitive
+//! variables hold ([`is_sensitive`]), from 12 bytes on; also as it stands inside JSON or Rust's `Debug` text
+//! (escaped, once or twice), percent-encoded, and in base64 at any alignment. A value is known by its parts too:
+//! the keys of a comma-separated pool, the lines of a PEM text, the pieces of a very long one. **By shape**: tokens
+//! of well-known form, and values that stand beside a secret name, as an option, an assignment, a header, a JSON
+//! field (escaped or not), a bearer token or the password of a URL. A hidden part reads `[REDACTED:name]`: the name of
+//! the variable, or that of the shape.
+//!
+//! Sinks hide; the way to the adapter and to the consumer of its output does not. [`text`] and [`bytes`] hide in what
+//! is at hand, [`Stream`] in what comes in chunks, [`Writer`] in what is written.
+//!
+//! What is not found: secrets below 12 bytes that nothing names, other encodings (hexadecimal, compressed), JSON text
+//! in which a value's non-ASCII letters are escaped, JSON Web Tokens longer than 8 KiB on a line longer than 64 KiB.
+//!
+//! A text without a secret is searched once for literal anchors (and, with values registered, once more in steps of
+//! five bytes) and returned as it came.
+//!
+//! ```
+//! use trunkline_process::redact;
+//!
+//! redact::register("DEMO_TOKEN", "correct-horse-battery");
+//! assert_eq!(redact::text("sent correct-horse-battery"), "sent [REDACTED:DEMO_TOKEN]");
+//! assert_eq!(redact::text("--password=hunter2"), "--password=[REDACTED:option]");
+//! ```
+
+mod anchors;
+mod field;
+mod forms;
+mod grams;
+mod names;
+mod redactor;
+mod shared;
+mod span;
+mod spec;
+mod stream;
+mod token;
+mod url;
+mod value;
+mod values;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::redact::names::is_sensitive;
+pub use crate::redact::redactor::Redactor;
+pub use crate::redact::shared::{MAX_VALUES, bytes, register, register_all, shared, text};
+pub use crate::redact::stream::{MAX_PENDING, Stream};
+pub use crate::redact::writer::Writer;
+
+pub(crate) use crate::redact::spec::register_spec;

@@ -1,0 +1,206 @@
+//! Where a value in a text begins and ends, and whether there is anything to hide in it.
+
+use std::ops::Range;
+
+/// What a hidden part begins with.
+pub(super) const PLACEHOLDER: &[u8] = b"[REDACTED:";
+
+/// The most that is skipped between a name and its value.
+const BLANK: usize = 64;
+
+/// A quote and the backslashes before it: one inside a JSON string has one, one inside that three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Quote {
+    mark: u8,
+    backslashes: usize,
+    /// Where the quoted text begins.
+    pub(super) end: usize,
+}
+
+/// The quote at `at`, with the backslashes before it.
+pub(super) fn quote(text: &[u8], at: usize) -> Option<Quote> {
+    let backslashes = text[at..].iter().take(16).take_while(|byte| **byte == b'\\').count();
+    let mark = *text.get(at + backslashes)?;
+    is_quote(mark).then_some(Quote { mark, backslashes, end: at + backslashes + 1 })
+}
+
+/// The quote that opens the value at `at`; as in `b'…'` and `Some("…")`, a prefix or a wrapper may come before it.
+pub(super) fn opening(text: &[u8], at: usize) -> Option<Quote> {
+    let length = text[at..].iter().take(16).take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    let word = &text[at..at + length];
+    match text.get(at + length) {
+        Some(b'(') if word.first().is_some_and(u8::is_ascii_uppercase) => quote(text, at + length + 1),
+        _ if [b"".as_slice(), b"b", b"r", b"u", b"f", b"br", b"rb"].contains(&word) => {
+            quote(text, at + length)
+        }
+        _ => None,
+    }
+}
+
+fn is_quote(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\'' | b'`')
+}
+
+/// Skips spaces, tabs and a terminal's colours.
+pub(super) fn blank(text: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while at < text.len().min(from + BLANK) {
+        match &text[at..] {
+            [b' ' | b'\t', ..] => at += 1,
+            [0x1b, b'[', rest @ ..] => {
+                match rest.iter().take(16).position(|byte| !b"0123456789;".contains(byte)) {
+                    Some(length) => at += length + 3,
+                    None => return at,
+                }
+            }
+            _ => return at.min(text.len()),
+        }
+    }
+    at.min(text.len())
+}
+
+/// Where the text ends that `quote` opened: at its like, at the end of the line, or of all.
+///
+/// Of `2n + 1` backslashes before a quote, at a depth where `n` belong to the quote, an escaped quote has more.
+pub(super) fn closing(text: &[u8], quote: Quote) -> usize {
+    let mut backslashes = 0;
+    for (at, byte) in text.iter().enumerate().skip(quote.end) {
+        match *byte {
+            b'\n' => return at,
+            b'\\' => backslashes += 1,
+            mark => {
+                if mark == quote.mark && backslashes % (2 * (quote.backslashes + 1)) == quote.backslashes {
+                    return at - quote.backslashes;
+                }
+                backslashes = 0;
+            }
+        }
+    }
+    text.len()
+}
+
+/// Where a value without quotes ends: at a blank, a quote, or the escape of one inside a JSON string. A quote behind
+/// `=` or a bracket belongs to it, with what it encloses.
+pub(super) fn bare(text: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(byte) = text.get(at) {
+        match byte {
+            0..=b' ' | 0x7f => return at,
+            b'"' | b'\'' | b'`' | b'\\' => match quote(text, at) {
+                Some(quote) if at > from && b"=([".contains(&text[at - 1]) => {
+                    at = (closing(text, quote) + quote.backslashes + 1).min(text.len());
+                }
+                Some(_) => return at,
+                None if matches!(text.get(at + 1), Some(b'n' | b'r' | b't')) => return at,
+                None => at += 1,
+            },
+            _ => at += 1,
+        }
+    }
+    at.min(text.len())
+}
+
+/// Where a list ends: behind its bracket, at the end of the line, or of all.
+pub(super) fn list(text: &[u8], from: usize) -> Range<usize> {
+    let end = text[from..].iter().position(|byte| matches!(byte, b']' | b'\n'));
+    from..end.map_or(text.len(), |length| from + length + usize::from(text[from + length] == b']'))
+}
+
+/// Where the line ends, or the quote that the line stands in.
+pub(super) fn rest_of_line(text: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(byte) = text.get(at) {
+        if matches!(byte, b'\n' | b'\r') || quote(text, at).is_some() {
+            break;
+        }
+        if *byte == b'\\' && matches!(text.get(at + 1), Some(b'n' | b'r')) {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+/// Where the line ends, whatever is in it.
+pub(super) fn line_end(text: &[u8], from: usize) -> usize {
+    text[from..].iter().position(|byte| *byte == b'\n').map_or(text.len(), |length| from + length)
+}
+
+/// Whether a text begins with what stands for a hidden list, and goes on as after one.
+pub(super) fn is_hidden_list(text: &[u8]) -> bool {
+    let end = list(text, 0).end;
+    is_hidden(&text[..end]) && text.get(end).is_none_or(|byte| b",}] \\\r\n".contains(byte))
+}
+
+/// Whether a value is one hidden part and nothing else.
+pub(super) fn is_hidden(value: &[u8]) -> bool {
+    let Some(name) = value.strip_prefix(PLACEHOLDER).and_then(|rest| rest.strip_suffix(b"]")) else {
+        return false;
+    };
+    name.len() <= super::shared::LONGEST_NAME && name.iter().all(|byte| super::shared::is_name(*byte))
+}
+
+/// Whether there is nothing in a value.
+pub(super) fn is_nothing(value: &[u8]) -> bool {
+    let plain = value.strip_suffix(b",").unwrap_or(value);
+    plain.iter().all(|byte| *byte == b'*')
+        || [b"true".as_slice(), b"false", b"null", b"none", b"nil", b"undefined"]
+            .iter()
+            .any(|word| plain.eq_ignore_ascii_case(word))
+}
+
+/// Whether a value counts something.
+pub(super) fn is_count(value: &[u8]) -> bool {
+    value.len() <= 24 && value.iter().all(|byte| byte.is_ascii_digit() || b"_.,/%()~kKM}]".contains(byte))
+}
+
+/// Whether a word is no word of a language.
+pub(super) fn looks_random(value: &[u8]) -> bool {
+    value.len() >= 8 && (value.len() >= 20 || value.iter().any(u8::is_ascii_digit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quote_closes_at_its_own_depth() {
+        for (text, inside) in [
+            (r#""abc" rest"#, "abc"),
+            (r#""a\"b\\" rest"#, r#"a\"b\\"#),
+            (r#"\"abc\" rest"#, "abc"),
+            (r#"\"a\\\"b\\\\\" rest"#, r#"a\\\"b\\\\"#),
+            (r#"\\\"abc\\\" rest"#, "abc"),
+            (r#"\\\"a\\\\\\\"b\\\" rest"#, r#"a\\\\\\\"b"#),
+            ("'a\"b' rest", "a\"b"),
+            ("\"cut off", "cut off"),
+            ("\"line\nnext\"", "line"),
+        ] {
+            let opened = quote(text.as_bytes(), 0).unwrap();
+            assert_eq!(&text[opened.end..closing(text.as_bytes(), opened)], inside, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bare_value_ends_where_its_surroundings_go_on() {
+        for (text, value) in [
+            ("abc def", "abc"),
+            ("abc\" rest", "abc"),
+            (r"abc\nnext", "abc"),
+            (r#"abc\" rest"#, "abc"),
+            (r"a\bc", r"a\bc"),
+            ("x=\"a b\" rest", "x=\"a b\""),
+            ("a,b;c)", "a,b;c)"),
+            ("", ""),
+        ] {
+            assert_eq!(&text[..bare(text.as_bytes(), 0)], value, "{text}");
+        }
+    }
+
+    #[test]
+    fn blanks_are_spaces_and_colours() {
+        assert_eq!(blank(b" \t\x1b[0;2m \x1b[0mx", 0), 13);
+        assert_eq!(blank(b"\x1b[", 0), 0);
+        assert_eq!(blank(b"   ", 0), 3);
+    }
+}
