@@ -15,6 +15,7 @@ mod adapter;
 mod agents;
 mod chat;
 mod demo;
+mod doctor;
 mod profiles;
 mod run;
 mod schema;
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     Demo(demo::Demo),
     Agents(agents::Agents),
+    Doctor(doctor::Doctor),
     Profiles(profiles::Profiles),
     Adapter(adapter::Adapter),
     Schema(schema::Schema),
@@ -47,6 +49,7 @@ impl Command {
             Self::Chat(command) => on_runtime(command.run(config))?,
             Self::Serve(command) => on_runtime(command.run(config))?,
             Self::Demo(command) => on_runtime(command.run(config))?,
+            Self::Doctor(command) => on_runtime(command.run(config))?,
             Self::Agents(command) => command.run(config)?,
             Self::Profiles(command) => command.run()?,
             Self::Schema(command) => command.run()?,
@@ -59,9 +62,12 @@ impl Command {
         match self {
             Self::Chat(command) if command.debug => Reader::Author,
             Self::Chat(_) | Self::Run(_) | Self::Demo(_) => Reader::Person,
-            Self::Serve(_) | Self::Adapter(_) | Self::Agents(_) | Self::Profiles(_) | Self::Schema(_) => {
-                Reader::Operator
-            }
+            Self::Serve(_)
+            | Self::Adapter(_)
+            | Self::Doctor(_)
+            | Self::Agents(_)
+            | Self::Profiles(_)
+            | Self::Schema(_) => Reader::Operator,
         }
     }
 }

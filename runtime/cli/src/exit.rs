@@ -2,7 +2,7 @@
 
 /// Everything was done.
 pub(crate) const OK: u8 = 0;
-/// The turn failed, was refused or ran into a limit; or the command itself failed.
+/// The turn failed, was refused or ran into a limit; a check of `doctor` found an error; or the command itself failed.
 pub(crate) const FAILED: u8 = 1;
 /// The command line or the configuration is wrong. Nothing was started.
 pub(crate) const USAGE: u8 = 2;
@@ -17,7 +17,7 @@ pub(crate) const TERMINATED: u8 = 143;
 pub(crate) const TABLE: &str = "\
 Exit codes:
     0  done
-    1  the turn failed, or the command did
+    1  the turn failed, `doctor` found an error, or the command failed
     2  the command line or the configuration is wrong
     3  the adapter could not be started
   130  interrupted by Ctrl-C

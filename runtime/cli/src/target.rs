@@ -42,15 +42,23 @@ pub(crate) struct Chosen {
 /// # Errors
 /// What is wrong with the file.
 pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
-    let config = Config::discover(file, |name| std::env::var_os(name)).map_err(|error| {
-        Fault::usage(anyhow!("failed to {error}"))
-            .next("correct that file, or name another one by --config FILE")
-    })?;
+    let config = read(file)?;
     let dim = paint::DIM;
     for notice in &config.notices {
         eprintln!("{dim} note: {notice}{dim:#}");
     }
     Ok(config)
+}
+
+/// Reads the configuration.
+///
+/// # Errors
+/// What is wrong with the file.
+pub(crate) fn read(file: Option<&Path>) -> Result<Config, Fault> {
+    Config::discover(file, |name| std::env::var_os(name)).map_err(|error| {
+        Fault::usage(anyhow!("failed to {error}"))
+            .next("correct that file, or name another one by --config FILE")
+    })
 }
 
 impl Target {
@@ -167,7 +175,8 @@ pub(crate) fn command_line(agent: &AgentConfig) -> String {
     }
 }
 
-fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
+/// That there is no such agent, or none at all.
+pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
     let known: Vec<_> = config.agents.iter().map(|agent| agent.id.as_str()).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     let whence = &config.source;

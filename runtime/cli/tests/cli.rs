@@ -6,6 +6,7 @@ mod cli {
     mod chat;
     mod config;
     mod demo;
+    mod doctor;
     mod lists;
     mod relay;
     mod run;

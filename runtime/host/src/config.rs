@@ -91,7 +91,7 @@ pub use agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
 pub use env_value::{EnvError, EnvProblem, EnvValue, MAX_ENV_FILE};
 pub use error::{ConfigError, Problem};
 pub use limits::{Limits, Restart, Shutdown, Timeouts};
-pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, state_dir};
+pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, spool_dir, state_dir};
 pub use profile::Profile;
 pub use trunkline_process::{Backend, Containment, Limits as Resources, Network, Sandbox};
 

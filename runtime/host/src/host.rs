@@ -171,10 +171,7 @@ impl HostBuilder {
         let state_dir = self.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)));
         let records = state_dir.map(|state| state.join(RECORDS));
         let files = Arc::new(StoreDir::open(&folder.path().join("files"))?);
-        let spool_dir = self.spool_dir.unwrap_or_else(|| {
-            let var_tmp = PathBuf::from("/var/tmp");
-            if var_tmp.is_dir() { var_tmp } else { std::env::temp_dir() }
-        });
+        let spool_dir = self.spool_dir.unwrap_or_else(config::spool_dir);
         let store = Arc::new(Store::new(spool_dir, self.buffers));
         let profiles = self.profiles.unwrap_or_else(|| {
             let program = std::env::current_exe().unwrap_or_else(|_| "trunkline".into());

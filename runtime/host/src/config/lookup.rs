@@ -87,6 +87,13 @@ pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf>
     user_folder("XDG_STATE_HOME", ".local/state", &variable)
 }
 
+/// Where a host keeps output that nobody has read yet, unless it is told: the system's folder for large temporary
+/// files, else that for any.
+pub fn spool_dir() -> PathBuf {
+    let var_tmp = PathBuf::from("/var/tmp");
+    if var_tmp.is_dir() { var_tmp } else { std::env::temp_dir() }
+}
+
 /// Our folder in one of the user's directories: the one that `name` names, or `below` the home.
 fn user_folder(name: &str, below: &str, variable: &dyn Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     // The specification of these folders tells to ignore a relative one.

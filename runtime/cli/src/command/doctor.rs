@@ -1,0 +1,223 @@
+//! `trunkline doctor`: what would keep agents from running, and what they would run in.
+//!
+//! It makes, changes and starts nothing that stays: it looks, asks the programs that know `--diagnose`, and runs the
+//! adapters themselves only with `--start`.
+
+use std::{
+    ffi::OsStr,
+    io::Write,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use anyhow::anyhow;
+use clap::Args;
+use trunkline_host::{
+    Host,
+    config::{self, AgentConfig, Config, Profile},
+    process::{ChildSpec, Support, containment_support},
+};
+use trunkline_profiles::PROFILES;
+
+use self::report::{AgentReport, Check, Code, Level, Report, Status};
+use crate::{
+    exit,
+    fault::{Done, Fault},
+    target,
+};
+
+mod adapter;
+mod ask;
+mod environment;
+mod folders;
+mod isolation;
+mod program;
+mod report;
+mod start;
+mod text;
+
+/// Where the C library looks when the child's environment has no `PATH`.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// Checks what agents need: programs, folders, environment, containment
+///
+/// For each agent: is its command there, and which version; its working directory; the names of its variables and
+/// credentials, never their values; the containment, the limits and the sandbox that it would get, and why not better
+/// ones; its own `--diagnose`, where it is a built-in adapter or marked `sdk: true`.
+///
+/// No adapter is started without --start, and nothing is left behind. Any other program is only looked at: it would
+/// take a flag for a run. A few well-known programs (node, python3, …) are asked for their `--version`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline doctor
+  trunkline doctor claude --start
+  trunkline doctor --json | jq '.agents[] | select(.status == \"fail\")'
+  trunkline doctor --codes
+
+It ends with 0 when all passed or some warned, with 1 when an error was found (or a
+warning, with --strict), and with 2 when the configuration cannot be read.")]
+pub(crate) struct Doctor {
+    /// The agents to check [default: all]
+    #[arg(value_name = "AGENT")]
+    agents: Vec<String>,
+
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+
+    /// Starts and stops each agent's process as well, and tells how long that took
+    #[arg(long)]
+    start: bool,
+
+    /// Fails on warnings, too
+    #[arg(long)]
+    strict: bool,
+
+    /// How long a program may take to answer, and to be ready with --start
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+
+    /// Lists the codes that checks may have, and what they mean
+    #[arg(long, conflicts_with_all = ["agents", "start", "strict"])]
+    codes: bool,
+}
+
+impl Doctor {
+    pub(super) async fn run(self, file: Option<&Path>) -> Done {
+        let mut out = anstream::stdout().lock();
+        if self.codes {
+            out.write_all(codes(self.json).as_bytes())?;
+            return Ok(exit::OK);
+        }
+        drop(out);
+        let report = self.examine(file).await?;
+        let mut out = anstream::stdout().lock();
+        if self.json {
+            let json = serde_json::to_string(&report).map_err(|error| Fault::failed(anyhow!(error)))?;
+            writeln!(out, "{json}")?;
+        } else {
+            out.write_all(text::of(&report).as_bytes())?;
+        }
+        Ok(match report.status {
+            Status::Pass => exit::OK,
+            Status::Warn if !self.strict => exit::OK,
+            Status::Warn | Status::Fail => exit::FAILED,
+        })
+    }
+
+    async fn examine(&self, file: Option<&Path>) -> Result<Report, Fault> {
+        let mut config = target::read(file)?;
+        self.choose(&mut config)?;
+        let source = config.source.to_string();
+        let mut of_host: Vec<_> =
+            config.notices.iter().map(|notice| Check::new(Code::ConfigUnused, notice)).collect();
+        let spool = config.spool_dir.clone().unwrap_or_else(config::spool_dir);
+        of_host.extend(folders::of_host(&config, &spool));
+
+        // What has no value is told of, and left out, so that the rest can be looked at.
+        let unresolved: Vec<_> = config.agents.iter_mut().map(environment::resolve).collect();
+        let agents = config.agents.clone();
+        // An error is that of the folder for temporary files, which has its check.
+        let host = Host::builder().config(config).build().ok();
+        let support = tokio::task::spawn_blocking(containment_support)
+            .await
+            .map_err(|error| Fault::failed(anyhow!(error)))?;
+
+        let mut reports = Vec::with_capacity(agents.len());
+        for (agent, unresolved) in agents.iter().zip(unresolved) {
+            let spec = host.as_ref().and_then(|host| host.child_spec(&agent.id)).and_then(Result::ok);
+            let checks = match (unknown_profile(agent), spec) {
+                (Some(unknown), _) => vec![unknown],
+                (None, Some(spec)) => self.agent(agent, spec, unresolved, &support).await,
+                (None, None) => unresolved,
+            };
+            let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+            reports.push(AgentReport::new(&agent.id, agent.profile.name(), checks, now));
+        }
+        Ok(Report::new(&source, of_host, reports))
+    }
+
+    /// Keeps the agents that were named.
+    fn choose(&self, config: &mut Config) -> Result<(), Fault> {
+        if let Some(unknown) = self.agents.iter().find(|id| config.agent(id).is_none()) {
+            return Err(target::no_agent(Some(unknown), config));
+        }
+        if !self.agents.is_empty() {
+            config.agents.retain(|agent| self.agents.contains(&agent.id));
+            config.default_agent = None;
+        }
+        Ok(())
+    }
+
+    async fn agent(
+        &self,
+        agent: &AgentConfig,
+        spec: ChildSpec,
+        unresolved: Vec<Check>,
+        support: &Support,
+    ) -> Vec<Check> {
+        let environment = environment::of(&spec);
+        let path = environment.variables.get(OsStr::new("PATH")).cloned();
+        let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
+        let work_dir = match &spec.work_dir {
+            Some(work_dir) => std::path::absolute(work_dir).unwrap_or_else(|_| work_dir.clone()),
+            None => std::env::current_dir().unwrap_or_else(|_| ".".into()),
+        };
+        let found = program::find(&spec.program, &path, &work_dir);
+        let is_there = matches!(found, program::Found::At(_));
+
+        let mut checks = vec![program::check(&spec.program, &found, &path)];
+        let folders = folders::of_agent(agent, &work_dir);
+        let can_run = is_there && folders.iter().all(|check| check.code != Code::WorkDirUnusable.name());
+        if can_run {
+            checks.extend(adapter::version(agent, &spec, self.timeout).await);
+        }
+        checks.extend(folders);
+        checks.extend(environment::names(agent, &spec, &environment));
+        // Without one of its values the process would not be started.
+        let has_values = unresolved.iter().all(|check| check.level < Level::Error);
+        checks.extend(unresolved);
+        checks.extend(environment::credentials(agent, &environment));
+        checks.push(isolation::containment(agent, support));
+        checks.extend(isolation::limits(&agent.resources));
+        checks.push(isolation::sandbox(agent));
+        if can_run && has_values {
+            checks.extend(adapter::diagnose(agent, &spec, self.timeout).await);
+        }
+        if self.start && has_values {
+            checks.extend(start::start(agent, spec, self.timeout).await);
+        }
+        checks
+    }
+}
+
+fn unknown_profile(agent: &AgentConfig) -> Option<Check> {
+    let Profile::BuiltIn(name) = &agent.profile else { return None };
+    if PROFILES.iter().any(|profile| profile.name == name) {
+        return None;
+    }
+    let message = format!("this program has no built-in adapter `{name}`");
+    Some(Check::new(Code::ProfileUnknown, message).hint("`trunkline profiles` lists those it has"))
+}
+
+/// The table of codes.
+fn codes(json: bool) -> String {
+    if json {
+        let list: Vec<_> = Code::ALL
+            .iter()
+            .map(|code| serde_json::json!({ "code": code.name(), "level": code.level(), "meaning": code.meaning() }))
+            .collect();
+        return format!("{}\n", serde_json::json!(list));
+    }
+    let mut list = super::table::of(&["code", "level", "meaning"]);
+    for code in Code::ALL {
+        let level = match code.level() {
+            Level::Info => "info",
+            Level::Warn => "warn",
+            Level::Error => "error",
+        };
+        list.add_row([code.name(), level, code.meaning()]);
+    }
+    super::table::lines(&list)
+}

@@ -1,0 +1,194 @@
+//! What an adapter says of itself: its version, and its own checks.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use trunkline_host::config::{AgentConfig, Profile};
+use trunkline_host::process::ChildSpec;
+
+use super::ask::{Answer, ask};
+use super::program;
+use super::report::{Check, Code, Level};
+
+/// The most checks that are taken from one adapter.
+const MOST: usize = 100;
+
+/// The longest code that is taken from an adapter, in characters.
+const LONGEST_CODE: usize = 64;
+
+/// What `--describe` says, as far as it is wanted here.
+#[derive(Debug, Deserialize)]
+struct Described {
+    name: Option<String>,
+    version: Option<String>,
+}
+
+/// What `--diagnose` says.
+#[derive(Debug, Deserialize)]
+struct Diagnosed {
+    status: String,
+    #[serde(default)]
+    checks: Vec<Own>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Own {
+    code: String,
+    level: Grade,
+    #[serde(default)]
+    message: String,
+    detail: Option<String>,
+    hint: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Grade {
+    Info,
+    Warn,
+    Error,
+}
+
+/// The version, where asking for it is no run: a built-in adapter is this program, one on the SDK answers
+/// `--describe`, and a few well-known programs answer `--version`.
+pub(super) async fn version(agent: &AgentConfig, spec: &ChildSpec, within: Duration) -> Option<Check> {
+    if let Profile::BuiltIn(name) = &agent.profile {
+        let version = env!("CARGO_PKG_VERSION");
+        return Some(Check::new(Code::CommandVersion, format!("{name} {version}, built in")));
+    }
+    if agent.sdk {
+        let answer = ask(spec.clone().arg("--describe"), within).await.ok()?;
+        let described: Described = serde_json::from_slice(&answer.stdout).ok()?;
+        let words = [described.name, described.version].into_iter().flatten().collect::<Vec<_>>().join(" ");
+        return (!words.is_empty()).then(|| Check::new(Code::CommandVersion, words));
+    }
+    if !program::tells_version(&spec.program) {
+        return None;
+    }
+    let mut asked = spec.clone();
+    asked.args = vec!["--version".into()];
+    let answer = ask(asked, within)
+        .await
+        .ok()
+        .filter(|answer| answer.exit.is_some_and(trunkline_host::process::Exit::success))?;
+    let text = String::from_utf8_lossy(&answer.stdout);
+    let line = text.lines().find(|line| !line.trim().is_empty())?;
+    Some(Check::new(Code::CommandVersion, line))
+}
+
+/// The adapter's own checks. Any program but a built-in one and one on the SDK would take `--diagnose` for a run, so it
+/// is not asked.
+pub(super) async fn diagnose(agent: &AgentConfig, spec: &ChildSpec, within: Duration) -> Vec<Check> {
+    if !agent.sdk {
+        return vec![
+            Check::new(Code::AdapterNotAsked, "its own checks are not asked for")
+                .hint("set `\"sdk\": true` where the program answers `--diagnose`"),
+        ];
+    }
+    match ask(spec.clone().arg("--diagnose"), within).await {
+        Ok(answer) => judge(&answer, within),
+        // Said by the check of the program or of the containment, but for a shortage.
+        Err(error) => vec![Check::new(Code::AdapterUnclear, format!("failed to {error}"))],
+    }
+}
+
+fn judge(answer: &Answer, within: Duration) -> Vec<Check> {
+    let words = |check: Check| match answer.stderr.trim() {
+        "" => check,
+        said => check.detail(format!("its last words: {said}")),
+    };
+    let Some(exit) = answer.exit else {
+        let message =
+            format!("`--diagnose` did not end within {} and was killed", humantime::format_duration(within));
+        return vec![words(Check::new(Code::AdapterSilent, message).hint("give it more time by --timeout"))];
+    };
+    let Ok(diagnosed) = serde_json::from_slice::<Diagnosed>(&answer.stdout) else {
+        let message = format!("`--diagnose` gave no report and ended with {exit}");
+        let hint = "a program on the SDK answers with one JSON object; is `sdk` rightly true, and its `config` right?";
+        return vec![words(Check::new(Code::AdapterUnclear, message).hint(hint))];
+    };
+    let (all, left_out) = (diagnosed.checks.len(), diagnosed.checks.len().saturating_sub(MOST));
+    let mut message = format!("{}, by {all} of its own", diagnosed.status);
+    if left_out > 0 {
+        message.push_str(&format!("; {left_out} are left out"));
+    }
+    // Those left out count: a report is not better for being long.
+    let hidden = diagnosed.checks.iter().skip(MOST).any(|own| matches!(own.level, Grade::Error));
+    let mut checks = vec![Check::new(Code::AdapterDiagnosed, message)];
+    checks.extend(diagnosed.checks.into_iter().take(MOST).map(Own::into_check));
+    if hidden {
+        checks.push(Check::new(Code::AdapterUnclear, "one of the checks that are left out is an error"));
+    }
+    checks
+}
+
+impl Own {
+    fn into_check(self) -> Check {
+        let level = match self.level {
+            Grade::Info => Level::Info,
+            Grade::Warn => Level::Warn,
+            Grade::Error => Level::Error,
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let code: String = self.code.chars().filter(|c| plain(*c)).take(LONGEST_CODE).collect();
+        let mut check = Check::of(format!("adapter:{code}"), level, &self.message);
+        if let Some(detail) = self.detail {
+            check = check.detail(detail);
+        }
+        match self.hint {
+            Some(hint) => check.hint(hint),
+            None => check,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_host::process::Exit;
+
+    use super::*;
+
+    const WITHIN: Duration = Duration::from_secs(10);
+
+    fn judged(stdout: &str, exit: Option<Exit>) -> Vec<Check> {
+        judge(&Answer { stdout: stdout.into(), stderr: "oh no\n".to_owned(), exit }, WITHIN)
+    }
+
+    fn exit(code: i32) -> Option<Exit> {
+        Some(Exit { code: Some(code), signal: None })
+    }
+
+    #[test]
+    fn the_adapters_checks_are_taken_over_under_codes_of_its_own() {
+        let report = r#"{"status":"fail","checks":[{"code":"key.missing","level":"error","message":"no key","hint":"h"},
+                         {"code":"a b\n;","level":"info","message":"fine","detail":"d"}],"tested_at":"x"}"#;
+        let checks = judged(report, exit(1));
+        let told: Vec<_> = checks.iter().map(|check| (check.code.as_str(), check.level)).collect();
+        let expected = [
+            ("adapter.diagnosed", Level::Info),
+            ("adapter:key.missing", Level::Error),
+            ("adapter:ab", Level::Info),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(checks[1].hint.as_deref(), Some("h"));
+    }
+
+    #[test]
+    fn what_is_no_report_is_told_with_the_last_words() {
+        for stdout in ["", "{}", "hello", r#"{"status":"pass","checks":[{"code":1}]}"#] {
+            let checks = judged(stdout, exit(2));
+            assert_eq!(checks[0].code, "adapter.unclear", "{stdout}");
+            assert_eq!(checks[0].detail.as_deref(), Some("its last words: oh no"));
+        }
+        assert_eq!(judged("", None)[0].code, "adapter.silent");
+    }
+
+    #[test]
+    fn a_flood_of_checks_is_cut_and_hides_no_error() {
+        let mut own: Vec<_> = (0..200).map(|n| format!(r#"{{"code":"c{n}","level":"info"}}"#)).collect();
+        own.push(r#"{"code":"bad","level":"error"}"#.to_owned());
+        let checks = judged(&format!(r#"{{"status":"fail","checks":[{}]}}"#, own.join(",")), exit(1));
+        assert_eq!(checks.len(), MOST + 2);
+        assert_eq!(checks.last().unwrap().level, Level::Error);
+    }
+}

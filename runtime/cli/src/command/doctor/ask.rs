@@ -1,0 +1,84 @@
+//! Running a program for what it says of itself: stdin at its end, output bounded, a deadline, nothing left.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::timeout;
+use trunkline_host::process::{ChildSpec, Exit, Signal, SpawnError, StderrDrain, StderrTail, spawn};
+
+/// The most that is read of what it says, in bytes; a description with a long schema fits.
+const MOST: usize = 1024 * 1024;
+
+/// How much of the end of its stderr is kept, in bytes.
+const TAIL: usize = 2048;
+
+/// How long output is read on after the program has ended: a descendant may hold the pipe.
+const REST: Duration = Duration::from_millis(200);
+
+/// What a program said.
+#[derive(Debug)]
+pub(super) struct Answer {
+    /// Its output, at most a mebibyte of it.
+    pub(super) stdout: Vec<u8>,
+    /// The end of its stderr.
+    pub(super) stderr: String,
+    /// How it ended; nothing when it did not end in time and was killed.
+    pub(super) exit: Option<Exit>,
+}
+
+/// Runs a program to its end, or kills it and all it started when the time is over.
+///
+/// # Errors
+/// When it does not start.
+pub(super) async fn ask(mut spec: ChildSpec, within: Duration) -> Result<Answer, SpawnError> {
+    // It is gone before this program is.
+    spec.record_dir = None;
+    let mut child = spawn(spec).await?;
+    drop(child.take_stdin());
+    let (stdout, stderr, tail) = (child.take_stdout(), child.take_stderr(), StderrTail::new(TAIL));
+    let mut said = Vec::new();
+    let ended = {
+        let output = async {
+            if let Some(stdout) = stdout {
+                read(stdout, &mut said).await;
+            }
+        };
+        let errors = async {
+            if let Some(stderr) = stderr {
+                // What cannot be read was not said.
+                let _ = StderrDrain::new(stderr, tail.clone()).run(|_| {}).await;
+            }
+        };
+        let mut reading = std::pin::pin!(async { tokio::join!(output, errors) });
+        let mut read_all = false;
+        let ended = timeout(within, async {
+            tokio::select! {
+                exit = child.wait() => exit,
+                _ = &mut reading => {
+                    read_all = true;
+                    child.wait().await
+                }
+            }
+        })
+        .await;
+        if ended.is_err() {
+            // An error means that nobody is left whom we may signal.
+            let _ = child.signal_tree(Signal::Kill);
+        }
+        if !read_all {
+            let _ = timeout(REST, &mut reading).await;
+        }
+        ended
+    };
+    child.finish().await;
+    Ok(Answer { stderr: tail.text(), exit: ended.ok(), stdout: said })
+}
+
+/// Reads to the end, and keeps the beginning.
+async fn read(mut stdout: impl AsyncRead + Unpin, said: &mut Vec<u8>) {
+    let mut space = vec![0; 16 * 1024];
+    while let Ok(read @ 1..) = stdout.read(&mut space).await {
+        let room = MOST.saturating_sub(said.len());
+        said.extend_from_slice(&space[..read.min(room)]);
+    }
+}

@@ -1,0 +1,136 @@
+//! The environment: names that the process gets, names that it does not, and credentials, of which only names are told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use trunkline_host::config::{AgentConfig, EnvValue};
+use trunkline_host::process::{ChildSpec, Environment, Inherit, child_environment};
+
+use super::report::{Check, Code};
+
+/// Made for each process, and so not the host's.
+const PRIVATE: [&str; 2] = ["TMPDIR", "ADAPTER_CONFIG"];
+
+/// Folders of secrets that whoever made them keeps from others by other means than modes.
+const KEPT: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
+
+/// Takes the variables away whose values cannot be had, and tells of each; what is left can be started.
+pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
+    let mut checks = Vec::new();
+    agent.command.env.retain(|name, value| match value.read(name, |variable| env::var_os(variable)) {
+        Ok(read) if read.is_empty() && value.is_place() => {
+            checks.push(
+                Check::new(Code::EnvEmpty, format!("{name} is empty: {}", place(value)))
+                    .hint("put the value there, or take the name out of `env`"),
+            );
+            true
+        }
+        Ok(_) => true,
+        Err(error) => {
+            checks.push(
+                Check::new(Code::EnvUnresolved, format!("failed to {error}"))
+                    .hint("the agent does not start before this value can be had"),
+            );
+            false
+        }
+    });
+    checks
+}
+
+/// What the process would find in its environment.
+pub(super) fn of(spec: &ChildSpec) -> Environment {
+    let mut private = BTreeMap::from([(OsString::from(PRIVATE[0]), OsString::new())]);
+    if spec.config.is_some() {
+        private.insert(PRIVATE[1].into(), OsString::new());
+    }
+    child_environment(env::vars_os(), spec.inherit, private, &spec.env)
+}
+
+/// The names.
+pub(super) fn names(agent: &AgentConfig, spec: &ChildSpec, environment: &Environment) -> Vec<Check> {
+    let list = |names: Vec<&OsString>| {
+        names.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join(", ")
+    };
+    let given: Vec<_> = environment.variables.keys().collect();
+    let how = match spec.inherit {
+        Inherit::All => "all of the host's and",
+        Inherit::Curated => "the short list and",
+    };
+    let declared = spec.env.len();
+    let message = format!("{} variables: {how} {declared} by name", given.len());
+    let mut checks = vec![Check::new(Code::EnvGiven, message).detail(list(given))];
+    if !environment.withheld.is_empty() {
+        checks.push(
+            Check::new(Code::EnvWithheld, list(environment.withheld.iter().collect()))
+                .hint("what loads code passes only by `env` or `env_passthrough`"),
+        );
+    }
+    let missing: BTreeSet<_> =
+        agent.env_passthrough.iter().filter(|name| env::var_os(name).is_none()).map(String::as_str).collect();
+    for name in missing {
+        checks.push(
+            Check::new(Code::EnvMissing, format!("the host has no variable {name}"))
+                .hint("set it where the host is started, or take it out of `env_passthrough`"),
+        );
+    }
+    checks
+}
+
+/// The credentials among them.
+pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for name in environment.variables.keys().filter(|name| is_sensitive(name)) {
+        let named = name.to_string_lossy();
+        let value = agent.command.env.get(&*named);
+        let from = value.map_or_else(|| "from the host's environment".to_owned(), place);
+        checks.push(Check::new(Code::CredentialsPresent, format!("{named}, {from}")));
+        if matches!(value, Some(EnvValue::Text(text)) if !text.is_empty()) {
+            checks.push(
+                Check::new(Code::CredentialInFile, format!("the value of {named} is in the configuration"))
+                    .hint(format!(
+                        "write {{\"from_file\": \"PATH\"}} or {{\"from_env\": \"{named}\"}} instead of it"
+                    )),
+            );
+        }
+    }
+    if checks.is_empty() {
+        checks.push(Check::new(Code::CredentialsNone, "no name looks like a credential"));
+    }
+    for (name, value) in &agent.command.env {
+        if let EnvValue::FromFile(path) = value
+            && is_open(path)
+        {
+            checks.push(
+                Check::new(
+                    Code::CredentialOpen,
+                    format!("every user may read {}, the value of {name}", path.display()),
+                )
+                .hint(format!("chmod o-r {}", path.display())),
+            );
+        }
+    }
+    checks
+}
+
+fn is_open(path: &Path) -> bool {
+    let open = std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o004 != 0);
+    open && !KEPT.iter().any(|kept| path.starts_with(kept))
+}
+
+fn place(value: &EnvValue) -> String {
+    match value {
+        EnvValue::FromEnv(variable) => format!("from the host's variable {variable}"),
+        EnvValue::FromFile(path) => format!("from the file {}", path.display()),
+        _ => "from the configuration".to_owned(),
+    }
+}
+
+/// Whether a name looks like that of a credential.
+fn is_sensitive(name: &OsStr) -> bool {
+    const WORDS: [&str; 8] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "COOKIE"];
+    let name = name.to_string_lossy().to_ascii_uppercase();
+    WORDS.iter().any(|word| name.contains(word))
+}

@@ -1,0 +1,167 @@
+//! The program: is it there, may it be run, which version is it.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
+
+use super::report::{Check, Code};
+
+/// How much of a script is read for its first line: what Linux reads.
+const FIRST_LINE: u64 = 256;
+
+/// What a search for a program comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Here.
+    At(PathBuf),
+    /// It is nowhere.
+    Nowhere,
+    /// It is here and may not be run.
+    NotExecutable(PathBuf),
+    /// It is a script whose first line names a program that is nowhere.
+    NoInterpreter(PathBuf, OsString),
+}
+
+/// Searches as a start does: in the child's `PATH`, and from its working directory. Starts nothing.
+pub(super) fn find(program: &OsStr, path: &OsStr, work_dir: &Path) -> Found {
+    let mut forbidden = None;
+    for candidate in candidates(program, path, work_dir) {
+        if !candidate.is_file() {
+            continue;
+        }
+        if accessat(CWD, &candidate, Access::EXEC_OK, AtFlags::EACCESS).is_err() {
+            forbidden.get_or_insert(candidate);
+            continue;
+        }
+        return match missing_interpreter(&candidate, path, work_dir) {
+            Some(interpreter) => Found::NoInterpreter(candidate, interpreter),
+            None => Found::At(candidate),
+        };
+    }
+    forbidden.map_or(Found::Nowhere, Found::NotExecutable)
+}
+
+fn candidates(program: &OsStr, path: &OsStr, work_dir: &Path) -> Vec<PathBuf> {
+    if program.is_empty() {
+        Vec::new()
+    } else if program.as_bytes().contains(&b'/') {
+        vec![work_dir.join(program)]
+    } else {
+        std::env::split_paths(path).map(|folder| work_dir.join(folder).join(program)).collect()
+    }
+}
+
+/// The interpreter that a script's first line names, where it is not there: the program itself, or the one that
+/// `env` is to find.
+fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<OsString> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = std::fs::File::from(rustix::fs::open(script, flags, Mode::empty()).ok()?);
+    let mut head = Vec::new();
+    file.take(FIRST_LINE).read_to_end(&mut head).ok()?;
+    let line = head.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let mut words =
+        line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
+    let interpreter = words.next()?;
+    let runnable = |program: &OsStr| {
+        candidates(program, path, work_dir)
+            .iter()
+            .any(|at| at.is_file() && accessat(CWD, at, Access::EXEC_OK, AtFlags::EACCESS).is_ok())
+    };
+    if !runnable(interpreter) {
+        return Some(interpreter.to_owned());
+    }
+    if Path::new(interpreter).file_name() != Some(OsStr::new("env")) {
+        return None;
+    }
+    let named = words.find(|word| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'='))?;
+    (!runnable(named)).then(|| named.to_owned())
+}
+
+/// What is told of a search.
+pub(super) fn check(program: &OsStr, found: &Found, path: &OsStr) -> Check {
+    let shown = program.to_string_lossy();
+    match found {
+        Found::At(at) => Check::new(Code::CommandFound, at.to_string_lossy()),
+        Found::Nowhere if program.as_bytes().contains(&b'/') => {
+            Check::new(Code::CommandMissing, format!("there is no file {shown}"))
+                .hint("correct the path; a relative one counts from the working directory")
+        }
+        Found::Nowhere => Check::new(
+            Code::CommandMissing,
+            format!("`{shown}` is in no folder of the PATH that the agent gets"),
+        )
+        .detail(format!("PATH is {}", path.to_string_lossy()))
+        .hint("install it, name it by its full path, or set PATH in the agent's `env`"),
+        Found::NotExecutable(at) => {
+            Check::new(Code::CommandNotExecutable, format!("{} may not be run", at.display()))
+                .hint(format!("chmod +x {}", at.display()))
+        }
+        Found::NoInterpreter(at, interpreter) => Check::new(
+            Code::CommandInterpreter,
+            format!(
+                "{} is a script for `{}`, which is not there",
+                at.display(),
+                interpreter.to_string_lossy()
+            ),
+        )
+        .hint("install that, or correct the script's first line"),
+    }
+}
+
+/// Programs that answer `--version` and do nothing else, when they are found by this name in `PATH`. Any other program
+/// would take it for a run.
+const TELL_VERSION: [&str; 12] = [
+    "bun", "claude", "codex", "deno", "gemini", "node", "opencode", "perl", "python", "python3", "ruby", "uv",
+];
+
+/// Whether the program may be asked for its version by `--version`.
+pub(super) fn tells_version(program: &OsStr) -> bool {
+    TELL_VERSION.iter().any(|known| program == *known)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn write(path: &Path, text: &str, mode: u32) {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn a_search_tells_what_a_start_would_meet() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("bin")).unwrap();
+        fs::create_dir(at("bin/folder")).unwrap();
+        write(&at("bin/good"), "#!/bin/sh\n", 0o755);
+        write(&at("bin/plain"), "", 0o644);
+        write(&at("bin/lost"), "#!/no/such/interpreter -x\n", 0o755);
+        write(&at("bin/env"), "#! /usr/bin/env -S A=b no-such-interpreter\n", 0o755);
+        write(&at("bin/found"), "#!/usr/bin/env good\n", 0o755);
+        let path = std::env::join_paths([at("nothing"), at("bin")]).unwrap();
+        let find = |program: &str| find(program.as_ref(), &path, folder.path());
+        assert_eq!(find("good"), Found::At(at("bin/good")));
+        assert_eq!(find("found"), Found::At(at("bin/found")));
+        assert_eq!(find("bin/good"), Found::At(at("bin/good")));
+        assert_eq!(find("./good"), Found::Nowhere);
+        assert_eq!(find("folder"), Found::Nowhere);
+        assert_eq!(find(""), Found::Nowhere);
+        assert_eq!(find("plain"), Found::NotExecutable(at("bin/plain")));
+        assert_eq!(find("lost"), Found::NoInterpreter(at("bin/lost"), "/no/such/interpreter".into()));
+        assert_eq!(find("env"), Found::NoInterpreter(at("bin/env"), "no-such-interpreter".into()));
+    }
+
+    #[test]
+    fn a_missing_program_is_told_with_the_path() {
+        let check = check("agent".as_ref(), &Found::Nowhere, "/usr/bin:/bin".as_ref());
+        assert_eq!(check.detail.as_deref(), Some("PATH is /usr/bin:/bin"));
+        assert!(tells_version("python3".as_ref()) && !tells_version("/opt/python3".as_ref()));
+    }
+}

@@ -1,0 +1,353 @@
+//! `trunkline doctor`: each thing broken in turn, and nothing started or left.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+};
+
+use serde_json::Value;
+
+use super::{Home, Ran};
+
+/// What a report says: agent (or `host`), code, level.
+fn told(report: &Value) -> Vec<(String, String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let of = |who: &str, checks: &Value| -> Vec<_> {
+        let checks = checks.as_array().unwrap().iter();
+        checks.map(|check| (who.to_owned(), text(&check["code"]), text(&check["level"]))).collect()
+    };
+    let mut all = of("host", &report["host"]["checks"]);
+    for agent in report["agents"].as_array().unwrap() {
+        all.extend(of(agent["agent"].as_str().unwrap(), &agent["checks"]));
+    }
+    all
+}
+
+fn report(ran: &Ran) -> Value {
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {} {}", ran.stdout, ran.stderr))
+}
+
+/// A home with one agent `a` of these members.
+fn home_with(agent: &str) -> Home {
+    let home = Home::new();
+    home.file("trunkline.json", &format!(r#"{{ "agents": [ {{ "id": "a", {agent} }} ] }}"#));
+    home
+}
+
+fn script(home: &Home, name: &str, text: &str) {
+    let path = home.file(name, text);
+    fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+}
+
+fn doctor(home: &Home) -> Ran {
+    home.run(["doctor", "--json", "--timeout", "20s"])
+}
+
+/// The check of this code of the agent, which must be there.
+#[track_caller]
+fn check(ran: &Ran, code: &str) -> Value {
+    let report = report(ran);
+    let agent = report["agents"][0]["checks"].as_array().unwrap();
+    let all = report["host"]["checks"].as_array().unwrap().iter().chain(agent);
+    let found = all.clone().find(|check| check["code"] == code);
+    found.unwrap_or_else(|| panic!("no {code} in {:?}", told(&report))).clone()
+}
+
+#[track_caller]
+fn fails_with(agent: &str, code: &str) -> Value {
+    let home = home_with(agent);
+    let ran = doctor(&home);
+    ran.must_end_with(1);
+    assert_eq!(report(&ran)["status"], "fail");
+    check(&ran, code)
+}
+
+#[track_caller]
+fn warns_with(home: &Home, code: &str) -> Value {
+    let ran = doctor(home);
+    ran.must_end_with(0);
+    assert_eq!(report(&ran)["agents"][0]["status"], "warn", "{:?}", told(&report(&ran)));
+    home.run(["doctor", "--strict"]).must_end_with(1);
+    check(&ran, code)
+}
+
+#[test]
+fn the_built_in_agent_is_well() {
+    let ran = doctor(&Home::new());
+    ran.must_end_with(0);
+    let report = report(&ran);
+    let agent = &report["agents"][0];
+    assert_eq!((&agent["agent"], &agent["profile"]), (&"echo".into(), &"echo".into()));
+    let errors = told(&report).into_iter().any(|(_, _, level)| level == "error");
+    assert!(!errors && agent["status"] != "fail", "{report}");
+    for code in ["command.found", "command.version", "work_dir.usable", "env.given", "sandbox.none"] {
+        check(&ran, code);
+    }
+    assert_eq!(check(&ran, "adapter:start")["level"], "info");
+    assert!(agent["tested_at"].as_str().unwrap().ends_with('Z'));
+}
+
+#[test]
+fn a_command_that_cannot_be_run_says_why() {
+    let missing = fails_with(r#""external": { "command": "no-such-adapter" }"#, "command.missing");
+    assert!(missing["detail"].as_str().unwrap().starts_with("PATH is /"), "{missing}");
+    fails_with(r#""external": { "command": "./nothing" }"#, "command.missing");
+    fails_with(r#""external": { "command": "./trunkline.json" }"#, "command.not_executable");
+    fails_with(r#""profile": "claude-code""#, "profile.unknown");
+
+    let home = home_with(r#""external": { "command": "./adapter" }"#);
+    script(&home, "adapter", "#!/no/such/interpreter\n");
+    check(doctor(&home).must_end_with(1), "command.interpreter");
+}
+
+#[test]
+fn a_missing_working_directory_is_an_error() {
+    let check =
+        fails_with(r#""external": { "command": "cat", "work_dir": "/no/such/folder" }"#, "work_dir.unusable");
+    assert!(check["message"].as_str().unwrap().contains("/no/such/folder"));
+}
+
+#[test]
+fn a_missing_root_of_files_is_a_warning() {
+    warns_with(
+        &home_with(r#""external": { "command": "cat" }, "file_roots": ["gone"]"#),
+        "file_roots.missing",
+    );
+}
+
+#[test]
+fn a_value_that_is_not_where_it_should_be_is_named() {
+    let missing = fails_with(
+        r#""external": { "command": "cat" }, "env": { "API_KEY": { "from_file": "gone" } }"#,
+        "env.unresolved",
+    );
+    assert!(missing["message"].as_str().unwrap().contains("variable API_KEY from the file"), "{missing}");
+    fails_with(
+        r#""external": { "command": "cat" }, "env": { "API_KEY": { "from_env": "TRUNKLINE_TEST_UNSET" } }"#,
+        "env.unresolved",
+    );
+    warns_with(
+        &home_with(r#""external": { "command": "cat" }, "env_passthrough": ["TRUNKLINE_TEST_UNSET"]"#),
+        "env.missing",
+    );
+    let home = home_with(r#""external": { "command": "cat" }, "env": { "X": { "from_file": "empty" } }"#);
+    fs::set_permissions(home.file("empty", "\n"), Permissions::from_mode(0o600)).unwrap();
+    warns_with(&home, "env.empty");
+}
+
+#[test]
+fn credentials_are_named_and_never_shown() {
+    let home = home_with(
+        r#""external": { "command": "cat", "env": {
+               "A_KEY": "canary-in-the-file", "B_TOKEN": { "from_file": "b" }, "C_SECRET": { "from_env": "HOST_C" } } },
+           "env_passthrough": ["D_PASSWORD"]"#,
+    );
+    home.file("b", "canary-in-a-file\n");
+    let run = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        command.env("HOST_C", "canary-in-a-variable").env("D_PASSWORD", "canary-passed-through");
+        Ran::of(command.output().unwrap())
+    };
+    let ran = run(&["doctor", "--json", "-vv"]);
+    let present: Vec<_> = report(&ran)["agents"][0]["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|check| check["code"] == "credentials.present")
+        .map(|check| check["message"].as_str().unwrap().split(',').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(present, ["A_KEY", "B_TOKEN", "C_SECRET", "D_PASSWORD"]);
+    assert!(check(&ran, "credentials.in_file")["message"].as_str().unwrap().contains("A_KEY"));
+    assert!(check(&ran, "credentials.open")["message"].as_str().unwrap().contains("B_TOKEN"));
+    for ran in [ran, run(&["doctor", "-vv"]), run(&["doctor", "-vv", "--start", "--timeout", "300ms"])] {
+        assert!(
+            !ran.stdout.contains("canary") && !ran.stderr.contains("canary"),
+            "{} {}",
+            ran.stdout,
+            ran.stderr
+        );
+    }
+}
+
+#[test]
+fn what_loads_code_is_told_to_be_withheld() {
+    let home = home_with(r#""external": { "command": "cat" }, "inherit_env": true"#);
+    let output = home.command(["doctor", "--json"]).env("NODE_OPTIONS", "--require x").output().unwrap();
+    let withheld = check(&Ran::of(output), "env.withheld");
+    assert!(withheld["message"].as_str().unwrap().contains("NODE_OPTIONS"), "{withheld}");
+}
+
+#[test]
+fn no_program_is_run_that_might_take_a_flag_for_a_run() {
+    let home = home_with(r#""external": { "command": "./node" }"#);
+    script(&home, "node", "#!/bin/sh\ntouch marker\n");
+    let ran = doctor(&home);
+    ran.must_end_with(0);
+    check(&ran, "adapter.not_asked");
+    assert!(!home.path().join("marker").exists());
+
+    home.run(["doctor", "--start"]).must_end_with(1);
+    assert!(home.path().join("marker").exists());
+}
+
+#[test]
+fn a_program_on_the_sdk_is_asked_with_its_stdin_at_its_end() {
+    let home = home_with(r#""external": { "command": "./adapter" }, "sdk": true"#);
+    script(
+        &home,
+        "adapter",
+        r#"#!/bin/sh
+           cat >&2
+           case "$1" in
+             --describe) echo '{"name":"mine","version":"4.2"}' ;;
+             --diagnose) echo '{"status":"fail","checks":[{"code":"login","level":"error","message":"not logged in"}]}'; exit 1 ;;
+             *) touch marker ;;
+           esac
+        "#,
+    );
+    let ran = doctor(&home);
+    ran.must_end_with(1);
+    assert_eq!(check(&ran, "command.version")["message"], "mine 4.2");
+    assert_eq!(check(&ran, "adapter:login")["level"], "error");
+    assert!(!home.path().join("marker").exists());
+}
+
+#[test]
+fn a_diagnosis_that_hangs_is_cut() {
+    let home = home_with(r#""external": { "command": "./adapter" }, "sdk": true"#);
+    script(&home, "adapter", "#!/bin/sh\necho on my way >&2\nsleep 600\n");
+    let ran = home.run(["doctor", "--json", "--timeout", "1s"]);
+    ran.must_end_with(1);
+    let silent = check(&ran, "adapter.silent");
+    assert_eq!(silent["detail"], "its last words: on my way");
+}
+
+#[test]
+fn a_diagnosis_that_is_no_report_is_an_error() {
+    let home = home_with(r#""external": { "command": "./adapter" }, "sdk": true"#);
+    script(&home, "adapter", "#!/bin/sh\nhead -c 3000000 /dev/zero\necho bad config: key >&2\nexit 2\n");
+    let ran = doctor(&home);
+    let unclear = check(ran.must_end_with(1), "adapter.unclear");
+    assert!(unclear["detail"].as_str().unwrap().contains("bad config: key"), "{unclear}");
+}
+
+#[test]
+fn a_start_is_timed_to_its_stop() {
+    let home = Home::new();
+    let ran = home.run(["doctor", "--json", "--start"]);
+    ran.must_end_with(0);
+    for code in ["start.started", "start.ready", "start.stopped"] {
+        assert!(check(&ran, code)["message"].as_str().unwrap().contains(" ms"), "{code}");
+    }
+
+    let home = home_with(r#""external": { "command": "sh", "args": ["-c", "echo broken >&2; exit 3"] }"#);
+    let ran = home.run(["doctor", "--json", "--start"]);
+    let ended = check(ran.must_end_with(1), "start.ended");
+    assert_eq!(ended["message"], "it ended by itself, with exit status 3");
+    assert_eq!(ended["detail"], "its last words: broken");
+
+    let home = home_with(
+        r#""external": { "command": "sh", "args": ["-c", "trap '' TERM; while :; do sleep 1; done"] },
+           "shutdown": { "close": "50ms", "eof": "50ms", "term": "50ms" }"#,
+    );
+    let ran = home.run(["doctor", "--json", "--start", "--timeout", "200ms"]);
+    check(&ran, "start.quiet");
+    check(ran.must_end_with(0), "start.killed");
+
+    let home = home_with(r#""external": { "command": "no-such-adapter" }"#);
+    check(home.run(["doctor", "--json", "--start"]).must_end_with(1), "start.failed");
+}
+
+#[test]
+fn only_the_agents_that_were_named_are_looked_at() {
+    let home = Home::new();
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [ { "id": "one", "profile": "echo" }, { "id": "two", "profile": "echo" } ], "default_agent": "one" }"#,
+    );
+    let ran = home.run(["doctor", "--json", "two"]);
+    let report = report(ran.must_end_with(0));
+    let agents = report["agents"].as_array().unwrap();
+    assert_eq!((agents.len(), &agents[0]["agent"]), (1, &"two".into()));
+    home.run(["doctor", "three"]).must_end_with(2).must_say("three").must_say("one, two");
+    home.file("trunkline.json", "{");
+    home.run(["doctor"]).must_end_with(2).must_say("trunkline.json");
+}
+
+#[test]
+fn folders_that_cannot_be_used_are_told_with_what_that_means() {
+    let home = Home::new();
+    home.file("file", "");
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [ { "id": "a", "profile": "echo" } ], "runtime": { "state_dir": "file/x", "spool_dir": "gone" } }"#,
+    );
+    let ran = doctor(&home);
+    ran.must_end_with(1);
+    check(&ran, "state_dir.unusable");
+    check(&ran, "spool_dir.unusable");
+    let output = home.command(["doctor", "--json"]).env("TMPDIR", "/no/such/folder").output().unwrap();
+    check(Ran::of(output).must_end_with(1), "temp_dir.unusable");
+}
+
+/// Every path below a folder, with what it holds.
+fn tree(folder: &Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(tree(&path));
+        }
+        all.insert(path.clone(), fs::read(&path).unwrap_or_default());
+    }
+    all
+}
+
+#[test]
+fn two_runs_say_the_same_and_leave_nothing() {
+    let home = Home::new();
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [ { "id": "one", "profile": "echo" },
+                         { "id": "two", "external": { "command": "python3" }, "env": { "KEY": { "from_file": "gone" } } } ] }"#,
+    );
+    fs::create_dir(home.path().join("tmp")).unwrap();
+    let before = tree(home.path());
+    let run = |flags: &[&str]| {
+        let mut command = home.command(["doctor"]);
+        let output = command.args(flags).env("TMPDIR", home.path().join("tmp")).output().unwrap();
+        let ran = Ran::of(output);
+        ran.must_end_with(1);
+        assert_eq!(tree(home.path()), before);
+        ran
+    };
+    let without_time = |ran: &Ran| {
+        let mut report = report(ran);
+        for agent in report["agents"].as_array_mut().unwrap() {
+            agent["tested_at"].take();
+        }
+        report
+    };
+    assert_eq!(without_time(&run(&["--json"])), without_time(&run(&["--json"])));
+    let (one, other) = (run(&[]), run(&[]));
+    assert_eq!(one.stdout, other.stdout);
+    assert!(!one.stdout.contains('\u{1b}'), "colours are for terminals");
+    assert!(one.stdout.starts_with("host · configuration: ./trunkline.json\n"), "{}", one.stdout);
+    assert!(one.stdout.contains("\ntwo · external · fail\n  ok    command.found "), "{}", one.stdout);
+    assert!(
+        one.stdout.ends_with("\nfail · agents: 1 pass, 0 warn, 1 fail\n")
+            || one.stdout.ends_with("\nfail · agents: 0 pass, 1 warn, 1 fail\n"),
+        "{}",
+        one.stdout
+    );
+}
+
+#[test]
+fn the_codes_are_listed() {
+    let home = Home::new();
+    let codes: Value = serde_json::from_str(&home.run(["doctor", "--codes", "--json"]).stdout).unwrap();
+    assert!(codes.as_array().unwrap().iter().any(|code| code["code"] == "command.missing"));
+    assert!(home.run(["doctor", "--codes"]).stdout.contains("command.missing"));
+}
