@@ -58,6 +58,7 @@ mod error;
 mod exit;
 pub mod init;
 mod limits;
+pub mod network;
 mod pipe;
 mod private_dir;
 mod proc;

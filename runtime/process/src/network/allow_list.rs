@@ -1,0 +1,272 @@
+//! What a sandboxed program may reach.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::IpAddr;
+
+use super::address::Range;
+use super::host::{Host, HostProblem, Target, parse_port};
+
+/// The ports of an entry that names none: plain HTTP and HTTPS.
+const WEB_PORTS: [u16; 2] = [80, 443];
+
+/// The name of the machine itself, which is never looked up (RFC 6761).
+pub(crate) const LOCALHOST: &str = "localhost";
+
+/// The names and addresses that a program may reach, and nothing else.
+///
+/// | entry | allows |
+/// |---|---|
+/// | `example.com` | that name, on ports 80 and 443 |
+/// | `example.com:8443` | that name, on that port alone |
+/// | `*.example.com` | every name below it, at any depth, and not `example.com` itself |
+/// | `192.0.2.7`, `[2001:db8::7]:8080` | that address, without the checks that need a name |
+/// | `10.0.0.0/8`, `10.0.0.0/8:5432`, `[fd00::/8]:80` | every address of that range |
+/// | `localhost:3000` | the name `localhost`, which means the host's own loopback |
+///
+/// A name may lead to public addresses only. It leads to a private, loopback or other special-purpose address
+/// where that address, with that port, is on the list as well; `localhost` needs no more than itself. A range
+/// opens special-purpose addresses only if it lies wholly within one kind of them: `0.0.0.0/0` opens no private
+/// network.
+///
+/// Two lists are equal if they have the same entries, in whatever order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AllowList {
+    entries: BTreeSet<Entry>,
+}
+
+/// An entry of an [`AllowList`] that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("read the network entry {entry:?}: {problem}")]
+pub struct AllowListError {
+    entry: String,
+    problem: EntryProblem,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum EntryProblem {
+    #[error("{0}")]
+    Host(#[from] HostProblem),
+    #[error("it is a URL; write the host alone, as in `example.com` or `example.com:8443`")]
+    Url,
+    #[error(
+        "`*` stands for the first labels of a name, as in `*.example.com`; to allow everything, choose the network `all`"
+    )]
+    Wildcard,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    pattern: Pattern,
+    ports: Ports,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Pattern {
+    Name(String),
+    /// Every name that ends with a dot and this.
+    Below(String),
+    Range(Range),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Ports {
+    Web,
+    One(u16),
+}
+
+impl AllowList {
+    /// Reads a list of entries, as they stand in a configuration.
+    ///
+    /// # Errors
+    ///
+    /// The first entry that cannot be read, and what is wrong with it.
+    pub fn parse<I>(entries: I) -> Result<Self, AllowListError>
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        let read = |entry: I::Item| {
+            let entry = entry.as_ref();
+            Entry::parse(entry).map_err(|problem| AllowListError { entry: entry.to_owned(), problem })
+        };
+        Ok(Self { entries: entries.into_iter().map(read).collect::<Result<_, _>>()? })
+    }
+
+    /// Whether `host`, a name or an address, may be asked for on `port`; `false` for what is no host.
+    ///
+    /// What a name leads to is judged when it is looked up.
+    pub fn contains(&self, host: &str, port: u16) -> bool {
+        let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let host = match bare {
+            Some(address) if address.contains(':') => Host::parse(address),
+            Some(_) => return false,
+            None => Host::parse(host),
+        };
+        host.is_ok_and(|host| self.allows(&Target { host, port }))
+    }
+
+    /// The list that allows what both lists allow: an organisation's policy laid over an agent's own list.
+    #[must_use]
+    pub fn intersect(&self, other: &Self) -> Self {
+        let pairs = self.entries.iter().flat_map(|a| other.entries.iter().map(move |b| (a, b)));
+        Self { entries: pairs.filter_map(|(a, b)| a.intersect(b)).collect() }
+    }
+
+    /// Whether nothing may be reached.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Every entry in its plain spelling, to be shown.
+    pub fn entries(&self) -> impl Iterator<Item = String> + '_ {
+        self.entries.iter().map(Entry::to_string)
+    }
+
+    pub(crate) fn allows(&self, target: &Target) -> bool {
+        self.entries.iter().any(|entry| entry.ports.hold(target.port) && entry.pattern.matches(&target.host))
+    }
+
+    /// Whether the operator opened this very address, special-purpose or not.
+    pub(crate) fn grants(&self, address: IpAddr, port: u16) -> bool {
+        self.allows(&Target { host: Host::Address(address.to_canonical()), port })
+    }
+}
+
+impl Entry {
+    fn parse(text: &str) -> Result<Self, EntryProblem> {
+        if text.contains("://") {
+            return Err(EntryProblem::Url);
+        }
+        if let Some(suffix) = text.strip_prefix("*.") {
+            let (suffix, ports) = split_port(suffix)?;
+            return match Host::parse(suffix)? {
+                Host::Name(suffix) => Ok(Self { pattern: Pattern::Below(suffix), ports }),
+                Host::Address(_) => Err(EntryProblem::Wildcard),
+            };
+        }
+        if text.contains('*') {
+            return Err(EntryProblem::Wildcard);
+        }
+        if let Some(rest) = text.strip_prefix('[') {
+            // `[fd00::/8]:80`, and `[fd00::]/8` as some write it.
+            let (inner, rest) = rest.split_once(']').ok_or(HostProblem::Brackets)?;
+            let (length, rest) = match rest.strip_prefix('/') {
+                Some(rest) => {
+                    (rest.split(':').next().unwrap_or(rest), rest.trim_start_matches(|c: char| c != ':'))
+                }
+                None => ("", rest),
+            };
+            let ports = match rest {
+                "" => Ports::Web,
+                rest => Ports::One(parse_port(rest.strip_prefix(':').ok_or(HostProblem::Port)?)?),
+            };
+            if !inner.contains(':') {
+                return Err(HostProblem::Address.into());
+            }
+            let range = if length.is_empty() { inner.to_owned() } else { format!("{inner}/{length}") };
+            return Ok(Self { pattern: Pattern::Range(Range::parse(&range)?), ports });
+        }
+        if text.bytes().filter(|byte| *byte == b':').count() > 1 {
+            return Ok(Self { pattern: Pattern::Range(Range::parse(text)?), ports: Ports::Web });
+        }
+        let (host, ports) = split_port(text)?;
+        if host.contains('/') {
+            let is_range = host.starts_with(|c: char| c.is_ascii_digit());
+            let range = if is_range { Range::parse(host) } else { return Err(EntryProblem::Url) };
+            return Ok(Self { pattern: Pattern::Range(range?), ports });
+        }
+        let pattern = match Host::parse(host)? {
+            Host::Name(name) => Pattern::Name(name),
+            Host::Address(address) => Pattern::Range(Range::of(address)),
+        };
+        Ok(Self { pattern, ports })
+    }
+
+    fn intersect(&self, other: &Self) -> Option<Self> {
+        let pattern = self.pattern.intersect(&other.pattern)?;
+        Some(Self { pattern, ports: self.ports.intersect(other.ports)? })
+    }
+}
+
+fn split_port(text: &str) -> Result<(&str, Ports), HostProblem> {
+    match text.split_once(':') {
+        Some((host, port)) => Ok((host, Ports::One(parse_port(port)?))),
+        None => Ok((text, Ports::Web)),
+    }
+}
+
+impl Pattern {
+    fn matches(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Self::Name(allowed), Host::Name(name)) => allowed == name,
+            (Self::Below(suffix), Host::Name(name)) => is_below(name, suffix),
+            (Self::Range(range), Host::Address(address)) => range.grants(*address),
+            (Self::Name(_) | Self::Below(_), Host::Address(_)) | (Self::Range(_), Host::Name(_)) => false,
+        }
+    }
+
+    fn intersect(&self, other: &Self) -> Option<Self> {
+        let narrower = match (self, other) {
+            (Self::Name(a), Self::Name(b)) => (a == b).then_some(self),
+            (Self::Name(name), Self::Below(suffix)) => is_below(name, suffix).then_some(self),
+            (Self::Below(suffix), Self::Name(name)) => is_below(name, suffix).then_some(other),
+            (Self::Below(a), Self::Below(b)) if a == b || is_below(a, b) => Some(self),
+            (Self::Below(a), Self::Below(b)) => is_below(b, a).then_some(other),
+            (Self::Range(a), Self::Range(b)) => return a.intersect(*b).map(Self::Range),
+            (Self::Range(_), Self::Name(_) | Self::Below(_))
+            | (Self::Name(_) | Self::Below(_), Self::Range(_)) => None,
+        };
+        narrower.cloned()
+    }
+}
+
+fn is_below(name: &str, suffix: &str) -> bool {
+    name.strip_suffix(suffix).is_some_and(|labels| labels.ends_with('.'))
+}
+
+impl Ports {
+    fn hold(self, port: u16) -> bool {
+        match self {
+            Self::Web => WEB_PORTS.contains(&port),
+            Self::One(one) => one == port,
+        }
+    }
+
+    fn intersect(self, other: Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Web, Self::Web) => Some(Self::Web),
+            (one @ Self::One(port), ports) | (ports, one @ Self::One(port)) => {
+                ports.hold(port).then_some(one)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.pattern, self.ports) {
+            (Pattern::Range(range), Ports::One(_)) if range.is_ipv6() => write!(f, "[{range}]")?,
+            (Pattern::Range(range), _) => write!(f, "{range}")?,
+            (Pattern::Name(name), _) => f.write_str(name)?,
+            (Pattern::Below(suffix), _) => write!(f, "*.{suffix}")?,
+        }
+        match self.ports {
+            Ports::Web => Ok(()),
+            Ports::One(port) => write!(f, ":{port}"),
+        }
+    }
+}
+
+/// The entry that would allow `target`.
+pub(crate) fn entry_for(target: &Target) -> String {
+    let pattern = match &target.host {
+        Host::Name(name) => Pattern::Name(name.clone()),
+        Host::Address(address) => Pattern::Range(Range::of(*address)),
+    };
+    let ports = if WEB_PORTS.contains(&target.port) { Ports::Web } else { Ports::One(target.port) };
+    Entry { pattern, ports }.to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+//! The first message of a TLS client: which server it names.
+
+/// The longest ClientHello that is read. Those of today have 200 bytes to 2 KiB; a session ticket and a few key
+/// shares for algorithms of tomorrow fit.
+const MAX_HELLO: usize = 32 * 1024;
+
+/// The longest record there is (RFC 8446, section 5.1).
+const MAX_RECORD: usize = 16 * 1024;
+
+const HANDSHAKE: u8 = 22;
+const CLIENT_HELLO: u8 = 1;
+const SERVER_NAME: u16 = 0;
+const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
+const HOST_NAME: u8 = 0;
+
+/// What a ClientHello says of its server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ClientHello {
+    /// The name as it was sent.
+    pub(crate) server_name: Option<String>,
+    /// There is an Encrypted Client Hello, so that the real name may be another one. Those that are sent as mere
+    /// grease cannot be told from real ones.
+    pub(crate) encrypted: bool,
+}
+
+/// Why bytes are no ClientHello.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HelloProblem {
+    /// They do not begin as TLS does.
+    NotTls,
+    /// They begin as TLS does and break its rules, or a bound.
+    Malformed,
+}
+
+/// Puts a ClientHello together from bytes that come in any portions, over any number of records.
+///
+/// It keeps the message, not the records around it, and does each byte's work once.
+#[derive(Debug, Default)]
+pub(crate) struct HelloReader {
+    header: [u8; 5],
+    header_length: usize,
+    /// What the record at hand still lacks.
+    record_left: usize,
+    message: Vec<u8>,
+}
+
+impl HelloReader {
+    /// Takes the next bytes; gives the message when it is whole.
+    ///
+    /// Not to be called again after it gave a message or a problem.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Option<ClientHello>, HelloProblem> {
+        while !bytes.is_empty() {
+            if self.record_left == 0 {
+                bytes = self.push_header(bytes)?;
+                continue;
+            }
+            let (part, rest) = bytes.split_at(bytes.len().min(self.record_left));
+            self.message.extend_from_slice(part);
+            self.record_left -= part.len();
+            bytes = rest;
+            if let Some(hello) = self.parsed()? {
+                return Ok(Some(hello));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes bytes of a record's header: type, version, length.
+    fn push_header<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], HelloProblem> {
+        let Some((first, rest)) = bytes.split_first() else { return Ok(bytes) };
+        let wrong = match self.header_length {
+            0 => *first != HANDSHAKE,
+            1 => *first != 3,
+            _ => false,
+        };
+        if wrong {
+            return Err(if self.message.is_empty() { HelloProblem::NotTls } else { HelloProblem::Malformed });
+        }
+        if let Some(place) = self.header.get_mut(self.header_length) {
+            *place = *first;
+        }
+        self.header_length += 1;
+        if self.header_length == self.header.len() {
+            let [_, _, _, high, low] = self.header;
+            self.header_length = 0;
+            self.record_left = usize::from(u16::from_be_bytes([high, low]));
+            if self.record_left == 0 || self.record_left > MAX_RECORD {
+                return Err(HelloProblem::Malformed);
+            }
+        }
+        Ok(rest)
+    }
+
+    fn parsed(&self) -> Result<Option<ClientHello>, HelloProblem> {
+        let Some((kind, rest)) = self.message.split_first() else { return Ok(None) };
+        if *kind != CLIENT_HELLO {
+            return Err(HelloProblem::Malformed);
+        }
+        let Some((length, body)) = rest.split_first_chunk::<3>() else { return Ok(None) };
+        let [a, b, c] = *length;
+        let length = u32::from_be_bytes([0, a, b, c]) as usize;
+        if length > MAX_HELLO || body.len() > length {
+            return Err(HelloProblem::Malformed);
+        }
+        if body.len() < length {
+            return Ok(None);
+        }
+        // A second message in the same record could be a second opinion on the name.
+        if self.record_left > 0 {
+            return Err(HelloProblem::Malformed);
+        }
+        parse_body(&mut Bytes(body)).map(Some).ok_or(HelloProblem::Malformed)
+    }
+}
+
+/// Reads `legacy_version, random, session id, cipher suites, compression methods, extensions` (RFC 8446, 4.1.2).
+/// What could be understood in two ways is not understood: a repeated extension, a second name, trailing bytes.
+fn parse_body(body: &mut Bytes<'_>) -> Option<ClientHello> {
+    body.take(2 + 32)?;
+    body.vector8()?;
+    body.vector16()?;
+    body.vector8()?;
+    let mut hello = ClientHello { server_name: None, encrypted: false };
+    if body.0.is_empty() {
+        return Some(hello);
+    }
+    let mut extensions = body.vector16()?;
+    if !body.0.is_empty() {
+        return None;
+    }
+    while !extensions.0.is_empty() {
+        let kind = extensions.number16()?;
+        let mut content = extensions.vector16()?;
+        match kind {
+            SERVER_NAME if hello.server_name.is_some() => return None,
+            SERVER_NAME => hello.server_name = Some(parse_server_name(&mut content)?),
+            ENCRYPTED_CLIENT_HELLO => hello.encrypted = true,
+            _ => {}
+        }
+    }
+    Some(hello)
+}
+
+/// Reads a list of exactly one host name (RFC 6066, section 3).
+fn parse_server_name(content: &mut Bytes<'_>) -> Option<String> {
+    let mut list = content.vector16()?;
+    let [kind] = *list.take(1)? else { return None };
+    let name = list.vector16()?;
+    let alone = content.0.is_empty() && list.0.is_empty();
+    let name = String::from_utf8(name.0.to_vec()).ok()?;
+    (alone && kind == HOST_NAME && !name.is_empty()).then_some(name)
+}
+
+/// Bytes that are taken from the front.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn number16(&mut self) -> Option<u16> {
+        let [high, low] = *self.take(2)? else { return None };
+        Some(u16::from_be_bytes([high, low]))
+    }
+
+    fn vector8(&mut self) -> Option<Self> {
+        let [length] = *self.take(1)? else { return None };
+        self.take(usize::from(length)).map(Self)
+    }
+
+    fn vector16(&mut self) -> Option<Self> {
+        let length = self.number16()?;
+        self.take(usize::from(length)).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,394 @@
+//! The head of an HTTP/1 message, read strictly: what two readers could understand differently is refused.
+
+use super::host::{HostProblem, Target};
+
+/// The longest head, request line or status line included.
+pub(crate) const MAX_HEAD: usize = 32 * 1024;
+
+/// The longest method; those registered have at most 17 bytes.
+const MAX_METHOD: usize = 32;
+
+/// Headers that concern one hop alone (RFC 9110, section 7.6.1), beside those that `Connection` names.
+const HOP_BY_HOP: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "te",
+    "upgrade",
+    "http2-settings",
+];
+
+/// A whole head with its empty line, and what came after it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Whole {
+    pub(crate) head: Vec<u8>,
+    pub(crate) rest: Vec<u8>,
+}
+
+/// Headers that are not copied: the proxy says them itself.
+const WRITTEN_ANEW: [&str; 3] = ["host", "content-length", "transfer-encoding"];
+
+/// Collects the bytes of a head until its empty line.
+#[derive(Debug, Default)]
+pub(crate) struct HeadBuffer {
+    bytes: Vec<u8>,
+    scanned: usize,
+}
+
+impl HeadBuffer {
+    /// Takes the next bytes; gives the head when it is whole.
+    ///
+    /// Not to be called again after that.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<Whole>, HeadProblem> {
+        self.bytes.extend_from_slice(bytes);
+        let from = self.scanned.saturating_sub(3);
+        let found = self.bytes.get(from..).and_then(|new| new.windows(4).position(|end| end == b"\r\n\r\n"));
+        self.scanned = self.bytes.len();
+        match found {
+            Some(place) if from + place + 4 <= MAX_HEAD => {
+                let mut head = std::mem::take(&mut self.bytes);
+                let rest = head.split_off(from + place + 4);
+                Ok(Some(Whole { head, rest }))
+            }
+            None if self.bytes.len() <= MAX_HEAD => Ok(None),
+            Some(_) | None => Err(HeadProblem::TooLarge),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// What a client asks of the proxy.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// A tunnel.
+    Connect(Target),
+    /// One plain HTTP request, to be passed on.
+    Plain(PlainRequest),
+}
+
+/// A request that can be passed on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PlainRequest {
+    pub(crate) target: Target,
+    /// How its body ends.
+    pub(crate) body: Framing,
+    /// The request had the method HEAD: its response has no body.
+    pub(crate) is_head: bool,
+    /// The head as the server gets it: origin-form, one `Host`, no hop-by-hop headers, `Connection: close`.
+    pub(crate) rewritten: Vec<u8>,
+}
+
+/// The head of a response, to be passed on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Response {
+    /// Another response follows (1xx).
+    pub(crate) is_interim: bool,
+    pub(crate) body: Framing,
+    /// The head as the client gets it: no hop-by-hop headers, `Connection: close`.
+    pub(crate) rewritten: Vec<u8>,
+}
+
+/// How a body ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// After so many bytes; 0 without a body.
+    Length(u64),
+    /// With its last chunk.
+    Chunked,
+    /// With the connection; responses only.
+    UntilClose,
+}
+
+/// Why a head is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum HeadProblem {
+    #[error("the head is longer than 32 KiB")]
+    TooLarge,
+    #[error("it is no HTTP/1.0 or HTTP/1.1 message")]
+    NotHttp,
+    #[error("a header line is malformed")]
+    Header,
+    #[error("a header goes on in the next line, which was abolished")]
+    Folded,
+    #[error("a line ends with CR or LF alone, or has a control character")]
+    ControlCharacter,
+    #[error("`Host` is missing, repeated, or not the host of the request's URL")]
+    Host,
+    #[error("`Content-Length` and `Transfer-Encoding` are repeated, combined or malformed")]
+    Framing,
+    #[error("the path has a character that no URL has")]
+    Path,
+    #[error("this is a proxy: a request names its whole URL, `http://…`, or asks for a tunnel by CONNECT")]
+    NoTarget,
+    #[error("a request for another protocol than HTTP is no request for a proxy; use CONNECT")]
+    Upgrade,
+    #[error("the request's target: {0}")]
+    Target(#[from] HostProblem),
+    /// The proxy passes WebSockets through tunnels only, where nobody has to switch protocols.
+    #[error("the server switched protocols")]
+    Switched,
+}
+
+struct Header<'a> {
+    name: &'a str,
+    value: &'a [u8],
+}
+
+impl Header<'_> {
+    fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// The value as text; `None` if it is not ASCII.
+    fn text(&self) -> Option<&str> {
+        std::str::from_utf8(self.value).ok().filter(|text| text.is_ascii())
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    Http10,
+    Http11,
+}
+
+impl Version {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "HTTP/1.0" => Some(Self::Http10),
+            "HTTP/1.1" => Some(Self::Http11),
+            _ => None,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+        }
+    }
+}
+
+impl Request {
+    /// Reads a whole head, its empty line included.
+    pub(crate) fn parse(head: &[u8]) -> Result<Self, HeadProblem> {
+        let (line, headers) = split(head)?;
+        let line = std::str::from_utf8(line).map_err(|_| HeadProblem::NotHttp)?;
+        let mut words = line.split(' ');
+        let (Some(method), Some(url), Some(version), None) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err(HeadProblem::NotHttp);
+        };
+        let version = Version::parse(version).ok_or(HeadProblem::NotHttp)?;
+        if !is_token(method) || method.len() > MAX_METHOD {
+            return Err(HeadProblem::NotHttp);
+        }
+        let host = single(&headers, "host").map_err(|Repeated| HeadProblem::Host)?;
+        let body = framing(&headers, version)?.unwrap_or(Framing::Length(0));
+        if method == "CONNECT" {
+            return match body {
+                Framing::Length(0) => Ok(Self::Connect(Target::parse(url, None)?)),
+                Framing::Length(_) | Framing::Chunked | Framing::UntilClose => Err(HeadProblem::Framing),
+            };
+        }
+        let (target, path) = split_url(method, url)?;
+        match host.map(|host| host.text().map(|text| Target::parse(text, Some(80)))) {
+            Some(Some(Ok(host))) if host == target => {}
+            None if version == Version::Http10 => {}
+            Some(_) | None => return Err(HeadProblem::Host),
+        }
+        // Clients of Java ask whether HTTP/2 is understood, and take silence for no.
+        let asks_for_more =
+            |header: &Header<'_>| header.is("upgrade") && !header.value.eq_ignore_ascii_case(b"h2c");
+        if headers.iter().any(asks_for_more) {
+            return Err(HeadProblem::Upgrade);
+        }
+        let mut rewritten =
+            format!("{method} {path} {}\r\nHost: {}", version.text(), target.host).into_bytes();
+        if target.port != 80 {
+            rewritten.extend(format!(":{}", target.port).bytes());
+        }
+        rewritten.extend(b"\r\n");
+        write_headers(&mut rewritten, &headers, body);
+        Ok(Self::Plain(PlainRequest { target, body, is_head: method == "HEAD", rewritten }))
+    }
+}
+
+/// Where a head that was refused would have gone, to be told.
+pub(crate) fn target_of(head: &[u8]) -> Option<Target> {
+    let line = Lines(Some(head)).next().and_then(|line| std::str::from_utf8(line).ok())?;
+    let mut words = line.split(' ');
+    let (method, url) = (words.next()?, words.next()?);
+    if method == "CONNECT" {
+        Target::parse(url, None).ok()
+    } else {
+        split_url(method, url).ok().map(|(target, _)| target)
+    }
+}
+
+impl Response {
+    /// Reads a whole head; `to_head`: it answers a HEAD request.
+    pub(crate) fn parse(head: &[u8], to_head: bool) -> Result<Self, HeadProblem> {
+        let (line, headers) = split(head)?;
+        let mut words = line.splitn(3, |byte| *byte == b' ');
+        let mut word = || words.next().and_then(|word| std::str::from_utf8(word).ok());
+        let (version, status) = (word().and_then(Version::parse), word());
+        let digits = status.filter(|status| status.len() == 3 && status.bytes().all(|b| b.is_ascii_digit()));
+        let (Some(version), Some(Ok(status))) = (version, digits.map(str::parse::<u16>)) else {
+            return Err(HeadProblem::NotHttp);
+        };
+        if status == 101 {
+            return Err(HeadProblem::Switched);
+        }
+        let is_interim = (100..200).contains(&status);
+        let framed = framing(&headers, Version::Http11)?;
+        let body = if to_head || is_interim || status == 204 || status == 304 {
+            Framing::Length(0)
+        } else {
+            framed.unwrap_or(Framing::UntilClose)
+        };
+        let mut rewritten = line.to_vec();
+        debug_assert!(rewritten.starts_with(version.text().as_bytes()), "the line is passed on as it was");
+        rewritten.extend(b"\r\n");
+        write_headers(&mut rewritten, &headers, framed.unwrap_or(body));
+        Ok(Self { is_interim, body, rewritten })
+    }
+}
+
+/// Splits a head into its first line and its headers.
+fn split(head: &[u8]) -> Result<(&[u8], Vec<Header<'_>>), HeadProblem> {
+    let head = head.strip_suffix(b"\r\n\r\n").ok_or(HeadProblem::NotHttp)?;
+    let mut lines = Lines(Some(head));
+    let first = lines.next().unwrap_or_default();
+    let mut headers = Vec::new();
+    if has_control(first) {
+        return Err(HeadProblem::ControlCharacter);
+    }
+    for line in lines {
+        if line.starts_with(b" ") || line.starts_with(b"\t") {
+            return Err(HeadProblem::Folded);
+        }
+        if has_control(line) {
+            return Err(HeadProblem::ControlCharacter);
+        }
+        let colon = line.iter().position(|byte| *byte == b':').ok_or(HeadProblem::Header)?;
+        let (name, value) = line.split_at(colon);
+        let name = std::str::from_utf8(name).ok().filter(|name| is_token(name)).ok_or(HeadProblem::Header)?;
+        let value = value.strip_prefix(b":").unwrap_or(value).trim_ascii();
+        headers.push(Header { name, value });
+    }
+    Ok((first, headers))
+}
+
+/// The parts between CR LF.
+struct Lines<'a>(Option<&'a [u8]>);
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let rest = self.0?;
+        let end = rest.windows(2).position(|pair| pair == b"\r\n");
+        self.0 = end.and_then(|end| rest.get(end + 2..));
+        Some(end.and_then(|end| rest.get(..end)).unwrap_or(rest))
+    }
+}
+
+fn has_control(line: &[u8]) -> bool {
+    line.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t')
+}
+
+/// RFC 9110, section 5.6.2.
+fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// Reads `http://host[:port]/path?query` into target and origin-form.
+fn split_url(method: &str, url: &str) -> Result<(Target, String), HeadProblem> {
+    const SCHEME: &str = "http://";
+    let scheme = url.get(..SCHEME.len()).filter(|scheme| scheme.eq_ignore_ascii_case(SCHEME));
+    let rest = scheme.and_then(|scheme| url.get(scheme.len()..)).ok_or(HeadProblem::NoTarget)?;
+    if !url.bytes().all(|byte| byte.is_ascii_graphic()) || rest.contains(['#', '\\']) {
+        return Err(HeadProblem::Path);
+    }
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let target = Target::parse(authority, Some(80))?;
+    let path = match path {
+        "" if method == "OPTIONS" => "*".to_owned(),
+        path if path.starts_with('/') => path.to_owned(),
+        query => format!("/{query}"),
+    };
+    Ok((target, path))
+}
+
+struct Repeated;
+
+/// The one header of that name.
+fn single<'a, 'b>(headers: &'a [Header<'b>], name: &str) -> Result<Option<&'a Header<'b>>, Repeated> {
+    let mut found = headers.iter().filter(|header| header.is(name));
+    match (found.next(), found.next()) {
+        (first, None) => Ok(first),
+        (_, Some(_)) => Err(Repeated),
+    }
+}
+
+/// How the body ends, by the headers alone. Either of the two headers, once, in its plain form.
+fn framing(headers: &[Header<'_>], version: Version) -> Result<Option<Framing>, HeadProblem> {
+    let wrong = |Repeated| HeadProblem::Framing;
+    let length = single(headers, "content-length").map_err(wrong)?;
+    let encoding = single(headers, "transfer-encoding").map_err(wrong)?;
+    match (length, encoding) {
+        (None, None) => Ok(None),
+        (Some(length), None) => {
+            let digits = length.text().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+            digits
+                .and_then(|text| text.parse().ok())
+                .map(|length| Some(Framing::Length(length)))
+                .ok_or(HeadProblem::Framing)
+        }
+        (None, Some(encoding))
+            if version == Version::Http11 && encoding.value.eq_ignore_ascii_case(b"chunked") =>
+        {
+            Ok(Some(Framing::Chunked))
+        }
+        (_, Some(_)) => Err(HeadProblem::Framing),
+    }
+}
+
+/// Writes the headers that are not for this hop alone, the framing as it was understood, and the end of the head.
+fn write_headers(head: &mut Vec<u8>, headers: &[Header<'_>], framing: Framing) {
+    let named = headers
+        .iter()
+        .filter(|header| header.is("connection"))
+        .filter_map(Header::text)
+        .flat_map(|value| value.split(',').map(str::trim));
+    let dropped: Vec<&str> = HOP_BY_HOP.into_iter().chain(WRITTEN_ANEW).chain(named).collect();
+    for header in headers {
+        let name = header.name;
+        if dropped.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+            continue;
+        }
+        head.extend(name.bytes());
+        head.extend(b": ");
+        head.extend(header.value);
+        head.extend(b"\r\n");
+    }
+    match framing {
+        Framing::Length(length) if length > 0 || headers.iter().any(|header| header.is("content-length")) => {
+            head.extend(format!("Content-Length: {length}\r\n").bytes());
+        }
+        Framing::Chunked => head.extend(b"Transfer-Encoding: chunked\r\n"),
+        Framing::Length(_) | Framing::UntilClose => {}
+    }
+    head.extend(b"Connection: close\r\n\r\n");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! One connection of a client: one request, or one tunnel.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use crate::network::head::{HeadBuffer, Request, Whole, target_of};
+use crate::network::host::Target;
+use crate::network::refusal::{Denial, Failure, Reason, Stop};
+
+use super::Shared;
+
+/// How much of a refused request is read before the connection is cut.
+const MAX_LINGER: usize = 1024 * 1024;
+
+/// Bytes of one read.
+pub(super) const READ: usize = 16 * 1024;
+
+/// A client's connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) client: UnixStream,
+    pub(super) shared: Arc<Shared>,
+    /// The client has had its answer, or a part of it: a refusal can no more be put into words.
+    pub(super) answered: bool,
+}
+
+impl Connection {
+    pub(super) fn new(client: UnixStream, shared: Arc<Shared>) -> Self {
+        Self { client, shared, answered: false }
+    }
+
+    /// Serves the connection to its end; every wait in it has a deadline.
+    pub(super) async fn run(mut self) {
+        let Err(stop) = self.serve().await else { return };
+        self.tell(&stop);
+        let response = match &stop {
+            Stop::Denied(denial) => Some(denial.response()),
+            Stop::Failed(failure) => failure.response(),
+        };
+        let linger = self.shared.limits.linger;
+        let _ = timeout(linger, self.leave(response.filter(|_| !self.answered))).await;
+    }
+
+    async fn serve(&mut self) -> Result<(), Stop> {
+        let Ok(read) = timeout(self.shared.limits.head, self.read_request()).await else {
+            return Err(Stop::Failed(Failure::Slow));
+        };
+        match read? {
+            Some((Request::Connect(target), rest)) => self.tunnel(target, rest).await,
+            Some((Request::Plain(request), rest)) => self.forward(request, rest).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Reads a request's head, and what came with it; `None` if the client went without asking for anything.
+    async fn read_request(&mut self) -> Result<Option<(Request, Vec<u8>)>, Stop> {
+        let mut head = HeadBuffer::default();
+        let mut buffer = [0; 4 * 1024];
+        loop {
+            let denied = |problem, target| Stop::Denied(Denial { reason: Reason::Head(problem), target });
+            match self.client.read(&mut buffer).await {
+                Ok(0) | Err(_) if head.is_empty() => return Ok(None),
+                Ok(0) | Err(_) => return Err(Stop::Failed(Failure::ClientGone)),
+                Ok(count) => {
+                    let bytes = buffer.get(..count).unwrap_or_default();
+                    if let Some(Whole { head, rest }) =
+                        head.push(bytes).map_err(|problem| denied(problem, None))?
+                    {
+                        let request =
+                            Request::parse(&head).map_err(|problem| denied(problem, target_of(&head)))?;
+                        return Ok(Some((request, rest)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the last words, and reads what the client still says: a socket that is closed over unread bytes
+    /// would take the answer with it.
+    async fn leave(&mut self, response: Option<Vec<u8>>) -> std::io::Result<()> {
+        self.client.write_all(&response.unwrap_or_default()).await?;
+        self.client.shutdown().await?;
+        let mut buffer = [0; 4 * 1024];
+        let mut left = MAX_LINGER;
+        while left > 0 {
+            match self.client.read(&mut buffer).await? {
+                0 => break,
+                count => left = left.saturating_sub(count),
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts and logs. Hosts and ports only: paths and queries may hold secrets, and so may whatever could not be
+    /// read as a host.
+    fn tell(&self, stop: &Stop) {
+        let agent = self.shared.label.as_str();
+        match stop {
+            Stop::Denied(Denial { reason, target }) => {
+                self.shared.counters.denied();
+                let (host, port) = target.as_ref().map(host_and_port).unwrap_or_default();
+                tracing::warn!(target: "trunkline::network", agent, host, port, reason = reason.code(), "denied");
+            }
+            Stop::Failed(failure) => {
+                self.shared.counters.failed();
+                tracing::debug!(target: "trunkline::network", agent, error = %failure, "failed");
+            }
+        }
+    }
+}
+
+fn host_and_port(target: &Target) -> (String, u16) {
+    (target.host.to_string(), target.port)
+}

@@ -1,0 +1,191 @@
+//! What the proxy says when it does not do what it was asked.
+
+use std::io;
+use std::net::IpAddr;
+
+use super::address::Block;
+use super::allow_list::entry_for;
+use super::head::HeadProblem;
+use super::host::{Host, HostProblem, Target};
+
+/// The header of every refusal; its value is the reason's code.
+const HEADER: &str = "X-Trunkline-Denied";
+
+/// A fatal alert, "access denied" (RFC 8446, section 6), as a client takes it in place of a ServerHello.
+pub(crate) const TLS_ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
+
+/// Why a connection ended before it did what it was for.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It was not allowed.
+    Denied(Denial),
+    /// It was allowed, and something else was in the way.
+    Failed(Failure),
+}
+
+/// Something that is not allowed.
+#[derive(Debug)]
+pub(crate) struct Denial {
+    pub(crate) reason: Reason,
+    /// Where it was to go, if that could be understood.
+    pub(crate) target: Option<Target>,
+}
+
+/// Why something is not allowed.
+#[derive(Debug)]
+pub(crate) enum Reason {
+    /// The target is not on the list.
+    NotListed,
+    /// The name leads to special-purpose addresses only, and none of them is on the list.
+    SpecialAddress(IpAddr, &'static Block),
+    /// TLS names another server than CONNECT did.
+    ServerName,
+    /// TLS names no server.
+    NoServerName,
+    /// TLS hides the server's name.
+    EncryptedServerName,
+    /// What goes through the tunnel is not TLS.
+    NotTls,
+    /// It begins as TLS does and breaks its rules.
+    MalformedTls,
+    /// The request's head.
+    Head(HeadProblem),
+    /// The request's chunked body.
+    Body,
+}
+
+/// Something that went wrong.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("the client went in the middle of something")]
+    ClientGone,
+    #[error("the request took too long")]
+    Slow,
+    #[error("{0} has no address")]
+    NoAddress(Target),
+    #[error("{0} could not be looked up: {1}")]
+    Lookup(Target, io::Error),
+    #[error("{0} takes no connection: {1}")]
+    Connect(Target, io::Error),
+    #[error("{0} did not answer in time")]
+    Late(Target),
+    #[error("the connection to {0} broke: {1}")]
+    Broken(Target, io::Error),
+    #[error("the answer of {0} is not understood: {1}")]
+    BadResponse(Target, HeadProblem),
+    #[error("nothing came from or to {0} for too long")]
+    Idle(Target),
+}
+
+impl Reason {
+    /// The stable name that is logged and told.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::NotListed => "not-listed",
+            Self::SpecialAddress(..) => "special-address",
+            Self::ServerName => "server-name",
+            Self::NoServerName => "no-server-name",
+            Self::EncryptedServerName => "encrypted-server-name",
+            Self::NotTls => "not-tls",
+            Self::MalformedTls => "malformed-tls",
+            Self::Head(HeadProblem::TooLarge) => "head-too-large",
+            Self::Head(HeadProblem::Host) => "host-mismatch",
+            Self::Head(HeadProblem::Framing) | Self::Body => "ambiguous-body",
+            Self::Head(HeadProblem::Upgrade | HeadProblem::Switched) => "upgrade",
+            Self::Head(HeadProblem::NoTarget) => "no-target",
+            Self::Head(HeadProblem::Target(_)) => "bad-target",
+            Self::Head(
+                HeadProblem::NotHttp
+                | HeadProblem::Header
+                | HeadProblem::Folded
+                | HeadProblem::ControlCharacter
+                | HeadProblem::Path,
+            ) => "malformed-head",
+        }
+    }
+
+    fn status(&self) -> &'static str {
+        match self {
+            Self::Head(HeadProblem::TooLarge) => "431 Request Header Fields Too Large",
+            Self::Head(
+                HeadProblem::NotHttp
+                | HeadProblem::Header
+                | HeadProblem::NoTarget
+                | HeadProblem::Path
+                | HeadProblem::Target(HostProblem::NoPort | HostProblem::Port),
+            ) => "400 Bad Request",
+            _ => "403 Forbidden",
+        }
+    }
+
+    fn explanation(&self, target: Option<&Target>) -> String {
+        let entry = target.map(entry_for).unwrap_or_default();
+        match self {
+            Self::NotListed => {
+                format!("it is not on the network list. To allow it, add \"{entry}\" to `network.allow` of the agent's sandbox.")
+            }
+            Self::SpecialAddress(address, block) => {
+                let port = target.map_or(0, |target| target.port);
+                let entry = entry_for(&Target { host: Host::Address(*address), port });
+                format!(
+                    "the name leads to {address}, {}. To allow it, add \"{entry}\" to `network.allow` of the agent's sandbox as well.",
+                    block.what
+                )
+            }
+            Self::ServerName => "TLS names another server than CONNECT did. Both must be the same.".into(),
+            Self::NoServerName => {
+                "TLS names no server. Use a client that sends the name (SNI), or CONNECT to an address on the list.".into()
+            }
+            Self::EncryptedServerName => {
+                "TLS hides the server's name. Turn Encrypted Client Hello off, or CONNECT to an address on the list.".into()
+            }
+            Self::NotTls => {
+                "a tunnel to a name carries TLS only. Use `http://` requests, or CONNECT to an address on the list.".into()
+            }
+            Self::MalformedTls => "the TLS ClientHello is malformed.".into(),
+            Self::Head(problem) => format!("{problem}."),
+            Self::Body => "the chunked body is malformed.".into(),
+        }
+    }
+}
+
+impl Denial {
+    /// The answer to the client: what was blocked, why, and what to change.
+    pub(crate) fn response(&self) -> Vec<u8> {
+        let what = self.target.as_ref().map_or("this request".to_owned(), Target::to_string);
+        let body = format!("trunkline: blocked {what}: {}\n", self.reason.explanation(self.target.as_ref()));
+        let header = format!("{HEADER}: {}\r\n", self.reason.code());
+        answer(self.reason.status(), &header, &body)
+    }
+}
+
+impl Failure {
+    /// The answer to the client, if it is still there.
+    pub(crate) fn response(&self) -> Option<Vec<u8>> {
+        let status = match self {
+            Self::ClientGone => return None,
+            Self::Slow => "408 Request Timeout",
+            Self::Late(_) | Self::Idle(_) => "504 Gateway Timeout",
+            Self::NoAddress(_)
+            | Self::Lookup(..)
+            | Self::Connect(..)
+            | Self::Broken(..)
+            | Self::BadResponse(..) => "502 Bad Gateway",
+        };
+        Some(answer(status, "", &format!("trunkline: {self}.\n")))
+    }
+}
+
+/// The answer to a connection beyond the bound.
+pub(crate) fn crowded() -> Vec<u8> {
+    answer("503 Service Unavailable", "", "trunkline: too many connections at once; close some first.\n")
+}
+
+fn answer(status: &str, header: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\n{header}Content-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
