@@ -1,6 +1,7 @@
 //! One agent of a host: its configuration, its link, what others may read of it.
 
 use std::{
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -9,7 +10,7 @@ use std::{
 };
 
 use tempfile::TempDir;
-use trunkline_process::{ChildSpec, Inherit};
+use trunkline_process::{ChildSpec, Inherit, redact};
 use trunkline_protocol::{AgentState, Extensions, SessionStart, SessionUpdate};
 
 use crate::{
@@ -203,7 +204,11 @@ pub(crate) fn child_spec(
         }
     }
     for (name, value) in &command.env {
-        spec = spec.env(name, value.read(name, |variable| std::env::var_os(variable))?);
+        let read = value.read(name, |variable| std::env::var_os(variable))?;
+        if value.is_place() {
+            redact::register(name, read.as_bytes());
+        }
+        spec = spec.env(name, read);
     }
     if let Some(json) = &config.config {
         spec = spec.config(json.to_string());

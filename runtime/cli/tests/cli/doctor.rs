@@ -172,6 +172,20 @@ fn credentials_are_named_and_never_shown() {
 }
 
 #[test]
+fn an_adapter_that_says_its_secret_is_not_quoted() {
+    let home = home_with(
+        r#""external": { "command": "sh", "args": ["-c", "echo the key is $PLAIN >&2; exit 3"] },
+           "env": { "PLAIN": { "from_file": "value" } }"#,
+    );
+    home.file("value", "canary-in-a-file\n");
+    let ran = home.run(["doctor", "--json", "--start"]);
+    let ended = check(ran.must_end_with(1), "start.ended");
+    assert_eq!(ended["detail"], "its last words: the key is [REDACTED:PLAIN]");
+    let ran = home.run(["run", "hello"]);
+    ran.must_end_with(3).must_say("the key is");
+}
+
+#[test]
 fn what_loads_code_is_told_to_be_withheld() {
     let home = home_with(r#""external": { "command": "cat" }, "inherit_env": true"#);
     let output = home.command(["doctor", "--json"]).env("NODE_OPTIONS", "--require x").output().unwrap();

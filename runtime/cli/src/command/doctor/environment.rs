@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use trunkline_host::config::{AgentConfig, EnvValue};
+use trunkline_host::process::redact::{self, is_sensitive};
 use trunkline_host::process::{ChildSpec, Environment, Inherit, child_environment};
 
 use super::report::{Check, Code};
@@ -28,7 +30,12 @@ pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
             );
             true
         }
-        Ok(_) => true,
+        Ok(read) => {
+            if value.is_place() || is_sensitive(name) {
+                redact::register(name, read.as_bytes());
+            }
+            true
+        }
         Err(error) => {
             checks.push(
                 Check::new(Code::EnvUnresolved, format!("failed to {error}"))
@@ -126,11 +133,4 @@ fn place(value: &EnvValue) -> String {
         EnvValue::FromFile(path) => format!("from the file {}", path.display()),
         _ => "from the configuration".to_owned(),
     }
-}
-
-/// Whether a name looks like that of a credential.
-fn is_sensitive(name: &OsStr) -> bool {
-    const WORDS: [&str; 8] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "COOKIE"];
-    let name = name.to_string_lossy().to_ascii_uppercase();
-    WORDS.iter().any(|word| name.contains(word))
 }

@@ -1,6 +1,7 @@
 //! What was checked and how it came out. The worst check decides.
 
 use serde::Serialize;
+use trunkline_host::process::redact;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -158,17 +159,12 @@ const MOST: usize = 2000;
 
 /// A text as it may be shown: without secrets, on one line, without characters that steer a terminal.
 fn shown(text: &str) -> String {
-    let clean = redacted(text.trim());
+    let clean = redact::text(text.trim());
     let mut shown: String = clean.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if clean.chars().nth(MOST).is_some() {
         shown.push('…');
     }
     shown
-}
-
-/// A text without secrets.
-fn redacted(text: &str) -> String {
-    text.to_owned()
 }
 
 /// One agent.
