@@ -34,7 +34,7 @@ impl Child {
     pub(crate) fn new(launched: Launched) -> io::Result<Self> {
         let Launched { tree, stdin, stdout, stderr } = launched;
         let end = EndWatch::new(tree.pidfd())?;
-        let (private_dir, temp_dir) = match tree.private() {
+        let (private_dir, temp_dir) = match &tree.belongings().private {
             Some(private) => (private.path().to_owned(), private.temp().to_owned()),
             None => (PathBuf::new(), PathBuf::new()),
         };
@@ -140,10 +140,9 @@ impl Child {
     pub async fn finish(mut self) -> Exit {
         self.stdin = None;
         let exit = self.wait().await;
-        if let Some(private) = self.tree.take_private() {
-            // Fails only when the runtime shuts down, and then the closure is dropped, folder and all.
-            let _ = spawn_blocking(move || drop(private)).await;
-        }
+        let belongings = self.tree.take_belongings();
+        // Fails only when the runtime shuts down, and then the closure is dropped, folder and all.
+        let _ = spawn_blocking(move || belongings.clear()).await;
         exit
     }
 
@@ -157,6 +156,13 @@ impl Child {
     /// When the system refuses: every member of the group runs as another user.
     pub fn signal_tree(&self, signal: Signal) -> io::Result<()> {
         self.tree.signal(signal)
+    }
+
+    /// How many processes of its tree the kernel has killed because [`Limits::memory`](crate::Limits::memory) was
+    /// used up. Known when [`Child::wait`] has returned, and only where a cgroup counts the memory.
+    #[must_use]
+    pub fn memory_kills(&self) -> u64 {
+        self.tree.memory_kills()
     }
 
     /// How it ended, if [`Child::wait`] has told that before.

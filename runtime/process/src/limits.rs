@@ -1,11 +1,41 @@
-//! How much of the machine a child's tree may take.
+//! How much of the machine a child's tree may take, and what here makes it so.
+//!
+//! A cgroup counts a whole tree, whatever its processes do to themselves; a resource limit counts one process, or
+//! everything of one user. What works is found once, at the first start, by trying it:
+//!
+//! | | cgroup v2 | cgroup v1 | resource limits |
+//! |---|---|---|---|
+//! | processes | `pids.max` | `pids.max` | `RLIMIT_NPROC`: counts *all* processes of the user, root is exempt; only for a number that was asked for |
+//! | open files | | | `RLIMIT_NOFILE`, for each process |
+//! | memory | `memory.max` | `memory.limit_in_bytes` | `RLIMIT_DATA`, for each process: private memory that can be written |
+//!
+//! `RLIMIT_DATA` and not `RLIMIT_AS`: runtimes such as V8 reserve far more addresses than they ever use.
+//!
+//! A limit that nothing here can enforce is never a failure. [`support`] says which, and why.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
+
+mod cgroup;
+mod hierarchy;
+
+pub(crate) use self::cgroup::{Cgroup, Left};
+use self::hierarchy::Backend;
+use crate::system::before_exec::Confinement;
 
 /// How much of the machine a child's tree may take. `None` is no limit of ours.
+///
+/// What stands between host and child, such as an [init program](crate::init), counts as part of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Processes and threads at a time.
+    /// Processes and threads at a time. Where no cgroup can count them, only a number other than
+    /// [`Limits::PROCESSES`] counts as asked for.
     pub processes: Option<u64>,
-    /// Open files of each process.
+    /// Open files of each process. More than the host's own hard limit is that limit.
     pub open_files: Option<u64>,
     /// Memory of the whole tree, in bytes.
     pub memory: Option<u64>,
@@ -23,3 +53,119 @@ impl Default for Limits {
         Self { processes: Some(Self::PROCESSES), open_files: None, memory: None }
     }
 }
+
+/// What makes each limit hold here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LimitSupport {
+    /// [`Limits::processes`].
+    pub processes: Enforcement,
+    /// [`Limits::open_files`].
+    pub open_files: Enforcement,
+    /// [`Limits::memory`].
+    pub memory: Enforcement,
+}
+
+/// What makes one limit hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enforcement {
+    /// Who enforces it.
+    pub by: Enforcer,
+    /// Why nothing better does, and what to change; `None` when there is nothing better.
+    pub not_better: Option<String>,
+}
+
+/// Who enforces a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Enforcer {
+    /// The unified hierarchy, for the whole tree.
+    CgroupV2,
+    /// A hierarchy of its own, for the whole tree.
+    CgroupV1,
+    /// A resource limit of each process, or of the user.
+    Rlimit,
+    /// Nobody.
+    Nobody,
+}
+
+impl Enforcer {
+    /// Its name for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CgroupV2 => "cgroup v2",
+            Self::CgroupV1 => "cgroup v1",
+            Self::Rlimit => "resource limit",
+            Self::Nobody => "nobody",
+        }
+    }
+}
+
+impl fmt::Display for Enforcer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What makes each limit hold here. Looked up once, by making and removing an empty cgroup; blocks for that.
+#[must_use]
+pub fn support() -> LimitSupport {
+    let backend = backend();
+    // The kernel looks at the user in the outermost namespace. Root of a user namespace is not exempt, which
+    // cannot be told from here; it then has more than this says.
+    let without_pids = if geteuid().is_root() { Enforcer::Nobody } else { Enforcer::Rlimit };
+    LimitSupport {
+        processes: enforcement(backend.processes(), without_pids),
+        open_files: Enforcement { by: Enforcer::Rlimit, not_better: None },
+        memory: enforcement(backend.memory(), Enforcer::Rlimit),
+    }
+}
+
+fn enforcement(by_cgroup: Result<Enforcer, &str>, else_by: Enforcer) -> Enforcement {
+    match by_cgroup {
+        Ok(by) => Enforcement { by, not_better: None },
+        Err(why) => Enforcement { by: else_by, not_better: Some(why.to_owned()) },
+    }
+}
+
+fn backend() -> &'static Backend {
+    static BACKEND: OnceLock<Backend> = OnceLock::new();
+    BACKEND.get_or_init(|| Backend::find(Path::new("/proc/self")))
+}
+
+/// Makes what holds `limits` for one child: its cgroup, if it gets one, and what the child does for it. Blocks.
+///
+/// # Errors
+///
+/// When a cgroup that was just made cannot be opened.
+pub(crate) fn prepare(limits: &Limits) -> io::Result<(Option<Cgroup>, Confinement)> {
+    let mut confinement = Confinement::default();
+    let cgroup = Cgroup::create(backend(), limits);
+    let (counts_processes, counts_memory) =
+        cgroup.as_ref().map_or((false, false), |cgroup| (cgroup.limits_processes(), cgroup.limits_memory()));
+    if let Some(cgroup) = &cgroup {
+        confinement.entrances = cgroup.entrances()?;
+    }
+    confinement.limits = resource_limits(limits, counts_processes, counts_memory);
+    Ok((cgroup, confinement))
+}
+
+/// The resource limits for what no cgroup counts. A hard limit can only be lowered, so none asks for more.
+fn resource_limits(limits: &Limits, counts_processes: bool, counts_memory: bool) -> Vec<(Resource, Rlimit)> {
+    let asked_for = limits.processes.filter(|number| !counts_processes && *number != Limits::PROCESSES);
+    [
+        (Resource::Nofile, limits.open_files),
+        (Resource::Nproc, asked_for),
+        (Resource::Data, limits.memory.filter(|_| !counts_memory)),
+    ]
+    .into_iter()
+    .filter_map(|(resource, wanted)| Some((resource, at_most(wanted?, getrlimit(resource).maximum))))
+    .collect()
+}
+
+fn at_most(wanted: u64, hard: Option<u64>) -> Rlimit {
+    let value = hard.map_or(wanted, |hard| wanted.min(hard));
+    Rlimit { current: Some(value), maximum: Some(value) }
+}
+
+#[cfg(test)]
+mod tests;

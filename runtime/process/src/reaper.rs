@@ -4,24 +4,30 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
-use crate::private_dir::PrivateDir;
+use crate::belongings::Belongings;
 use crate::tree::reap;
 
 /// How long the thread rests when the kernel cannot serve a `poll`, which only a lack of memory explains.
 const REST: Duration = Duration::from_millis(50);
+
+/// How long it waits between looks at a cgroup whose processes are dying: at first, and at most.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(1));
+
+/// When it gives up on processes that SIGKILL does not end: the kernel itself waits, for a dead disk perhaps.
+const GIVE_UP: Duration = Duration::from_secs(60);
 
 /// What a dropped child leaves behind.
 #[derive(Debug)]
 pub(crate) struct Remains {
     /// A process that has been killed and is to be reaped.
     pub(crate) dying: Option<Arc<OwnedFd>>,
-    /// Its folder, removed after that.
-    pub(crate) private: Option<PrivateDir>,
+    /// What is removed after that.
+    pub(crate) belongings: Belongings,
 }
 
 /// Holds at most one entry for each child that was alive, so it is bounded by what bounds them.
@@ -59,24 +65,56 @@ pub(crate) fn leave(remains: Remains) {
 
 fn run(bell: &OwnedFd) {
     let mut dying: Vec<Remains> = Vec::new();
+    let mut clearing: Vec<Clearing> = Vec::new();
     loop {
-        wait_for_news(bell, &dying);
+        wait_for_news(bell, &dying, clearing.iter().map(|clearing| clearing.due).min());
         dying.append(&mut INBOX.lock().unwrap_or_else(PoisonError::into_inner));
+        let now = Instant::now();
         // All are reaped before the first folder goes: a large folder must not keep zombies.
-        let gone: Vec<Remains> = dying.extract_if(.., |remains| has_ended(remains)).collect();
-        for Remains { private, .. } in gone {
-            drop(private);
-        }
+        let gone = dying.extract_if(.., |remains| has_ended(remains));
+        clearing.extend(gone.map(|remains| Clearing::begin(remains.belongings, now)));
+        clearing.retain_mut(|clearing| !clearing.is_over(now));
     }
 }
 
-fn wait_for_news(bell: &OwnedFd, dying: &[Remains]) {
+/// The belongings of a child that has ended, while what ran in its cgroup is dying.
+#[derive(Debug)]
+struct Clearing {
+    belongings: Belongings,
+    since: Instant,
+    due: Instant,
+    wait: Duration,
+}
+
+impl Clearing {
+    fn begin(belongings: Belongings, now: Instant) -> Self {
+        Self { belongings, since: now, due: now, wait: LOOK_AGAIN.0 }
+    }
+
+    /// Looks again if it is time; whether everything is gone, or given up.
+    fn is_over(&mut self, now: Instant) -> bool {
+        if now < self.due {
+            return false;
+        }
+        if self.belongings.try_clear() || now.duration_since(self.since) > GIVE_UP {
+            return true;
+        }
+        self.due = now + self.wait;
+        self.wait = LOOK_AGAIN.1.min(self.wait * 2);
+        false
+    }
+}
+
+fn wait_for_news(bell: &OwnedFd, dying: &[Remains], due: Option<Instant>) {
+    let wait = due.map(|due| due.saturating_duration_since(Instant::now()));
+    // A second at most, so it fits.
+    let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
     let ended = dying.iter().filter_map(|remains| remains.dying.as_ref());
     let mut watched: Vec<PollFd<'_>> = std::iter::once(bell.as_fd())
         .chain(ended.map(|pidfd| pidfd.as_fd()))
         .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
         .collect();
-    match poll(&mut watched, None) {
+    match poll(&mut watched, wait.as_ref()) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => {
             tracing::warn!(%error, "the reaper cannot watch its processes; it looks again");

@@ -19,10 +19,12 @@ use tokio::net::unix::pipe;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::belongings::Belongings;
 use crate::child::Child;
 use crate::environment::{ADAPTER_CONFIG, TMPDIR, child_environment, problem};
 use crate::error::SpawnError;
 use crate::init::{RECORD, Report};
+use crate::limits;
 use crate::pipe::read_held;
 use crate::private_dir::PrivateDir;
 use crate::signal::Signal;
@@ -170,10 +172,13 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
         tracing::info!(program = ?spec.program, ?names, "variables that load code are passed on only when declared");
     }
 
-    let wrapped = wrap(&spec).map_err(|error| match error {
+    let mut wrapped = wrap(&spec).map_err(|error| match error {
         WrapError::Refused(reason) => SpawnError::Containment { program: spec.program.clone(), reason },
         WrapError::System(source) => SpawnError::Resources { program: spec.program.clone(), source },
     })?;
+    let (cgroup, confinement) = limits::prepare(&spec.limits)
+        .map_err(|source| SpawnError::Resources { program: spec.program.clone(), source })?;
+    wrapped.manner.confinement = confinement;
     let mut command = Command::new(&wrapped.program);
     if let Some(name) = wrapped.name {
         command.arg0(name);
@@ -187,7 +192,7 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
     Ok(Prepared {
         start: Start {
             command,
-            private,
+            belongings: Belongings { cgroup, private: Some(private) },
             manner: wrapped.manner,
             lent: wrapped.lent,
             lifeline: wrapped.lifeline,

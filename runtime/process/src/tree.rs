@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
 
+use crate::belongings::Belongings;
 use crate::exit::Exit;
-use crate::private_dir::PrivateDir;
+use crate::limits::Cgroup;
 use crate::reaper::{self, Remains};
 use crate::signal::Signal;
 
@@ -32,7 +33,8 @@ pub(crate) struct Tree {
     leader: Pid,
     lifeline: Option<Lifeline>,
     pidfd: Arc<OwnedFd>,
-    private: Option<PrivateDir>,
+    belongings: Belongings,
+    memory_kills: u64,
     exit: Option<Exit>,
 }
 
@@ -44,7 +46,7 @@ impl Tree {
     /// When the process cannot be watched; it has been killed and reaped then. Blocks for that.
     pub(crate) fn adopt(
         child: &mut std::process::Child,
-        private: PrivateDir,
+        belongings: Belongings,
         lifeline: Option<OwnedFd>,
     ) -> io::Result<Self> {
         let leader = Pid::from_child(child);
@@ -53,12 +55,14 @@ impl Tree {
                 leader,
                 lifeline: lifeline.map(Lifeline::new),
                 pidfd: Arc::new(pidfd),
-                private: Some(private),
+                belongings,
+                memory_kills: 0,
                 exit: None,
             }),
             Err(error) => {
                 let _ = kill_process_group(leader, rustix::process::Signal::KILL);
                 let _ = child.wait();
+                reaper::leave(Remains { dying: None, belongings });
                 Err(error.into())
             }
         }
@@ -73,13 +77,18 @@ impl Tree {
         Arc::clone(&self.pidfd)
     }
 
-    pub(crate) fn private(&self) -> Option<&PrivateDir> {
-        self.private.as_ref()
+    pub(crate) fn belongings(&self) -> &Belongings {
+        &self.belongings
     }
 
-    /// Gives the folder away; from then on its holder removes it.
-    pub(crate) fn take_private(&mut self) -> Option<PrivateDir> {
-        self.private.take()
+    /// Gives away what belongs to the child; from then on its holder removes it.
+    pub(crate) fn take_belongings(&mut self) -> Belongings {
+        std::mem::take(&mut self.belongings)
+    }
+
+    /// How many processes of the tree the kernel has killed for using up its memory; known once it is reaped.
+    pub(crate) fn memory_kills(&self) -> u64 {
+        self.memory_kills
     }
 
     pub(crate) fn exit(&self) -> Option<Exit> {
@@ -96,7 +105,12 @@ impl Tree {
                 lifeline.cut();
                 self.send(rustix::process::Signal::CONT)
             }
-            (Signal::Interrupt | Signal::Kill, _) => self.send(signal.to_rustix()),
+            (Signal::Interrupt, _) => self.send(signal.to_rustix()),
+            (Signal::Kill, None) => {
+                let sent = self.send(signal.to_rustix());
+                self.kill_cgroup();
+                sent
+            }
             (Signal::Terminate, _) => {
                 self.send(signal.to_rustix())?;
                 // A stopped process would hear of the end only when somebody continues it.
@@ -121,6 +135,8 @@ impl Tree {
             Ok(None) => return None,
             Ok(Some(exit)) => {
                 self.kill_all();
+                self.kill_cgroup();
+                self.memory_kills = self.belongings.cgroup.as_ref().map_or(0, Cgroup::memory_kills);
                 let _ = reap(&self.pidfd);
                 exit
             }
@@ -129,11 +145,19 @@ impl Tree {
                 Exit::UNKNOWN
             }
         };
-        if let Some(private) = &mut self.private {
+        if let Some(private) = &mut self.belongings.private {
             private.forget_config();
         }
         self.exit = Some(exit);
         self.exit
+    }
+
+    /// Kills what left the group, where a cgroup knows of it. Those that are made meanwhile are met when the cgroup
+    /// is removed.
+    fn kill_cgroup(&self) {
+        if let Some(cgroup) = &self.belongings.cgroup {
+            cgroup.kill();
+        }
     }
 
     fn kill_all(&self) {
@@ -164,11 +188,9 @@ impl Drop for Tree {
         if unreaped {
             self.kill_all();
         }
-        if unreaped || self.private.is_some() {
-            reaper::leave(Remains {
-                dying: unreaped.then(|| Arc::clone(&self.pidfd)),
-                private: self.private.take(),
-            });
+        let belongings = self.take_belongings();
+        if unreaped || !belongings.is_empty() {
+            reaper::leave(Remains { dying: unreaped.then(|| Arc::clone(&self.pidfd)), belongings });
         }
     }
 }

@@ -5,12 +5,13 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::RawFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
 
 use libc::{c_int, c_uint, c_ulong, pid_t};
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// The first descriptor that no child may inherit.
 const FIRST_PRIVATE_DESCRIPTOR: c_int = 3;
@@ -30,6 +31,19 @@ pub(crate) struct Manner {
     pub(crate) death: Death,
     /// What SIGINT and SIGTERM do to it.
     pub(crate) stop: StopSignals,
+    /// How much of the machine it may take.
+    pub(crate) confinement: Confinement,
+    /// What setuid programs give it.
+    pub(crate) privileges: Privileges,
+}
+
+/// What holds a child to its limits.
+#[derive(Debug, Default)]
+pub(crate) struct Confinement {
+    /// Files of cgroups that it joins by writing `0`.
+    pub(crate) entrances: Vec<OwnedFd>,
+    /// Resource limits that it sets.
+    pub(crate) limits: Vec<(Resource, Rlimit)>,
 }
 
 /// When a child ends by itself.
@@ -51,6 +65,17 @@ pub(crate) enum StopSignals {
     /// Nothing: they are meant for the program that it runs.
     #[allow(dead_code, reason = "a sandbox asks for it")]
     Ignored,
+}
+
+/// Whether a program that a child executes may give it rights which its host does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Privileges {
+    /// Never (`PR_SET_NO_NEW_PRIVS`): setuid programs run as whoever starts them.
+    #[default]
+    Kept,
+    #[allow(dead_code, reason = "a container client asks for it")]
+    /// As the system has it. A rootless container client needs setuid programs to map user numbers.
+    Gained,
 }
 
 /// Makes `command` start as the leader of its own session, tied to the life of the calling thread.
@@ -83,11 +108,18 @@ fn become_child(host: pid_t, manner: &Manner) -> io::Result<()> {
         Death::WithHost => die_with(host)?,
         Death::AfterHost => {}
     }
+    join(&manner.confinement.entrances)?;
     no_core_file()?;
     close_descriptors_on_exec();
     for descriptor in &manner.kept {
         // SAFETY: integer arguments only; one that is not open fails and changes nothing.
         check(unsafe { libc::fcntl(*descriptor, libc::F_SETFD, 0) })?;
+    }
+    // Last: a limit of few open files would hide descriptors from the walk over all.
+    set_limits(&manner.confinement.limits)?;
+    match manner.privileges {
+        Privileges::Kept => no_new_privileges()?,
+        Privileges::Gained => {}
     }
     default_signals();
     match manner.stop {
@@ -99,6 +131,27 @@ fn become_child(host: pid_t, manner: &Manner) -> io::Result<()> {
         },
     }
     Ok(())
+}
+
+/// Moves the calling process, of one thread, into cgroups; its descendants are born there.
+fn join(entrances: &[OwnedFd]) -> io::Result<()> {
+    for entrance in entrances {
+        // No heap and no `errno`: rustix makes the system call itself.
+        rustix::io::retry_on_intr(|| rustix::io::write(entrance, b"0"))?;
+    }
+    Ok(())
+}
+
+fn set_limits(limits: &[(Resource, Rlimit)]) -> io::Result<()> {
+    for (resource, limit) in limits {
+        setrlimit(*resource, *limit)?;
+    }
+    Ok(())
+}
+
+fn no_new_privileges() -> io::Result<()> {
+    // SAFETY: integer arguments only. The promise survives exec and cannot be taken back.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1 as c_ulong, 0, 0, 0) })
 }
 
 /// Leaves the host's session: own group to be signalled as one, no controlling terminal to prompt on.

@@ -1,0 +1,65 @@
+//! What belongs to one child beside its processes, and goes after them.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::limits::{Cgroup, Left};
+use crate::private_dir::PrivateDir;
+use crate::reaper;
+
+/// How long [`Belongings::clear`] waits between looks: longer each time, a quarter of a second in all.
+const LOOK_AGAIN: [Duration; 8] = {
+    let milliseconds = Duration::from_millis;
+    [
+        milliseconds(1),
+        milliseconds(2),
+        milliseconds(4),
+        milliseconds(8),
+        milliseconds(16),
+        milliseconds(32),
+        milliseconds(64),
+        milliseconds(128),
+    ]
+};
+
+/// What belongs to one child beside its processes. Given up in this order: what still runs in its cgroup is killed,
+/// the cgroup removed, then the folder, which nobody writes to any more.
+///
+/// Dropping removes what can be removed at once, and blocks meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Belongings {
+    pub(crate) cgroup: Option<Cgroup>,
+    pub(crate) private: Option<PrivateDir>,
+}
+
+impl Belongings {
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { cgroup, private } = self;
+        cgroup.is_none() && private.is_none()
+    }
+
+    /// Removes everything, unless something still runs in the cgroup: then SIGKILL is on its way, and it is worth
+    /// trying again. Blocks for a large folder, and for nothing else.
+    pub(crate) fn try_clear(&mut self) -> bool {
+        if let Some(cgroup) = &mut self.cgroup {
+            if cgroup.kill() != Left::Nothing || !cgroup.remove() {
+                return false;
+            }
+            self.cgroup = None;
+        }
+        self.private = None;
+        true
+    }
+
+    /// Removes everything, and returns when it is gone. A process that the kernel does not let end in time is left
+    /// to the reaper thread. Blocks.
+    pub(crate) fn clear(mut self) {
+        for pause in LOOK_AGAIN {
+            if self.try_clear() {
+                return;
+            }
+            thread::sleep(pause);
+        }
+        reaper::leave(reaper::Remains { dying: None, belongings: self });
+    }
+}

@@ -1,0 +1,252 @@
+//! The cgroup of one child: what counts and limits its tree, and knows who belongs to it.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::Limits;
+use super::hierarchy::{Backend, Controller, Place, Version};
+
+/// How many taken names are passed over: hosts before this one with the same process number, killed with SIGKILL.
+const NAMES_TRIED: usize = 1000;
+
+/// One child's cgroup: a folder in each hierarchy that limits it, or one that only says who belongs to it.
+///
+/// The folders are removed by [`Cgroup::remove`] once their processes have ended; dropping tries that once, which is
+/// enough when no process ever joined.
+#[derive(Debug)]
+pub(crate) struct Cgroup {
+    folders: Vec<Folder>,
+}
+
+#[derive(Debug)]
+struct Folder {
+    path: PathBuf,
+    version: Version,
+    limits: Vec<Controller>,
+}
+
+/// What is left in a cgroup after a pass of [`Cgroup::kill`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nothing,
+    /// So many processes were found and sent SIGKILL; they may take a moment to end.
+    Dying(usize),
+}
+
+impl Cgroup {
+    /// Makes the cgroup that `limits` need. `None` when nothing here makes one; a folder that cannot be made is
+    /// reported and done without.
+    pub(super) fn create(backend: &Backend, limits: &Limits) -> Option<Self> {
+        let wanted = [(Controller::Processes, limits.processes), (Controller::Memory, limits.memory)];
+        let mut made = Self { folders: Vec::new() };
+        for (controller, limit) in wanted {
+            let (Some(limit), Some(place)) = (limit, backend.place(controller)) else { continue };
+            if let Err(error) = made.limit(place, controller, limit) {
+                tracing::warn!(folder = ?place.folder, ?controller, %error, "a child starts without its cgroup");
+            }
+        }
+        if made.folders.is_empty()
+            && let Some(place) = backend.membership.as_ref().or(backend.place(Controller::Processes))
+            && let Err(error) = made.folder_in(place)
+        {
+            tracing::warn!(folder = ?place.folder, %error, "a child starts without a cgroup");
+        }
+        (!made.folders.is_empty()).then_some(made)
+    }
+
+    fn limit(&mut self, place: &Place, controller: Controller, limit: u64) -> io::Result<()> {
+        let at = self.folder_in(place)?;
+        let folder = &mut self.folders[at];
+        let written = write_limit(&folder.path, place.version, controller, limit);
+        if written.is_ok() {
+            folder.limits.push(controller);
+        } else if folder.limits.is_empty() {
+            remove_folder(&self.folders.remove(at).path);
+        }
+        written
+    }
+
+    /// Which of the folders is in a place; makes it if there is none.
+    fn folder_in(&mut self, place: &Place) -> io::Result<usize> {
+        if let Some(at) = self.folders.iter().position(|folder| folder.path.parent() == Some(&place.folder)) {
+            return Ok(at);
+        }
+        let path = make_folder(&place.folder)?;
+        self.folders.push(Folder { path, version: place.version, limits: Vec::new() });
+        Ok(self.folders.len() - 1)
+    }
+
+    pub(super) fn limits_processes(&self) -> bool {
+        self.folders.iter().any(|folder| folder.limits.contains(&Controller::Processes))
+    }
+
+    pub(super) fn limits_memory(&self) -> bool {
+        self.memory_folder().is_some()
+    }
+
+    fn memory_folder(&self) -> Option<&Folder> {
+        self.folders.iter().find(|folder| folder.limits.contains(&Controller::Memory))
+    }
+
+    /// The files through which a process joins, by writing `0`.
+    pub(super) fn entrances(&self) -> io::Result<Vec<OwnedFd>> {
+        let open = |folder: &Folder| {
+            // A process of one thread, as after a fork, may join version 1 by `tasks`, which does not make every
+            // other fork and exit of the machine wait as `cgroup.procs` does up to Linux 6.17.
+            let file = match folder.version {
+                Version::V1 => "tasks",
+                Version::V2 => "cgroup.procs",
+            };
+            Ok(OpenOptions::new().write(true).open(folder.path.join(file))?.into())
+        };
+        self.folders.iter().map(open).collect()
+    }
+
+    /// Its folders, for a record.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.folders.iter().map(|folder| folder.path.as_path())
+    }
+
+    /// A cgroup that another host made, to be ended.
+    pub(crate) fn left_behind(paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        let folder = |path: PathBuf| {
+            let version = if path.join("cgroup.events").exists() { Version::V2 } else { Version::V1 };
+            Folder { path, version, limits: Vec::new() }
+        };
+        Self { folders: paths.into_iter().map(folder).collect() }
+    }
+
+    /// Sends SIGKILL to all its processes. Reaches those that left session and process group. Does not wait for
+    /// them; a few reads and writes when there are none.
+    ///
+    /// In version 2 the kernel kills all at once. In version 1 no process can be made while it is walked, where
+    /// processes are limited; elsewhere a second pass may find new ones.
+    pub(crate) fn kill(&self) -> Left {
+        let mut found = BTreeSet::new();
+        for folder in &self.folders {
+            let before = folder.processes();
+            if before.is_empty() {
+                continue;
+            }
+            let at_once = folder.version == Version::V2
+                && write_existing(&folder.path.join("cgroup.kill"), b"1").is_ok();
+            if !at_once {
+                folder.kill_each(&before);
+            }
+            found.extend(before);
+        }
+        if found.is_empty() { Left::Nothing } else { Left::Dying(found.len()) }
+    }
+
+    /// How many of its processes the kernel killed because they had used up their memory. Two small reads.
+    pub(crate) fn memory_kills(&self) -> u64 {
+        let Some(folder) = self.memory_folder() else { return 0 };
+        let file = match folder.version {
+            Version::V1 => "memory.oom_control",
+            Version::V2 => "memory.events",
+        };
+        let text = fs::read_to_string(folder.path.join(file)).unwrap_or_default();
+        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// Removes its folders; whether all are gone. The kernel keeps those in which a process still runs.
+    pub(crate) fn remove(&mut self) -> bool {
+        self.folders.retain(|folder| !remove_folder(&folder.path));
+        self.folders.is_empty()
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        if !self.remove() {
+            tracing::warn!(folders = ?self.folders, "a cgroup stays behind: processes still run in it");
+        }
+    }
+}
+
+impl Folder {
+    /// Who is in it. Those that this PID namespace does not show are written as 0, and left out.
+    fn processes(&self) -> BTreeSet<i32> {
+        let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).filter(|number| *number > 0).collect()
+    }
+
+    fn kill_each(&self, before: &BTreeSet<i32>) {
+        // Fails where processes are not limited.
+        let _ = write_existing(&self.path.join("pids.max"), b"0");
+        let watched: Vec<_> = before
+            .iter()
+            .filter_map(|number| {
+                Some((number, pidfd_open(Pid::from_raw(*number)?, PidfdFlags::empty()).ok()?))
+            })
+            .collect();
+        // A number may have gone to a stranger before it was opened. It did not if it is still in here now.
+        let still = self.processes();
+        for (_, pidfd) in watched.iter().filter(|(number, _)| still.contains(number)) {
+            let _ = pidfd_send_signal(pidfd, Signal::KILL);
+        }
+    }
+}
+
+fn write_limit(folder: &Path, version: Version, controller: Controller, limit: u64) -> io::Result<()> {
+    let write = |file: &str, value: u64| write_existing(&folder.join(file), value.to_string().as_bytes());
+    write(controller.limit_file(version), limit)?;
+    // Else the tree would fill the swap instead. Where nothing is swapped there are no such files.
+    let swap = match (controller, version) {
+        (Controller::Memory, Version::V2) => write("memory.swap.max", 0),
+        (Controller::Memory, Version::V1) => write("memory.memsw.limit_in_bytes", limit),
+        (Controller::Processes, _) => Ok(()),
+    };
+    match swap {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// Makes a cgroup under a name that nobody else has.
+pub(super) fn make_folder(place: &Path) -> io::Result<PathBuf> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    for _ in 0..NAMES_TRIED {
+        let path = place.join(name(std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+        match DirBuilder::new().mode(0o755).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
+fn name(host: u32, number: u64) -> String {
+    format!("trunkline-{host}-{number}")
+}
+
+/// Whether a folder's name is one that the host of this process number gives.
+pub(crate) fn is_name_of(host: u32, folder: &str) -> bool {
+    folder
+        .strip_prefix("trunkline-")
+        .and_then(|rest| rest.split_once('-'))
+        .is_some_and(|(pid, number)| pid.parse() == Ok(host) && number.parse::<u64>().is_ok())
+}
+
+fn remove_folder(path: &Path) -> bool {
+    match fs::remove_dir(path) {
+        Ok(()) => true,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+fn write_existing(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    io::Write::write_all(&mut OpenOptions::new().write(true).open(path)?, bytes)
+}
+
+#[cfg(test)]
+mod tests;
