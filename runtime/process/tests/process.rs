@@ -8,6 +8,7 @@ const CONTAINMENT: Containment = Containment::Group;
 mod process {
     mod host_death;
     mod inheritance;
+    mod limits;
     mod private_folder;
     mod refusals;
     mod start;
