@@ -36,14 +36,16 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Whether this containment promises that nothing is left.
-    pub(crate) fn is_promised(self) -> bool {
+    /// Whether this containment promises that nothing is left; a group's promise goes further where a cgroup knows
+    /// its processes.
+    pub(crate) fn is_promised(self, counted: bool) -> bool {
         let leaves_its_group = matches!(self.kind, "daemon" | "hopper" | "holder");
         let host_dies = matches!(self.dying, Dying::HostExits | Dying::HostKilled);
         match self.containment {
             Containment::Namespace | Containment::Reaper => true,
             // Of a wrapper's child nobody is left to kill the group.
-            Containment::Group => !(leaves_its_group || host_dies && self.kind == "wrapper"),
+            Containment::Group if host_dies => !leaves_its_group && self.kind != "wrapper",
+            Containment::Group => !leaves_its_group || counted,
             Containment::Auto => false,
         }
     }

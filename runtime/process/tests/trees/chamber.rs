@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use trunkline_process::{Containment, containment_support};
+use trunkline_process::{Containment, Enforcer, containment_support, limit_support};
 
 use super::cell::{Cell, Dying, all};
 use super::host::CELL;
@@ -111,8 +111,14 @@ impl Cap {
 
 impl Drop for Cap {
     fn drop(&mut self) {
-        // Its processes have ended; the kernel counts them out a moment later.
+        // Its processes have ended; the kernel counts them out a moment later. Hosts that were killed have left the
+        // cgroups of their children in it.
         let begun = Instant::now();
+        for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
         while fs::remove_dir(&self.0).is_err() && begun.elapsed() < BOUND * 10 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -125,12 +131,13 @@ fn chamber() {
     let Ok(containment) = std::env::var(CHAMBER) else { return };
     assert!(std::process::id() < 10, "this is no PID namespace");
     let hoppers = std::env::var("HOPPERS").is_ok_and(|yes| !yes.is_empty());
+    let counted = matches!(limit_support().processes.by, Enforcer::CgroupV1 | Enforcer::CgroupV2);
     let (mut ran, mut slowest) = (0, (Duration::ZERO, String::new()));
     let cells = all().filter(|cell| cell.containment.name() == containment && cell.is_possible());
     for cell in cells.filter(|cell| hoppers || cell.kind != "hopper") {
         let took = enact(cell);
         ran += 1;
-        if cell.is_promised() {
+        if cell.is_promised(counted) {
             let took = took.unwrap_or_else(|left| panic!("{} left {left:?}", cell.name()));
             slowest = slowest.max((took, cell.name()));
         } else if took.is_ok() && cell.kind == "daemon" && cell.dying != Dying::HostExits {
