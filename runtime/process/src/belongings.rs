@@ -3,9 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::limits::{Cgroup, Left};
+use crate::limits::Cgroup;
 use crate::private_dir::PrivateDir;
 use crate::reaper;
+use crate::record::Record;
 
 /// How long [`Belongings::clear`] waits between looks: longer each time, a quarter of a second in all.
 const LOOK_AGAIN: [Duration; 8] = {
@@ -23,32 +24,41 @@ const LOOK_AGAIN: [Duration; 8] = {
 };
 
 /// What belongs to one child beside its processes. Given up in this order: what still runs in its cgroup is killed,
-/// the cgroup removed, then the folder, which nobody writes to any more.
+/// the cgroup removed, then the folder, which nobody writes to any more, then the record that names them.
 ///
 /// Dropping removes what can be removed at once, and blocks meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Belongings {
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) private: Option<PrivateDir>,
+    pub(crate) record: Option<Record>,
 }
 
 impl Belongings {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { cgroup, private } = self;
-        cgroup.is_none() && private.is_none()
+        let Self { cgroup, private, record } = self;
+        cgroup.is_none() && private.is_none() && record.is_none()
     }
 
     /// Removes everything, unless something still runs in the cgroup: then SIGKILL is on its way, and it is worth
     /// trying again. Blocks for a large folder, and for nothing else.
     pub(crate) fn try_clear(&mut self) -> bool {
         if let Some(cgroup) = &mut self.cgroup {
-            if cgroup.kill() != Left::Nothing || !cgroup.remove() {
+            if !cgroup.kill().is_empty() || !cgroup.remove() {
                 return false;
             }
             self.cgroup = None;
         }
         self.private = None;
+        self.record = None;
         true
+    }
+
+    /// Gives up: what is left is for the next host to sweep.
+    pub(crate) fn abandon(mut self) {
+        if let Some(record) = self.record.take() {
+            record.abandon();
+        }
     }
 
     /// Removes everything, and returns when it is gone. A process that the kernel does not let end in time is left

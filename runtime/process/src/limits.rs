@@ -23,7 +23,7 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
 mod cgroup;
 mod hierarchy;
 
-pub(crate) use self::cgroup::{Cgroup, Left};
+pub(crate) use self::cgroup::{Cgroup, is_cgroup_of};
 use self::hierarchy::Backend;
 use crate::system::before_exec::Confinement;
 

@@ -2,8 +2,11 @@
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// What its name begins with.
+pub(crate) const PREFIX: &str = "trunkline-";
 
 /// A folder (0700) for one process: `tmp/`, which is its `TMPDIR`, and beside it, not within, `config.json` (0600).
 ///
@@ -21,7 +24,7 @@ impl PrivateDir {
     /// Makes the folder under `root`. Blocks.
     pub(crate) fn create(root: &Path, config: Option<&[u8]>) -> io::Result<Self> {
         let path = tempfile::Builder::new()
-            .prefix("trunkline-")
+            .prefix(PREFIX)
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(std::path::absolute(root)?)?
             .keep();
@@ -33,6 +36,16 @@ impl PrivateDir {
             made.config = Some(file);
         }
         Ok(made)
+    }
+
+    /// A folder that another host made, to be removed.
+    pub(crate) fn left_behind(path: PathBuf) -> Self {
+        Self { temp: path.join("tmp"), path, config: None }
+    }
+
+    /// Its inode: of all folders that ever have its name, this one.
+    pub(crate) fn inode(&self) -> io::Result<u64> {
+        Ok(fs::symlink_metadata(&self.path)?.ino())
     }
 
     pub(crate) fn path(&self) -> &Path {

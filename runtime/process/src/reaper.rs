@@ -96,7 +96,11 @@ impl Clearing {
         if now < self.due {
             return false;
         }
-        if self.belongings.try_clear() || now.duration_since(self.since) > GIVE_UP {
+        if self.belongings.try_clear() {
+            return true;
+        }
+        if now.duration_since(self.since) > GIVE_UP {
+            std::mem::take(&mut self.belongings).abandon();
             return true;
         }
         self.due = now + self.wait;

@@ -1,24 +1,33 @@
-//! Live trees on disk, so that a restarted host ends what a power cut left.
+//! Live trees on disk, so that a restarted host ends what a power cut or SIGKILL left.
+//!
+//! One small file for each tree, written before its first process exists and removed after its last has gone. The host
+//! holds a lock on it meanwhile, which the kernel takes from it when it ends, whatever its end: a record that can be
+//! locked has no host. Two hosts that share the folder, also from PID namespaces of their own, do not meet.
 
-use std::io;
-use std::path::Path;
+use std::path::PathBuf;
+
+mod entry;
+mod kept;
+mod remains;
+mod search;
+
+pub(crate) use self::entry::Entry;
+pub(crate) use self::kept::Record;
+pub use self::remains::sweep;
 
 /// What a sweep found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Swept {
-    /// Trees whose host is gone.
+    /// Trees whose host is gone, and which are gone too by now.
     pub trees: usize,
     /// Processes of theirs that still ran, and were killed.
     pub processes: usize,
-    /// Folders of theirs that were removed.
+    /// Folders and cgroups of theirs that were removed.
     pub folders: usize,
-}
-
-/// Ends what hosts that are gone have left behind, by their records in `dir`. Blocks.
-///
-/// # Errors
-///
-/// When the records cannot be read.
-pub fn sweep(_dir: &Path) -> io::Result<Swept> {
-    Ok(Swept::default())
+    /// Trees that could not be ended: a process that SIGKILL does not end yet, a folder that cannot be removed. Their
+    /// records stay for the next sweep.
+    pub unfinished: Vec<PathBuf>,
+    /// Files that are no records, or that name what no host of ours has made. Left alone, and nothing they name was
+    /// touched.
+    pub refused: Vec<(PathBuf, String)>,
 }

@@ -24,9 +24,10 @@ use crate::child::Child;
 use crate::environment::{ADAPTER_CONFIG, TMPDIR, child_environment, problem};
 use crate::error::SpawnError;
 use crate::init::{RECORD, Report};
-use crate::limits;
+use crate::limits::{self, Cgroup};
 use crate::pipe::read_held;
 use crate::private_dir::PrivateDir;
+use crate::record::{Entry, Record};
 use crate::signal::Signal;
 use crate::spawner::{self, Launched, Start};
 use crate::spec::ChildSpec;
@@ -63,6 +64,9 @@ pub async fn spawn(spec: ChildSpec) -> Result<Child, SpawnError> {
     let refused = match spawner::launch(start).await {
         Ok(launched) => {
             let pid = launched.tree.leader();
+            if let Some(record) = launched.tree.belongings().record.as_ref().map(Record::writer) {
+                blocking(&program, move || record.leader(pid)).await?;
+            }
             match begin(launched, status).await {
                 Ok(child) => {
                     tracing::debug!(pid, ?program, "started a child");
@@ -179,6 +183,7 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
     let (cgroup, confinement) = limits::prepare(&spec.limits)
         .map_err(|source| SpawnError::Resources { program: spec.program.clone(), source })?;
     wrapped.manner.confinement = confinement;
+    let record = spec.record_dir.as_deref().and_then(|dir| record(dir, &spec, cgroup.as_ref(), &private));
     let mut command = Command::new(&wrapped.program);
     if let Some(name) = wrapped.name {
         command.arg0(name);
@@ -192,7 +197,7 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
     Ok(Prepared {
         start: Start {
             command,
-            belongings: Belongings { cgroup, private: Some(private) },
+            belongings: Belongings { cgroup, private: Some(private), record },
             manner: wrapped.manner,
             lent: wrapped.lent,
             lifeline: wrapped.lifeline,
@@ -200,6 +205,22 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
         status: wrapped.status,
         attempt: Attempt { program: spec.program, path, work_dir },
     })
+}
+
+/// Writes the record of a tree. A child starts without one rather than not at all.
+fn record(dir: &Path, spec: &ChildSpec, cgroup: Option<&Cgroup>, private: &PrivateDir) -> Option<Record> {
+    let written = Entry::of_this_host(spec.containment.name()).and_then(|mut entry| {
+        entry.cgroups = cgroup.iter().flat_map(|cgroup| cgroup.paths()).map(Path::to_owned).collect();
+        entry.folder = Some((private.inode()?, private.path().to_owned()));
+        Record::create(dir, &entry)
+    });
+    match written {
+        Ok(record) => Some(record),
+        Err(error) => {
+            tracing::warn!(?dir, %error, "a child is not recorded: what a power cut leaves of it stays");
+            None
+        }
+    }
 }
 
 fn check_declared(spec: &ChildSpec) -> Result<(), SpawnError> {

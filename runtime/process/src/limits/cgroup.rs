@@ -33,14 +33,6 @@ struct Folder {
     limits: Vec<Controller>,
 }
 
-/// What is left in a cgroup after a pass of [`Cgroup::kill`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Left {
-    Nothing,
-    /// So many processes were found and sent SIGKILL; they may take a moment to end.
-    Dying(usize),
-}
-
 impl Cgroup {
     /// Makes the cgroup that `limits` need. `None` when nothing here makes one; a folder that cannot be made is
     /// reported and done without.
@@ -124,12 +116,12 @@ impl Cgroup {
         Self { folders: paths.into_iter().map(folder).collect() }
     }
 
-    /// Sends SIGKILL to all its processes. Reaches those that left session and process group. Does not wait for
-    /// them; a few reads and writes when there are none.
+    /// Sends SIGKILL to all its processes, and gives their numbers: none, when nobody is left. Reaches those that left
+    /// session and process group. Does not wait for them; a few reads when there are none.
     ///
     /// In version 2 the kernel kills all at once. In version 1 no process can be made while it is walked, where
     /// processes are limited; elsewhere a second pass may find new ones.
-    pub(crate) fn kill(&self) -> Left {
+    pub(crate) fn kill(&self) -> BTreeSet<i32> {
         let mut found = BTreeSet::new();
         for folder in &self.folders {
             let before = folder.processes();
@@ -143,7 +135,12 @@ impl Cgroup {
             }
             found.extend(before);
         }
-        if found.is_empty() { Left::Nothing } else { Left::Dying(found.len()) }
+        found
+    }
+
+    /// The numbers of its processes.
+    pub(crate) fn processes(&self) -> BTreeSet<i32> {
+        self.folders.iter().flat_map(Folder::processes).collect()
     }
 
     /// How many of its processes the kernel killed because they had used up their memory. Two small reads.
@@ -230,7 +227,7 @@ fn name(host: u32, number: u64) -> String {
 }
 
 /// Whether a folder's name is one that the host of this process number gives.
-pub(crate) fn is_name_of(host: u32, folder: &str) -> bool {
+pub(crate) fn is_cgroup_of(host: u32, folder: &str) -> bool {
     folder
         .strip_prefix("trunkline-")
         .and_then(|rest| rest.split_once('-'))
