@@ -168,14 +168,14 @@ mod tests {
             found(&all, Marks { leader, folder, ..MARKS }, &HashSet::from([pid(11)])),
             [10, 12, 20, 21]
         );
-        assert_eq!(found(&all, MARKS, &HashSet::new()), []);
+        assert_eq!(found(&all, MARKS, &HashSet::new()), Vec::<i32>::new());
     }
 
     #[test]
     fn a_number_that_is_used_again_is_a_stranger() {
         let all = [running(10, 1, 500, None), running(11, 10, 501, None)];
         let leader = Some(Process { pid: pid(10), started: 100 });
-        assert_eq!(found(&all, Marks { leader, ..MARKS }, &HashSet::new()), []);
+        assert_eq!(found(&all, Marks { leader, ..MARKS }, &HashSet::new()), Vec::<i32>::new());
     }
 
     #[test]
