@@ -2,6 +2,7 @@
 //!
 //! | flags | why |
 //! |---|---|
+//! | `--pull=never` | a start reaches for no registry: an image is pulled by whoever wants it |
 //! | `--rm`, `--name`, `--label` | it is removed when it ends; [`Container`] and the sweep find it when its client was killed |
 //! | `-i`, `--log-driver=none` | the three pipes, and no copy of what passes through them in a log |
 //! | `--read-only`, `--tmpfs /tmp`, `--tmpfs /run` | nothing is written but what was granted |
@@ -40,8 +41,9 @@ use crate::sandbox::{Backend, CommandLine, Container, Inside, Network, Sandbox, 
 /// The most open files that a container is started with.
 const OPEN_FILES: u64 = 1_048_576;
 
-/// The most processes of a user that a container is started with; its own number is bounded by `--pids-limit`.
-const PROCESSES: u64 = 4_194_304;
+/// The most processes of a user that a container is started with, where the kernel does not say what it can count;
+/// the container's own number is bounded by `--pids-limit`.
+const PROCESSES: u64 = 32_768;
 
 /// What of the host the command line depends on.
 #[derive(Debug, Clone)]
@@ -68,11 +70,16 @@ impl Machine {
             program: find_tool(tool)?,
             user: (geteuid().as_raw(), getegid().as_raw()),
             open_files: hard(Resource::Nofile, OPEN_FILES),
-            processes: hard(Resource::Nproc, PROCESSES),
+            // Podman lowers its own limit to the highest number that a process can have.
+            processes: hard(Resource::Nproc, highest_pid().unwrap_or(PROCESSES)),
             variables: clients_variables(),
             name: unique_name(),
         })
     }
+}
+
+fn highest_pid() -> Option<u64> {
+    std::fs::read_to_string("/proc/sys/kernel/pid_max").ok()?.trim().parse().ok()
 }
 
 /// What is to be run where.
@@ -106,7 +113,7 @@ pub(crate) fn command_line(
         });
     }
     let mut args = Arguments(run.options.iter().map(OsString::from).collect());
-    args.push(["run", "--rm", "-i", "--log-driver=none", "--read-only", "--cap-drop=ALL"]);
+    args.push(["run", "--pull=never", "--rm", "-i", "--log-driver=none", "--read-only", "--cap-drop=ALL"]);
     args.push(["--security-opt=no-new-privileges", "--tmpfs=/tmp", "--tmpfs=/run"]);
     args.push([format!("--name={}", machine.name), format!("--label={LABEL}")]);
     if podman {
