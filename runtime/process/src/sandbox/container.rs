@@ -33,7 +33,7 @@ use rustix::process::{Resource, getegid, geteuid, getrlimit};
 
 use crate::sandbox::grant::{Access, Grant, home};
 use crate::sandbox::inside::{Descriptors, proxy_variables};
-use crate::sandbox::podman::{LABEL, unique_name};
+use crate::sandbox::podman::{LABEL, removal, unique_name};
 use crate::sandbox::support::find_tool;
 use crate::sandbox::view::PROXY_SOCKET;
 use crate::sandbox::{Backend, CommandLine, Container, Inside, Network, Sandbox, SandboxError};
@@ -145,6 +145,7 @@ pub(crate) fn command_line(
     let container = Container {
         program: machine.program.clone(),
         options: run.options.to_vec(),
+        removal: removal(run.backend),
         name: machine.name.clone(),
         variables: machine.variables.clone(),
     };

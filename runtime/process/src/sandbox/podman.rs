@@ -30,6 +30,8 @@ const MAX_SWEPT: usize = 1000;
 pub struct Container {
     pub(crate) program: PathBuf,
     pub(crate) options: Vec<String>,
+    /// What removing one at once takes.
+    pub(crate) removal: &'static [&'static str],
     pub(crate) name: String,
     pub(crate) variables: BTreeMap<OsString, OsString>,
 }
@@ -47,7 +49,7 @@ impl Container {
     ///
     /// When the engine does not answer in time, or says that it could not.
     pub fn remove(&self) -> io::Result<()> {
-        let finished = self.run(&["rm", "--force", "--volumes", &self.name])?;
+        let finished = self.run(&[self.removal, &["--volumes", &self.name]].concat())?;
         let gone = ["no such container", "no container with", "not found"];
         let said = finished.stderr.to_lowercase();
         if finished.success || gone.iter().any(|text| said.contains(text)) {
@@ -67,6 +69,15 @@ impl Container {
     }
 }
 
+/// The arguments that kill what runs in a container and remove it. Podman asks first, and waits for ten seconds,
+/// unless it is told not to; docker does neither, and does not know the flag.
+pub(crate) fn removal(backend: &Backend) -> &'static [&'static str] {
+    match backend {
+        Backend::Podman { .. } => &["rm", "--force", "--time=0"],
+        Backend::Docker { .. } | Backend::Bubblewrap => &["rm", "--force"],
+    }
+}
+
 /// Removes the containers of hosts of this machine that are gone, as a power cut or SIGKILL leaves them; says how
 /// many. Blocks.
 ///
@@ -79,6 +90,7 @@ pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
     let any = Container {
         program: find_tool(tool)?,
         options: options.clone(),
+        removal: removal(backend),
         name: String::new(),
         variables: super::container::clients_variables(),
     };
