@@ -119,7 +119,8 @@ pub enum Network {
     None,
     /// Everything that the host reaches.
     All,
-    /// These names and addresses, through a proxy that checks them.
+    /// These names and addresses, through a proxy that checks them: entries of an
+    /// [`AllowList`](crate::network::AllowList).
     Allow(Vec<String>),
 }
 

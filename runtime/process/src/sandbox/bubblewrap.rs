@@ -5,8 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::network::proxy_variables;
 use crate::sandbox::grant::Access;
-use crate::sandbox::inside::{Descriptors, proxy_variables};
+use crate::sandbox::inside::Descriptors;
 use crate::sandbox::support::Bubblewrap;
 use crate::sandbox::view::{PROXY_SOCKET, View, What};
 use crate::sandbox::{CommandLine, Inside, Network};

@@ -31,8 +31,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getegid, geteuid, getrlimit};
 
+use crate::network::proxy_variables;
 use crate::sandbox::grant::{Access, Grant, home};
-use crate::sandbox::inside::{Descriptors, proxy_variables};
+use crate::sandbox::inside::Descriptors;
 use crate::sandbox::podman::{LABEL, removal, unique_name};
 use crate::sandbox::support::find_tool;
 use crate::sandbox::view::PROXY_SOCKET;
@@ -210,7 +211,7 @@ fn is_of_the_host(name: &OsStr) -> bool {
 
 /// Whether the bridge sets this variable.
 fn is_proxys(name: &OsStr) -> bool {
-    proxy_variables(0).any(|(other, _)| other == *name)
+    proxy_variables(0).contains_key(name)
 }
 
 fn joined(flag: &str, value: &OsStr) -> OsString {

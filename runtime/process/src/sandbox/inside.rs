@@ -119,18 +119,3 @@ impl Inside<'_> {
         self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 }
-
-/// The variables by which programs are told of the proxy that the init program listens for inside.
-///
-/// Both spellings, as no program reads both. `NO_PROXY` is emptied: what it names could not be reached.
-/// `NODE_USE_ENV_PROXY` makes Node's own `fetch` read the others.
-pub(crate) fn proxy_variables(port: u16) -> impl Iterator<Item = (OsString, OsString)> {
-    let proxy = format!("http://127.0.0.1:{port}");
-    let names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-    let told = names.into_iter().map(move |name| (name.into(), proxy.clone().into()));
-    told.chain([
-        ("NO_PROXY".into(), OsString::new()),
-        ("no_proxy".into(), OsString::new()),
-        ("NODE_USE_ENV_PROXY".into(), "1".into()),
-    ])
-}

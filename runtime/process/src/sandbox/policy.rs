@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::containment::Containment;
 use crate::limits::Limits;
+use crate::network::{AllowList, AllowListError};
 use crate::sandbox::grant::follow;
 use crate::sandbox::{Backend, Network, Sandbox};
 use crate::spec::Inherit;
@@ -109,6 +110,9 @@ pub enum PolicyError {
         /// The folders that are allowed.
         allowed: Vec<PathBuf>,
     },
+    /// An entry of the network cannot be read.
+    #[error(transparent)]
+    Network(#[from] AllowListError),
     /// A path cannot be looked at.
     #[error("grant {path:?}: it cannot be looked at")]
     Missing {
@@ -161,7 +165,7 @@ impl Policy {
         };
         self.check_backend(&sandbox.backend)?;
         self.narrow_options(&mut sandbox.backend, &mut left.said)?;
-        self.narrow_network(&mut sandbox.network, &mut left.said);
+        self.narrow_network(&mut sandbox.network, &mut left.said)?;
         self.narrow_paths(&mut sandbox, &mut left, &real)?;
         left.granted.sandbox = Some(sandbox);
         Ok(left)
@@ -242,17 +246,27 @@ impl Policy {
         Ok(())
     }
 
-    fn narrow_network(&self, network: &mut Network, said: &mut Vec<String>) {
-        let Some(most) = &self.network else { return };
-        let less = intersection(network, most);
-        if less != *network {
-            said.push(match &less {
-                Network::None => "no network".to_owned(),
-                Network::Allow(names) => format!("of the network only {}", names.join(", ")),
-                Network::All => "all of the network".to_owned(),
-            });
-            *network = less;
-        }
+    fn narrow_network(&self, network: &mut Network, said: &mut Vec<String>) -> Result<(), PolicyError> {
+        let Some(most) = &self.network else { return Ok(()) };
+        let less = match (&*network, most) {
+            (Network::None, _) | (_, Network::All) => return Ok(()),
+            (_, Network::None) => Network::None,
+            (Network::All, Network::Allow(names)) => Network::Allow(names.clone()),
+            (Network::Allow(asked), Network::Allow(most)) => {
+                let (asked, most) = (AllowList::parse(asked)?, AllowList::parse(most)?);
+                let both = asked.intersect(&most);
+                if both == asked {
+                    return Ok(());
+                }
+                Network::Allow(both.entries().collect())
+            }
+        };
+        said.push(match &less {
+            Network::Allow(names) if !names.is_empty() => format!("of the network only {}", names.join(", ")),
+            Network::None | Network::Allow(_) | Network::All => "no network".to_owned(),
+        });
+        *network = less;
+        Ok(())
     }
 
     fn narrow_paths(
@@ -331,17 +345,6 @@ fn strength(containment: Containment) -> u8 {
         Containment::Group => 1,
         Containment::Reaper => 2,
         Containment::Namespace => 3,
-    }
-}
-
-/// What both allow.
-fn intersection(asked: &Network, most: &Network) -> Network {
-    match (asked, most) {
-        (Network::None, _) | (_, Network::None) => Network::None,
-        (other, Network::All) | (Network::All, other) => other.clone(),
-        (Network::Allow(asked), Network::Allow(most)) => {
-            Network::Allow(asked.iter().filter(|name| most.contains(name)).cloned().collect())
-        }
     }
 }
 

@@ -147,7 +147,16 @@ fn backends_and_images_are_those_that_are_named() {
 }
 
 fn networks() -> impl Strategy<Value = Network> {
-    let name = prop::sample::select(vec!["a.org", "b.org", "*.b.org", "x.b.org", "c.org:8443", "*.c.org"]);
+    let name = prop::sample::select(vec![
+        "a.org",
+        "b.org",
+        "*.b.org",
+        "x.b.org",
+        "c.org:8443",
+        "*.c.org",
+        "10.0.0.0/8",
+        "10.1.0.0/16:8443",
+    ]);
     prop_oneof![
         Just(Network::None),
         Just(Network::All),
@@ -217,7 +226,7 @@ prop_compose! {
 
 /// Whether everything that `less` reaches is reached by `more`.
 fn reaches_no_more(less: &Network, more: &Network) -> bool {
-    ["a.org", "b.org", "x.b.org", "y.x.b.org", "c.org", "z.c.org", "d.org"]
+    ["a.org", "b.org", "x.b.org", "y.x.b.org", "c.org", "z.c.org", "d.org", "10.1.2.3", "10.2.2.3"]
         .iter()
         .all(|host| [443, 8443].iter().all(|port| !reaches(less, host, *port) || reaches(more, host, *port)))
 }
@@ -261,14 +270,9 @@ fn real_all(paths: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 fn reaches(network: &Network, host: &str, port: u16) -> bool {
-    let entry = |entry: &String| {
-        let (name, ports) = entry.split_once(':').unwrap_or((entry, ""));
-        let named = name.strip_prefix('*').map_or(name == host, |suffix| host.ends_with(suffix));
-        named && (ports.is_empty() || ports == port.to_string())
-    };
     match network {
         Network::None => false,
         Network::All => true,
-        Network::Allow(entries) => entries.iter().any(entry),
+        Network::Allow(entries) => AllowList::parse(entries).unwrap().contains(host, port),
     }
 }
