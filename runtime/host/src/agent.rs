@@ -18,7 +18,7 @@ use crate::{
     core::Rules,
     counters::Counting,
     error::OpenError,
-    files::StoreDir,
+    files::{Pinned, StoreDir},
     link::Inbox,
     supervise::Backoff,
 };
@@ -80,21 +80,25 @@ impl AgentShared {
         self.standing.store(standing, Ordering::Relaxed);
     }
 
-    /// Refuses what would widen the configuration ([ext.7]).
-    pub(crate) fn may_open(&self, start: &SessionStart) -> Result<(), OpenError> {
+    /// Refuses what would widen the configuration ([ext.7]). What comes back is the working directory that the session
+    /// chose, where there is one.
+    pub(crate) fn may_open(&self, start: &SessionStart) -> Result<Option<Pinned>, OpenError> {
         let widens = |option| Err(OpenError::WouldWiden { agent: self.id.to_string(), option });
+        // Found out once, so that what is judged here is what files come from.
+        let cwd = start.cwd.as_ref().map(|cwd| Pinned::new(Path::new(cwd)));
         if self.config.allow_session_override {
-            return Ok(());
+            return Ok(cwd.and_then(Result::ok));
         }
         if start.permission_mode.as_deref().is_some_and(is_bypass) {
             return widens("permission_mode");
         }
-        if let Some(cwd) = &start.cwd
-            && !self.is_allowed_dir(Path::new(cwd))
-        {
-            return widens("cwd");
-        }
-        if start.add_dirs.iter().flatten().any(|dir| !self.is_allowed_dir(Path::new(dir))) {
+        let cwd = match cwd {
+            Some(Ok(cwd)) if self.is_allowed_dir(&cwd) => Some(cwd),
+            Some(_) => return widens("cwd"),
+            None => None,
+        };
+        let allowed = |dir: &String| Pinned::new(Path::new(dir)).is_ok_and(|dir| self.is_allowed_dir(&dir));
+        if !start.add_dirs.iter().flatten().all(allowed) {
             return widens("add_dirs");
         }
         if let (Some(allowed), Some(asked)) = (&self.config.allowed_domains, &start.allowed_domains)
@@ -102,7 +106,7 @@ impl AgentShared {
         {
             return widens("allowed_domains");
         }
-        Ok(())
+        Ok(cwd)
     }
 
     /// Refuses a change that would widen the configuration; names the option.
@@ -111,8 +115,11 @@ impl AgentShared {
         if bypass && !self.config.allow_session_override { Err("permission_mode") } else { Ok(()) }
     }
 
-    fn is_allowed_dir(&self, dir: &Path) -> bool {
-        let Ok(dir) = dir.canonicalize() else { return false };
+    fn is_allowed_dir(&self, dir: &Pinned) -> bool {
+        let dir = dir.real();
+        if !dir.is_dir() {
+            return false;
+        }
         let work_dir = work_dir(&self.config);
         let mut allowed =
             self.config.allowed_dirs.iter().chain(&work_dir).filter_map(|root| root.canonicalize().ok());
@@ -129,7 +136,10 @@ fn is_bypass(mode: &str) -> bool {
 /// The directory that the agent's process runs in.
 fn work_dir(config: &AgentConfig) -> Option<PathBuf> {
     let configured = &config.command.work_dir;
-    if configured.as_os_str().is_empty() { std::env::current_dir().ok() } else { Some(configured.clone()) }
+    if configured.as_os_str().is_empty() {
+        return std::env::current_dir().ok();
+    }
+    std::path::absolute(configured).ok()
 }
 
 /// What is offered to the agent's adapter.
@@ -137,9 +147,29 @@ pub(crate) fn offered(config: &AgentConfig) -> Extensions {
     config.extensions.as_ref().map_or(Extensions::all(), Extensions::from_names)
 }
 
-/// The folders that files may come from, besides each session's own ([file.4]).
-pub(crate) fn roots(config: &AgentConfig) -> Vec<PathBuf> {
-    config.file_roots.iter().cloned().chain(work_dir(config)).collect()
+/// The folders that files may come from, besides each session's own ([file.4]). To be called before the adapter runs:
+/// where their paths lead is found out here, once.
+///
+/// A sandboxed adapter writes to folders that the host sees too. A link that an earlier run left in one of them must not
+/// become a root elsewhere, so a root that leads out of another one is none.
+pub(crate) fn roots(config: &AgentConfig) -> Vec<Pinned> {
+    let folders = config.file_roots.iter().cloned().chain(work_dir(config));
+    let roots: Vec<_> = folders
+        .filter_map(|folder| {
+            Pinned::new(&folder)
+                .inspect_err(|error| tracing::warn!(agent = config.id, %error, "no file may come from there"))
+                .ok()
+        })
+        .collect();
+    let is_sandboxed = config.sandbox.is_some();
+    let stays = |root: &&Pinned| {
+        let leads_out = is_sandboxed && roots.iter().any(|other| root.leads_out_of(other));
+        if leads_out {
+            tracing::warn!(agent = config.id, folder = ?root, "no file may come from there: a link leads out of a root");
+        }
+        !leads_out
+    };
+    roots.iter().filter(stays).cloned().collect()
 }
 
 /// What the core decides by.

@@ -26,7 +26,7 @@ pub use exchange::{Exchange, Placed};
 pub use judge::{Judged, judge};
 pub use label::{DEFAULT_MIME_TYPE, file_name, mime_type};
 pub use refusal::Refusal;
-pub use roots::{RootError, Roots};
+pub use roots::{Pinned, RootError, Roots};
 pub use store::{StoreDir, StoredFile, store};
 
 #[cfg(test)]

@@ -166,11 +166,19 @@ impl HostBuilder {
     /// When its private folder cannot be made.
     pub fn build(self) -> io::Result<Host> {
         let folder = Arc::new(tempfile::Builder::new().prefix("trunkline-").tempdir()?);
-        let exchange_root = folder.path().join("exchange");
+        // Without links, and in letters that the wire can carry: its paths are told to adapters, and are roots.
+        let place = folder.path().canonicalize()?;
+        if place.to_str().is_none() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("the folder for temporary files, {place:?}, is not named in UTF-8"),
+            ));
+        }
+        let exchange_root = place.join("exchange");
         create_private(&exchange_root)?;
         let state_dir = self.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)));
         let records = state_dir.map(|state| state.join(RECORDS));
-        let files = Arc::new(StoreDir::open(&folder.path().join("files"))?);
+        let files = Arc::new(StoreDir::open(&place.join("files"))?);
         let spool_dir = self.spool_dir.unwrap_or_else(config::spool_dir);
         let store = Arc::new(Store::new(spool_dir, self.buffers));
         let profiles = self.profiles.unwrap_or_else(|| {
@@ -190,8 +198,7 @@ impl HostBuilder {
             let shared = Arc::new(AgentShared::new(config, inbox, files.clone(), folder.clone()));
             let make: Option<MakeSpec> = connect.is_none().then(|| {
                 let (config, profiles) = (shared.config.clone(), profiles.clone());
-                let folders =
-                    Folders { private: folder.path().to_owned(), exchange, records: records.clone() };
+                let folders = Folders { private: place.clone(), exchange, records: records.clone() };
                 Arc::new(move || agent::child_spec(&config, &profiles, &folders)) as MakeSpec
             });
             let connect = connect.or_else(|| make.clone().map(Connect::Process));
@@ -231,12 +238,12 @@ impl Host {
         }
         let shared = self.link(agent)?;
         let SessionOptions { id, start, meta, feed } = options;
-        shared.may_open(&start)?;
+        let cwd = shared.may_open(&start)?;
         self.make_room(&shared)?;
         let chosen = id.is_some();
         let id = id.unwrap_or_else(fresh_id);
         let lane = Lane::new(&self.inner.store);
-        let session = Arc::new(SessionShared::new(id, shared, lane, feed));
+        let session = Arc::new(SessionShared::new(id, shared, lane, feed, cwd));
         if session.agent.names_exchange
             && let Err(error) = session.exchange()
         {

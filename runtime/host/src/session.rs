@@ -20,7 +20,7 @@ use crate::{
     agent::AgentShared,
     counters::{SessionCounters, SessionCounting},
     error::{FileError, SendError, SteerError, UpdateError},
-    files::{self, Exchange},
+    files::{self, Exchange, Pinned},
     lane::Lane,
     link::{Command, Inbox},
 };
@@ -99,6 +99,8 @@ pub(crate) struct SessionShared {
     pub(crate) lane: Lane,
     /// The exchange folder, made when it is first needed ([file.6]).
     exchange: OnceLock<Exchange>,
+    /// The working directory that it asked for: files may come from there.
+    cwd: Option<Pinned>,
     /// The host's copies of files that the adapter gave.
     taken: Mutex<Vec<PathBuf>>,
     pub(crate) feed: Feed,
@@ -113,13 +115,20 @@ pub(crate) struct SessionShared {
 }
 
 impl SessionShared {
-    pub(crate) fn new(id: SessionId, agent: Arc<AgentShared>, lane: Lane, feed: Feed) -> Self {
+    pub(crate) fn new(
+        id: SessionId,
+        agent: Arc<AgentShared>,
+        lane: Lane,
+        feed: Feed,
+        cwd: Option<Pinned>,
+    ) -> Self {
         Self {
             id,
             inbox: agent.inbox.clone(),
             agent,
             lane,
             exchange: OnceLock::new(),
+            cwd,
             taken: Mutex::default(),
             feed,
             key: AtomicU64::new(u64::MAX),
@@ -144,9 +153,11 @@ impl SessionShared {
         self.exchange.get().ok_or_else(|| io::Error::other("the exchange folder was just made"))
     }
 
-    /// The exchange folder's path, if it was made.
-    pub(crate) fn exchange_path(&self) -> Option<PathBuf> {
-        self.exchange.get().map(|exchange| exchange.path().to_owned())
+    /// The folders of its own that files may come from: the working directory that it chose, and the exchange folder
+    /// if it was made.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = Pinned> {
+        let exchange = self.exchange.get().map(|exchange| Pinned::exactly(exchange.path()));
+        self.cwd.iter().cloned().chain(exchange)
     }
 
     /// Copies a file in and says how it is announced. Blocks on the file system.

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::confined::SEARCH;
+use super::confined::{SEARCH, open_folder};
 
 /// The allowed roots of a session, each held open: what a root means does not change when its path does.
 ///
@@ -25,6 +25,70 @@ pub(super) struct Root {
     /// Without links: what an adapter that resolves its own directory says.
     real: PathBuf,
     handle: OwnedFd,
+}
+
+/// A folder that may become a root, and where its path led when this was found out.
+///
+/// A root is opened anew for each file, and whoever may write above it can turn a folder on the way into a link to
+/// anywhere. So links are followed once, while nobody hostile runs; from then on the place itself is opened, without
+/// any link. The folder need not be there yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pinned {
+    named: PathBuf,
+    real: PathBuf,
+}
+
+impl Pinned {
+    /// Follows the links on the way to a folder, or to what of the way is there.
+    ///
+    /// # Errors
+    ///
+    /// When it is not absolute, is `/`, climbs with `..` where nothing is yet, or cannot be looked at.
+    pub fn new(path: &Path) -> Result<Self, RootError> {
+        if !path.is_absolute() {
+            return Err(RootError::NotAbsolute(path.to_owned()));
+        }
+        let failed = |source| RootError::Open { path: path.to_owned(), source };
+        let mut there = Err(failed(io::ErrorKind::NotFound.into()));
+        for above in path.ancestors() {
+            match std::fs::canonicalize(above) {
+                Ok(real) => {
+                    there = Ok((real, path.strip_prefix(above).unwrap_or(Path::new(""))));
+                    break;
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        let (real, rest) = there?;
+        if rest.components().any(|component| !matches!(component, Component::Normal(_))) {
+            return Err(failed(io::ErrorKind::NotFound.into()));
+        }
+        let real = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
+        if real.parent().is_none() {
+            return Err(RootError::WholeFileSystem(path.to_owned()));
+        }
+        Ok(Self { named: path.to_owned(), real })
+    }
+
+    /// A folder whose path is known to have no link, such as one that the host has made.
+    #[must_use]
+    pub fn exactly(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self { named: path.clone(), real: path }
+    }
+
+    /// The folder, without links.
+    pub fn real(&self) -> &Path {
+        &self.real
+    }
+
+    /// Whether its path lies in `other` by its letters and leads out of it: whoever may write there made that so.
+    pub fn leads_out_of(&self, other: &Self) -> bool {
+        let named_within = self.named != other.named
+            && (self.named.starts_with(&other.named) || self.named.starts_with(&other.real));
+        named_within && !self.real.starts_with(&other.real)
+    }
 }
 
 /// A folder that cannot be an allowed root.
@@ -59,20 +123,29 @@ impl Roots {
     ///
     /// When it is not absolute, is `/`, or does not open as a directory.
     pub fn allow(&mut self, path: &Path) -> Result<(), RootError> {
-        if !path.is_absolute() {
-            return Err(RootError::NotAbsolute(path.to_owned()));
-        }
-        let failed = |source| RootError::Open { path: path.to_owned(), source };
-        let real = std::fs::canonicalize(path).map_err(failed)?;
-        if real.parent().is_none() {
-            return Err(RootError::WholeFileSystem(path.to_owned()));
-        }
-        if self.roots.iter().any(|root| root.real == real && root.named == path) {
+        self.allow_pinned(&Pinned::new(path)?)
+    }
+
+    /// Adds a folder whose place is known, which must exist. No link is followed.
+    ///
+    /// # Errors
+    ///
+    /// When it is `/`, or does not open as a directory.
+    pub fn allow_pinned(&mut self, pinned: &Pinned) -> Result<(), RootError> {
+        let Pinned { named, real } = pinned;
+        let failed = |source| RootError::Open { path: named.clone(), source };
+        let rest = match real.strip_prefix("/") {
+            Ok(rest) if rest.as_os_str().is_empty() => return Err(RootError::WholeFileSystem(named.clone())),
+            Ok(rest) => rest,
+            Err(_) => return Err(RootError::NotAbsolute(named.clone())),
+        };
+        if self.roots.iter().any(|root| root.real == *real && root.named == *named) {
             return Ok(());
         }
-        let flags = SEARCH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let handle = rustix::fs::open(&real, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-        self.roots.push(Arc::new(Root { named: path.to_owned(), real, handle }));
+        let flags = SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let whole = rustix::fs::open("/", flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let handle = open_folder(whole.as_fd(), rest).map_err(|refusal| failed(io::Error::other(refusal)))?;
+        self.roots.push(Arc::new(Root { named: named.clone(), real: real.clone(), handle }));
         Ok(())
     }
 

@@ -272,6 +272,24 @@ fn some_folders_cannot_be_roots() {
 }
 
 #[test]
+fn a_pinned_folder_may_come_later_and_follows_no_link_then() {
+    let place = Place::new();
+    let later = place.root.join("a/b");
+    let pinned = Pinned::new(&later).unwrap();
+    assert!(Roots::new().allow_pinned(&pinned).is_err());
+    fs::create_dir_all(&later).unwrap();
+    Roots::new().allow_pinned(&pinned).unwrap();
+    fs::rename(place.root.join("a"), place.root.join("kept")).unwrap();
+    symlink(place.root.join("kept"), place.root.join("a")).unwrap();
+    assert!(Roots::new().allow_pinned(&pinned).is_err());
+    assert!(Pinned::new(&place.root.join("nothing/../../outside")).is_err());
+    assert!(matches!(Pinned::new(Path::new("a")), Err(RootError::NotAbsolute(_))));
+    assert!(matches!(Pinned::new(Path::new("/")), Err(RootError::WholeFileSystem(_))));
+    // A link that was there leads where it led.
+    assert_eq!(Pinned::new(&place.root.join("a/b")).unwrap().real(), place.root.join("kept/b"));
+}
+
+#[test]
 fn a_stored_copy_is_private_whole_and_apart() {
     let place = Place::new();
     let store = place.store();

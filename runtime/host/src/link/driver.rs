@@ -29,6 +29,7 @@ use crate::{
     agent::AgentShared,
     core::{Core, Ended, Key, ProcessEnd, Standing, Ticket},
     error::{SteerError, UpdateError},
+    files::Pinned,
     lane::Lane,
     session::SessionShared,
     spool::Pressure,
@@ -83,8 +84,6 @@ struct Entry {
     shared: Arc<SessionShared>,
     /// The turns under way; the first is mostly the one that speaks.
     turns: VecDeque<(TurnNo, Lane)>,
-    /// The working directory that it asked for: files may come from there.
-    cwd: Option<Box<str>>,
 }
 
 enum Waiting {
@@ -105,12 +104,7 @@ struct Wake {
 }
 
 impl Driver {
-    pub(crate) fn new(
-        core: Core,
-        agent: Arc<AgentShared>,
-        connect: Connect,
-        roots: Vec<std::path::PathBuf>,
-    ) -> Self {
+    pub(crate) fn new(core: Core, agent: Arc<AgentShared>, connect: Connect, roots: Vec<Pinned>) -> Self {
         let judge = Judge {
             store: agent.files.clone(),
             roots,

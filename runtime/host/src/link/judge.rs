@@ -13,7 +13,7 @@ use trunkline_protocol::{Category, ErrorEvent, FileOutput, Meta};
 use crate::{
     Event, EventKind, File, Place,
     counters::Counting,
-    files::{self, Refusal, Roots, StoreDir},
+    files::{self, Pinned, Refusal, Roots, StoreDir},
     lane::Promise,
     session::SessionShared,
 };
@@ -26,7 +26,7 @@ const AT_A_TIME: usize = 256;
 pub(super) struct Judge {
     pub(super) store: Arc<StoreDir>,
     /// Folders that every session of the agent may give files from.
-    pub(super) roots: Vec<PathBuf>,
+    pub(super) roots: Vec<Pinned>,
     pub(super) counting: Arc<Counting>,
     pub(super) under_way: Arc<AtomicUsize>,
 }
@@ -34,7 +34,6 @@ pub(super) struct Judge {
 /// One file to judge.
 pub(super) struct Case {
     pub(super) session: Arc<SessionShared>,
-    pub(super) cwd: Option<String>,
     pub(super) temp_dir: Option<PathBuf>,
     pub(super) place: Place,
     pub(super) file: FileOutput,
@@ -52,9 +51,8 @@ impl Judge {
         }
         let (store, mut roots, under_way) = (self.store.clone(), self.roots.clone(), self.under_way.clone());
         let max_bytes = case.session.inbox.max_file_bytes();
-        roots.extend(case.cwd.iter().map(PathBuf::from));
-        roots.extend(case.temp_dir.clone());
-        roots.extend(case.session.exchange_path());
+        roots.extend(case.temp_dir.clone().map(Pinned::exactly));
+        roots.extend(case.session.roots());
         tokio::task::spawn_blocking(move || {
             let event = match take(Path::new(&case.file.file_path), &roots, max_bytes, &store) {
                 Ok(taken) => {
@@ -78,14 +76,14 @@ impl Judge {
 
 fn take(
     path: &Path,
-    folders: &[PathBuf],
+    folders: &[Pinned],
     max_bytes: u64,
     store: &StoreDir,
 ) -> Result<files::StoredFile, Refusal> {
     let mut roots = Roots::new();
     for folder in folders {
         // A folder that is not there lets nothing in.
-        let _ = roots.allow(folder);
+        let _ = roots.allow_pinned(folder);
     }
     files::store(&files::judge(path, &roots, max_bytes)?, store)
 }

@@ -16,7 +16,6 @@ impl Driver {
     pub(super) fn command(&mut self, command: Command, now: Instant) {
         match command {
             Command::Open { session, chosen, start, meta } => {
-                let cwd = start.as_ref().and_then(|start| start.cwd.as_deref()).map(Box::from);
                 let key =
                     self.core.handle_open(NewSession { id: session.id.clone(), chosen, start, meta }, now);
                 session.key.store(key.to_bits(), Ordering::Release);
@@ -24,7 +23,7 @@ impl Driver {
                 if self.sessions.len() <= index {
                     self.sessions.resize_with(index + 1, || None);
                 }
-                self.sessions[index] = Some(Entry { shared: session.clone(), turns: VecDeque::new(), cwd });
+                self.sessions[index] = Some(Entry { shared: session.clone(), turns: VecDeque::new() });
                 if self.down {
                     self.core.handle_close(key, WhyClosed::Shutdown, now);
                 }

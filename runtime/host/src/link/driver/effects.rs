@@ -62,8 +62,8 @@ impl Driver {
                     let Some(entry) = self.entry(key) else { continue };
                     let lane = entry.lane(place);
                     let (promise, pushed) = lane.promise(&pressure);
-                    let (session, cwd) = (entry.shared.clone(), entry.cwd.as_deref().map(str::to_owned));
-                    self.judge.begin(Case { session, cwd, temp_dir, place, file, meta }, promise);
+                    let session = entry.shared.clone();
+                    self.judge.begin(Case { session, temp_dir, place, file, meta }, promise);
                     self.pushed(key, &lane, pushed, now);
                 }
                 Effect::Begun { key, bytes } => {
