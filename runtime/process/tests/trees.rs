@@ -9,5 +9,6 @@ mod trees {
     mod cell;
     mod chamber;
     mod host;
+    mod records;
     mod shortage;
 }

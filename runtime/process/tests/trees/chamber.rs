@@ -18,7 +18,7 @@ const BOUND: Duration = Duration::from_secs(1);
 /// How long a whole chamber may take.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// Processes of a chamber, far above what a cell needs.
-const CAP: u32 = 300;
+pub(crate) const CAP: u32 = 300;
 const CHAMBER: &str = "TRUNKLINE_TEST_CHAMBER";
 
 #[test]
@@ -208,7 +208,7 @@ fn child_of(parent: i32) -> i32 {
 }
 
 /// Everybody but the first process, this one, and the host.
-fn others(host: i32) -> BTreeMap<i32, String> {
+pub(crate) fn others(host: i32) -> BTreeMap<i32, String> {
     let own = i32::try_from(std::process::id()).unwrap();
     let all = processes().into_iter().filter(|(pid, _)| ![1, own, host].contains(pid));
     all.map(|(pid, (_, name))| (pid, name)).collect()
@@ -230,7 +230,7 @@ fn processes() -> BTreeMap<i32, (i32, String)> {
 }
 
 /// Kills what a cell without a promise has left: all but the first process and this one.
-fn clear() {
+pub(crate) fn clear() {
     let begun = Instant::now();
     loop {
         let left = others(0);
