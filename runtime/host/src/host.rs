@@ -29,6 +29,7 @@ use crate::{
     error::OpenError,
     files::StoreDir,
     lane::Lane,
+    leftovers::Leftovers,
     link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
     session::SessionShared,
     spool::Store,
@@ -53,6 +54,8 @@ struct Inner {
     store: Arc<Store>,
     max_sessions: Option<usize>,
     down: AtomicBool,
+    /// What hosts before this one left is looked for here, once.
+    leftovers: Leftovers,
 }
 
 struct Agent {
@@ -210,6 +213,7 @@ impl HostBuilder {
             store,
             max_sessions: self.max_sessions,
             down: AtomicBool::new(false),
+            leftovers: Leftovers::new(records),
         };
         Ok(Host { inner: Arc::new(inner) })
     }
@@ -290,6 +294,7 @@ impl Host {
         // Before the rest: outside a runtime the agent stays as it was.
         let runtime = tokio::runtime::Handle::current();
         if let Some(connect) = entry.take_connect() {
+            self.inner.leftovers.sweep(&runtime);
             let shared = entry.shared.clone();
             let core = Core::new(agent::rules(&shared.config), chance());
             let roots = agent::roots(&shared.config);

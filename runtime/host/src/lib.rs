@@ -45,6 +45,7 @@ mod event;
 pub mod files;
 mod host;
 mod lane;
+mod leftovers;
 mod link;
 pub mod policy;
 mod request;

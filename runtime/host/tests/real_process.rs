@@ -46,6 +46,51 @@ async fn a_killed_adapter_ends_its_turn_with_the_signal_and_is_started_again() {
 }
 
 #[tokio::test]
+async fn an_adapter_over_its_memory_is_told_from_one_that_was_killed() {
+    let mut agent = AgentConfig::external(
+        "dd",
+        Command::new("sh").args(["-c", "read a; exec dd if=/dev/zero of=/dev/null bs=200M count=1"]),
+    );
+    agent.resources.memory = Some(64 << 20);
+    let host = Host::builder().agent(agent).build().unwrap();
+    let session = host.open("dd", SessionOptions::default()).unwrap();
+    let end = session.send("hi").unwrap().end().await;
+    assert_eq!(end.cause, Cause::ProcessExit, "{end:?}");
+    let message = end.error.unwrap().message.unwrap();
+    let memory = trunkline_host::process::limit_support().memory;
+    assert_eq!(message.contains("its memory limit killed 1"), memory.not_better.is_none(), "{message}");
+    host.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_first_start_looks_for_what_earlier_hosts_left() {
+    let state = tempfile::tempdir().unwrap();
+    let records = state.path().join("children");
+    std::fs::create_dir(&records).unwrap();
+    // The record of a host that died before it had written it.
+    std::fs::write(records.join("tree-1-1"), "").unwrap();
+    let others = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(&records, others).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(records.join("tree-1-1"), mode).unwrap();
+
+    let host = Host::builder().agent(echo()).state_dir(state.path()).build().unwrap();
+    assert!(records.join("tree-1-1").exists(), "nothing is done before the first start");
+    let session = host.open("echo", SessionOptions::default()).unwrap();
+    let (_, end) = session.send("hi").unwrap().text().await;
+    assert_eq!(end.cause, Cause::Complete);
+    let begun = Instant::now();
+    while records.join("tree-1-1").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the record is still there");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(std::fs::read_dir(&records).unwrap().count(), 1, "the echo's own");
+    session.close().await;
+    host.shutdown().await;
+    assert_eq!(std::fs::read_dir(&records).unwrap().count(), 0);
+}
+
+#[tokio::test]
 async fn a_missing_command_ends_the_input_with_the_path_that_was_searched() {
     let host = Host::builder()
         .agent(AgentConfig::external("none", Command::new("no-such-adapter")))

@@ -63,9 +63,21 @@ pub(crate) enum Ended {
 pub(crate) struct ProcessEnd {
     pub(crate) why: Ended,
     pub(crate) exit: ExitStatus,
+    /// How many of its processes were killed because its memory was used up.
+    pub(crate) memory_kills: u64,
     pub(crate) stderr_tail: Option<String>,
     /// How many bytes of all that was handed to the writer went into the pipe.
     pub(crate) written: u64,
+}
+
+impl ProcessEnd {
+    /// How it ended, for people.
+    pub(super) fn how(&self) -> String {
+        match self.memory_kills {
+            0 => self.exit.to_string(),
+            killed => format!("{}; its memory limit killed {killed} of its processes", self.exit),
+        }
+    }
 }
 
 impl Process {
@@ -198,7 +210,7 @@ impl Core {
             self.fail_updates(index);
             let error = ErrorEvent {
                 category: Some(Category::ProcessExit),
-                message: format!("the adapter's process ended with {}", end.exit),
+                message: format!("the adapter's process ended with {}", end.how()),
                 fatal: Some(false),
                 ..ErrorEvent::default()
             };
@@ -215,7 +227,7 @@ impl Core {
     }
 
     fn failure_of(end: &ProcessEnd) -> Failure {
-        let mut why = format!("the adapter ended with {} before it completed a turn", end.exit);
+        let mut why = format!("the adapter ended with {} before it completed a turn", end.how());
         if let Some(tail) = end.stderr_tail.as_deref().filter(|tail| !tail.is_empty()) {
             why.push_str("; its last words on stderr:\n");
             why.push_str(tail);

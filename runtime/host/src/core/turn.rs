@@ -123,7 +123,7 @@ fn host_status(cause: Cause) -> Status {
 /// What a person reads of an end that the host made.
 fn host_failure(cause: Cause, end: Option<&ProcessEnd>) -> Option<Failure> {
     let category = cause.category()?;
-    let exit = || end.map_or_else(|| "ended".to_owned(), |end| format!("ended with {}", end.exit));
+    let exit = || end.map_or_else(|| "ended".to_owned(), |end| format!("ended with {}", end.how()));
     let mut text = match cause {
         Cause::Complete | Cause::StoppedUnsent | Cause::Closed | Cause::Shutdown => return None,
         Cause::ProcessExit => format!("the adapter's process {}", exit()),

@@ -158,6 +158,7 @@ impl Connection {
         let written = self.outbox.written();
         let mut why = self.ending.unwrap_or(Ended::Exit);
         self.close_input();
+        let mut memory_kills = 0;
         let exit = match self.child.take() {
             None => {
                 why = self.ending.unwrap_or(Ended::EndOfStream);
@@ -168,6 +169,8 @@ impl Connection {
                     why = self.ending.unwrap_or(Ended::EndOfStream);
                     let _ = child.signal_tree(Signal::Kill);
                 }
+                child.wait().await;
+                memory_kills = child.memory_kills();
                 let exit = child.finish().await;
                 ExitStatus { code: exit.code, signal: exit.signal }
             }
@@ -176,7 +179,7 @@ impl Connection {
             Some(stderr) => Some(stderr.finish().await),
             None => None,
         };
-        ProcessEnd { why, exit, stderr_tail, written }
+        ProcessEnd { why, exit, memory_kills, stderr_tail, written }
     }
 }
 

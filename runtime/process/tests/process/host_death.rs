@@ -1,20 +1,25 @@
 //! A child dies with its host, and with nothing less.
 
 use std::io::BufRead;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use tokio::io::{AsyncWriteExt, BufReader};
-use trunkline_process::ChildSpec;
+use trunkline_process::{ChildSpec, sweep};
 
 use super::watch::{eventually, line, runs, sh, start, within};
 
 const HELPER: &str = "TRUNKLINE_TEST_HELPER";
+const RECORDS: &str = "TRUNKLINE_TEST_RECORDS";
 
 #[tokio::test]
 async fn a_child_dies_when_its_host_is_killed() {
+    let state = tempfile::tempdir().unwrap();
+    let records = state.path().join("children");
     let mut host = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "--ignored", "--nocapture", "process::host_death::helper_that_is_killed"])
         .env(HELPER, "1")
+        .env(RECORDS, &records)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -29,8 +34,10 @@ async fn a_child_dies_when_its_host_is_killed() {
     host.kill().unwrap();
     host.wait().unwrap();
     eventually("the child has ended", || !runs(pid)).await;
-    // Nobody was left to remove it.
-    std::fs::remove_dir_all(folder).unwrap();
+    // Nobody was left to remove its folder, and its cgroup where it had one.
+    let swept = sweep(&records).unwrap();
+    assert!(swept.trees == 1 && swept.folders >= 1, "{swept:?}");
+    assert!(!Path::new(folder).exists());
 }
 
 #[tokio::test]
@@ -39,8 +46,10 @@ async fn helper_that_is_killed() {
     if std::env::var_os(HELPER).is_none() {
         return;
     }
+    let records = std::env::var_os(RECORDS).unwrap();
     // Deaf to every polite request, and never reads, so that only the death signal ends it; and alone, for a descendant would live on.
-    let mut child = start(sh("trap '' HUP INT TERM PIPE; echo deaf; exec sleep 600")).await;
+    let spec = sh("trap '' HUP INT TERM PIPE; echo deaf; exec sleep 600");
+    let mut child = start(spec.record_dir(records)).await;
     let mut stdout = BufReader::new(child.take_stdout().unwrap());
     assert_eq!(line(&mut stdout).await, "deaf");
     println!("\ntold: {} {}", child.pid(), child.private_dir().display());

@@ -124,7 +124,8 @@ impl Bench {
 
     pub(super) fn die(&mut self, why: Ended, code: Option<i32>) {
         let exit = crate::ExitStatus { code, signal: None };
-        let end = ProcessEnd { why, exit, stderr_tail: Some("last words".to_owned()), written: 0 };
+        let end =
+            ProcessEnd { why, exit, memory_kills: 0, stderr_tail: Some("last words".to_owned()), written: 0 };
         self.core.handle_ended(&end, self.now);
         self.drain();
     }

@@ -215,7 +215,7 @@ fn die(bench: &mut Bench, model: &mut Model, chance: &mut Chance) {
     let why = [Ended::Exit, Ended::EndOfStream][chance.below(2)];
     let exit = ExitStatus { code: Some([0, 1, 2][chance.below(3)]), signal: None };
     model.running_process = false;
-    let end = ProcessEnd { why, exit, stderr_tail: None, written: 0 };
+    let end = ProcessEnd { why, exit, memory_kills: 0, stderr_tail: None, written: 0 };
     bench.core.handle_ended(&end, bench.now);
     let ended: Vec<_> = model.wire.drain().filter_map(|(_, seen)| seen.running).collect();
     check(bench, model);
@@ -237,12 +237,24 @@ fn check(bench: &mut Bench, model: &mut Model) {
             Effect::Kill(why) => {
                 if model.running_process {
                     model.running_process = false;
-                    let end = ProcessEnd { why, exit: ExitStatus::default(), stderr_tail: None, written: 0 };
+                    let end = ProcessEnd {
+                        why,
+                        exit: ExitStatus::default(),
+                        memory_kills: 0,
+                        stderr_tail: None,
+                        written: 0,
+                    };
                     model.wire.clear();
                     bench.core.handle_ended(&end, bench.now);
                 } else {
                     model.wants_start = false;
-                    let end = ProcessEnd { why, exit: ExitStatus::default(), stderr_tail: None, written: 0 };
+                    let end = ProcessEnd {
+                        why,
+                        exit: ExitStatus::default(),
+                        memory_kills: 0,
+                        stderr_tail: None,
+                        written: 0,
+                    };
                     bench.core.handle_ended(&end, bench.now);
                 }
             }

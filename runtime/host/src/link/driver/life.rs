@@ -95,8 +95,13 @@ impl Driver {
         match &mut self.connection {
             Some(connection) => connection.kill(why),
             None if self.starting.take().is_some() => {
-                let end =
-                    ProcessEnd { why, exit: crate::ExitStatus::default(), stderr_tail: None, written: 0 };
+                let end = ProcessEnd {
+                    why,
+                    exit: crate::ExitStatus::default(),
+                    memory_kills: 0,
+                    stderr_tail: None,
+                    written: 0,
+                };
                 self.ending = Some(Box::pin(std::future::ready(end)));
             }
             None => {}
