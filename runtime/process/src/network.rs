@@ -13,8 +13,9 @@
 //! - The target is on the [`AllowList`], in one spelling (lower case, no final dot, addresses in plain form).
 //! - A name is looked up here, once, and the connection goes to an address that was judged. A name leads to public
 //!   addresses; to a private, loopback or other special-purpose one only if that address is on the list too.
-//! - A tunnel (CONNECT) to a name carries TLS, whose ClientHello names the same server. No name, or an encrypted
-//!   one, is refused. A tunnel to an address on the list carries anything.
+//! - A tunnel (CONNECT) to a name carries TLS, whose ClientHello names the same server, and so does the second
+//!   one if the server asks for it. No name, or an encrypted one, is refused. A tunnel to an address on the list
+//!   carries anything.
 //! - A plain HTTP request names its URL whole, its `Host` is that of the URL, and what it sends is rewritten so
 //!   that no server can read it as two. One request for each connection.
 //!
@@ -30,8 +31,10 @@ mod client_hello;
 mod head;
 mod host;
 mod proxy;
+mod record;
 mod refusal;
 mod resolve;
+mod server_hello;
 mod socket;
 mod variables;
 

@@ -1,13 +1,11 @@
 //! The first message of a TLS client: which server it names.
 
+use super::record::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, RecordReader};
+
 /// The longest ClientHello that is read. Those of today have 200 bytes to 2 KiB; a session ticket and a few key
 /// shares for algorithms of tomorrow fit.
 const MAX_HELLO: usize = 32 * 1024;
 
-/// The longest record there is (RFC 8446, section 5.1).
-const MAX_RECORD: usize = 16 * 1024;
-
-const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const SERVER_NAME: u16 = 0;
 const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
@@ -37,58 +35,50 @@ pub(crate) enum HelloProblem {
 /// It keeps the message, not the records around it, and does each byte's work once.
 #[derive(Debug, Default)]
 pub(crate) struct HelloReader {
-    header: [u8; 5],
-    header_length: usize,
-    /// What the record at hand still lacks.
-    record_left: usize,
+    place: Place,
+    record: RecordReader,
     message: Vec<u8>,
 }
 
+/// Which ClientHello of a connection is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Place {
+    #[default]
+    First,
+    /// What the client sent before it knew of the retry comes first: early data, a change of ciphers.
+    AfterRetry,
+}
+
 impl HelloReader {
-    /// Takes the next bytes; gives the message when it is whole.
+    /// For the ClientHello that answers a HelloRetryRequest.
+    pub(crate) fn after_retry() -> Self {
+        Self { place: Place::AfterRetry, ..Self::default() }
+    }
+
+    /// Takes the next bytes; gives the message when it is whole, and how many of these bytes belong to it.
     ///
     /// Not to be called again after it gave a message or a problem.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Option<ClientHello>, HelloProblem> {
-        while !bytes.is_empty() {
-            if self.record_left == 0 {
-                bytes = self.push_header(bytes)?;
-                continue;
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Option<(ClientHello, usize)>, HelloProblem> {
+        let mut rest = bytes;
+        while let Some(part) = self.record.next(&mut rest).map_err(|kind| self.problem(kind))? {
+            match (part.kind, self.place) {
+                (HANDSHAKE, _) => self.message.extend_from_slice(part.content),
+                (CHANGE_CIPHER_SPEC | APPLICATION_DATA, Place::AfterRetry) if self.message.is_empty() => {
+                    continue;
+                }
+                (kind, _) => return Err(self.problem(kind)),
             }
-            let (part, rest) = bytes.split_at(bytes.len().min(self.record_left));
-            self.message.extend_from_slice(part);
-            self.record_left -= part.len();
-            bytes = rest;
             if let Some(hello) = self.parsed()? {
-                return Ok(Some(hello));
+                return Ok(Some((hello, bytes.len() - rest.len())));
             }
         }
         Ok(None)
     }
 
-    /// Takes bytes of a record's header: type, version, length.
-    fn push_header<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], HelloProblem> {
-        let Some((first, rest)) = bytes.split_first() else { return Ok(bytes) };
-        let wrong = match self.header_length {
-            0 => *first != HANDSHAKE,
-            1 => *first != 3,
-            _ => false,
-        };
-        if wrong {
-            return Err(if self.message.is_empty() { HelloProblem::NotTls } else { HelloProblem::Malformed });
-        }
-        if let Some(place) = self.header.get_mut(self.header_length) {
-            *place = *first;
-        }
-        self.header_length += 1;
-        if self.header_length == self.header.len() {
-            let [_, _, _, high, low] = self.header;
-            self.header_length = 0;
-            self.record_left = usize::from(u16::from_be_bytes([high, low]));
-            if self.record_left == 0 || self.record_left > MAX_RECORD {
-                return Err(HelloProblem::Malformed);
-            }
-        }
-        Ok(rest)
+    /// What a record of another kind, or one that is none, means at this point.
+    fn problem(&self, kind: u8) -> HelloProblem {
+        let begun = kind == HANDSHAKE || !self.message.is_empty() || self.place == Place::AfterRetry;
+        if begun { HelloProblem::Malformed } else { HelloProblem::NotTls }
     }
 
     fn parsed(&self) -> Result<Option<ClientHello>, HelloProblem> {
@@ -106,7 +96,7 @@ impl HelloReader {
             return Ok(None);
         }
         // A second message in the same record could be a second opinion on the name.
-        if self.record_left > 0 {
+        if self.record.is_within() {
             return Err(HelloProblem::Malformed);
         }
         parse_body(&mut Bytes(body)).map(Some).ok_or(HelloProblem::Malformed)

@@ -26,8 +26,20 @@ impl Identity {
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        self.acceptor_by(crypto::ring::default_provider())
+    }
+
+    /// One that knows a single group for the exchange of keys, and not the one that clients try first: it asks
+    /// every client for a second ClientHello.
+    pub(crate) fn acceptor_that_retries(&self) -> TlsAcceptor {
+        let mut provider = crypto::ring::default_provider();
+        provider.kx_groups = vec![crypto::ring::kx_group::SECP384R1];
+        self.acceptor_by(provider)
+    }
+
+    fn acceptor_by(&self, provider: crypto::CryptoProvider) -> TlsAcceptor {
         let key = PrivateKeyDer::try_from(self.key.clone()).unwrap();
-        let config = ServerConfig::builder_with_provider(provider())
+        let config = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()

@@ -141,6 +141,46 @@ async fn tls_to_another_server_or_none_reaches_nobody() {
 }
 
 #[tokio::test]
+async fn a_second_client_hello_is_judged_like_the_first() {
+    let identity = Identity::new();
+    let acceptor = identity.acceptor_that_retries();
+    let server = serve(SERVED, move |stream, heads| {
+        let acceptor = acceptor.clone();
+        async move {
+            let Ok(mut stream) = acceptor.accept(stream).await else { return };
+            heads.lock().unwrap().push(stream.get_ref().1.server_name().unwrap_or_default().to_owned());
+            let (mut from, mut to) = tokio::io::split(&mut stream);
+            let _ = tokio::io::copy(&mut from, &mut to).await;
+            let _ = to.shutdown().await;
+        }
+    })
+    .await;
+    let world = world(&server, &USUAL);
+    let to = format!("allowed.test:{}", server.port);
+
+    let tunnel = Dribble(world.tunnel(&to).await);
+    assert_eq!(through(identity.client(), tunnel, "allowed.test", b"again".to_vec()).await, b"again");
+    assert_eq!(server.heads(), ["allowed.test"]);
+
+    let hello = first_bytes(identity.client(), "allowed.test");
+    let other = first_bytes(identity.client(), "other.test");
+    // After the server has asked for it, and before.
+    let mut patient = world.tunnel(&to).await;
+    patient.write_all(&hello).await.unwrap();
+    let mut retry = [0; 5];
+    within("the retry", patient.read_exact(&mut retry)).await.unwrap();
+    patient.write_all(&other).await.unwrap();
+    let hasty = say(&world, &to, &[&hello[..], &[20, 3, 3, 0, 1, 1], &other].concat()).await;
+    let mut rest = Vec::new();
+    within("the end", patient.read_to_end(&mut rest)).await.unwrap();
+    for answer in [rest, hasty] {
+        assert!(answer.ends_with(&ACCESS_DENIED), "{}", answer.escape_ascii());
+    }
+    world.counted("both denials", |counters| counters.denied == 2).await;
+    assert_eq!(server.heads(), ["allowed.test"]);
+}
+
+#[tokio::test]
 async fn a_name_in_other_letters_is_the_same_name() {
     let identity = Identity::new();
     let server = secure_echo(&identity).await;

@@ -33,7 +33,7 @@ fn records(message: &[u8], size: usize) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> Result<Option<ClientHello>, HelloProblem> {
-    HelloReader::default().push(bytes)
+    Ok(HelloReader::default().push(bytes)?.map(|(hello, _)| hello))
 }
 
 /// Reads `bytes` in the portions that `cuts` make, wrapping around.
@@ -46,7 +46,7 @@ fn read_split(bytes: &[u8], cuts: &[usize]) -> Result<Option<ClientHello>, Hello
         }
         let (part, after) = rest.split_at((*cut).clamp(1, rest.len()));
         rest = after;
-        if let Some(hello) = reader.push(part)? {
+        if let Some((hello, _)) = reader.push(part)? {
             return Ok(Some(hello));
         }
     }
@@ -60,7 +60,7 @@ fn named(name: &str) -> ClientHello {
 #[test]
 fn the_name_is_found_in_one_record_and_in_many() {
     let hello = message(&[(43, vec![2, 3, 4]), server_name("example.com"), (51, vec![0; 900])]);
-    for size in [MAX_RECORD, 100, 7, 1] {
+    for size in [16 * 1024, 100, 7, 1] {
         assert_eq!(read(&records(&hello, size)), Ok(Some(named("example.com"))), "{size}");
     }
 }
@@ -96,14 +96,29 @@ fn what_could_mean_two_names_is_refused() {
         );
     }
     let twice = [message(&[server_name("a.test")]), message(&[server_name("b.test")])].concat();
-    assert_eq!(read(&records(&twice, MAX_RECORD)), Err(HelloProblem::Malformed));
+    assert_eq!(read(&records(&twice, 16 * 1024)), Err(HelloProblem::Malformed));
 }
 
 #[test]
 fn what_follows_in_further_records_is_not_read() {
-    let mut bytes = records(&message(&[server_name("a.test")]), 20);
-    bytes.extend([23, 3, 3, 0, 1, 0, 255, 255]);
-    assert_eq!(read(&bytes), Ok(Some(named("a.test"))));
+    let hello = records(&message(&[server_name("a.test")]), 20);
+    let bytes = [&hello[..], &[23, 3, 3, 0, 1, 0, 255, 255]].concat();
+    assert_eq!(HelloReader::default().push(&bytes), Ok(Some((named("a.test"), hello.len()))));
+}
+
+#[test]
+fn after_a_retry_early_data_comes_before_the_second_hello_and_nothing_else() {
+    let hello = records(&message(&[server_name("a.test")]), 50);
+    let early = [20, 3, 3, 0, 1, 1, 23, 3, 3, 0, 2, 0, 0];
+    let second = |bytes: &[u8]| HelloReader::after_retry().push(bytes);
+    assert_eq!(
+        second(&[&early[..], &hello].concat()),
+        Ok(Some((named("a.test"), early.len() + hello.len())))
+    );
+    assert_eq!(second(&hello), Ok(Some((named("a.test"), hello.len()))));
+    assert_eq!(second(&[&hello[..55], &early].concat()), Err(HelloProblem::Malformed));
+    assert_eq!(second(&[21, 3, 3, 0, 2, 2, 40]), Err(HelloProblem::Malformed));
+    assert_eq!(read(&[&early[..], &hello].concat()), Err(HelloProblem::NotTls));
 }
 
 #[test]
@@ -113,13 +128,13 @@ fn other_protocols_and_broken_records_are_refused_at_once() {
         b"SSH-2.0-x",
         &[0x80, 0x2e, 1, 3, 1],
         &[22, 2, 0, 0, 5],
-        &[21, 3, 3, 0, 2],
+        &[21, 3, 3, 0, 2, 2, 40],
     ] {
         assert_eq!(read(bytes), Err(HelloProblem::NotTls), "{bytes:?}");
     }
     for bytes in [
         &[22, 3, 1, 0, 0][..],                      // an empty record
-        &[22, 3, 1, 0x40, 1],                       // too long a record
+        &[22, 3, 1, 0x41, 1],                       // too long a record
         &[22, 3, 1, 0, 1, 2],                       // a ServerHello
         &[22, 3, 1, 0, 4, 1, 0, 0x80, 1],           // too long a message
         &[22, 3, 1, 0, 2, 1, 0, 23, 3, 3, 0, 1, 0], // other data in between
