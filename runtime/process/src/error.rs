@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
+use crate::sandbox::SandboxError;
+
 /// Why a child did not start; the texts read after "failed to".
 ///
 /// Nothing is left behind in any case: no process, no folder.
@@ -64,7 +66,15 @@ pub enum SpawnError {
         /// What the system said.
         source: io::Error,
     },
-    /// The containment or the sandbox that was asked for could not be made.
+    /// The sandbox that was asked for cannot be made.
+    #[error("make the sandbox of {program:?}: could not {refusal}")]
+    Sandbox {
+        /// The program as it was asked for.
+        program: OsString,
+        /// What stood in the way.
+        refusal: SandboxError,
+    },
+    /// The containment that was asked for could not be made, or what makes the sandbox failed.
     #[error("contain {program:?}: {reason}")]
     Containment {
         /// The program as it was asked for.

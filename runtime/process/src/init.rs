@@ -39,6 +39,10 @@ pub(crate) use self::report::{RECORD, Report};
 /// The first argument of a program that is asked to be an init.
 pub(crate) const MARKER: &str = "trunkline-init";
 
+/// What is said where an init is needed and there is none.
+pub(crate) const MISSING: &str =
+    "this program has no init: its `main` does not begin with `trunkline_process::init::hook()`";
+
 /// What it ends with when its command line is wrong or its program could not be started.
 const NOT_STARTED: i32 = 125;
 

@@ -28,10 +28,11 @@ use crate::limits::{self, Cgroup};
 use crate::pipe::read_held;
 use crate::private_dir::PrivateDir;
 use crate::record::{Entry, Record};
+use crate::sandbox::SandboxError;
 use crate::signal::Signal;
 use crate::spawner::{self, Launched, Start};
 use crate::spec::ChildSpec;
-use crate::wrap::{WrapError, wrap};
+use crate::wrap::{Scene, WrapError, wrap};
 
 /// Where the C library looks when the child's environment has no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -176,9 +177,23 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
         tracing::info!(program = ?spec.program, ?names, "variables that load code are passed on only when declared");
     }
 
-    let mut wrapped = wrap(&spec).map_err(|error| match error {
-        WrapError::Refused(reason) => SpawnError::Containment { program: spec.program.clone(), reason },
-        WrapError::System(source) => SpawnError::Resources { program: spec.program.clone(), source },
+    let path = environment.variables.get(OsStr::new("PATH")).cloned().unwrap_or_else(|| DEFAULT_PATH.into());
+    let scene = Scene {
+        spec: &spec,
+        environment: environment.variables,
+        work_dir: &std::path::absolute(&work_dir).unwrap_or_else(|_| work_dir.clone()),
+        private: &private,
+    };
+    let mut wrapped = wrap(scene).map_err(|error| {
+        let program = spec.program.clone();
+        match error {
+            WrapError::Refused(reason) => SpawnError::Containment { program, reason },
+            WrapError::Sandbox(SandboxError::NotFound { program, path }) => {
+                SpawnError::NotFound { path: (!is_path(&program)).then_some(path), program }
+            }
+            WrapError::Sandbox(refusal) => SpawnError::Sandbox { program, refusal },
+            WrapError::System(source) => SpawnError::Resources { program, source },
+        }
     })?;
     let (cgroup, confinement) = limits::prepare(&spec.limits)
         .map_err(|source| SpawnError::Resources { program: spec.program.clone(), source })?;
@@ -188,16 +203,15 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
     if let Some(name) = wrapped.name {
         command.arg0(name);
     }
-    command.args(&wrapped.args).env_clear().envs(&environment.variables);
+    command.args(&wrapped.args).env_clear().envs(&wrapped.environment);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if spec.work_dir.is_some() {
         command.current_dir(&work_dir);
     }
-    let path = environment.variables.get(OsStr::new("PATH")).cloned().unwrap_or_else(|| DEFAULT_PATH.into());
     Ok(Prepared {
         start: Start {
             command,
-            belongings: Belongings { cgroup, private: Some(private), record },
+            belongings: Belongings { container: wrapped.container, cgroup, private: Some(private), record },
             manner: wrapped.manner,
             lent: wrapped.lent,
             lifeline: wrapped.lifeline,

@@ -1,5 +1,6 @@
 //! How the command line of a child becomes that of the process which contains it.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -8,8 +9,21 @@ use std::path::Path;
 use crate::containment::{self, Containment};
 use crate::init::{self, Keep, Options};
 use crate::pipe::pair;
+use crate::private_dir::PrivateDir;
+use crate::sandbox::{self, Container, Inside, Sandbox, SandboxError};
 use crate::spec::ChildSpec;
-use crate::system::before_exec::{Death, Manner};
+use crate::system::before_exec::{Death, Manner, Privileges, StopSignals};
+
+/// What is known of a child by the time that its command line is made.
+#[derive(Debug)]
+pub(crate) struct Scene<'a> {
+    pub(crate) spec: &'a ChildSpec,
+    /// Its whole environment.
+    pub(crate) environment: BTreeMap<OsString, OsString>,
+    /// Where it runs, absolute.
+    pub(crate) work_dir: &'a Path,
+    pub(crate) private: &'a PrivateDir,
+}
 
 /// What is executed, and what ties it to the host.
 #[derive(Debug)]
@@ -18,6 +32,7 @@ pub(crate) struct Wrapped {
     /// What it is called instead of `program`.
     pub(crate) name: Option<&'static str>,
     pub(crate) args: Vec<OsString>,
+    pub(crate) environment: BTreeMap<OsString, OsString>,
     pub(crate) manner: Manner,
     /// The child's ends of the pipes.
     pub(crate) lent: Vec<OwnedFd>,
@@ -25,6 +40,8 @@ pub(crate) struct Wrapped {
     pub(crate) status: Option<OwnedFd>,
     /// What an init holds on by.
     pub(crate) lifeline: Option<OwnedFd>,
+    /// What has to be removed after the child.
+    pub(crate) container: Option<Container>,
 }
 
 /// Why a child cannot be contained.
@@ -32,6 +49,8 @@ pub(crate) struct Wrapped {
 pub(crate) enum WrapError {
     /// What was asked for does not work here.
     Refused(String),
+    /// The sandbox that was asked for cannot be made.
+    Sandbox(SandboxError),
     /// The system is short of descriptors.
     System(io::Error),
 }
@@ -43,71 +62,112 @@ impl From<io::Error> for WrapError {
 }
 
 /// Wraps a child's command line. Blocks: the first call finds out what works here.
-pub(crate) fn wrap(spec: &ChildSpec) -> Result<Wrapped, WrapError> {
-    let mut command = vec![spec.program.clone()];
-    command.extend(spec.args.iter().cloned());
+pub(crate) fn wrap(scene: Scene<'_>) -> Result<Wrapped, WrapError> {
+    let spec = scene.spec;
+    if let Some(sandbox) = &spec.sandbox {
+        return sandboxed(sandbox, &scene);
+    }
     // Nothing is tried out for a child that asks for nothing.
     if spec.containment == Containment::Group {
-        return Ok(plain(command));
+        return Ok(plain(scene));
     }
     let choice = containment::support().choose(spec.containment).map_err(WrapError::Refused)?;
     match (choice.used, init::executable()) {
-        (Containment::Namespace, Some(program)) => {
-            within(program, command, Keep::Namespace, Manner::default())
-        }
+        (Containment::Namespace, Some(program)) => within(program, scene, Keep::Namespace, Manner::default()),
         (Containment::Reaper, Some(program)) => {
             let manner = Manner { death: Death::AfterHost, ..Manner::default() };
-            within(program, command, Keep::Reaper, manner)
+            within(program, scene, Keep::Reaper, manner)
         }
         (Containment::Group | Containment::Auto, _) | (_, None) => {
             if let Some(why) = choice.why_not_better {
                 warn_once(&why);
             }
-            Ok(plain(command))
+            Ok(plain(scene))
         }
     }
 }
 
 /// The command line itself.
-fn plain(mut command: Vec<OsString>) -> Wrapped {
-    let args = command.split_off(1);
-    let program = command.pop().unwrap_or_default();
+fn plain(Scene { spec, environment, .. }: Scene<'_>) -> Wrapped {
     Wrapped {
-        program,
+        program: spec.program.clone(),
         name: None,
-        args,
+        args: spec.args.clone(),
+        environment,
         manner: Manner::default(),
         lent: Vec::new(),
         status: None,
         lifeline: None,
+        container: None,
     }
 }
 
 /// The command line of an init that runs the program.
-fn within(
-    program: &Path,
-    command: Vec<OsString>,
-    keep: Keep,
-    mut manner: Manner,
-) -> Result<Wrapped, WrapError> {
+fn within(init: &Path, scene: Scene<'_>, keep: Keep, mut manner: Manner) -> Result<Wrapped, WrapError> {
     let (status, told) = pair()?;
     let (held, lifeline) = pair()?;
+    manner.kept = vec![told.as_raw_fd(), held.as_raw_fd()];
+    let Wrapped { program, args, environment, .. } = plain(scene);
     let options = Options {
         keep,
         lifeline: Some(held.as_raw_fd()),
         status: Some(told.as_raw_fd()),
         bridge: None,
-        command,
+        command: std::iter::once(program).chain(args).collect(),
     };
-    manner.kept = vec![told.as_raw_fd(), held.as_raw_fd()];
     Ok(Wrapped {
-        program: program.into(),
+        program: init.into(),
         name: Some(init::MARKER),
         args: options.to_args(),
+        environment,
         manner,
         lent: vec![told, held],
         status: Some(status),
         lifeline: Some(lifeline),
+        container: None,
+    })
+}
+
+/// The command line of a sandbox in which an init runs the program. A sandbox contains: it has a PID namespace.
+fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError> {
+    let spec = scene.spec;
+    let init = init::program().ok_or_else(|| WrapError::Refused(init::MISSING.to_owned()))?;
+    let (status, told) = pair()?;
+    let inside = Inside {
+        program: &spec.program,
+        args: &spec.args,
+        environment: &scene.environment,
+        declared: &spec.env,
+        work_dir: scene.work_dir,
+        private: scene.private.path(),
+        temp: scene.private.temp(),
+        exchange: spec.exchange.as_deref(),
+        init,
+        status: Some(told.as_raw_fd()),
+        lifeline: None,
+        outlet: None,
+        limits: spec.limits,
+        hidden: &[],
+    };
+    let line = sandbox::wrap(sandbox, &inside).map_err(WrapError::Sandbox)?;
+    let passes = line.passes_descriptors;
+    let manner = if passes {
+        // Signals are for the program inside: by default they would end what holds the sandbox, and all with it.
+        Manner { kept: vec![told.as_raw_fd()], stop: StopSignals::Ignored, ..Manner::default() }
+    } else {
+        // The client of a container may need setuid helpers; what runs in the container gains nothing by them.
+        Manner { privileges: Privileges::Gained, ..Manner::default() }
+    };
+    Ok(Wrapped {
+        program: line.program.into(),
+        name: None,
+        args: line.args,
+        environment: line.environment,
+        manner,
+        lent: vec![told],
+        status: passes.then_some(status),
+        lifeline: None,
+        container: line.container,
     })
 }
 

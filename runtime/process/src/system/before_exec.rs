@@ -63,7 +63,6 @@ pub(crate) enum StopSignals {
     #[default]
     Heard,
     /// Nothing: they are meant for the program that it runs.
-    #[allow(dead_code, reason = "a sandbox asks for it")]
     Ignored,
 }
 
@@ -73,7 +72,6 @@ pub(crate) enum Privileges {
     /// Never (`PR_SET_NO_NEW_PRIVS`): setuid programs run as whoever starts them.
     #[default]
     Kept,
-    #[allow(dead_code, reason = "a container client asks for it")]
     /// As the system has it. A rootless container client needs setuid programs to map user numbers.
     Gained,
 }
