@@ -256,5 +256,6 @@ pub(crate) fn child_spec(
         .containment(config.containment)
         .limits(config.resources)
         .exchange(&folders.exchange)
+        .label(&config.id)
         .private_root(&folders.private))
 }

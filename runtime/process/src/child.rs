@@ -8,6 +8,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::spawn_blocking;
 
 use crate::exit::Exit;
+use crate::network::{Proxy, ProxyCounters};
 use crate::signal::Signal;
 use crate::spawner::Launched;
 use crate::system::EndWatch;
@@ -22,6 +23,8 @@ use crate::tree::Tree;
 pub struct Child {
     tree: Tree,
     end: EndWatch,
+    /// Dropping it ends what the child has left of connections.
+    proxy: Option<Proxy>,
     private_dir: PathBuf,
     temp_dir: PathBuf,
     stdin: Option<ChildStdin>,
@@ -31,7 +34,7 @@ pub struct Child {
 
 impl Child {
     /// Makes a started child known to the current runtime; on an error it is killed.
-    pub(crate) fn new(launched: Launched) -> io::Result<Self> {
+    pub(crate) fn new(launched: Launched, proxy: Option<Proxy>) -> io::Result<Self> {
         let Launched { tree, stdin, stdout, stderr } = launched;
         let end = EndWatch::new(tree.pidfd())?;
         let (private_dir, temp_dir) = match &tree.belongings().private {
@@ -41,6 +44,7 @@ impl Child {
         Ok(Self {
             tree,
             end,
+            proxy,
             private_dir,
             temp_dir,
             stdin: stdin.map(ChildStdin::from_std).transpose()?,
@@ -163,6 +167,12 @@ impl Child {
     #[must_use]
     pub fn memory_kills(&self) -> u64 {
         self.tree.memory_kills()
+    }
+
+    /// What its network proxy has counted, if it has one: a sandboxed child that may reach some of the network.
+    #[must_use]
+    pub fn network(&self) -> Option<ProxyCounters> {
+        self.proxy.as_ref().map(Proxy::counters)
     }
 
     /// How it ended, if [`Child::wait`] has told that before.

@@ -25,6 +25,7 @@ use crate::environment::{ADAPTER_CONFIG, TMPDIR, child_environment, problem};
 use crate::error::SpawnError;
 use crate::init::{RECORD, Report};
 use crate::limits::{self, Cgroup};
+use crate::network::Proxy;
 use crate::pipe::read_held;
 use crate::private_dir::PrivateDir;
 use crate::record::{Entry, Record};
@@ -61,14 +62,14 @@ const MOST_WORDS: usize = 4096;
 /// Outside a tokio runtime, or in one without its I/O driver.
 pub async fn spawn(spec: ChildSpec) -> Result<Child, SpawnError> {
     let program = spec.program.clone();
-    let Prepared { start, status, attempt } = blocking(&program, move || prepare(spec)).await??;
+    let Prepared { start, status, proxy, attempt } = blocking(&program, move || prepare(spec)).await??;
     let refused = match spawner::launch(start).await {
         Ok(launched) => {
             let pid = launched.tree.leader();
             if let Some(record) = launched.tree.belongings().record.as_ref().map(Record::writer) {
                 blocking(&program, move || record.leader(pid)).await?;
             }
-            match begin(launched, status).await {
+            match begin(launched, status, proxy).await {
                 Ok(child) => {
                     tracing::debug!(pid, ?program, "started a child");
                     return Ok(child);
@@ -95,8 +96,8 @@ enum Refused {
 
 /// Makes a started process known to the runtime, and waits until an init has told that the program runs. Whatever
 /// was started is killed when it does not, or when nobody waits any more.
-async fn begin(launched: Launched, status: Option<OwnedFd>) -> Result<Child, Refused> {
-    let mut child = Child::new(launched).map_err(Refused::Start)?;
+async fn begin(launched: Launched, status: Option<OwnedFd>, proxy: Option<Proxy>) -> Result<Child, Refused> {
+    let mut child = Child::new(launched, proxy).map_err(Refused::Start)?;
     let Some(status) = status else { return Ok(child) };
     let mut record = [0; RECORD];
     let mut status = pipe::Receiver::from_owned_fd(status).map_err(Refused::Start)?;
@@ -142,6 +143,7 @@ struct Prepared {
     start: Start,
     /// Where an init tells whether the program runs.
     status: Option<OwnedFd>,
+    proxy: Option<Proxy>,
     attempt: Attempt,
 }
 
@@ -217,6 +219,7 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
             lifeline: wrapped.lifeline,
         },
         status: wrapped.status,
+        proxy: wrapped.proxy,
         attempt: Attempt { program: spec.program, path, work_dir },
     })
 }

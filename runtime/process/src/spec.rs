@@ -15,6 +15,8 @@ use crate::sandbox::Sandbox;
 /// leaves out arguments, values of variables and the configuration: they may be secret.
 #[derive(Clone)]
 pub struct ChildSpec {
+    /// What logs of it say, such as those of denials: an agent's id.
+    pub label: String,
     /// The program. Without a slash it is searched in the *child's* `PATH`; a relative path with a slash counts
     /// from the child's working directory, as after `cd`.
     pub program: OsString,
@@ -62,6 +64,7 @@ impl ChildSpec {
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             program: program.into(),
+            label: String::new(),
             args: Vec::new(),
             work_dir: None,
             env: BTreeMap::new(),
@@ -74,6 +77,13 @@ impl ChildSpec {
             exchange: None,
             record_dir: None,
         }
+    }
+
+    /// Sets what logs call it.
+    #[must_use]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
     }
 
     /// Adds one argument.
@@ -164,6 +174,7 @@ impl ChildSpec {
 impl fmt::Debug for ChildSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChildSpec")
+            .field("label", &self.label)
             .field("program", &self.program)
             .field("args", &format_args!("{} of them", self.args.len()))
             .field("work_dir", &self.work_dir)

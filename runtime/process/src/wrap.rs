@@ -8,11 +8,15 @@ use std::path::Path;
 
 use crate::containment::{self, Containment};
 use crate::init::{self, Keep, Options};
+use crate::network::{AllowList, Proxy};
 use crate::pipe::pair;
 use crate::private_dir::PrivateDir;
-use crate::sandbox::{self, Container, Inside, Sandbox, SandboxError};
+use crate::sandbox::{self, Container, Inside, Network, Outlet, Sandbox, SandboxError};
 use crate::spec::ChildSpec;
 use crate::system::before_exec::{Death, Manner, Privileges, StopSignals};
+
+/// Where the proxy is found inside. The loopback there is the child's own.
+const PROXY_PORT: u16 = 3128;
 
 /// What is known of a child by the time that its command line is made.
 #[derive(Debug)]
@@ -42,6 +46,8 @@ pub(crate) struct Wrapped {
     pub(crate) lifeline: Option<OwnedFd>,
     /// What has to be removed after the child.
     pub(crate) container: Option<Container>,
+    /// Its way to the network, as long as it lives.
+    pub(crate) proxy: Option<Proxy>,
 }
 
 /// Why a child cannot be contained.
@@ -99,6 +105,7 @@ fn plain(Scene { spec, environment, .. }: Scene<'_>) -> Wrapped {
         status: None,
         lifeline: None,
         container: None,
+        proxy: None,
     }
 }
 
@@ -125,6 +132,7 @@ fn within(init: &Path, scene: Scene<'_>, keep: Keep, mut manner: Manner) -> Resu
         status: Some(status),
         lifeline: Some(lifeline),
         container: None,
+        proxy: None,
     })
 }
 
@@ -132,6 +140,7 @@ fn within(init: &Path, scene: Scene<'_>, keep: Keep, mut manner: Manner) -> Resu
 fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError> {
     let spec = scene.spec;
     let init = init::program().ok_or_else(|| WrapError::Refused(init::MISSING.to_owned()))?;
+    let (outlet, proxy) = outlet(sandbox, scene)?.unzip();
     let (status, told) = pair()?;
     let inside = Inside {
         program: &spec.program,
@@ -145,7 +154,7 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
         init,
         status: Some(told.as_raw_fd()),
         lifeline: None,
-        outlet: None,
+        outlet: outlet.as_ref(),
         limits: spec.limits,
         hidden: &[],
     };
@@ -168,7 +177,17 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
         status: passes.then_some(status),
         lifeline: None,
         container: line.container,
+        proxy,
     })
+}
+
+/// Starts the proxy of a child that may reach some of the network.
+fn outlet(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Option<(Outlet, Proxy)>, WrapError> {
+    let Network::Allow(entries) = &sandbox.network else { return Ok(None) };
+    let allowed = AllowList::parse(entries).map_err(|error| WrapError::Refused(error.to_string()))?;
+    let socket = scene.private.path().join("proxy.sock");
+    let proxy = Proxy::start(&socket, allowed, &scene.spec.label)?;
+    Ok(Some((Outlet { port: PROXY_PORT, socket }, proxy)))
 }
 
 /// Says once that children are contained less well than they could be elsewhere.

@@ -3,6 +3,7 @@
 //! Orphans become children of a subreaper, so "no child is left" means "no descendant is left".
 
 use std::os::fd::OwnedFd;
+use std::thread;
 
 use rustix::io::Errno;
 use rustix::process::{
@@ -13,6 +14,7 @@ use rustix::process::{
 use super::program::{self, News};
 use super::report::{Reporter, Step};
 use super::{Keep, NOT_STARTED, Options};
+use crate::network::bridge;
 use crate::proc::{self, Stat};
 use crate::system::init as system;
 
@@ -35,10 +37,19 @@ pub(super) fn run(options: &Options) -> i32 {
     if adopts && let Err(error) = adopt() {
         return report.refuse(Step::Adoption, &error.into());
     }
+    // Before the program, which may connect at once.
+    let bridge = match options.bridge.as_ref().map(|(port, _)| bridge::listen(*port)).transpose() {
+        Ok(bridge) => bridge,
+        Err(error) => return report.refuse(Step::Bridge, &error),
+    };
     let program = match program::start(&options.command, &mut report) {
         Ok(program) => program,
         Err(code) => return code,
     };
+    if let (Some(bridge), Some((_, socket))) = (bridge, options.bridge.clone()) {
+        // Without a thread to spare the program has no network; it runs all the same.
+        let _ = thread::Builder::new().name("bridge".into()).spawn(move || bridge.run(socket));
+    }
     let news = program.attend(&signals, lifeline.as_ref());
     if adopts {
         end_all(&signals);
