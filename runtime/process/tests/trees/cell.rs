@@ -2,8 +2,44 @@
 
 use trunkline_process::Containment;
 
-pub(crate) const CONTAINMENTS: [Containment; 3] =
-    [Containment::Namespace, Containment::Reaper, Containment::Group];
+/// What holds the tree together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holder {
+    Namespace,
+    Reaper,
+    Group,
+    /// A sandbox, which has a PID namespace.
+    Bubblewrap,
+}
+
+pub(crate) const HOLDERS: [Holder; 4] =
+    [Holder::Namespace, Holder::Reaper, Holder::Group, Holder::Bubblewrap];
+
+impl Holder {
+    /// The containment that is asked for.
+    pub(crate) fn containment(self) -> Containment {
+        match self {
+            Self::Namespace => Containment::Namespace,
+            Self::Reaper => Containment::Reaper,
+            Self::Group => Containment::Group,
+            Self::Bubblewrap => Containment::Auto,
+        }
+    }
+
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// How many processes stand between host and program.
+    pub(crate) fn processes(self) -> usize {
+        match self {
+            Self::Group => 0,
+            Self::Reaper => 1,
+            Self::Namespace => 2,
+            Self::Bubblewrap => 3,
+        }
+    }
+}
 
 /// What the child starts; see `tree.py`.
 pub(crate) const KINDS: [&str; 6] = ["plain", "wrapper", "deaf", "daemon", "hopper", "holder"];
@@ -30,23 +66,22 @@ pub(crate) const DYINGS: [Dying; 6] =
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
-    pub(crate) containment: Containment,
+    pub(crate) holder: Holder,
     pub(crate) dying: Dying,
     pub(crate) kind: &'static str,
 }
 
 impl Cell {
-    /// Whether this containment promises that nothing is left; a group's promise goes further where a cgroup knows
+    /// Whether its holder promises that nothing is left; a group's promise goes further where a cgroup knows
     /// its processes.
     pub(crate) fn is_promised(self, counted: bool) -> bool {
         let leaves_its_group = matches!(self.kind, "daemon" | "hopper" | "holder");
         let host_dies = matches!(self.dying, Dying::HostExits | Dying::HostKilled);
-        match self.containment {
-            Containment::Namespace | Containment::Reaper => true,
+        match self.holder {
+            Holder::Namespace | Holder::Reaper | Holder::Bubblewrap => true,
             // Of a wrapper's child nobody is left to kill the group.
-            Containment::Group if host_dies => !leaves_its_group && self.kind != "wrapper",
-            Containment::Group => !leaves_its_group || counted,
-            Containment::Auto => false,
+            Holder::Group if host_dies => !leaves_its_group && self.kind != "wrapper",
+            Holder::Group => !leaves_its_group || counted,
         }
     }
 
@@ -56,7 +91,7 @@ impl Cell {
     }
 
     pub(crate) fn name(self) -> String {
-        format!("{}/{:?}/{}", self.containment, self.dying, self.kind)
+        format!("{}/{:?}/{}", self.holder.name(), self.dying, self.kind)
     }
 
     pub(crate) fn of(name: &str) -> Option<Self> {
@@ -65,9 +100,9 @@ impl Cell {
 }
 
 pub(crate) fn all() -> impl Iterator<Item = Cell> {
-    CONTAINMENTS.into_iter().flat_map(|containment| {
+    HOLDERS.into_iter().flat_map(|holder| {
         DYINGS
             .into_iter()
-            .flat_map(move |dying| KINDS.into_iter().map(move |kind| Cell { containment, dying, kind }))
+            .flat_map(move |dying| KINDS.into_iter().map(move |kind| Cell { holder, dying, kind }))
     })
 }

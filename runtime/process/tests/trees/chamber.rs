@@ -8,9 +8,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use trunkline_process::{Containment, Enforcer, containment_support, limit_support};
+use trunkline_process::{Backend, Enforcer, containment_support, limit_support, sandbox};
 
-use super::cell::{Cell, Dying, all};
+use super::cell::{Cell, Dying, Holder, all};
 use super::host::CELL;
 
 /// What the containment is given to make an end.
@@ -23,24 +23,33 @@ const CHAMBER: &str = "TRUNKLINE_TEST_CHAMBER";
 
 #[test]
 fn nothing_is_left_in_a_namespace() {
-    run(Containment::Namespace);
+    run(Holder::Namespace);
 }
 
 #[test]
 fn a_reaper_leaves_nothing() {
-    run(Containment::Reaper);
+    run(Holder::Reaper);
 }
 
 #[test]
 fn a_group_leaves_nothing_that_stays_in_it() {
-    run(Containment::Group);
+    run(Holder::Group);
 }
 
-/// Runs all cells of a containment in a chamber.
-fn run(containment: Containment) {
+#[test]
+fn nothing_is_left_in_a_sandbox() {
+    if let Some(why) = sandbox::support(&Backend::Bubblewrap).problem {
+        eprintln!("not run: {why}");
+        return;
+    }
+    run(Holder::Bubblewrap);
+}
+
+/// Runs all cells of a holder in a chamber.
+fn run(holder: Holder) {
     let cap = Cap::new(CAP);
     let hoppers = if cap.is_some() { "1" } else { "" };
-    let variables = [(CHAMBER, containment.name()), ("HOPPERS", hoppers)];
+    let variables = [(CHAMBER, &*holder.name()), ("HOPPERS", hoppers)];
     enter(cap.as_ref(), "trees::chamber::chamber", &variables, "cells are as promised");
 }
 
@@ -128,12 +137,12 @@ impl Drop for Cap {
 #[test]
 #[ignore = "a part of the matrix, which runs it in a PID namespace"]
 fn chamber() {
-    let Ok(containment) = std::env::var(CHAMBER) else { return };
+    let Ok(holder) = std::env::var(CHAMBER) else { return };
     assert!(std::process::id() < 10, "this is no PID namespace");
     let hoppers = std::env::var("HOPPERS").is_ok_and(|yes| !yes.is_empty());
     let counted = matches!(limit_support().processes.by, Enforcer::CgroupV1 | Enforcer::CgroupV2);
     let (mut ran, mut slowest) = (0, (Duration::ZERO, String::new()));
-    let cells = all().filter(|cell| cell.containment.name() == containment && cell.is_possible());
+    let cells = all().filter(|cell| cell.holder.name() == holder && cell.is_possible());
     for cell in cells.filter(|cell| hoppers || cell.kind != "hopper") {
         let took = enact(cell);
         ran += 1;
@@ -145,7 +154,7 @@ fn chamber() {
             panic!("{} left nothing; is the search blind?", cell.name());
         }
     }
-    println!("\n{ran} {containment} cells are as promised; the slowest, {}, took {:?}", slowest.1, slowest.0);
+    println!("\n{ran} {holder} cells are as promised; the slowest, {}, took {:?}", slowest.1, slowest.0);
 }
 
 /// How long it took until nothing was left, or what was.
@@ -192,13 +201,9 @@ fn enact(cell: Cell) -> Result<Duration, BTreeMap<i32, String>> {
     outcome
 }
 
-/// Kills the program that the host started, the first below its leader that is no init.
+/// Kills the program that the host started: below its leader, past whoever holds the tree.
 fn kill_program(leader: i32, cell: Cell) {
-    let program = match cell.containment {
-        Containment::Group => leader,
-        Containment::Reaper => child_of(leader),
-        Containment::Namespace | Containment::Auto => child_of(child_of(leader)),
-    };
+    let program = (0..cell.holder.processes()).fold(leader, |above, _| child_of(above));
     kill_process(Pid::from_raw(program).unwrap(), Signal::KILL).unwrap();
 }
 

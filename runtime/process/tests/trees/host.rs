@@ -4,9 +4,9 @@ use std::io::BufRead;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
-use trunkline_process::{ChildSpec, StopSteps, spawn, stop};
+use trunkline_process::{Backend, ChildSpec, Sandbox, StopSteps, spawn, stop};
 
-use super::cell::{Cell, Dying};
+use super::cell::{Cell, Dying, Holder};
 
 pub(crate) const CELL: &str = "TRUNKLINE_TEST_CELL";
 const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trees/tree.py");
@@ -20,11 +20,16 @@ const STEPS: StopSteps =
 async fn host() {
     let Some(cell) = std::env::var(CELL).ok().and_then(|name| Cell::of(&name)) else { return };
     trunkline_process::init::use_program(env!("CARGO_BIN_EXE_trunkline-init"));
-    let spec = match cell.kind {
-        "wrapper" => ChildSpec::new("/bin/sh").args(["-c", "python3 \"$0\" plain; :", TREE]),
-        kind => ChildSpec::new("python3").args([TREE, kind]),
+    let python = Python::find();
+    let mut spec = match cell.kind {
+        "wrapper" => ChildSpec::new("/bin/sh").args(["-c", "\"$0\" \"$1\" plain; :", &python.program, TREE]),
+        kind => ChildSpec::new(&python.program).args([TREE, kind]),
     };
-    let mut child = spawn(spec.containment(cell.containment)).await.unwrap();
+    if cell.holder == Holder::Bubblewrap {
+        let read_only = vec![python.prefix.into(), TREE.into()];
+        spec = spec.work_dir("/usr").sandbox(Sandbox { read_only, ..Sandbox::new(Backend::Bubblewrap) });
+    }
+    let mut child = spawn(spec.containment(cell.holder.containment())).await.unwrap();
     let mut stdout = BufReader::new(child.take_stdout().unwrap());
     let mut line = String::new();
     stdout.read_line(&mut line).await.unwrap();
@@ -50,4 +55,20 @@ async fn host() {
     println!("\ndone");
     // What is left now is left by the containment, and not for want of a host.
     std::future::pending::<()>().await;
+}
+
+/// Python itself: the name in `PATH` may be a script that needs more than a sandbox grants.
+struct Python {
+    program: String,
+    prefix: String,
+}
+
+impl Python {
+    fn find() -> Self {
+        let ask = "import sys; print(sys.executable); print(sys.base_prefix)";
+        let told = std::process::Command::new("python3").args(["-c", ask]).output().unwrap().stdout;
+        let told = String::from_utf8(told).unwrap();
+        let (program, prefix) = told.trim().split_once('\n').unwrap();
+        Self { program: program.to_owned(), prefix: prefix.to_owned() }
+    }
 }
