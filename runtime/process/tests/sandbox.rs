@@ -6,4 +6,5 @@ mod sandbox {
     mod bubblewrap;
     mod ground;
     mod podman;
+    mod reach;
 }

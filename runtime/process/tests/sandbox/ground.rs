@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use trunkline_process::Limits;
-use trunkline_process::sandbox::{Backend, CommandLine, Inside, Sandbox, SandboxError, support, wrap};
+use trunkline_process::sandbox::{
+    Backend, CommandLine, Inside, Outlet, Sandbox, SandboxError, support, wrap,
+};
 
 /// Bounds a wait that ends much earlier unless something is broken.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -21,6 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub(crate) struct Ground {
     dir: TempDir,
     pub(crate) sandbox: Sandbox,
+    pub(crate) outlet: Option<Outlet>,
     pub(crate) environment: BTreeMap<OsString, OsString>,
     pub(crate) declared: BTreeMap<OsString, OsString>,
 }
@@ -48,6 +51,7 @@ impl Ground {
         Self {
             dir,
             sandbox: Sandbox::new(backend),
+            outlet: None,
             environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
             declared: BTreeMap::new(),
         }
@@ -83,7 +87,7 @@ impl Ground {
                 init: Path::new(env!("CARGO_BIN_EXE_trunkline-init")),
                 status: None,
                 lifeline: None,
-                outlet: None,
+                outlet: self.outlet.as_ref(),
                 limits: Limits { processes: Some(64), open_files: Some(256), memory: None },
                 hidden: &[],
             },
