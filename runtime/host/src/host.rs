@@ -189,6 +189,8 @@ impl HostBuilder {
             vec![program.to_string_lossy().into_owned(), "adapter".to_owned()]
         });
         let agents = DashMap::new();
+        let sandboxes = self.agents.values().filter_map(|(config, _)| config.sandbox.as_ref());
+        let leftovers = Leftovers::new(records.clone(), sandboxes.map(|sandbox| &sandbox.backend));
         for (number, (config, connect)) in self.agents.into_values().enumerate() {
             let exchange = exchange_root.join(number.to_string());
             create_private(&exchange)?;
@@ -213,7 +215,7 @@ impl HostBuilder {
             store,
             max_sessions: self.max_sessions,
             down: AtomicBool::new(false),
-            leftovers: Leftovers::new(records),
+            leftovers,
         };
         Ok(Host { inner: Arc::new(inner) })
     }

@@ -6,22 +6,50 @@ use std::{
 };
 
 use tokio::runtime::Handle;
-use trunkline_process::sweep;
+use trunkline_process::{Backend, sandbox::sweep_containers, sweep};
 
-/// The records of live process trees, until they have been looked through once.
+/// Where something may be left, until it has been looked through once.
 #[derive(Debug)]
-pub(crate) struct Leftovers(Mutex<Option<PathBuf>>);
+pub(crate) struct Leftovers(Mutex<Option<Places>>);
+
+#[derive(Debug)]
+struct Places {
+    /// The records of live process trees.
+    records: Option<PathBuf>,
+    /// The engines whose containers outlive their host, each once.
+    engines: Vec<Backend>,
+}
 
 impl Leftovers {
-    pub(crate) fn new(records: Option<PathBuf>) -> Self {
-        Self(Mutex::new(records))
+    /// `backends` are those of all agents' sandboxes.
+    pub(crate) fn new<'a>(records: Option<PathBuf>, backends: impl IntoIterator<Item = &'a Backend>) -> Self {
+        let mut engines: Vec<Backend> = Vec::new();
+        for backend in backends {
+            let leaves = !matches!(backend, Backend::Bubblewrap);
+            if leaves && engines.iter().all(|other| !other.is_same_engine(backend)) {
+                engines.push(backend.clone());
+            }
+        }
+        Self(Mutex::new(Some(Places { records, engines })))
     }
 
     /// Ends what is left, beside everything else; the second call does nothing.
     pub(crate) fn sweep(&self, runtime: &Handle) {
-        if let Some(records) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        let Some(places) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        if let Some(records) = places.records {
             runtime.spawn_blocking(move || end_all(&records));
         }
+        for engine in places.engines {
+            runtime.spawn_blocking(move || remove_containers(&engine));
+        }
+    }
+}
+
+fn remove_containers(engine: &Backend) {
+    match sweep_containers(engine) {
+        Ok(0) => {}
+        Ok(containers) => tracing::info!(containers, "removed what earlier hosts left"),
+        Err(error) => tracing::warn!(%error, "cannot look for containers that earlier hosts left"),
     }
 }
 
@@ -42,5 +70,29 @@ fn end_all(records: &Path) {
     }
     for (file, why) in swept.refused {
         tracing::warn!(?file, why, "among the records is what no host has written; remove it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_is_looked_at_once() {
+        let podman = |image: &str, options: &[&str]| {
+            let options = options.iter().map(|option| (*option).to_owned()).collect();
+            Backend::Podman { image: image.to_owned(), options }
+        };
+        let docker = Backend::Docker { image: "a".to_owned(), options: vec![] };
+        let backends = [
+            podman("a", &[]),
+            Backend::Bubblewrap,
+            podman("b", &[]),
+            podman("a", &["--root", "/r"]),
+            docker.clone(),
+        ];
+        let leftovers = Leftovers::new(None, &backends);
+        let places = leftovers.0.into_inner().unwrap().unwrap();
+        assert_eq!(places.engines, [podman("a", &[]), podman("a", &["--root", "/r"]), docker]);
     }
 }

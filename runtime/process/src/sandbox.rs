@@ -143,6 +143,19 @@ impl Backend {
         }
     }
 
+    /// Whether both keep their containers at the same place, whatever they run.
+    #[must_use]
+    pub fn is_same_engine(&self, other: &Self) -> bool {
+        self.name() == other.name() && self.options() == other.options()
+    }
+
+    fn options(&self) -> &[String] {
+        match self {
+            Self::Bubblewrap => &[],
+            Self::Podman { options, .. } | Self::Docker { options, .. } => options,
+        }
+    }
+
     /// The program that makes it.
     #[must_use]
     pub fn program(&self) -> &'static str {
