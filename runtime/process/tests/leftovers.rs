@@ -1,98 +1,184 @@
-//! Two hundred starts and stops leave no descriptor, zombie, thread or folder. Alone in its file: it counts what
-//! the whole program holds.
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
+//! Starts and stops leave no process, descriptor, zombie, thread, folder, cgroup or record. Alone in its file: it
+//! counts what the whole program holds.
+//!
+//! `TRUNKLINE_TEST_CYCLES=10000` runs so many in each containment, instead of a hundred.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "these are tests, their helper functions too"
+)]
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
-use trunkline_process::{Child, ChildSpec, StopSteps, spawn, stop};
+use trunkline_process::{Child, ChildSpec, Containment, Limits, StopSteps, containment_support, spawn, stop};
 
 #[path = "process/watch.rs"]
 #[allow(dead_code, reason = "shared with the tests of one child, which use more of it")]
 mod watch;
 
-const CONTAINMENT: trunkline_process::Containment = trunkline_process::Containment::Group;
-const CYCLES: usize = 200;
+/// What the shared functions contain a child by; here each child says it itself.
+const CONTAINMENT: Containment = Containment::Group;
+
+/// How many in each containment, where nothing else is said.
+const CYCLES: usize = 100;
 
 #[derive(Debug, PartialEq, Eq)]
 struct Held {
     descriptors: usize,
     threads: usize,
-    children: BTreeSet<String>,
+    /// Every process that descends from this one.
+    descendants: BTreeSet<u32>,
     folders: usize,
+    cgroups: usize,
+    records: usize,
 }
 
-fn held(root: &Path) -> Held {
-    let count = |dir: &Path| fs::read_dir(dir).unwrap().count();
-    let children = fs::read_dir("/proc/self/task")
+/// Where children leave something, if they do.
+#[derive(Debug)]
+struct Places {
+    containment: Containment,
+    root: tempfile::TempDir,
+    records: PathBuf,
+    /// The cgroups that those of children are made in.
+    cgroups: Vec<PathBuf>,
+}
+
+impl Places {
+    /// Starts one child to learn where its cgroups are.
+    async fn of(containment: Containment) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let records = root.path().join("records");
+        fs::create_dir(root.path().join("private")).unwrap();
+        let mut places = Self { containment, root, records, cgroups: Vec::new() };
+        let child = places.begin().await;
+        let record = fs::read_dir(&places.records).unwrap().next().expect("it is recorded").unwrap();
+        let text = fs::read_to_string(record.path()).unwrap();
+        let cgroups = text.lines().filter_map(|line| line.strip_prefix("cgroup "));
+        places.cgroups = cgroups.map(|path| Path::new(path).parent().unwrap().to_owned()).collect();
+        watch::within("the end", child.finish()).await;
+        places
+    }
+
+    fn private(&self) -> PathBuf {
+        self.root.path().join("private")
+    }
+
+    fn spec(&self, program: &str) -> ChildSpec {
+        // A limit of each kind, so that a cgroup of each kind is made.
+        let limits = Limits { memory: Some(1 << 30), open_files: Some(256), ..Limits::default() };
+        let spec = ChildSpec::new(program).config("{}").containment(self.containment).limits(limits);
+        spec.private_root(self.private()).record_dir(&self.records)
+    }
+
+    async fn begin(&self) -> Child {
+        let mut child = watch::within("the start", spawn(self.spec("cat"))).await.unwrap();
+        let mut stdin = child.take_stdin().unwrap();
+        stdin.write_all(b"hello\n").await.unwrap();
+        child
+    }
+
+    fn held(&self) -> Held {
+        let count = |dir: &Path| fs::read_dir(dir).unwrap().count();
+        let own = format!("trunkline-{}-", std::process::id());
+        let is_own = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.starts_with(&own));
+        let cgroups = self.cgroups.iter().flat_map(|place| fs::read_dir(place).unwrap().flatten());
+        Held {
+            descriptors: count(Path::new("/proc/self/fd")),
+            threads: count(Path::new("/proc/self/task")),
+            descendants: descendants(),
+            folders: count(&self.private()),
+            cgroups: cgroups.filter(|entry| is_own(&entry.file_name())).count(),
+            records: count(&self.records),
+        }
+    }
+
+    /// One of each way to end.
+    async fn cycle(&self, round: usize) {
+        let mut child = self.begin().await;
+        match round % 4 {
+            0 => drop(watch::within("the stop", stop(child, StopSteps::default())).await),
+            1 => drop(watch::within("the end", child.finish()).await),
+            2 => {
+                watch::within("the end", child.wait()).await;
+            }
+            _ => {
+                let hasty = StopSteps { close: Duration::ZERO, eof: Duration::ZERO, term: Duration::ZERO };
+                watch::within("the stop", stop(child, hasty)).await;
+                assert!(spawn(self.spec("no-such-adapter")).await.is_err());
+                drop(self.begin().await);
+            }
+        }
+    }
+}
+
+/// Zombies too.
+fn descendants() -> BTreeSet<u32> {
+    let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
         .unwrap()
-        .filter_map(|task| fs::read_to_string(task.ok()?.path().join("children")).ok())
-        .flat_map(|pids| pids.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .flatten()
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+            let parent = stat.rsplit(')').next()?.split_ascii_whitespace().nth(1)?.parse().ok()?;
+            Some((pid, parent))
+        })
         .collect();
-    Held {
-        descriptors: count(Path::new("/proc/self/fd")),
-        threads: count(Path::new("/proc/self/task")),
-        children,
-        folders: count(root),
+    let mut found = BTreeSet::new();
+    let mut next = vec![std::process::id()];
+    while let Some(above) = next.pop() {
+        let below = parents.iter().filter(|(_, parent)| *parent == above).map(|(pid, _)| *pid);
+        next.extend(below.filter(|pid| found.insert(*pid)));
     }
-}
-
-async fn begin(root: &Path) -> Child {
-    let spec = ChildSpec::new("cat").config("{}").private_root(root);
-    let mut child = watch::within("the start", spawn(spec)).await.unwrap();
-    let mut stdin = child.take_stdin().unwrap();
-    stdin.write_all(b"hello\n").await.unwrap();
-    child
-}
-
-/// One of each way to end.
-async fn cycle(root: &Path, round: usize) {
-    let mut child = begin(root).await;
-    match round % 4 {
-        0 => drop(watch::within("the stop", stop(child, StopSteps::default())).await),
-        1 => drop(watch::within("the end", child.finish()).await),
-        2 => {
-            watch::within("the end", child.wait()).await;
-        }
-        _ => {
-            let hasty = StopSteps { close: Duration::ZERO, eof: Duration::ZERO, term: Duration::ZERO };
-            watch::within("the stop", stop(child, hasty)).await;
-            assert!(spawn(ChildSpec::new("no-such-adapter").private_root(root)).await.is_err());
-            drop(begin(root).await);
-        }
-    }
+    found
 }
 
 #[test]
-fn two_hundred_starts_and_stops_leave_nothing() {
-    let root = tempfile::tempdir().unwrap();
+fn many_starts_and_stops_leave_nothing() {
+    trunkline_process::init::use_program(env!("CARGO_BIN_EXE_trunkline-init"));
+    let asked = std::env::var("TRUNKLINE_TEST_CYCLES").ok();
+    let cycles = asked.map_or(CYCLES, |asked| asked.parse().expect("a number"));
+    let support = containment_support();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(1)
         .enable_all()
         .build();
     runtime.unwrap().block_on(async {
-        for round in 0..4 {
-            cycle(root.path(), round).await;
+        for containment in [Containment::Group, Containment::Reaper, Containment::Namespace] {
+            match support.choose(containment) {
+                Ok(_) => leave_nothing(containment, cycles).await,
+                Err(why) => eprintln!("{containment}: not run, {why}"),
+            }
         }
-        watch::eventually("the warm-up is over", || {
-            let held = held(root.path());
-            held.children.is_empty() && held.folders == 0
-        })
-        .await;
-        let before = held(root.path());
-        for round in 0..CYCLES {
-            cycle(root.path(), round).await;
-        }
-        let mut after = held(root.path());
-        watch::eventually("everything is given back", || {
-            after = held(root.path());
-            after == before
-        })
-        .await;
-        assert_eq!(after, before);
     });
+}
+
+async fn leave_nothing(containment: Containment, cycles: usize) {
+    let places = Places::of(containment).await;
+    for round in 0..4 {
+        places.cycle(round).await;
+    }
+    watch::eventually("the warm-up is over", || {
+        let held = places.held();
+        held.descendants.is_empty() && (held.folders, held.cgroups, held.records) == (0, 0, 0)
+    })
+    .await;
+    let before = places.held();
+    let begun = Instant::now();
+    for round in 0..cycles {
+        places.cycle(round).await;
+    }
+    let took = begun.elapsed();
+    let mut after = places.held();
+    watch::eventually("everything is given back", || {
+        after = places.held();
+        after == before
+    })
+    .await;
+    println!("{containment}: {cycles} cycles took {took:?}, and hold what was held before: {after:?}");
 }
