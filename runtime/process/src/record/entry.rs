@@ -34,8 +34,6 @@ pub(crate) struct Entry {
     pub(crate) cgroups: Vec<PathBuf>,
     /// The private folder and its inode.
     pub(crate) folder: Option<(u64, PathBuf)>,
-    /// Engine and name of its container.
-    pub(crate) container: Option<(String, String)>,
     /// Its first process, once there is one.
     pub(crate) leader: Option<Process>,
 }
@@ -80,7 +78,6 @@ impl Entry {
             containment: containment.to_owned(),
             cgroups: Vec::new(),
             folder: None,
-            container: None,
             leader: None,
         })
     }
@@ -100,9 +97,6 @@ impl Entry {
         }
         if let Some((inode, path)) = &self.folder {
             let _ = writeln!(text, "folder {inode} {}", escaped(path));
-        }
-        if let Some((engine, name)) = &self.container {
-            let _ = writeln!(text, "container {engine} {name}");
         }
         let _ = writeln!(text, "{READY}");
         text
@@ -126,7 +120,7 @@ impl Entry {
             return Err(format!("it does not begin with \"{FIRST}\""));
         }
         let (mut host, mut boot, mut namespace, mut containment) = (None, None, None, None);
-        let (mut cgroups, mut folder, mut container, mut leader) = (Vec::new(), None, None, None);
+        let (mut cgroups, mut folder, mut leader) = (Vec::new(), None, None);
         let mut ready = false;
         for line in lines {
             let (name, value) = line.split_once(' ').unwrap_or((line, ""));
@@ -140,10 +134,6 @@ impl Entry {
                 "folder" => {
                     let (inode, value) = value.split_once(' ').ok_or_else(wrong)?;
                     folder = Some((inode.parse().map_err(|_| wrong())?, path(value).ok_or_else(wrong)?));
-                }
-                "container" => {
-                    let (engine, name) = value.split_once(' ').ok_or_else(wrong)?;
-                    container = Some((engine.to_owned(), name.to_owned()));
                 }
                 READY => ready = true,
                 "leader" => leader = Some(process(value).ok_or_else(wrong)?),
@@ -161,7 +151,6 @@ impl Entry {
             containment: containment.ok_or_else(|| missing("containment"))?,
             cgroups,
             folder,
-            container,
             leader,
         })
     }
@@ -222,7 +211,6 @@ mod tests {
         let mut entry = Entry::of_this_host("group").unwrap();
         entry.cgroups = vec!["/sys/fs/cgroup/pids/trunkline-1-2".into()];
         entry.folder = Some((77, OsString::from_vec(b"/tmp/a b%\n\xff/trunkline-x".to_vec()).into()));
-        entry.container = Some(("podman".into(), "trunkline-7".into()));
         entry
     }
 

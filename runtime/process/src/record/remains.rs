@@ -7,7 +7,6 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,14 +28,12 @@ const MOST_FILES: usize = 10_000;
 const DYING: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(128));
 
-/// How long an engine is given to remove a container.
-const ENGINE: Duration = Duration::from_secs(10);
-
 /// The file system type of cgroups, version 1 and 2.
 const CGROUP_MAGIC: [u64; 2] = [0x0027_e0eb, 0x6367_7270];
 
-/// Ends what hosts that are gone have left behind, by their records in `dir`: processes, cgroups, containers, private
-/// folders. A folder without records, or none, is no error. Blocks; run it before the first child of this host, or
+/// Ends what hosts that are gone have left behind, by their records in `dir`: processes, cgroups, private folders. A
+/// folder without records, or none, is no error. (Containers have labels:
+/// [`sweep_containers`](crate::sandbox::sweep_containers).) Blocks; run it before the first child of this host, or
 /// beside: what belongs to a live host, this one too, is never touched.
 ///
 /// A process is killed when it is the recorded one, with the same start, or descends from it, or was given the tree's
@@ -186,16 +183,13 @@ impl Entry {
         if let Some((inode, folder)) = &self.folder {
             check_folder(folder, *inode)?;
         }
-        match &self.container {
-            Some((engine, name)) => check_container(engine, name),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
 impl Remains {
     fn end(&self, here: &Here, live: &[Process]) -> End {
-        let Entry { boot, namespace, host, cgroups, folder, container, leader, .. } = &self.entry;
+        let Entry { boot, namespace, host, cgroups, folder, leader, .. } = &self.entry;
         let mut end = End { is_complete: true, ..End::default() };
         if *boot == here.boot {
             let present: Vec<PathBuf> = cgroups.iter().filter(|path| path.exists()).cloned().collect();
@@ -214,9 +208,6 @@ impl Remains {
                 end.folders += folders;
             }
             end.is_complete &= is_gone;
-            if let Some((engine, name)) = container {
-                end.is_complete &= remove_container(engine, name);
-            }
         }
         if let Some((_, path)) = folder
             && end.is_complete
@@ -311,37 +302,6 @@ fn check_folder(path: &Path, inode: u64) -> Result<(), String> {
         return Err(format!("{path:?} is not the folder that was recorded"));
     }
     is_only_ours(&meta).map_err(|why| format!("{path:?}: {why}"))
-}
-
-fn check_container(engine: &str, name: &str) -> Result<(), String> {
-    let is_name = name.starts_with("trunkline-")
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    if !["podman", "docker"].contains(&engine) || !is_name {
-        return Err(format!("{engine:?} {name:?} is no container of ours"));
-    }
-    Ok(())
-}
-
-/// Asks the engine to remove a container, running or not; whether it says that it did.
-fn remove_container(engine: &str, name: &str) -> bool {
-    let mut command = Command::new(engine);
-    command.args(["rm", "--force", name]);
-    let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let Ok(mut client) = started else { return false };
-    let begun = Instant::now();
-    let mut pause = LOOK_AGAIN.0;
-    loop {
-        match client.try_wait() {
-            Ok(Some(status)) => return status.success(),
-            Ok(None) if begun.elapsed() < ENGINE => thread::sleep(pause),
-            Ok(None) | Err(_) => {
-                let _ = client.kill();
-                let _ = client.wait();
-                return false;
-            }
-        }
-        pause = LOOK_AGAIN.1.min(pause * 2);
-    }
 }
 
 /// The files of a folder, as many as one sweep looks at.

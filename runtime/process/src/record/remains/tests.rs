@@ -174,20 +174,6 @@ fn a_cgroup_of_another_name_or_kind_is_not_touched() {
 }
 
 #[test]
-fn only_an_engine_is_asked_for_a_container_and_by_a_name_of_ours() {
-    assert_eq!(check_container("podman", "trunkline-12-3"), Ok(()));
-    for (engine, name) in [
-        ("rm", "trunkline-1"),
-        ("/tmp/podman", "trunkline-1"),
-        ("podman", "other"),
-        ("podman", "trunkline-a b"),
-        ("docker", "--all"),
-    ] {
-        assert!(check_container(engine, name).is_err(), "{engine} {name}");
-    }
-}
-
-#[test]
 fn a_folder_that_others_may_write_to_is_no_place_for_records() {
     let records = folder();
     fs::set_permissions(records.path(), fs::Permissions::from_mode(0o777)).unwrap();
