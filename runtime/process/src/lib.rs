@@ -23,7 +23,11 @@
 //! What holds and what does not: in a PID namespace and under a reaper, nothing outlives the child, its [`Child`], or
 //! the host, however either ends. A reaper can be killed by a program of the same user, and its promise with it; the
 //! process that holds a namespace cannot be seen from inside. A group holds what stays in it, and only while the host
-//! lives: a descendant that makes a session of its own leaves the group.
+//! lives: a descendant that makes a session of its own leaves the group. Where a cgroup can be made, which
+//! [`limit_support`] tells, it is met there when the child ends.
+//!
+//! What a host that was killed could not end or remove is in its records ([`ChildSpec::record_dir`]), by which the
+//! next one does ([`sweep`]).
 //!
 //! Linux 5.4 or later.
 //!
