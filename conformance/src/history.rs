@@ -16,7 +16,8 @@ pub use self::transcript::{TranscriptError, read_transcript, write_transcript};
 pub enum Link {
     /// Between the runner, as host or hub, and the program under test.
     Upper,
-    /// Between a host under test and one process of the stub, by its pid.
+    /// Between a host under test and one process of the stub, by its place among those of the case, counted from 1. Not
+    /// by a pid: adapters in PID namespaces of their own may all have the same.
     Lower(u32),
 }
 
@@ -56,8 +57,8 @@ pub enum Event {
     Stderr(Arc<[u8]>),
     /// The program was started.
     Started {
-        /// Its process id.
-        pid: u32,
+        /// Its process id, where it is known: not on the lower links.
+        pid: Option<u32>,
     },
     /// The program has ended.
     Exited {

@@ -4,10 +4,10 @@ use std::{
     collections::VecDeque,
     fs::File,
     io::{self, Read, Write},
-    os::{fd::OwnedFd, unix::process::CommandExt, unix::process::ExitStatusExt},
+    os::{fd::OwnedFd, unix::process::CommandExt},
     path::PathBuf,
     process::{Command, Stdio},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -15,7 +15,10 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, poll},
     fs::{OFlags, fcntl_setfl},
-    process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit},
+    process::{
+        Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, prlimit,
+        waitid,
+    },
 };
 
 use crate::{
@@ -27,7 +30,7 @@ mod leftovers;
 mod usage;
 
 pub use self::{
-    leftovers::{Leftover, become_subreaper, descendants, is_running, sweep},
+    leftovers::{Leftover, become_subreaper, descendants, kill_all, sweep},
     usage::{Usage, usage_of},
 };
 
@@ -74,6 +77,8 @@ pub struct Process {
     input: Arc<Input>,
     output: Arc<Output>,
     ended: Arc<Ended>,
+    /// Its number is its own for as long as this is there.
+    _unreaped: mpsc::SyncSender<()>,
 }
 
 /// What waits for the program's stdin.
@@ -147,6 +152,7 @@ impl Process {
             .command
             .split_first()
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))?;
+        leftovers::demand_own_proc()?;
         let mut command = Command::new(program);
         command.args(args).current_dir(&launch.cwd).process_group(0);
         if launch.clear_env {
@@ -165,7 +171,7 @@ impl Process {
         };
         let mut child = command.spawn()?;
         let pid = child.id();
-        history.push(Link::Upper, Event::Started { pid });
+        history.push(Link::Upper, Event::Started { pid: Some(pid) });
         cap_processes(pid);
 
         let (input, output, ended) =
@@ -184,15 +190,17 @@ impl Process {
             thread::spawn(move || read_stderr(stderr, &history));
         }
         let (waiter, told) = (Arc::clone(&ended), Arc::clone(history));
+        let (unreaped, let_go) = mpsc::sync_channel(0);
         thread::spawn(move || {
-            let status = child.wait().ok();
-            let (code, signal) =
-                (status.and_then(|status| status.code()), status.and_then(|status| status.signal()));
+            let (code, signal) = wait_unreaped(pid);
             *lock(&waiter.state) = Some(Exit { code, signal, at: Instant::now() });
             told.push(Link::Upper, Event::Exited { code, signal });
             waiter.changed.notify_all();
+            // Fails when nobody signals it any more: until it is reaped no other process or group has its number.
+            let _ = let_go.recv();
+            let _ = child.wait();
         });
-        Ok(Self { pid, history: Arc::clone(history), input, output, ended })
+        Ok(Self { pid, history: Arc::clone(history), input, output, ended, _unreaped: unreaped })
     }
 
     /// Its process id, which is its group's too.
@@ -281,7 +289,7 @@ impl Process {
             && let Some(pid) = Pid::from_raw(self.pid.cast_signed())
         {
             // It may have ended in this moment; then there is nothing to signal.
-            let _ = rustix::process::kill_process(pid, signal);
+            let _ = kill_process(pid, signal);
         }
     }
 
@@ -308,6 +316,14 @@ impl Drop for Process {
         lock(&self.output.state).close = true;
         self.output.changed.notify_all();
     }
+}
+
+/// Waits for the end of a child and leaves it to be reaped; gives its status or the signal that ended it.
+fn wait_unreaped(pid: u32) -> (Option<i32>, Option<i32>) {
+    let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return (None, None) };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    let status = rustix::io::retry_on_intr(|| waitid(WaitId::Pid(pid), options)).ok().flatten();
+    status.map_or((None, None), |status| (status.exit_status(), status.terminating_signal()))
 }
 
 /// Bounds what the program and its children may start, so that a fork bomb costs a case and not the machine. The kernel

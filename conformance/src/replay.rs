@@ -90,8 +90,8 @@ pub fn replay(
     process.close_stdin();
     process.wait_exit(Duration::from_secs(5));
     process.kill();
-    drop(process);
     sweep(group, &mark, folder.path());
+    drop(process);
     let records = history.snapshot();
     // It was judged at rest if nobody had ended it: what is owed after the patience is missing.
     let upto = records.iter().position(|record| matches!(record.event, Event::StdinClosed));

@@ -17,11 +17,12 @@
 //! | `starts` | what lies over the script at the nth start, counted by the log |
 //!
 //! The log is one JSON object a line with `ev`, `t` (nanoseconds of the monotonic clock; of a
-//! write, when it began), `pid` and `n`:
+//! write, when it began), `start` and `n`. A process of the stub is known by its `start`, counted from 1 in the log, and
+//! never by a pid: a host may put its adapters into PID namespaces. While it runs it holds a lock on `LOG.START.lock`:
 //!
 //! | `ev` | members |
 //! |---|---|
-//! | `start` | `start` (its number), `argv`, `cwd`, `env` (names) |
+//! | `start` | `argv`, `cwd`, `env` (names) |
 //! | `in`, `in64` | `line` or `data` (base64), as received without the LF; `lf: false` where none ended it |
 //! | `out` | `line`; beyond 4 KiB `type`, `session_id`, `turn_id`, `channel`, `bytes`, and `len` and `sha256` of `content` |
 //! | `burst` | `from`, `count`, `size`, `channel`, ids: that many numbered outputs |
@@ -29,7 +30,9 @@
 //! | `unsent` | `len`: a write after `close_stdout` |
 //! | `endless` | `len`: bytes without an LF, after the `raw` that began the line |
 //! | `act` | `name`, `session_id`: an action begins |
-//! | `file`, `report`, `env`, `pid`, `child`, `timeout`, `bad` | what an action found |
+//! | `child` | `kind`: a sleeper was started, whose command line names the log |
+//! | `pid` | `pid`: its own number as it sees it, which may mean another process elsewhere |
+//! | `file`, `report`, `env`, `timeout`, `bad` | what an action found |
 //! | `eof`, `term`, `broken`, `exit` | the end of stdin, SIGTERM, a broken stdout, the end with its `code` |
 
 mod action;
@@ -38,6 +41,7 @@ mod children;
 mod files;
 mod frame;
 mod input;
+mod life;
 mod line;
 mod log;
 mod out;
@@ -61,6 +65,8 @@ use self::script::Script;
 use self::state::Stub;
 
 pub use self::args::ScriptError;
+pub use self::children::is_child;
+pub use self::life::is_running;
 
 /// What the stub's own command line looks like.
 const USAGE: &str = "usage: stub --script FILE --log FILE";
@@ -114,12 +120,11 @@ fn complain(what: &(impl std::fmt::Display + ?Sized)) -> ExitCode {
 }
 
 fn prepare(script: &Path, log: &Path) -> Result<Arc<Stub>, String> {
-    let log = Arc::new(Log::open(log).map_err(|error| format!("the log: {error}"))?);
     let argv = std::env::args_os().map(|arg| arg.to_string_lossy().into());
-    let start = log.start(argv.collect());
-    let start = start.map_err(|error| format!("the log: {error}"))?;
+    let log = Log::begin(log, argv.collect()).map_err(|error| format!("the log: {error}"))?;
+    let log = Arc::new(log);
     let read = std::fs::read_to_string(script).map_err(|error| format!("the script: {error}"));
-    let parsed = read.and_then(|text| Script::parse(&text, start).map_err(|e| e.to_string()));
+    let parsed = read.and_then(|text| Script::parse(&text, log.start()).map_err(|e| e.to_string()));
     let script = parsed.inspect_err(|error| log.add("bad", [("error", error.as_str().into())]))?;
     Ok(Arc::new(Stub::new(script, log)))
 }

@@ -59,7 +59,7 @@ pub fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))?;
     let recorder = Arc::new(Recorder { began: Instant::now(), file: Mutex::new(File::create(out)?) });
     let mut child = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    recorder.note(Event::Started { pid: child.id() });
+    recorder.note(Event::Started { pid: Some(child.id()) });
     let (to, from) = (child.stdin.take(), child.stdout.take());
     let (stdin, stdout) = own_pipes()?;
 

@@ -492,8 +492,8 @@ impl<'a> Trial<'a> {
         }
         let clean = process.exit().is_some();
         process.kill();
-        drop(process);
         let leftovers = crate::process::sweep(group, &self.mark(), self.folder.path());
+        drop(process);
         // Nobody writes to the logs any more.
         self.stubs.finish();
         for leftover in leftovers {

@@ -452,11 +452,8 @@ fn a_grandchild_holds_stdout_and_an_orphan_has_its_own_session() {
     let children = stub.logged("child");
     let kinds: Vec<&Value> = children.iter().map(|c| &c["kind"]).collect();
     assert_eq!(kinds, [&json!("grandchild"), &json!("orphan")]);
-    for child in &children {
-        let pid = i32::try_from(child["child"].as_i64().unwrap()).unwrap();
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    }
+    let log = stub.folder.path().join("log.jsonl");
+    trunkline_conformance::process::kill_all(|args| trunkline_conformance::stub::is_child(args, &log));
     stub.expect_end();
 }
 

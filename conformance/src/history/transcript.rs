@@ -33,7 +33,7 @@ pub enum TranscriptError {
 struct Line {
     /// Nanoseconds since the case began.
     t: u64,
-    /// The stub's pid; absent on the runner's own link.
+    /// Which process of the stub, counted from 1; absent on the runner's own link.
     #[serde(skip_serializing_if = "Option::is_none")]
     stub: Option<u32>,
     #[serde(flatten)]
@@ -62,7 +62,8 @@ enum What {
         bytes: Bytes,
     },
     Started {
-        pid: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<u32>,
     },
     Exited {
         code: Option<i32>,
@@ -134,7 +135,7 @@ pub fn write_transcript(records: &[Record], to: &mut impl Write) -> io::Result<(
         };
         let stub = match record.link {
             Link::Upper => None,
-            Link::Lower(pid) => Some(pid),
+            Link::Lower(process) => Some(process),
         };
         let line = Line { t: u64::try_from(record.at.as_nanos()).unwrap_or(u64::MAX), stub, what };
         serde_json::to_writer(&mut *to, &line)?;
@@ -196,11 +197,12 @@ mod tests {
             intent,
         };
         let records: Vec<Record> = [
-            (Link::Upper, Event::Started { pid: 7 }),
+            (Link::Upper, Event::Started { pid: Some(7) }),
+            (Link::Lower(9), Event::Started { pid: None }),
             (Link::Upper, host(b"{\"type\":\"stop\"}\n", Intent::Valid)),
             (Link::Upper, host(b"\xff\n", Intent::Deviant)),
             (Link::Lower(9), Event::Act(serde_json::json!(["exit", 3]))),
-            (Link::Upper, Event::Fence { upto: 3 }),
+            (Link::Upper, Event::Fence { upto: 4 }),
             (Link::Upper, Event::Exited { code: Some(0), signal: None }),
         ]
         .into_iter()

@@ -107,10 +107,10 @@ fn lowers(order: &[(usize, &Record)], uppers: &HashMap<String, Upper<'_>>) -> Ha
     let mut begun: Vec<((u32, String), Option<String>, Lower)> = Vec::new();
     let mut open: HashMap<(u32, String), usize> = HashMap::new();
     for (_, record) in order {
-        let Link::Lower(pid) = record.link else { continue };
+        let Link::Lower(process) = record.link else { continue };
         let from_host = record.from_host();
         let Some(message) = from_host.or_else(|| record.from_adapter()) else { continue };
-        let key = (pid, wire::session(message).to_owned());
+        let key = (process, wire::session(message).to_owned());
         if from_host.is_some() && wire::kind(message) == "session.start" {
             if !open.contains_key(&key) {
                 open.insert(key.clone(), begun.len());

@@ -1,8 +1,14 @@
 //! What a program leaves behind: found by group, by mark, or by where it runs; killed and counted.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, io, path::Path, time::Duration};
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
+use rustix::{
+    io::Errno,
+    process::{
+        Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal,
+        set_child_subreaper, waitpid,
+    },
+};
 
 /// A process that outlived the program that it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +29,8 @@ pub(super) struct Seen {
     pub(super) group: u32,
     pub(super) name: String,
     pub(super) zombie: bool,
+    /// When it was started: with the pid, what no other process ever has.
+    started: u64,
     pub(super) processor: Duration,
     pub(super) resident: u64,
 }
@@ -33,7 +41,8 @@ pub fn become_subreaper() {
     let _ = set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Finds what is left of a case, kills it, reaps it, and tells what it was.
+/// Finds what is left of a case, kills it, reaps it, and tells what it was. The program itself, the leader of the group,
+/// has ended and is not reaped yet: until then no other group has its number.
 pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Leftover> {
     let own = std::process::id();
     let mut left = Vec::new();
@@ -41,15 +50,15 @@ pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Leftover> {
     for _ in 0..8 {
         let found: Vec<Seen> = processes()
             .into_iter()
-            .filter(|process| process.pid != own && belongs(process, group, mark, folder))
+            .filter(|process| process.pid != own && !(process.pid == group && process.zombie))
+            .filter(|process| belongs(process, group, mark, folder))
             .collect();
         if found.is_empty() {
             break;
         }
         for process in found {
             let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else { continue };
-            // Either may fail because it has gone meanwhile.
-            let _ = kill_process(pid, Signal::KILL);
+            kill(&process);
             let reaped = waitpid(Some(pid), WaitOptions::NOHANG).is_ok_and(|status| status.is_some());
             // A zombie that another process has yet to reap is not a survivor.
             let survives = !process.zombie || reaped;
@@ -83,14 +92,54 @@ fn belongs(process: &Seen, group: u32, mark: &str, folder: &Path) -> bool {
     marked() || inside() || named()
 }
 
-/// Everything that runs now.
+/// Kills every process whose arguments are accepted.
+pub fn kill_all(wanted: impl Fn(&[&[u8]]) -> bool) {
+    for process in processes() {
+        let Ok(line) = fs::read(format!("/proc/{}/cmdline", process.pid)) else { continue };
+        let args: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0).collect();
+        if wanted(&args) {
+            kill(&process);
+        }
+    }
+}
+
+/// Kills a process that was seen, unless its number means another one by now. Every pid that the suite signals was
+/// found in `/proc` or given to it by its own fork: never one that another process has told, which may live in another
+/// PID namespace.
+fn kill(process: &Seen) {
+    let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else { return };
+    let is_same = || seen(process.pid).is_some_and(|now| now.started == process.started);
+    // It may go at any time: then there is nothing to kill.
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(pidfd) if is_same() => drop(pidfd_send_signal(&pidfd, Signal::KILL)),
+        Err(Errno::NOSYS) if is_same() => drop(kill_process(pid, Signal::KILL)),
+        Ok(_) | Err(_) => {}
+    }
+}
+
+/// Makes sure that the numbers in `/proc` mean here what they say: not those of an outer PID namespace, where this
+/// process was put into one of its own without a `/proc` to it.
+pub(super) fn demand_own_proc() -> io::Result<()> {
+    match fs::read_link("/proc/self") {
+        Ok(own) if own.as_os_str() != std::process::id().to_string().as_str() => Err(io::Error::other(
+            "/proc shows another PID namespace than that of the suite: mount one of its own (unshare --mount-proc)",
+        )),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Everything that runs now, by its pid for this process, also what is in PID namespaces below.
 pub(super) fn processes() -> Vec<Seen> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?))
-        .collect()
+    if demand_own_proc().is_err() {
+        return Vec::new();
+    }
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(seen).collect()
+}
+
+fn seen(pid: u32) -> Option<Seen> {
+    parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// Reads a line of `/proc/PID/stat`; the name stands in parentheses and may hold anything.
@@ -106,16 +155,11 @@ fn parse_stat(pid: u32, stat: &str) -> Option<Seen> {
         group: u32::try_from(number(2)?).ok()?,
         name,
         zombie: fields.first() == Some(&"Z"),
+        started: number(19)?,
         // The kernel counts in hundredths of a second for programs.
         processor: Duration::from_millis(ticks * 10),
         resident: number(21)? * rustix::param::page_size() as u64,
     })
-}
-
-/// Whether a process runs: neither gone nor waiting to be reaped.
-pub fn is_running(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
-    stat.and_then(|stat| parse_stat(pid, &stat)).is_some_and(|process| !process.zombie)
 }
 
 /// The processes below a process, itself not counted.

@@ -61,10 +61,10 @@ pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec
         let record = &records[index];
         let adapter = match record.link {
             Link::Upper => None,
-            Link::Lower(pid) => Some(match adapters.iter().position(|known| *known == pid) {
+            Link::Lower(process) => Some(match adapters.iter().position(|known| *known == process) {
                 Some(place) => place + 1,
                 None => {
-                    adapters.push(pid);
+                    adapters.push(process);
                     adapters.len()
                 }
             }),
@@ -85,7 +85,9 @@ fn told(records: &[Record], record: &Record) -> Option<Told> {
         Event::Host { bytes, parsed, .. } => Some(line(Way::Down, bytes, parsed, bytes.ends_with(b"\n"))),
         Event::Adapter { bytes, parsed, ended, .. } => Some(line(Way::Up, bytes, parsed, *ended)),
         Event::Stderr(bytes) => here("stderr", quoted(&String::from_utf8_lossy(bytes))),
-        Event::Started { pid } => here("started", format!("process {pid}")),
+        Event::Started { pid } => {
+            here("started", pid.map(|pid| format!("process {pid}")).unwrap_or_default())
+        }
         Event::Exited { code, signal } => here(
             "exited",
             match (code, signal) {

@@ -31,7 +31,7 @@
 //! | `["ignore_eof"]`, `["ignore_term"]`, `["ignore_stop"]` | from now on; the last for the running turn |
 //! | `["exit",n]`, `["abort","kill" or "abrt"?]` | the end |
 //! | `["grandchild",s,"hold" or "free"?]`, `["orphan",s,…]` | a child, one in a session of its own; `hold` keeps stdout and stderr open |
-//! | `["env"]`, `["pid"]` | logged |
+//! | `["env"]`, `["pid"]` | logged; the pid as the stub itself sees it |
 //!
 //! In paths `{tmpdir}`, `{cwd}` and `{exchange_dir}` are replaced.
 

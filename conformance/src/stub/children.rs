@@ -13,26 +13,38 @@ use super::log::Log;
 /// The longest that a child sleeps.
 const LONGEST: u64 = 600;
 
-/// Starts a child that only sleeps, or an orphan in a session of its own.
+/// Starts a child that only sleeps, or an orphan in a session of its own. The log does not tell its pid, which may mean
+/// another process elsewhere: it is found by its arguments.
 pub(super) fn start(log: &Log, seconds: u64, kind: Kinship, pipes: Pipes) {
     let started = match kind {
-        Kinship::Grandchild => sleeper(seconds, pipes, log).and_then(|mut command| {
+        Kinship::Grandchild => sleeper(seconds, pipes, log.path()).and_then(|mut command| {
             let mut child = command.spawn()?;
-            note(log, child.id(), "grandchild");
             // Reaped when it ends, so that it does not look like a host's zombie.
             thread::spawn(move || drop(child.wait()));
-            Ok(())
+            Ok("grandchild")
         }),
         Kinship::Orphan => own_command().and_then(|mut command| {
             let word = if pipes == Pipes::Hold { "hold" } else { "free" };
             command.args(["--orphan", &seconds.to_string(), word, "--log"]);
             command.arg(log.path()).stdin(Stdio::null());
-            command.status().map(drop)
+            match command.status()? {
+                status if status.success() => Ok("orphan"),
+                status => Err(std::io::Error::other(format!("no orphan: {status}"))),
+            }
         }),
     };
-    if let Err(error) = started {
-        log.add("bad", [("error", error.to_string().into())]);
+    match started {
+        Ok(kind) => log.add("child", [("kind", kind.into())]),
+        Err(error) => log.add("bad", [("error", error.to_string().into())]),
     }
+}
+
+/// Whether these are the arguments of a sleeping child of a stub with this log.
+#[must_use]
+pub fn is_child<A: AsRef<[u8]>>(args: &[A], log: &Path) -> bool {
+    let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
+    let wanted = log.as_os_str().as_encoded_bytes();
+    matches!(args.as_slice(), [_, b"stub", b"--sleep", _, b"--log", log] if *log == wanted)
 }
 
 /// Sleeps: what a child does.
@@ -44,31 +56,24 @@ pub(super) fn sleep(seconds: u64) -> ExitCode {
 /// Starts a sleeping child in a new session and ends, so that nobody is its parent.
 pub(super) fn orphan(seconds: &str, pipes: &str, log: &Path) -> ExitCode {
     let pipes = if pipes == "hold" { Pipes::Hold } else { Pipes::Free };
-    let Ok(log) = Log::open(log) else {
-        return ExitCode::FAILURE;
-    };
     let _ = setsid();
-    let sleeper = sleeper(seconds.parse().unwrap_or(0), pipes, &log);
+    let sleeper = sleeper(seconds.parse().unwrap_or(0), pipes, log);
     match sleeper.and_then(|mut command| command.spawn()) {
-        Ok(child) => note(&log, child.id(), "orphan"),
-        Err(error) => log.add("bad", [("error", error.to_string().into())]),
+        Ok(_) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
-    ExitCode::SUCCESS
 }
 
 /// Ends this process by a signal.
 pub(super) fn die(death: Death) -> ! {
     match death {
         Death::Kill => {
+            // The first process of a PID namespace cannot kill itself so, but abort.
             let _ = kill_process(getpid(), Signal::KILL);
             std::process::abort()
         }
         Death::Abort => std::process::abort(),
     }
-}
-
-fn note(log: &Log, child: u32, kind: &str) {
-    log.add("child", [("child", child.into()), ("kind", kind.into())]);
 }
 
 fn own_command() -> std::io::Result<Command> {
@@ -78,12 +83,26 @@ fn own_command() -> std::io::Result<Command> {
 }
 
 /// The log's path is in its arguments, by which a runner finds what is left of a case.
-fn sleeper(seconds: u64, pipes: Pipes, log: &Log) -> std::io::Result<Command> {
+fn sleeper(seconds: u64, pipes: Pipes, log: &Path) -> std::io::Result<Command> {
     let mut command = own_command()?;
     command.args(["--sleep", &seconds.to_string(), "--log"]);
-    command.arg(log.path()).stdin(Stdio::null());
+    command.arg(log).stdin(Stdio::null());
     if pipes == Pipes::Free {
         command.stdout(Stdio::null()).stderr(Stdio::null());
     }
     Ok(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_known_by_its_log() {
+        let args = ["trunkline-conformance", "stub", "--sleep", "30", "--log", "/a/log.jsonl"];
+        assert!(is_child(&args, Path::new("/a/log.jsonl")));
+        assert!(!is_child(&args, Path::new("/a/log")));
+        assert!(!is_child(&args[..5], Path::new("--log")));
+        assert!(!is_child(&["vi", "stub", "--log", "/a/log.jsonl"], Path::new("/a/log.jsonl")));
+    }
 }

@@ -19,7 +19,7 @@ impl Frame {
         let done = match action {
             Action::File { name, mime, bytes, place } => {
                 let number = self.stub.next_file();
-                let file = format!("stub-{}-{number}.bin", std::process::id());
+                let file = format!("{}-{}-{number}.bin", self.log_name(), self.stub.log.start());
                 let path = self.folder(*place).join(file);
                 match self.write_file(&path, *bytes) {
                     Ok(()) => return self.announce(&path, Some(name), Some(mime)),
@@ -46,6 +46,11 @@ impl Frame {
             self.failed(&error);
         }
         Ok(())
+    }
+
+    /// What two stubs of one host do not share, though they may share the folder.
+    fn log_name(&self) -> String {
+        self.stub.log.path().file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     fn announce(&self, path: &Path, name: Option<&str>, mime: Option<&str>) -> Result<(), Halt> {

@@ -10,11 +10,16 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-/// The append-only record of one start.
+use super::life;
+
+/// The append-only record of one start, which is known by its number in the file.
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
+    start: u32,
     end: Mutex<End>,
+    /// Tells that this start runs.
+    _life: File,
 }
 
 #[derive(Debug)]
@@ -24,34 +29,38 @@ struct End {
 }
 
 impl Log {
-    /// Opens the log for appending.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    /// Opens the log, counts the starts in it, and adds this one. A lock on the file keeps two starts at the same time
+    /// apart: each has a number of its own, whatever their pids.
+    pub(super) fn begin(path: &Path, argv: Vec<Value>) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self { path: path.to_owned(), end: Mutex::new(End { file, records: 0 }) })
+        let reading = File::open(path)?;
+        flock(&reading, FlockOperation::LockExclusive)?;
+        let start = 1 + starts_in(&reading)?;
+        let log = Self {
+            path: path.to_owned(),
+            start,
+            end: Mutex::new(End { file, records: 0 }),
+            // Before the record, so that nobody who has read of the start finds it gone already.
+            _life: life::hold(path, start)?,
+        };
+        let names: Vec<Value> = environment_names();
+        let cwd = std::env::current_dir().unwrap_or_default();
+        // Without this record the next start would have the same number.
+        log.write(
+            None,
+            "start",
+            [("argv", argv.into()), ("cwd", cwd.to_string_lossy().into()), ("env", names.into())],
+        )?;
+        Ok(log)
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Counts the starts in the file, adds this one, and returns its number. A lock on the file keeps two starts at the
-    /// same time apart.
-    pub(super) fn start(&self, argv: Vec<Value>) -> io::Result<usize> {
-        let reading = File::open(&self.path)?;
-        flock(&reading, FlockOperation::LockExclusive)?;
-        let number = 1 + starts_in(&reading)?;
-        let names: Vec<Value> = environment_names();
-        let cwd = std::env::current_dir().unwrap_or_default();
-        self.add(
-            "start",
-            [
-                ("start", number.into()),
-                ("argv", argv.into()),
-                ("cwd", cwd.to_string_lossy().into()),
-                ("env", names.into()),
-            ],
-        );
-        Ok(number)
+    /// Which start this is, counted from 1.
+    pub(super) fn start(&self) -> u32 {
+        self.start
     }
 
     /// Appends a record of what happens now. A log that cannot be written is no reason to fail: the runner misses the
@@ -68,9 +77,18 @@ impl Log {
         event: &str,
         members: [(&str, Value); N],
     ) {
+        let _ = self.write(began, event, members);
+    }
+
+    fn write<const N: usize>(
+        &self,
+        began: Option<u64>,
+        event: &str,
+        members: [(&str, Value); N],
+    ) -> io::Result<()> {
         let mut record = Map::new();
         record.insert("ev".to_owned(), event.into());
-        record.insert("pid".to_owned(), std::process::id().into());
+        record.insert("start".to_owned(), self.start.into());
         for (key, value) in members {
             if !value.is_null() {
                 record.insert(key.to_owned(), value);
@@ -83,11 +101,11 @@ impl Log {
         record.insert("t".to_owned(), began.unwrap_or_else(now_ns).into());
         let mut line = Value::Object(record).to_string();
         line.push('\n');
-        let _ = end.file.write_all(line.as_bytes());
+        end.file.write_all(line.as_bytes())
     }
 }
 
-fn starts_in(file: &File) -> io::Result<usize> {
+fn starts_in(file: &File) -> io::Result<u32> {
     let mut starts = 0;
     let mut lines = BufReader::new(file);
     let mut line = Vec::new();

@@ -94,7 +94,7 @@ impl Frame {
                 children::start(&self.stub.log, *seconds, *kind, *pipes)
             }
             Action::Env => self.log_environment(),
-            Action::Pid => self.stub.log.add("pid", []),
+            Action::Pid => self.stub.log.add("pid", [("pid", std::process::id().into())]),
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub(super) struct Script {
 impl Script {
     /// Reads the script for the start of that number, which counts from 1: the `starts` entry of that place lies over
     /// the script, member by member.
-    pub(super) fn parse(text: &str, start: usize) -> Result<Self, ScriptError> {
+    pub(super) fn parse(text: &str, start: u32) -> Result<Self, ScriptError> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| ScriptError::new("script", error.to_string()))?;
         let Value::Object(mut members) = value else {
@@ -37,7 +37,7 @@ impl Script {
             let mut merged = members.clone();
             merged.extend(over);
             let script = Self::of(&merged)?;
-            if i + 1 == start {
+            if u32::try_from(i + 1) == Ok(start) {
                 first = Some(script);
             }
         }

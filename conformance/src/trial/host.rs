@@ -1,22 +1,21 @@
 //! A host on both its ends: it is driven as a relay from above, and the stub that it launches records what it does
 //! below. Instructions for the stub travel through the host, in the content of inputs.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{Seen, Session, Trial, TurnSeen};
 use crate::{
     clauses::Side,
     history::{Event, Link, Record},
-    stub,
+    process, stub,
     verdict::{Outcome, Stop},
 };
 
 mod tail;
 
-use tail::Tail;
+use tail::{Starts, Tail};
 
 /// Which of the host's adapters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +53,7 @@ impl Which {
 #[derive(Debug, Default)]
 pub(super) struct Stubs {
     tails: Vec<Tail>,
+    starts: Arc<Starts>,
 }
 
 impl Stubs {
@@ -71,8 +71,8 @@ impl Stubs {
 /// A message on a lower link.
 #[derive(Debug, Clone)]
 pub struct Below {
-    /// The stub's process.
-    pub pid: u32,
+    /// The stub's process, as in [`Link::Lower`].
+    pub process: u32,
     /// Who wrote it.
     pub by: Side,
     /// The message.
@@ -81,21 +81,21 @@ pub struct Below {
 
 impl Below {
     fn of(index: usize, record: &Record) -> Option<Self> {
-        let Link::Lower(pid) = record.link else { return None };
+        let Link::Lower(process) = record.link else { return None };
         let by = match record.event {
             Event::Host { .. } => Side::Host,
             Event::Adapter { .. } => Side::Adapter,
             _ => return None,
         };
-        Some(Self { pid, by, seen: Seen::of(index, record)? })
+        Some(Self { process, by, seen: Seen::of(index, record)? })
     }
 }
 
 /// A session as the stub knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lower {
-    /// The stub's process.
-    pub pid: u32,
+    /// The stub's process, as in [`Link::Lower`].
+    pub process: u32,
     /// The session's id there.
     pub id: String,
 }
@@ -161,7 +161,7 @@ impl Trial<'_> {
             if !self.path(which.script()).exists() {
                 std::fs::write(self.path(which.script()), "{}")?;
             }
-            let tail = Tail::follow(self.log_path(which), self.history.clone());
+            let tail = Tail::follow(self.log_path(which), self.history.clone(), self.stubs.starts.clone());
             self.stubs.tails.push(tail);
         }
         Ok(())
@@ -212,7 +212,7 @@ impl Trial<'_> {
     /// What host and stub said to each other in a session.
     pub fn below_of(&self, lower: &Lower) -> Vec<Below> {
         let mut below = self.below();
-        below.retain(|below| below.pid == lower.pid && below.seen.session() == lower.id);
+        below.retain(|below| below.process == lower.process && below.seen.session() == lower.id);
         below
     }
 
@@ -242,7 +242,7 @@ impl Trial<'_> {
     pub fn expect_told(&self, from: usize, lower: &Lower, kind: &str, within: Duration) -> Outcome<Seen> {
         let wanted = |below: &Below| {
             below.by == Side::Host
-                && below.pid == lower.pid
+                && below.process == lower.process
                 && below.seen.kind() == kind
                 && below.seen.session() == lower.id
         };
@@ -272,7 +272,7 @@ impl Trial<'_> {
             })
         });
         match found {
-            Some(below) => Ok(Lower { pid: below.pid, id: below.seen.session().to_owned() }),
+            Some(below) => Ok(Lower { process: below.process, id: below.seen.session().to_owned() }),
             None => self.late(format!("the adapter is told of {}", session.id()), "nothing"),
         }
     }
@@ -300,18 +300,18 @@ impl Trial<'_> {
 
     /// Kills the children that the stub left by instruction, so that they do not count as left by the host.
     pub fn kill_children(&self) {
-        for (_, child) in self.logged("child") {
-            let pid = child["child"].as_i64().and_then(|pid| i32::try_from(pid).ok());
-            if let Some(pid) = pid.and_then(Pid::from_raw) {
-                // The host may have ended it already.
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
+        let logs = [Which::First, Which::Second].map(|which| self.log_path(which));
+        process::kill_all(|args| logs.iter().any(|log| stub::is_child(args, log)));
     }
 
     /// The processes of the stub, in the order of their starts.
-    pub fn stub_pids(&self) -> Vec<u32> {
-        self.logged("start").into_iter().map(|(pid, _)| pid).collect()
+    pub fn stub_processes(&self) -> Vec<u32> {
+        self.logged("start").into_iter().map(|(process, _)| process).collect()
+    }
+
+    /// Whether a process of the stub still runs: neither gone nor waiting to be reaped, wherever the host has put it.
+    pub fn is_running(&self, process: u32) -> bool {
+        self.stubs.starts.is_running(process)
     }
 }
 
@@ -333,7 +333,7 @@ pub(crate) fn named_in(content: &str) -> Option<String> {
 
 fn act_of(record: &Record, wanted: impl Fn(&Value) -> bool) -> Option<(u32, Value)> {
     match (&record.event, record.link) {
-        (Event::Act(act), Link::Lower(pid)) if wanted(act) => Some((pid, act.clone())),
+        (Event::Act(act), Link::Lower(process)) if wanted(act) => Some((process, act.clone())),
         _ => None,
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
@@ -75,7 +75,12 @@ impl Process {
         tmp: PathBuf,
         events: &SyncSender<Event>,
     ) -> io::Result<Self> {
-        let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let wrapped = if varied(V::Vh16) || broken(M::NamespaceLeft) {
+            crate::namespace::within(command)
+        } else {
+            command.to_vec()
+        };
+        let (program, arguments) = wrapped.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         crate::files::private_folder(&tmp)?;
         let mut line = Command::new(program);
         line.args(arguments).process_group(0).stderr(Stdio::piped());
@@ -129,6 +134,10 @@ impl Process {
 
     /// Signals the whole group, while its leader is not reaped.
     pub(crate) fn signal(&self, signal: Signal) {
+        if broken(M::NamespaceLeft) {
+            let _ = kill(self.group, signal);
+            return;
+        }
         // A group that is gone needs no signal.
         let _ = killpg(self.group, signal);
     }

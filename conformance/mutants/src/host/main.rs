@@ -17,6 +17,7 @@ mod json;
 mod lines;
 mod message;
 mod mutant;
+mod namespace;
 mod outbox;
 mod relay;
 mod schema;

@@ -243,6 +243,8 @@ switches! {
         KilledAtOnce = "killed-at-once",
         #[doc = " Leaves a process alone that ignores the end of stdin and SIGTERM."]
         NeverKills = "never-kills",
+        #[doc = " Kills what it started, and not the adapter that runs below that in a PID namespace."]
+        NamespaceLeft = "namespace-left",
         #[doc = " Never reaps its processes."]
         ZombiesLeft = "zombies-left",
         #[doc = " Ends itself when a write to a dead adapter fails."]
@@ -421,5 +423,7 @@ switches! {
         Vh14 = "vh-14",
         #[doc = " Uses socket pairs in place of pipes."]
         Vh15 = "vh-15",
+        #[doc = " Puts each adapter into a PID namespace of its own, where all have the same pid."]
+        Vh16 = "vh-16",
     }
 }

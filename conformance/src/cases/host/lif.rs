@@ -13,7 +13,7 @@ use crate::{
     case::{Ability, Case, Need},
     clauses::{Basis, Level, Side},
     history::{Event, Link},
-    process::{descendants, is_running, usage_of},
+    process::{descendants, usage_of},
     trial::{Below, Session, Trial, TurnSeen},
     verdict::{Outcome, Told},
 };
@@ -204,7 +204,7 @@ fn end_in_turn(t: &mut Trial<'_>, end: &Value) -> Outcome<TurnSeen> {
     t.act(&a, &json!([["complete"]]))?;
     let from_b = t.instruct(&b, &json!([["say", "busy"]]))?;
     t.expect(from_b, &b, "output", t.bounds.patience)?;
-    let one_process = t.lower(&a)?.pid == t.lower(&b)?.pid;
+    let one_process = t.lower(&a)?.process == t.lower(&b)?.process;
     let from_a = t.instruct(&a, &json!([["say", "last words"], end]))?;
     let mut turns = Vec::new();
     let ended = [(&a, from_a), (&b, from_b)];
@@ -299,16 +299,15 @@ fn last_words(t: &mut Trial<'_>) -> Outcome {
 
 /// Waits until the process of a session, which ends itself, has ended.
 fn gone_within(t: &Trial<'_>, s: &Session) -> Outcome {
-    let pid = t.lower(s)?.pid;
-    demand_gone(t, &[pid], Duration::from_secs(5))
+    let process = t.lower(s)?.process;
+    demand_gone(t, &[process], Duration::from_secs(5))
 }
 
 /// Waits until these processes of the stub have ended.
-fn demand_gone(t: &Trial<'_>, pids: &[u32], within: Duration) -> Outcome {
+fn demand_gone(t: &Trial<'_>, processes: &[u32], within: Duration) -> Outcome {
     let deadline = Instant::now() + within;
     loop {
-        let running: Vec<u32> = pids.iter().copied().filter(|pid| is_running(*pid)).collect();
-        if running.is_empty() {
+        if !processes.iter().any(|process| t.is_running(*process)) {
             return Ok(());
         }
         if Instant::now() > deadline {
@@ -325,8 +324,8 @@ fn stdout_closed(t: &mut Trial<'_>) -> Outcome {
     let turn = t.end_of(&s, from)?;
     demand_answer(t, &turn, "last words")?;
     demand_told(t, &turn)?;
-    let pid = t.lower(&s)?.pid;
-    demand_gone(t, &[pid], t.bounds.secs(10.0)).hint("a process that closed its stdout is left running")
+    let process = t.lower(&s)?.process;
+    demand_gone(t, &[process], t.bounds.secs(10.0)).hint("a process that closed its stdout is left running")
 }
 
 fn stdout_held(t: &mut Trial<'_>) -> Outcome {
@@ -359,7 +358,7 @@ fn orderly_end(t: &mut Trial<'_>) -> Outcome {
         t.demand(closed.len() == 1, format!("one `session.close` of {}", lower.id), closed.len())?;
         let on_link = |wanted: fn(&Event) -> bool| {
             t.history.scan(0, |_, record| {
-                (record.link == Link::Lower(lower.pid) && wanted(&record.event)).then_some(record.at)
+                (record.link == Link::Lower(lower.process) && wanted(&record.event)).then_some(record.at)
             })
         };
         let Some(ended) = on_link(|event| matches!(event, Event::StdinClosed)) else {
@@ -368,7 +367,7 @@ fn orderly_end(t: &mut Trial<'_>) -> Outcome {
         t.demand(closed[0].at <= ended, "`session.close` before the end of stdin", "it came after")?;
         // SIGKILL leaves no trace but a missing end.
         let exited = on_link(|event| matches!(event, Event::Exited { code: Some(_), .. })).is_some();
-        let signalled = t.logged("term").iter().any(|(pid, _)| *pid == lower.pid);
+        let signalled = t.logged("term").iter().any(|(process, _)| *process == lower.process);
         t.demand(
             exited && !signalled,
             "at least 1 s between the end of stdin and a signal",
@@ -382,14 +381,14 @@ fn will_not_go(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"at_start":[["ignore_eof"], ["ignore_term"]]}))?;
     let s = t.open()?;
     t.act(&s, &json!([["complete"]]))?;
-    let pids = t.stub_pids();
+    let processes = t.stub_processes();
     let began = Instant::now();
     t.close_stdin()?;
     let within = t.bounds.secs(15.0);
     t.exit_within(within)?;
     // What nobody reaps any more is the runner's to reap.
     let left = within.saturating_sub(began.elapsed()).min(Duration::from_secs(1));
-    demand_gone(t, &pids, left).hint("the host leaves without its adapter")
+    demand_gone(t, &processes, left).hint("the host leaves without its adapter")
 }
 
 fn crash_after_crash(t: &mut Trial<'_>) -> Outcome {
@@ -474,9 +473,9 @@ fn begun_anew(t: &mut Trial<'_>) -> Outcome {
     let turn = t.act(&s, &json!([["say", "anew"], ["complete"]]))?;
     demand_answer(t, &turn, "anew")?;
     let after = t.lower(&s)?;
-    t.demand(after.pid != before.pid, "a new process", "the one that died")?;
+    t.demand(after.process != before.process, "a new process", "the one that died")?;
     let mut begun = HashSet::new();
-    let told = |below: &Below| below.by == Side::Host && below.pid == after.pid;
+    let told = |below: &Below| below.by == Side::Host && below.process == after.process;
     for below in t.below().into_iter().filter(told).filter(|below| !below.seen.session().is_empty()) {
         let (id, kind) = (below.seen.session().to_owned(), below.seen.kind().to_owned());
         t.demand(
@@ -502,7 +501,7 @@ fn no_storm(t: &mut Trial<'_>) -> Outcome {
     for round in 0..30 {
         inputs.push(t.input(&s, format!("input {round}"))?);
         t.pass_time(Duration::from_millis(150));
-        let starts = t.stub_pids().len();
+        let starts = t.stub_processes().len();
         t.demand(starts <= MOST, format!("at most {MOST} starts in 4.5 s"), format!("{starts}"))
             .hint("restarts want back-off, and an end after some of them")?;
     }
@@ -528,7 +527,7 @@ fn other_undisturbed(t: &mut Trial<'_>) -> Outcome {
     let second = t.open_offering(&["options"], &json!({"agent_id":"second"}))?;
     t.act(&second, &json!([["complete"]]))?;
     let (lower, other) = (t.lower(&first)?, t.lower(&second)?);
-    if lower.pid == other.pid {
+    if lower.process == other.process {
         return t.fail("two processes: the session asks for `agent_id` \"second\"", "one");
     }
     let from =
@@ -553,10 +552,10 @@ fn host_killed(t: &mut Trial<'_>) -> Outcome {
     for s in &sessions {
         t.act(s, &json!([["complete"]]))?;
     }
-    let pids = t.stub_pids();
-    t.demand(!pids.is_empty(), "an adapter", "none was started")?;
+    let processes = t.stub_processes();
+    t.demand(!processes.is_empty(), "an adapter", "none was started")?;
     t.with_process(|process| process.signal(Signal::KILL))?;
     t.exit_within(Duration::from_secs(5))?;
-    demand_gone(t, &pids, t.bounds.secs(5.0))
+    demand_gone(t, &processes, t.bounds.secs(5.0))
         .hint("another process seems to hold a copy of the adapter's stdin: close descriptors on exec")
 }

@@ -83,7 +83,7 @@ pub(super) fn told_since(t: &Trial<'_>, lower: &Lower, since: &Seen) -> Vec<Belo
 pub(super) fn expect_written(t: &Trial<'_>, from: usize, lower: &Lower, kind: &str) -> Outcome<Seen> {
     let wanted = |below: &Below| {
         below.by == Side::Adapter
-            && below.pid == lower.pid
+            && below.process == lower.process
             && below.seen.kind() == kind
             && below.seen.session() == lower.id
     };
@@ -103,7 +103,7 @@ pub(super) fn demand_told(t: &Trial<'_>, lower: &Lower, kind: &str, wanted: usiz
 /// Waits until a process of the stub has ended.
 pub(super) fn expect_gone(t: &Trial<'_>, from: usize, lower: &Lower) -> Outcome<Duration> {
     let gone = t.history.wait(from, t.bounds.secs(10.0), |_, record| {
-        let of_stub = record.link == Link::Lower(lower.pid);
+        let of_stub = record.link == Link::Lower(lower.process);
         (of_stub && matches!(record.event, Event::Exited { .. })).then_some(record.at)
     });
     gone.ok_or_else(|| Stop::Harness("the stub does not end".to_owned()))

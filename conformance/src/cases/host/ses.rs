@@ -180,7 +180,7 @@ fn demand_started(t: &Trial<'_>) -> Outcome<usize> {
         if id.is_empty() {
             continue;
         }
-        let first = seen.insert((below.pid, id.clone()));
+        let first = seen.insert((below.process, id.clone()));
         let start = below.seen.kind() == "session.start";
         t.demand(
             first == start,
@@ -212,7 +212,7 @@ fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
         if below.by == Side::Host && below.seen.kind() == "session.start" {
             let id = below.seen.session().to_owned();
             t.demand(
-                ids.insert((below.pid, id.clone())),
+                ids.insert((below.process, id.clone())),
                 "a fresh id for each session",
                 format!("{id} twice"),
             )?;
@@ -226,7 +226,11 @@ fn one_process(t: &mut Trial<'_>) -> Outcome {
     t.act(&a, &json!([["complete"]]))?;
     t.act(&b, &json!([["complete"]]))?;
     let (a, b) = (t.lower(&a)?, t.lower(&b)?);
-    t.demand(a.pid == b.pid, "both sessions in one process", format!("in {} and {}", a.pid, b.pid))?;
+    t.demand(
+        a.process == b.process,
+        "both sessions in one process",
+        format!("in {} and {}", a.process, b.process),
+    )?;
     t.demand(a.id != b.id, "two ids", format!("{} for both", a.id))
 }
 
@@ -469,7 +473,7 @@ fn opened_and_closed(t: &mut Trial<'_>) -> Outcome {
         below
             .iter()
             .filter(|below| below.seen.kind() == kind)
-            .map(|below| (below.pid, below.seen.session().to_owned()))
+            .map(|below| (below.process, below.seen.session().to_owned()))
             .collect()
     };
     let (starts, closes) = (ids("session.start"), ids("session.close"));

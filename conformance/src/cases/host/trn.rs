@@ -131,7 +131,7 @@ fn not_before(t: &mut Trial<'_>) -> Outcome {
     let said = t.wait_below(0, t.bounds.secs(6.0), |below| {
         below.by == Side::Adapter
             && below.seen.kind() == "turn.complete"
-            && (below.pid, below.seen.session()) == (lower.pid, &lower.id)
+            && (below.process, below.seen.session()) == (lower.process, &lower.id)
     });
     match said {
         Some(said) if said.seen.at <= end.at => Ok(()),

@@ -6,7 +6,7 @@ use std::{
     io::Read,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{
     history::{Event, History, Intent, Link},
+    stub,
     wire::{Message, Parsed, Splitter},
 };
 
@@ -26,6 +27,41 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(2);
 /// How long a case waits for what is in the log already.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The starts of the stubs of a case, over all of its logs.
+#[derive(Debug, Default)]
+pub(super) struct Starts(Mutex<Vec<Start>>);
+
+/// One start: in which log, and its number there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Start {
+    log: PathBuf,
+    number: u32,
+}
+
+impl Starts {
+    /// The place of a start among all of the case, counted from 1; a new one comes last.
+    fn place(&self, log: &Path, number: u32) -> u32 {
+        let mut starts = self.lock();
+        let known = starts.iter().position(|start| start.number == number && start.log == log);
+        let place = known.unwrap_or_else(|| {
+            starts.push(Start { log: log.to_owned(), number });
+            starts.len() - 1
+        });
+        u32::try_from(place + 1).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the process at this place still runs, whatever its pid.
+    pub(super) fn is_running(&self, place: u32) -> bool {
+        let index = usize::try_from(place).unwrap_or_default().checked_sub(1);
+        let start = index.and_then(|index| self.lock().get(index).cloned());
+        start.is_some_and(|start| stub::is_running(&start.log, start.number))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Start>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A log that is being followed.
 #[derive(Debug)]
@@ -44,10 +80,10 @@ struct State {
 
 impl Tail {
     /// Begins to follow a log, which need not exist yet.
-    pub(super) fn follow(path: PathBuf, history: Arc<History>) -> Self {
+    pub(super) fn follow(path: PathBuf, history: Arc<History>, starts: Arc<Starts>) -> Self {
         let state = Arc::<State>::default();
         let (log, told) = (path.clone(), Arc::clone(&state));
-        let thread = thread::spawn(move || follow(&log, &history, &told));
+        let thread = thread::spawn(move || follow(&log, &history, &starts, &told));
         Self { path, state, thread }
     }
 
@@ -68,8 +104,8 @@ impl Tail {
     }
 }
 
-fn follow(path: &Path, history: &History, state: &State) {
-    let mut reader = Reader { clock: Clock::now(), partial: HashMap::new() };
+fn follow(path: &Path, history: &History, starts: &Starts, state: &State) {
+    let mut reader = Reader::new(path);
     let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 256 << 10]);
     let mut file = None;
     loop {
@@ -79,7 +115,7 @@ fn follow(path: &Path, history: &History, state: &State) {
             file = File::open(path).ok();
         }
         let read = file.as_mut().map_or(0, |file| file.read(&mut buffer).unwrap_or(0));
-        splitter.take(&buffer[..read], |line| reader.record(line, history));
+        splitter.take(&buffer[..read], |line| reader.record(line, history, starts));
         state.read.fetch_add(read as u64, Ordering::SeqCst);
         if read == 0 {
             if last {
@@ -127,25 +163,31 @@ enum Ended {
 }
 
 struct Reader {
+    log: PathBuf,
     clock: Clock,
     partial: HashMap<u32, Partial>,
 }
 
 impl Reader {
-    fn record(&mut self, line: &[u8], history: &History) {
+    fn new(log: &Path) -> Self {
+        Self { log: log.to_owned(), clock: Clock::now(), partial: HashMap::new() }
+    }
+
+    fn record(&mut self, line: &[u8], history: &History, starts: &Starts) {
         let Ok(record) = serde_json::from_slice::<Value>(line) else { return };
-        let pid = record["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).unwrap_or_default();
+        let number = record["start"].as_u64().and_then(|number| u32::try_from(number).ok());
+        let process = starts.place(&self.log, number.unwrap_or_default());
         let at = self.clock.at(record["t"].as_u64().unwrap_or_default());
-        for event in self.events(pid, record) {
-            history.push_at(at, Link::Lower(pid), event);
+        for event in self.events(process, record) {
+            history.push_at(at, Link::Lower(process), event);
         }
     }
 
-    fn events(&mut self, pid: u32, record: Value) -> Vec<Event> {
+    fn events(&mut self, process: u32, record: Value) -> Vec<Event> {
         let text = |member: &str| record[member].as_str().unwrap_or_default();
         let data = || BASE64.decode(text("data")).unwrap_or_default();
         match text("ev") {
-            "start" => vec![Event::Started { pid }, Event::Act(record)],
+            "start" => vec![Event::Started { pid: None }, Event::Act(record)],
             "in" if record["over"].is_null() => vec![host(text("line").as_bytes(), &record)],
             "in64" => vec![host(&data(), &record)],
             "out" => vec![match record["line"].as_str() {
@@ -153,29 +195,29 @@ impl Reader {
                 None => summary(&record),
             }],
             "burst" => vec![summary(&record)],
-            "raw" if record["len"].is_null() => self.raw(pid, text("text").as_bytes()),
-            "raw64" => self.raw(pid, &data()),
+            "raw" if record["len"].is_null() => self.raw(process, text("text").as_bytes()),
+            "raw64" => self.raw(process, &data()),
             "raw" | "endless" => {
                 let ended = record["lf"] == true;
                 let rest = if ended { Partial::Known(Vec::new()) } else { Partial::Unknown };
-                self.partial.insert(pid, rest);
+                self.partial.insert(process, rest);
                 vec![Event::Act(record)]
             }
             "broken" => vec![Event::StdoutEnded],
             "eof" => vec![Event::StdinClosed],
             "exit" => {
-                let mut events = self.cut(pid);
+                let mut events = self.cut(process);
                 let code = record["code"].as_i64().and_then(|code| i32::try_from(code).ok());
                 events.push(Event::Exited { code, signal: None });
                 events
             }
             "act" if text("name") == "abort" => {
-                let mut events = self.cut(pid);
+                let mut events = self.cut(process);
                 events.extend([Event::Act(record), Event::Exited { code: None, signal: Some(9) }]);
                 events
             }
             "act" if text("name") == "close_stdout" => {
-                let mut events = self.cut(pid);
+                let mut events = self.cut(process);
                 events.extend([Event::Act(record), Event::StdoutEnded]);
                 events
             }
@@ -184,18 +226,18 @@ impl Reader {
     }
 
     /// What stands after the last LF when the output ends.
-    fn cut(&mut self, pid: u32) -> Vec<Event> {
-        match self.partial.remove(&pid) {
+    fn cut(&mut self, process: u32) -> Vec<Event> {
+        match self.partial.remove(&process) {
             Some(Partial::Known(line)) if !line.is_empty() => vec![adapter(&line, Ended::Not)],
             _ => Vec::new(),
         }
     }
 
     /// Puts raw pieces together to lines.
-    fn raw(&mut self, pid: u32, bytes: &[u8]) -> Vec<Event> {
+    fn raw(&mut self, process: u32, bytes: &[u8]) -> Vec<Event> {
         let mut events = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            let partial = self.partial.entry(pid).or_insert(Partial::Known(Vec::new()));
+            let partial = self.partial.entry(process).or_insert(Partial::Known(Vec::new()));
             let ended = piece.ends_with(b"\n");
             match partial {
                 Partial::Known(line) => {
@@ -206,7 +248,7 @@ impl Reader {
                     }
                 }
                 Partial::Unknown if ended => {
-                    events.push(Event::Act(json!({"ev":"unknown_line","pid":pid})));
+                    events.push(Event::Act(json!({"ev":"unknown_line"})));
                 }
                 Partial::Unknown => {}
             }
@@ -264,7 +306,7 @@ mod tests {
     use super::*;
 
     fn read(records: &[Value]) -> Vec<Event> {
-        let mut reader = Reader { clock: Clock::now(), partial: HashMap::new() };
+        let mut reader = Reader::new(Path::new("log"));
         records.iter().flat_map(|record| reader.events(7, record.clone())).collect()
     }
 
@@ -292,6 +334,18 @@ mod tests {
             json!({"ev":"raw","text":"\"}\n{}\n"}),
         ];
         assert_eq!(lines(&records), ["{}"]);
+    }
+
+    #[test]
+    fn processes_are_told_apart_by_log_and_start_and_not_by_pid() {
+        let (history, starts) = (History::begin(), Starts::default());
+        let mut readers = [Reader::new(Path::new("a")), Reader::new(Path::new("b"))];
+        for (reader, start) in [(0, 1), (1, 1), (0, 2), (1, 1), (0, 1)] {
+            let record = json!({"ev":"eof","start":start,"pid":2}).to_string();
+            readers[reader].record(record.as_bytes(), &history, &starts);
+        }
+        let links: Vec<Link> = history.snapshot().iter().map(|record| record.link).collect();
+        assert_eq!(links, [1, 2, 3, 2, 1].map(Link::Lower));
     }
 
     #[test]

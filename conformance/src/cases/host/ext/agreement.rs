@@ -139,7 +139,7 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
     // The stub may log what it has written behind what that set off.
     below.sort_by_key(|below| below.seen.at);
     for below in below {
-        let of_session = below.pid == lower.pid && below.seen.session() == lower.id;
+        let of_session = below.process == lower.process && below.seen.session() == lower.id;
         match below.by {
             Side::Adapter => agreed |= of_session && below.seen.kind() == "session.ready",
             Side::Host if rich::DOWN.contains(&below.seen.kind()) => {}

@@ -135,7 +135,7 @@ fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
             below.by == Side::Adapter
                 && below.seen.kind() == "turn.complete"
                 && below.seen.session() == lower.id
-                && below.pid == lower.pid
+                && below.process == lower.process
         };
         // A host may read no more than it can hold; then less waits.
         t.wait_below(begun[0], t.bounds.secs(2.0), done);

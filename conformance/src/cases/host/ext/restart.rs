@@ -100,7 +100,7 @@ fn resumed(t: &mut Trial<'_>) -> Outcome {
     let turn = rich::act(t, &s, &json!([["say", "two"], ["complete"]]))?;
     demand_answer(t, &turn, "two")?;
     let after = t.lower(&s)?;
-    t.demand(before.pid != after.pid, "another process", "the same")?;
+    t.demand(before.process != after.process, "another process", "the same")?;
     let start = rich::demand_told(t, &after, "session.start", 1)?.remove(0);
     let got = start.get("resume").cloned().unwrap_or_default();
     let whole = got["native_session_id"] == "native-1" && got["params"] == params;
@@ -173,7 +173,11 @@ fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
     for below in t.below() {
         if below.by == Side::Host && below.seen.kind() == "session.start" {
             let id = below.seen.session().to_owned();
-            t.demand(ids.insert((below.pid, id.clone())), "an id once in a process", format!("{id} twice"))?;
+            t.demand(
+                ids.insert((below.process, id.clone())),
+                "an id once in a process",
+                format!("{id} twice"),
+            )?;
         }
     }
     Ok(())

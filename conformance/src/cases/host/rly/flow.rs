@@ -85,7 +85,9 @@ fn fair(t: &mut Trial<'_>) -> Outcome {
     for lower in lowers {
         // A host may read no more than it can hold; then less waits, and this takes its time.
         let done = |below: &crate::trial::Below| {
-            below.pid == lower.pid && below.seen.session() == lower.id && below.seen.kind() == "turn.complete"
+            below.process == lower.process
+                && below.seen.session() == lower.id
+                && below.seen.kind() == "turn.complete"
         };
         t.wait_below(begun[0], t.bounds.secs(2.0), done);
     }
@@ -211,7 +213,9 @@ fn held_first(t: &mut Trial<'_>) -> Outcome {
     actions.push(json!(["complete"]));
     let (second, _) = rich::instruct(t, &s, &json!(actions))?;
     let begun = |below: &crate::trial::Below| {
-        below.pid == lower.pid && below.seen.session() == lower.id && below.seen.text("content") == "9 "
+        below.process == lower.process
+            && below.seen.session() == lower.id
+            && below.seen.text("content") == "9 "
     };
     if t.wait_below(second, t.bounds.secs(20.0), begun).is_none() {
         return t.late("the second turn runs while the session is paused", "it does not");

@@ -134,16 +134,16 @@ fn agents(t: &mut Trial<'_>) -> Outcome {
     }
     t.demand(!agents.is_empty(), "an agent at least", "none")?;
     if t.subject.extensions.contains("options") && t.subject.lacks(&[Need::SecondAdapter]).is_none() {
-        let mut pids = HashSet::new();
+        let mut processes = HashSet::new();
         for agent in &agents {
             let s: Session = t.open_offering(&["options"], &json!({"agent_id":agent["id"]}))?;
             t.act(&s, &json!([["complete"]]))?;
-            pids.insert(t.lower(&s)?.pid);
+            processes.insert(t.lower(&s)?.process);
         }
         t.demand(
-            agents.len() >= 2 && pids.len() == agents.len(),
+            agents.len() >= 2 && processes.len() == agents.len(),
             "two agents at least, each with a process of its own",
-            format!("{} agents, {} processes", agents.len(), pids.len()),
+            format!("{} agents, {} processes", agents.len(), processes.len()),
         )?;
     }
     t.settle()?;

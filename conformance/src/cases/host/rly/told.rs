@@ -140,7 +140,7 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
     rich::act(t, &s, &json!([["later", 100, [["exit", 4]]], ["complete"]]))?;
     let from = t.history.len();
     rich::expect_gone(t, 0, &lower)?;
-    let both = lower.pid == lower_other.pid;
+    let both = lower.process == lower_other.process;
     for s in [&s, &other].into_iter().take(if both { 2 } else { 1 }) {
         error_of(t, s, from.saturating_sub(2), "process_exit", t.bounds.secs(1.0))?;
     }

@@ -101,7 +101,7 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
     let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
     let turn = t.act(&s, &json!([["later", 100, [["exit", 4]]], ["complete"]]))?;
     rich::expect_gone(t, 0, &lower)?;
-    let both = lower.pid == lower_other.pid;
+    let both = lower.process == lower_other.process;
     for s in [&s, &other].into_iter().take(if both { 2 } else { 1 }) {
         if t.wait(turn.end.index, t.bounds.secs(1.0), system(s)).is_none() {
             return t.late("`output` on `system` within 1 s", t.what_came(turn.end.index, s));
