@@ -6,7 +6,7 @@ use anstream::eprintln;
 use anyhow::anyhow;
 use clap::Args;
 use trunkline_host::{
-    Host, OpenError, Session, SessionOptions,
+    BuildError, Host, OpenError, Session, SessionOptions,
     config::{AgentConfig, Command, Config, Source},
 };
 
@@ -43,11 +43,30 @@ pub(crate) struct Chosen {
 /// What is wrong with the file.
 pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
     let config = read(file)?;
+    tell(&config.notices);
+    Ok(config)
+}
+
+/// Makes the host, and tells what the organisation's policy took.
+///
+/// # Errors
+/// When there is no room for its folder, or the policy forbids an agent.
+pub(crate) fn build(config: Config) -> Result<Host, Fault> {
+    let host = Host::builder().config(config).build().map_err(|error| match error {
+        error @ (BuildError::Policy(_) | BuildError::Refused { .. }) => {
+            Fault::usage(error).next("`trunkline doctor` says what the policy allows each agent")
+        }
+        error => Fault::failed(error).next("make room, or name another folder by TMPDIR"),
+    })?;
+    tell(host.notices());
+    Ok(host)
+}
+
+fn tell(notices: &[String]) {
     let dim = paint::DIM;
-    for notice in &config.notices {
+    for notice in notices {
         eprintln!("{dim} note: {notice}{dim:#}");
     }
-    Ok(config)
 }
 
 /// Reads the configuration.
@@ -104,10 +123,9 @@ impl Target {
         let Some(agent) = chosen else { return Err(no_agent(self.agent.as_deref(), &config)) };
         change(agent);
         let agent = agent.clone();
-        let host = Host::builder().config(config).build().map_err(|error| {
-            Fault::failed(anyhow!(error).context("failed to make the host's private folder"))
-                .next("make room, or name another folder by TMPDIR")
-        })?;
+        let host = build(config)?;
+        // A policy may have taken something from it.
+        let agent = host.agent(&agent.id).map_or(agent, |status| status.config);
         Ok(Chosen { host, agent })
     }
 

@@ -81,6 +81,7 @@ mod env_value;
 mod error;
 mod limits;
 mod lookup;
+mod organisation;
 mod profile;
 mod quantity;
 mod read_agent;
@@ -92,6 +93,7 @@ pub use env_value::{EnvError, EnvProblem, EnvValue, MAX_ENV_FILE};
 pub use error::{ConfigError, Problem};
 pub use limits::{Limits, Restart, Shutdown, Timeouts};
 pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, spool_dir, state_dir};
+pub use organisation::Organisation;
 pub use profile::Profile;
 pub use trunkline_process::{Backend, Containment, Limits as Resources, Network, Sandbox};
 
@@ -111,8 +113,7 @@ pub struct Config {
     /// Where the host keeps what outlives a process: records of children, stored files. `None` is the user's state
     /// folder.
     pub state_dir: Option<PathBuf>,
-    /// The organisation's policy, which may narrow what agents are given. `None` is [`defaults::POLICY`], where there
-    /// is one.
+    /// A policy that narrows what agents are given, besides [`defaults::POLICY`], which counts wherever it is there.
     pub policy: Option<PathBuf>,
     /// Where output waits that nobody has read yet. `None` is `state_dir` or the system's folder for large
     /// temporary files.

@@ -1,6 +1,33 @@
 //! What can go wrong for a caller.
 
+use std::path::PathBuf;
+
 use thiserror::Error;
+use trunkline_process::sandbox::PolicyError;
+
+use crate::config::ConfigError;
+
+/// Why a host was not made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Its private folder could not be made.
+    #[error("failed to make the host's private folder")]
+    Folder(#[from] std::io::Error),
+    /// A policy of the organisation could not be read, so nobody knows what may run.
+    #[error("failed to {0}")]
+    Policy(#[source] ConfigError),
+    /// The policy forbids what an agent's entry says.
+    #[error("failed to make agent {agent:?}: failed to {source} (policy {})", .policy.display())]
+    Refused {
+        /// The agent.
+        agent: String,
+        /// The policy's file.
+        policy: PathBuf,
+        /// What it forbids.
+        source: PolicyError,
+    },
+}
 
 /// Why a session was not opened.
 #[derive(Debug, Error)]

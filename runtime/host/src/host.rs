@@ -24,9 +24,9 @@ use trunkline_protocol::{AgentState, SessionId, SessionStart};
 use crate::{
     Counters, Session, SessionOptions,
     agent::{self, AgentShared, Folders},
-    config::{self, AgentConfig, Buffers, Config, EnvError, Shutdown},
+    config::{self, AgentConfig, Buffers, Config, EnvError, Organisation, Shutdown},
     core::Core,
-    error::OpenError,
+    error::{BuildError, OpenError},
     files::StoreDir,
     lane::Lane,
     leftovers::Leftovers,
@@ -54,6 +54,8 @@ struct Inner {
     store: Arc<Store>,
     max_sessions: Option<usize>,
     down: AtomicBool,
+    /// What the organisation's policies took.
+    notices: Vec<String>,
     /// What hosts before this one left is looked for here, once.
     leftovers: Leftovers,
 }
@@ -87,6 +89,7 @@ pub struct HostBuilder {
     profiles: Option<Vec<String>>,
     max_sessions: Option<usize>,
     state_dir: Option<PathBuf>,
+    policy: Option<PathBuf>,
     spool_dir: Option<PathBuf>,
     buffers: Buffers,
 }
@@ -128,6 +131,7 @@ impl HostBuilder {
         self.default_agent = config.default_agent.or(self.default_agent);
         self.max_sessions = config.max_sessions.or(self.max_sessions);
         self.state_dir = config.state_dir.or(self.state_dir);
+        self.policy = config.policy.or(self.policy);
         self.spool_dir = config.spool_dir.or(self.spool_dir);
         self.buffers = config.buffers;
         config.agents.into_iter().fold(self, Self::agent)
@@ -156,6 +160,14 @@ impl HostBuilder {
         self
     }
 
+    /// A file with a policy that narrows what agents are given, besides [`config::defaults::POLICY`], which counts wherever
+    /// it is there.
+    #[must_use]
+    pub fn policy(mut self, file: impl Into<PathBuf>) -> Self {
+        self.policy = Some(file.into());
+        self
+    }
+
     /// Where events wait on disk for slow readers. Without it: `/var/tmp`.
     #[must_use]
     pub fn spool_dir(mut self, folder: impl Into<PathBuf>) -> Self {
@@ -166,16 +178,15 @@ impl HostBuilder {
     /// Makes the host. No process is started yet.
     ///
     /// # Errors
-    /// When its private folder cannot be made.
-    pub fn build(self) -> io::Result<Host> {
+    /// When its private folder cannot be made, or a policy cannot be read or forbids what an agent's entry says.
+    pub fn build(mut self) -> Result<Host, BuildError> {
+        let notices = self.narrow()?;
         let folder = Arc::new(tempfile::Builder::new().prefix("trunkline-").tempdir()?);
         // Without links, and in letters that the wire can carry: its paths are told to adapters, and are roots.
         let place = folder.path().canonicalize()?;
         if place.to_str().is_none() {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                format!("the folder for temporary files, {place:?}, is not named in UTF-8"),
-            ));
+            let message = format!("the folder for temporary files, {place:?}, is not named in UTF-8");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message).into());
         }
         let exchange_root = place.join("exchange");
         create_private(&exchange_root)?;
@@ -215,9 +226,29 @@ impl HostBuilder {
             store,
             max_sessions: self.max_sessions,
             down: AtomicBool::new(false),
+            notices,
             leftovers,
         };
         Ok(Host { inner: Arc::new(inner) })
+    }
+
+    /// Applies the organisation's policies to every agent that is a process, and says what they took.
+    fn narrow(&mut self) -> Result<Vec<String>, BuildError> {
+        let policies = Organisation::of_this_machine(self.policy.as_deref()).map_err(BuildError::Policy)?;
+        let mut notices = Vec::new();
+        let processes = self.agents.values_mut().filter(|(_, connect)| connect.is_none());
+        for (agent, _) in processes {
+            for policy in &policies {
+                let said = policy.narrow(agent).map_err(|source| BuildError::Refused {
+                    agent: agent.id.clone(),
+                    policy: policy.path().to_owned(),
+                    source,
+                })?;
+                let by = policy.path().display();
+                notices.extend(said.iter().map(|said| format!("agent {}: {said} (policy {by})", agent.id)));
+            }
+        }
+        Ok(notices)
     }
 }
 
@@ -308,6 +339,12 @@ impl Host {
             }
         }
         Ok(entry.shared.clone())
+    }
+
+    /// What the organisation's policies took from what agents' entries say, one sentence each, for the operator.
+    #[must_use]
+    pub fn notices(&self) -> &[String] {
+        &self.inner.notices
     }
 
     /// The agent of sessions that name none.

@@ -1,5 +1,6 @@
 //! Paths that a hostile adapter names, through the whole host: each refused with an event, nothing opened, nothing
 //! hung, and the session goes on. The judgement itself has its tests beside it.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod support;
 

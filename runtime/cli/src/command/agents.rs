@@ -2,10 +2,8 @@
 
 use std::{io::Write, path::Path};
 
-use anyhow::Context;
 use clap::Args;
 use serde_json::json;
-use trunkline_host::Host;
 
 use super::table;
 use crate::{
@@ -37,8 +35,7 @@ impl Agents {
     pub(super) fn run(self, config: Option<&Path>) -> Done {
         let config = target::config(config)?;
         let source = config.source.clone();
-        let host =
-            Host::builder().config(config).build().context("failed to make the host's private folder")?;
+        let host = target::build(config)?;
         let first = host.default_agent().map(str::to_owned);
         let mut out = anstream::stdout().lock();
         if self.json {

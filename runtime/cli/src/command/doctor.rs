@@ -15,10 +15,11 @@ use clap::Args;
 use trunkline_host::{
     Host,
     config::{self, AgentConfig, Config, Profile},
-    process::{ChildSpec, Support, containment_support},
+    process::ChildSpec,
 };
 use trunkline_profiles::PROFILES;
 
+use self::isolation::Means;
 use self::report::{AgentReport, Check, Code, Level, Report, Status};
 use crate::{
     exit,
@@ -31,6 +32,7 @@ mod ask;
 mod environment;
 mod folders;
 mod isolation;
+mod policy;
 mod program;
 mod report;
 mod start;
@@ -115,22 +117,32 @@ impl Doctor {
         let spool = config.spool_dir.clone().unwrap_or_else(config::spool_dir);
         of_host.extend(folders::of_host(&config, &spool));
 
+        let (policies, told) = policy::find(&config);
+        of_host.extend(told);
+
         // What has no value is told of, and left out, so that the rest can be looked at.
         let unresolved: Vec<_> = config.agents.iter_mut().map(environment::resolve).collect();
+        let narrowed: Vec<_> =
+            config.agents.iter_mut().map(|agent| policy::narrow(&policies, agent)).collect();
         let agents = config.agents.clone();
-        // An error is that of the folder for temporary files, which has its check.
+        let mut allowed = narrowed.iter().map(Result::is_ok);
+        config.agents.retain(|_| allowed.next().unwrap_or(false));
+        // An error is that of the policy or of the folder for temporary files, which have their checks.
         let host = Host::builder().config(config).build().ok();
-        let support = tokio::task::spawn_blocking(containment_support)
-            .await
-            .map_err(|error| Fault::failed(anyhow!(error)))?;
+        let means = tokio::task::spawn_blocking(Means::look).await;
+        let means = means.map_err(|error| Fault::failed(anyhow!(error)))?;
 
         let mut reports = Vec::with_capacity(agents.len());
-        for (agent, unresolved) in agents.iter().zip(unresolved) {
+        for ((agent, unresolved), narrowed) in agents.iter().zip(unresolved).zip(narrowed) {
             let spec = host.as_ref().and_then(|host| host.child_spec(&agent.id)).and_then(Result::ok);
-            let checks = match (unknown_profile(agent), spec) {
-                (Some(unknown), _) => vec![unknown],
-                (None, Some(spec)) => self.agent(agent, spec, unresolved, &support).await,
-                (None, None) => unresolved,
+            let checks = match (unknown_profile(agent), narrowed, spec) {
+                (Some(unknown), ..) => vec![unknown],
+                (None, Ok(narrowed), Some(spec)) => {
+                    let mut checks = self.agent(agent, spec, unresolved, &means).await;
+                    checks.extend(narrowed);
+                    checks
+                }
+                (None, Ok(told) | Err(told), _) => [unresolved, told].concat(),
             };
             let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
             reports.push(AgentReport::new(&agent.id, agent.profile.name(), checks, now));
@@ -155,7 +167,7 @@ impl Doctor {
         agent: &AgentConfig,
         spec: ChildSpec,
         unresolved: Vec<Check>,
-        support: &Support,
+        means: &Means,
     ) -> Vec<Check> {
         let environment = environment::of(&spec);
         let path = environment.variables.get(OsStr::new("PATH")).cloned();
@@ -179,9 +191,9 @@ impl Doctor {
         let has_values = unresolved.iter().all(|check| check.level < Level::Error);
         checks.extend(unresolved);
         checks.extend(environment::credentials(agent, &environment));
-        checks.push(isolation::containment(agent, support));
-        checks.extend(isolation::limits(&agent.resources));
-        checks.push(isolation::sandbox(agent));
+        checks.push(isolation::containment(agent, &means.containment));
+        checks.extend(isolation::limits(&agent.resources, &means.limits));
+        checks.extend(isolation::sandbox(agent).await);
         if can_run && has_values {
             checks.extend(adapter::diagnose(agent, &spec, self.timeout).await);
         }

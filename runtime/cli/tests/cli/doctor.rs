@@ -306,6 +306,57 @@ fn folders_that_cannot_be_used_are_told_with_what_that_means() {
     check(Ran::of(output).must_end_with(1), "temp_dir.unusable");
 }
 
+/// A home with one agent and a policy.
+fn home_under(policy: &str, agent: &str) -> Home {
+    let home = Home::new();
+    home.file("policy.json", policy);
+    home.file(
+        "trunkline.json",
+        &format!(r#"{{ "agents": [ {{ "id": "a", {agent} }} ], "runtime": {{ "policy": "policy.json" }} }}"#),
+    );
+    home
+}
+
+#[test]
+fn a_policy_is_applied_and_told() {
+    let home = home_under(r#"{ "processes": 99 }"#, r#""profile": "echo""#);
+    let ran = doctor(&home);
+    assert!(
+        check(ran.must_end_with(0), "policy.narrowed")["message"].as_str().unwrap().contains("99 processes")
+    );
+    check(&ran, "policy.applied");
+    home.run(["run", "hello"]).must_end_with(0).must_say("99 processes");
+
+    let home = home_under(r#"{ "sandbox": "required" }"#, r#""profile": "echo""#);
+    let refused = check(doctor(&home).must_end_with(1), "policy.refused");
+    assert!(refused["message"].as_str().unwrap().contains("without a sandbox"), "{refused}");
+    home.run(["run", "hello"]).must_end_with(2).must_say("agent \"a\"").must_say("policy.json");
+
+    let home = home_under(r#"{ "sandbx": "required" }"#, r#""profile": "echo""#);
+    check(doctor(&home).must_end_with(1), "policy.unreadable");
+    home.run(["run", "hello"]).must_end_with(2).must_say("did you mean `sandbox`?");
+}
+
+#[test]
+fn a_sandbox_without_its_program_is_an_error() {
+    let home = home_with(r#""external": { "command": "/bin/cat" }, "sandbox": { "backend": "bubblewrap" }"#);
+    fs::create_dir(home.path().join("bin")).unwrap();
+    let output = home.command(["doctor", "--json"]).env("PATH", home.path().join("bin")).output().unwrap();
+    let missing = check(Ran::of(output).must_end_with(1), "sandbox.unavailable");
+    assert!(missing["detail"].as_str().unwrap().contains("bwrap"), "{missing}");
+}
+
+#[test]
+fn a_containment_and_its_limits_are_told() {
+    let home = home_with(
+        r#""external": { "command": "cat" }, "containment": "group", "resources": { "open_files": 77, "memory": "1GiB" }"#,
+    );
+    let ran = doctor(&home);
+    assert!(check(&ran, "containment.used")["message"].as_str().unwrap().starts_with("group"));
+    let limits = check(&ran, "limits.enforced");
+    assert!(limits["message"].as_str().unwrap().contains("open files: 77 by resource limit"), "{limits}");
+}
+
 /// Every path below a folder, with what it holds.
 fn tree(folder: &Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use trunkline_process::network::AllowList;
 use trunkline_process::{Backend, Containment, Limits, Network, Sandbox};
 
 use super::error::ConfigError;
@@ -75,7 +76,7 @@ impl Confinement {
             }
             return Ok(());
         }
-        let beyond = asked.iter().position(|domain| !within(domain, &sandbox.network));
+        let beyond = asked.iter().position(|domain| !network_holds(&sandbox.network, domain));
         match beyond {
             None => Ok(()),
             Some(index) => Err(ConfigError::invalid(
@@ -89,23 +90,20 @@ impl Confinement {
     }
 }
 
-/// Whether a domain, or a pattern of domains, is reachable through `network`.
-fn within(domain: &str, network: &Network) -> bool {
-    let covers = |entry: &String| {
-        let (entry, domain) = (entry.to_ascii_lowercase(), domain.to_ascii_lowercase());
-        entry == domain
-            || entry
-                .strip_prefix('*')
-                .is_some_and(|suffix| suffix.starts_with('.') && domain.ends_with(suffix))
+/// Whether all that an entry such as `example.com` or `*.example.com` stands for is reachable.
+pub(super) fn network_holds(network: &Network, entry: &str) -> bool {
+    let allowed = match network {
+        Network::All => return true,
+        Network::None => return false,
+        Network::Allow(entries) => entries,
     };
-    match network {
-        Network::All => true,
-        Network::None => false,
-        Network::Allow(entries) => entries.iter().any(covers),
-    }
+    let (Ok(asked), Ok(allowed)) = (AllowList::parse([entry]), AllowList::parse(allowed)) else {
+        return false;
+    };
+    asked.intersect(&allowed) == asked
 }
 
-fn read_containment(field: &Field<'_>) -> Result<Containment, ConfigError> {
+pub(super) fn read_containment(field: &Field<'_>) -> Result<Containment, ConfigError> {
     use Containment::{Auto, Group, Namespace, Reaper};
     field.word(&[Auto, Namespace, Reaper, Group].map(|containment| (containment.name(), containment)))
 }
@@ -143,7 +141,7 @@ fn read_sandbox(sandbox: &Reader<'_>, folder: &Path) -> Result<Sandbox, ConfigEr
     Ok(read)
 }
 
-fn read_network(field: &Field<'_>) -> Result<Network, ConfigError> {
+pub(super) fn read_network(field: &Field<'_>) -> Result<Network, ConfigError> {
     if field.value().is_string() {
         return field
             .word(&[(NONE, false), ("all", true)])
@@ -152,11 +150,8 @@ fn read_network(field: &Field<'_>) -> Result<Network, ConfigError> {
     let network = field.object_or("\"none\", \"all\" or an object", NETWORK_KEYS, &[])?;
     let name = |item: &Field<'_>| {
         let name = item.filled_string()?;
-        if name.contains(['/', '@']) || name.contains(char::is_whitespace) {
-            return Err(
-                item.invalid("write a name such as `api.example.com`, `*.example.com` or `example.com:8443`")
-            );
-        }
+        // The error repeats the entry, which its place shows.
+        AllowList::parse([&name]).map_err(|error| item.invalid(error.to_string()))?;
         Ok(name)
     };
     Ok(Network::Allow(network.require("allow")?.items()?.iter().map(name).collect::<Result<_, _>>()?))
@@ -350,7 +345,7 @@ mod tests {
             ),
             (
                 r#""sandbox": {"backend": "bubblewrap", "network": {"allow": ["https://x.org"]}}"#,
-                "sandbox.network.allow[0]: write a name such as `api.example.com`, `*.example.com` or `example.com:8443`",
+                "sandbox.network.allow[0]: read the network entry \"https://x.org\": it is a URL; write the host alone, as in `example.com` or `example.com:8443`",
             ),
             (
                 r#""sandbox": {"backend": "bubblewrap", "user": "root"}"#,

@@ -48,7 +48,7 @@ pub const BACKLOG: usize = 64 * 1024 * 1024;
 /// `spool`: bytes of one session on disk, before its turn ends with cause `limit`.
 pub const SPOOL: u64 = 8 * 1024 * 1024 * 1024;
 
-/// The organisation's policy, where there is one and the configuration names no other.
+/// The organisation's policy, where there is one.
 pub const POLICY: &str = "/etc/trunkline/policy.json";
 
 /// The profile of the agent that a host without a configuration has, and its id.

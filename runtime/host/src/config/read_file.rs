@@ -104,7 +104,7 @@ pub(super) fn parse(text: &[u8], folder: &Path) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-fn syntax_error(error: &serde_json::Error) -> ConfigError {
+pub(super) fn syntax_error(error: &serde_json::Error) -> ConfigError {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
     let place = format!(" at line {line} column {column}");

@@ -1,9 +1,25 @@
 //! What the process would be held in, and why it is not something better.
 
 use trunkline_host::config::{AgentConfig, Network, Resources};
-use trunkline_host::process::{Containment, Support};
+use trunkline_host::process::{
+    Containment, Enforcer, LimitSupport, Support, containment_support, limit_support, sandbox,
+};
 
 use super::report::{Check, Code};
+
+/// What works on this machine.
+#[derive(Debug)]
+pub(super) struct Means {
+    pub(super) containment: Support,
+    pub(super) limits: LimitSupport,
+}
+
+impl Means {
+    /// Finds out, by trying. Blocks.
+    pub(super) fn look() -> Self {
+        Self { containment: containment_support(), limits: limit_support() }
+    }
+}
 
 /// The containment.
 pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
@@ -33,24 +49,126 @@ pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
     }
 }
 
-/// The limits, as they are asked for.
-pub(super) fn limits(resources: &Resources) -> Vec<Check> {
-    let number = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
-    let memory = resources.memory.map_or_else(|| "no limit".to_owned(), |bytes| format!("{bytes} bytes"));
-    let (processes, open_files) = (number(resources.processes), number(resources.open_files));
-    let message = format!("processes: {processes}, open files: {open_files}, memory: {memory}");
-    vec![Check::new(Code::LimitsEnforced, message)]
+/// The limits, and who makes them hold.
+pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
+    let bytes = |bytes: u64| format!("{bytes} bytes");
+    let rows = [
+        (
+            "processes",
+            asked.processes,
+            asked.processes.map(|n| n.to_string()),
+            &support.processes,
+            Scope::Tree,
+        ),
+        (
+            "open files",
+            asked.open_files,
+            asked.open_files.map(|n| n.to_string()),
+            &support.open_files,
+            Scope::Process,
+        ),
+        ("memory", asked.memory, asked.memory.map(bytes), &support.memory, Scope::Tree),
+    ];
+    let mut said = Vec::new();
+    let mut checks = Vec::new();
+    for (what, limit, shown, enforcement, scope) in rows {
+        let Some(shown) = shown else {
+            said.push(format!("{what}: no limit"));
+            continue;
+        };
+        said.push(format!("{what}: {shown} by {}", enforcement.by));
+        let is_default = what == "processes" && limit == Some(Resources::PROCESSES);
+        let problem = match (enforcement.by, scope) {
+            _ if is_default => None,
+            (Enforcer::Nobody, _) => Some("holds for nobody here"),
+            (Enforcer::Rlimit, Scope::Tree) => Some("holds for less than the whole tree here"),
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            let check = Check::new(Code::LimitsWeaker, format!("the limit of {what} {problem}"));
+            checks.push(match &enforcement.not_better {
+                Some(why) => check.detail(why),
+                None => check,
+            });
+        }
+    }
+    checks.insert(0, Check::new(Code::LimitsEnforced, said.join(", ")));
+    checks
+}
+
+/// What a limit is meant for.
+#[derive(Clone, Copy)]
+enum Scope {
+    Tree,
+    Process,
 }
 
 /// The sandbox.
-pub(super) fn sandbox(agent: &AgentConfig) -> Check {
+pub(super) async fn sandbox(agent: &AgentConfig) -> Vec<Check> {
     let Some(sandbox) = &agent.sandbox else {
-        return Check::new(Code::SandboxNone, "none: it may read, write and reach what the host's user may");
+        return vec![Check::new(
+            Code::SandboxNone,
+            "none: it may read, write and reach what the host's user may",
+        )];
     };
+    let backend = sandbox.backend.clone();
+    // A task that was dropped found nothing.
+    let Ok(support) = tokio::task::spawn_blocking(move || sandbox::support(&backend)).await else {
+        return Vec::new();
+    };
+    let name = sandbox.backend.name();
+    if let Some(problem) = support.problem {
+        let check =
+            Check::new(Code::SandboxUnavailable, format!("{name} cannot be used here")).detail(problem);
+        return vec![
+            check.hint("the agent does not start until it can; install it, or choose another `backend`"),
+        ];
+    }
     let network = match &sandbox.network {
         Network::None => "no network".to_owned(),
         Network::All => "the whole network".to_owned(),
-        Network::Allow(names) => format!("{} names of the network", names.len()),
+        Network::Allow(names) => format!("of the network {}", names.join(", ")),
     };
-    Check::new(Code::SandboxUsed, format!("{:?}, {network}", sandbox.backend))
+    let version = support.version.unwrap_or_else(|| name.to_owned());
+    let mut checks = vec![Check::new(Code::SandboxUsed, format!("{version}; {network}"))];
+    checks.extend(support.weaker.iter().map(|weaker| Check::new(Code::SandboxWeaker, weaker)));
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_host::process::Enforcement;
+
+    use super::*;
+
+    fn codes(asked: Resources, by: Enforcer) -> Vec<String> {
+        let enforcement = || Enforcement { by, not_better: Some("why".to_owned()) };
+        let support =
+            LimitSupport { processes: enforcement(), open_files: enforcement(), memory: enforcement() };
+        limits(&asked, &support).into_iter().map(|check| check.code).collect()
+    }
+
+    #[test]
+    fn a_limit_that_was_asked_for_and_does_not_hold_is_a_warning() {
+        let asked = Resources { processes: Some(9), open_files: Some(9), memory: Some(9) };
+        assert_eq!(codes(asked, Enforcer::CgroupV2), ["limits.enforced"]);
+        assert_eq!(codes(asked, Enforcer::Rlimit), ["limits.enforced", "limits.weaker", "limits.weaker"]);
+        assert_eq!(codes(asked, Enforcer::Nobody).len(), 4);
+        assert_eq!(codes(Resources::default(), Enforcer::Nobody), ["limits.enforced"]);
+    }
+
+    #[test]
+    fn a_containment_is_told_with_why_it_is_not_better() {
+        let support =
+            |namespace: Result<(), String>, reaper: Result<(), String>| Support { namespace, reaper };
+        let no = || Err("no".to_owned());
+        let mut agent = AgentConfig::external("a", "x");
+        let code = |agent: &AgentConfig, support: &Support| containment(agent, support).code;
+        assert_eq!(code(&agent, &support(Ok(()), Ok(()))), "containment.used");
+        let weaker = containment(&agent, &support(no(), Ok(())));
+        assert_eq!(weaker.code, "containment.weaker");
+        assert_eq!(weaker.detail.as_deref(), Some("nothing better works here: no"));
+        agent.containment = Containment::Namespace;
+        assert_eq!(code(&agent, &support(no(), Ok(()))), "containment.unavailable");
+    }
 }

@@ -118,6 +118,7 @@ codes! {
     LimitsWeaker = "limits.weaker", Warn, "a limit that was asked for holds for less than the whole tree, or not";
     SandboxNone = "sandbox.none", Info, "it has the rights of the user who runs the host";
     SandboxUsed = "sandbox.used", Info, "what makes the sandbox, and what can be reached from it";
+    SandboxWeaker = "sandbox.weaker", Warn, "the sandbox works, and could be stronger";
     SandboxUnavailable = "sandbox.unavailable", Error, "the sandbox that was asked for does not work here";
     AdapterNotAsked = "adapter.not_asked", Info, "not marked `sdk: true`: it would take `--diagnose` for a run";
     AdapterDiagnosed = "adapter.diagnosed", Info, "what its own `--diagnose` came to; its checks follow as `adapter:CODE`";

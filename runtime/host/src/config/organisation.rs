@@ -1,0 +1,263 @@
+//! The organisation's policy: a file that narrows what the entries of agents say, whoever wrote them.
+//!
+//! ```json
+//! {
+//!   "sandbox": "required",
+//!   "backends": ["bubblewrap"],
+//!   "network": { "allow": ["*.example.com"] },
+//!   "read_only": ["/opt"], "writable": ["/srv/work"],
+//!   "images": ["registry.example.com/agents:1"], "options": [],
+//!   "memory": "4GiB", "processes": 1024,
+//!   "containment": "reaper",
+//!   "inherit_env": false
+//! }
+//! ```
+//!
+//! Every key is optional, and what is not there narrows nothing; see [`Policy`](trunkline_process::sandbox::Policy) for
+//! what each means.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use trunkline_process::Inherit;
+use trunkline_process::sandbox::{Asked, Policy, PolicyError};
+
+use super::agent::AgentConfig;
+use super::confinement::{network_holds, read_containment, read_network};
+use super::error::{ConfigError, Problem};
+use super::limits::none_if_zero;
+use super::read_file::syntax_error;
+use super::reader::Field;
+use super::{MAX_FILE, defaults};
+
+const POLICY_KEYS: &[&str] = &[
+    "sandbox",
+    "backends",
+    "network",
+    "read_only",
+    "writable",
+    "images",
+    "options",
+    "memory",
+    "processes",
+    "containment",
+    "inherit_env",
+    "$schema",
+];
+
+/// One organisation's policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Organisation {
+    path: PathBuf,
+    policy: Policy,
+}
+
+impl Organisation {
+    /// The policies that count: [`defaults::POLICY`], where there is one, and the one that a configuration names. They
+    /// add up, so a configuration does not get rid of the first by naming another.
+    ///
+    /// # Errors
+    ///
+    /// When one is there and cannot be read, or the named one is not there: nothing is to run then.
+    pub fn of_this_machine(named: Option<&Path>) -> Result<Vec<Self>, ConfigError> {
+        Self::find(Path::new(defaults::POLICY), named)
+    }
+
+    fn find(default: &Path, named: Option<&Path>) -> Result<Vec<Self>, ConfigError> {
+        let mut found = match Self::read(default) {
+            Err(error) if error.is_missing_file() => Vec::new(),
+            read => vec![read?],
+        };
+        if let Some(named) = named.filter(|named| *named != default) {
+            found.push(Self::read(named)?);
+        }
+        Ok(found)
+    }
+
+    /// Reads one file; relative paths in it are meant from its folder.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong with it, with its place.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let unreadable = |error: io::Error| ConfigError::new("", Problem::Unreadable(error)).in_file(path);
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
+            .map_err(unreadable)?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(ConfigError::new("", Problem::TooLarge { limit: MAX_FILE }).in_file(path));
+        }
+        let absolute = std::path::absolute(path).map_err(unreadable)?;
+        let folder = absolute.parent().unwrap_or(&absolute);
+        let policy = parse(&bytes, folder).map_err(|error| error.in_file(path))?;
+        Ok(Self { path: path.to_owned(), policy })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes from an agent what the policy does not allow, and says what, a sentence each. Looks at files, so it
+    /// blocks.
+    ///
+    /// # Errors
+    ///
+    /// When what is left would not be what the agent needs. It is left as it was.
+    pub fn narrow(&self, agent: &mut AgentConfig) -> Result<Vec<String>, PolicyError> {
+        let asked = Asked {
+            sandbox: agent.sandbox.clone(),
+            work_dir: std::path::absolute(&agent.command.work_dir)
+                .or_else(|_| std::env::current_dir())
+                .unwrap_or_else(|_| "/".into()),
+            limits: agent.resources,
+            containment: agent.containment,
+            inherit: if agent.inherit_env { Inherit::All } else { Inherit::Curated },
+        };
+        let narrowed = self.policy.narrow(asked)?;
+        let granted = narrowed.granted;
+        if let (Some(sandbox), Some(domains)) = (&granted.sandbox, &mut agent.allowed_domains) {
+            domains.retain(|domain| network_holds(&sandbox.network, domain));
+        }
+        agent.sandbox = granted.sandbox;
+        agent.resources = granted.limits;
+        agent.containment = granted.containment;
+        agent.inherit_env = granted.inherit == Inherit::All;
+        Ok(narrowed.said)
+    }
+}
+
+fn parse(text: &[u8], folder: &Path) -> Result<Policy, ConfigError> {
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    let value: Value = serde_json::from_slice(text).map_err(|error| syntax_error(&error))?;
+    let file = Field::whole(&value).object(POLICY_KEYS, &[])?;
+    let mut policy = Policy::default();
+    file.set("sandbox", &mut policy.sandbox_required, |f| {
+        f.word(&[("required", true), ("optional", false)])
+    })?;
+    file.set("backends", &mut policy.backends, |f| {
+        let backend = |item: &Field<'_>| {
+            item.word(&[("bubblewrap", "bubblewrap"), ("podman", "podman"), ("docker", "docker")])
+        };
+        f.items()?.iter().map(|item| backend(item).map(str::to_owned)).collect::<Result<_, _>>().map(Some)
+    })?;
+    file.set("network", &mut policy.network, |f| read_network(f).map(Some))?;
+    file.set("read_only", &mut policy.read_only, |f| f.paths_from(folder).map(Some))?;
+    file.set("writable", &mut policy.writable, |f| f.paths_from(folder).map(Some))?;
+    file.set("images", &mut policy.images, |f| f.strings().map(Some))?;
+    file.set("options", &mut policy.options, |f| f.strings().map(Some))?;
+    file.set("memory", &mut policy.memory, |f| f.size(0).map(none_if_zero))?;
+    file.set("processes", &mut policy.processes, |f| f.count(0).map(none_if_zero))?;
+    file.set("containment", &mut policy.containment, read_containment)?;
+    file.set("inherit_env", &mut policy.inherit, |f| {
+        Ok(if f.boolean()? { None } else { Some(Inherit::Curated) })
+    })?;
+    Ok(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use trunkline_process::{Backend, Containment, Network, Sandbox};
+
+    use super::*;
+
+    fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.json");
+        fs::write(&path, text).unwrap();
+        (folder, path)
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let (folder, path) = written(
+            r#"{"sandbox": "required", "backends": ["podman"], "network": {"allow": ["a.org"]}, "read_only": ["/r"],
+                "writable": ["w"], "images": ["i"], "options": ["--x"], "memory": "1KiB", "processes": 9,
+                "containment": "reaper", "inherit_env": false}"#,
+        );
+        let expected = Policy {
+            sandbox_required: true,
+            backends: Some(vec!["podman".into()]),
+            network: Some(Network::Allow(vec!["a.org".into()])),
+            read_only: Some(vec!["/r".into()]),
+            writable: Some(vec![folder.path().join("w")]),
+            images: Some(vec!["i".into()]),
+            options: Some(vec!["--x".into()]),
+            memory: Some(1024),
+            processes: Some(9),
+            containment: Containment::Reaper,
+            inherit: Some(Inherit::Curated),
+        };
+        assert_eq!(Organisation::read(&path).unwrap().policy, expected);
+        let (_folder, path) = written("{}");
+        assert_eq!(Organisation::read(&path).unwrap().policy, Policy::default());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_understood_is_refused() {
+        for (text, expected) in [
+            (r#"{"netwrok": "none"}"#, "netwrok: unknown key; did you mean `network`?"),
+            (
+                r#"{"backends": ["bwrap"]}"#,
+                r#"backends[0]: `bwrap` is not "bubblewrap" or "podman" or "docker""#,
+            ),
+            (r#"{"sandbox": true}"#, r#"sandbox: expected "required" or "optional", found a boolean"#),
+            ("[]", "expected an object, found an array"),
+        ] {
+            let (_folder, path) = written(text);
+            let error = Organisation::read(&path).unwrap_err();
+            assert_eq!(error.file(), Some(path.as_path()));
+            assert!(error.to_string().ends_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_machines_policy_counts_whatever_a_configuration_names() {
+        let (folder, default) = written(r#"{"processes": 5}"#);
+        let named = folder.path().join("named.json");
+        fs::write(&named, r#"{"memory": 6}"#).unwrap();
+        let nowhere = folder.path().join("nowhere");
+        let paths = |default: &Path, named: Option<&Path>| -> Result<Vec<PathBuf>, ConfigError> {
+            Ok(Organisation::find(default, named)?.into_iter().map(|found| found.path).collect())
+        };
+        assert_eq!(paths(&nowhere, None).unwrap(), [""; 0].map(PathBuf::from));
+        assert_eq!(paths(&default, None).unwrap(), [default.as_path()]);
+        assert_eq!(paths(&default, Some(&named)).unwrap(), [default.as_path(), named.as_path()]);
+        assert_eq!(paths(&default, Some(&default)).unwrap(), [default.as_path()]);
+        assert!(paths(&default, Some(&nowhere)).is_err());
+        fs::write(&default, "{").unwrap();
+        assert!(paths(&default, None).is_err());
+    }
+
+    #[test]
+    fn an_agent_is_narrowed_or_left_as_it_was() {
+        let (_folder, path) = written(
+            r#"{"network": {"allow": ["a.org"]}, "processes": 9, "containment": "reaper", "inherit_env": false}"#,
+        );
+        let organisation = Organisation::read(&path).unwrap();
+        let mut agent = AgentConfig::external("a", "x");
+        agent.inherit_env = true;
+        let before = agent.clone();
+        assert!(
+            organisation.narrow(&mut agent).unwrap_err().to_string().starts_with("run without a sandbox")
+        );
+        assert_eq!(agent, before);
+
+        let mut sandbox = Sandbox::new(Backend::Bubblewrap);
+        sandbox.network = Network::Allow(vec!["a.org".into(), "b.org".into()]);
+        agent.sandbox = Some(sandbox);
+        agent.allowed_domains = Some(vec!["b.org".into(), "a.org".into()]);
+        let said = organisation.narrow(&mut agent).unwrap();
+        assert_eq!(said.len(), 4, "{said:?}");
+        assert_eq!(agent.sandbox.as_ref().unwrap().network, Network::Allow(vec!["a.org".into()]));
+        assert_eq!(agent.allowed_domains, Some(vec!["a.org".into()]));
+        assert_eq!((agent.resources.processes, agent.containment), (Some(9), Containment::Reaper));
+        assert!(!agent.inherit_env);
+        assert!(organisation.narrow(&mut agent).unwrap().is_empty(), "narrowing again takes nothing");
+    }
+}
