@@ -62,10 +62,12 @@ async fn what_left_the_group_is_still_met_by_its_cgroup() {
     if !counts_processes() {
         return;
     }
+    let state = tempfile::tempdir().unwrap();
     // By a stop, by the child's own end, and by a drop.
     for (script, way) in [("cat", 0), ("read end", 1), ("cat", 2)] {
         let daemon = "setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' & ";
-        let mut child = start(group(&format!("{daemon}{script}"))).await;
+        let spec = group(&format!("{daemon}{script}")).record_dir(state.path());
+        let mut child = start(spec).await;
         let mut stdout = BufReader::new(child.take_stdout().unwrap());
         let daemon: u32 = line(&mut stdout).await.parse().unwrap();
         assert!(runs(daemon));
@@ -75,5 +77,7 @@ async fn what_left_the_group_is_still_met_by_its_cgroup() {
             _ => drop(child),
         }
         eventually("the daemon is gone", || !runs(daemon)).await;
+        // The last to go is the record.
+        eventually("all is gone", || std::fs::read_dir(state.path()).unwrap().count() == 0).await;
     }
 }
