@@ -45,6 +45,9 @@ impl Limits {
     /// Processes and threads of a tree, where nothing else is said: above what a build with many jobs needs, far
     /// below what fills a process table.
     pub const PROCESSES: u64 = 4096;
+
+    /// No limit of ours.
+    pub const NONE: Self = Self { processes: None, open_files: None, memory: None };
 }
 
 impl Default for Limits {

@@ -24,7 +24,7 @@ use crate::child::Child;
 use crate::environment::{ADAPTER_CONFIG, TMPDIR, child_environment, problem};
 use crate::error::SpawnError;
 use crate::init::{RECORD, Report};
-use crate::limits::{self, Cgroup};
+use crate::limits::{self, Cgroup, Limits};
 use crate::network::Proxy;
 use crate::pipe::read_held;
 use crate::private_dir::PrivateDir;
@@ -197,7 +197,9 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
             WrapError::System(source) => SpawnError::Resources { program, source },
         }
     })?;
-    let (cgroup, confinement) = limits::prepare(&spec.limits)
+    // The engine of a container holds it to its limits; they are not meant for the engine's client.
+    let limits = if wrapped.container.is_some() { Limits::NONE } else { spec.limits };
+    let (cgroup, confinement) = limits::prepare(&limits)
         .map_err(|source| SpawnError::Resources { program: spec.program.clone(), source })?;
     wrapped.manner.confinement = confinement;
     let record = spec.record_dir.as_deref().and_then(|dir| record(dir, &spec, cgroup.as_ref(), &private));

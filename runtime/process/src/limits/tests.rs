@@ -34,10 +34,6 @@ fn end(cgroup: Option<Cgroup>) {
     assert!(paths.iter().all(|path| !path.exists()), "{paths:?}");
 }
 
-fn none() -> Limits {
-    Limits { processes: None, open_files: None, memory: None }
-}
-
 /// Whether a test of a cgroup makes sense here; says so where it does not.
 fn by_cgroup(what: &Enforcement, test: &str) -> bool {
     match what.by {
@@ -64,7 +60,7 @@ fn a_tree_over_its_processes_fails_to_fork_and_harms_nobody_else() {
     if !by_cgroup(&support().processes, "processes") {
         return;
     }
-    let limits = Limits { processes: Some(10), ..none() };
+    let limits = Limits { processes: Some(10), ..Limits::NONE };
     let script = "i=0; while [ $i -lt 30 ]; do sleep 600 >/dev/null 2>&1 & i=$((i+1)); echo $i; done";
     let (output, cgroup) = run(sh(script), limits);
     let started = String::from_utf8_lossy(&output.stdout).lines().count();
@@ -77,7 +73,7 @@ fn a_tree_over_its_processes_fails_to_fork_and_harms_nobody_else() {
 
 #[test]
 fn a_tree_over_its_memory_is_killed_and_that_is_told() {
-    let limits = Limits { memory: Some(64 * MIB), ..none() };
+    let limits = Limits { memory: Some(64 * MIB), ..Limits::NONE };
     let mut dd = Command::new("dd");
     dd.args(["if=/dev/zero", "of=/dev/null", "bs=200M", "count=1"]).stdin(Stdio::null());
     let (output, cgroup) = run(dd, limits);
@@ -94,7 +90,7 @@ fn a_tree_over_its_memory_is_killed_and_that_is_told() {
 
 #[test]
 fn a_tree_within_its_memory_is_left_alone() {
-    let (output, cgroup) = run(sh("exit 7"), Limits { memory: Some(64 * MIB), ..none() });
+    let (output, cgroup) = run(sh("exit 7"), Limits { memory: Some(64 * MIB), ..Limits::NONE });
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     assert_eq!(cgroup.as_ref().map_or(0, Cgroup::memory_kills), 0);
     end(cgroup);
@@ -102,12 +98,12 @@ fn a_tree_within_its_memory_is_left_alone() {
 
 #[test]
 fn open_files_are_limited_and_never_raised() {
-    let (output, cgroup) = run(sh("ulimit -Sn; ulimit -Hn"), Limits { open_files: Some(77), ..none() });
+    let (output, cgroup) = run(sh("ulimit -Sn; ulimit -Hn"), Limits { open_files: Some(77), ..Limits::NONE });
     assert_eq!(String::from_utf8_lossy(&output.stdout), "77\n77\n", "{output:?}");
     end(cgroup);
 
     let hard = getrlimit(Resource::Nofile).maximum;
-    let (output, cgroup) = run(sh("ulimit -Hn"), Limits { open_files: Some(u64::MAX - 1), ..none() });
+    let (output, cgroup) = run(sh("ulimit -Hn"), Limits { open_files: Some(u64::MAX - 1), ..Limits::NONE });
     let told = String::from_utf8_lossy(&output.stdout).trim().parse().ok();
     assert!(hard.is_none() || told == hard, "{output:?}");
     end(cgroup);
@@ -115,7 +111,7 @@ fn open_files_are_limited_and_never_raised() {
 
 #[test]
 fn a_setuid_program_gives_a_child_no_rights() {
-    let (output, cgroup) = run(sh("grep NoNewPrivs /proc/self/status"), none());
+    let (output, cgroup) = run(sh("grep NoNewPrivs /proc/self/status"), Limits::NONE);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "NoNewPrivs:\t1\n", "{output:?}");
     end(cgroup);
 
