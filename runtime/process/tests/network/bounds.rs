@@ -60,20 +60,22 @@ async fn a_client_hello_in_too_many_records_is_refused() {
 #[tokio::test]
 async fn a_tunnel_in_which_nothing_moves_ends_and_one_in_which_something_does_goes_on() {
     let server = echo().await;
-    let limits = ProxyLimits { idle: Duration::from_millis(300), linger: SHORT, ..ProxyLimits::default() };
+    let limits = ProxyLimits { idle: Duration::from_secs(2), linger: SHORT, ..ProxyLimits::default() };
     let world = world_with(&server, &["127.0.0.2:{}"], limits);
     let to = format!("127.0.0.2:{}", server.port);
     let mut still = world.tunnel(&to).await;
     let mut moving = world.tunnel(&to).await;
-    let mut waited = 0;
     let mut buffer = [0; 1];
-    while waited < 40 {
+    let ended = read_all(&mut still);
+    tokio::pin!(ended);
+    loop {
         moving.write_all(b"x").await.unwrap();
         within("an echo", moving.read_exact(&mut buffer)).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        waited += 1;
+        if let Ok(got) = tokio::time::timeout(Duration::from_millis(10), &mut ended).await {
+            assert_eq!(got, "");
+            break;
+        }
     }
-    assert_eq!(read_all(&mut still).await, "");
     moving.write_all(b"x").await.unwrap();
     within("an echo", moving.read_exact(&mut buffer)).await.unwrap();
 }
@@ -96,7 +98,12 @@ async fn a_server_that_never_answers_is_given_up() {
 #[tokio::test]
 async fn connections_beyond_the_bound_are_told_so_and_room_is_used_again() {
     let server = http().await;
-    let limits = ProxyLimits { connections: 3, linger: SHORT, ..ProxyLimits::default() };
+    let limits = ProxyLimits {
+        connections: 3,
+        head: Duration::from_secs(60),
+        linger: SHORT,
+        ..ProxyLimits::default()
+    };
     let world = world_with(&server, &USUAL, limits);
     let mut held = Vec::new();
     for _ in 0..3 {
