@@ -13,6 +13,9 @@ const BUFFER: usize = 16 * 1024;
 /// Rounds that a link gets before the others have their turn.
 const ROUNDS: usize = 4;
 
+/// What a program may go on to send to a proxy that has closed.
+const MAX_DISCARDED: usize = 64 * 1024 * 1024;
+
 /// Two sockets, neither of which blocks, and what is on its way between them.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -43,18 +46,30 @@ impl Link {
     }
 
     /// Copies what can be copied without waiting.
+    ///
+    /// A proxy that has heard enough closes, and its answer may still be on the way: what the program goes on to
+    /// send is thrown away then. A program that has gone needs no answer.
     pub(super) fn copy(&mut self) -> Result<(), Over> {
         for _ in 0..ROUNDS {
             let (program, proxy) = (&self.program, &self.proxy);
-            let sent = self.up.step(&mut &*program, &mut &*proxy, || proxy.shutdown(Shutdown::Write));
-            let got = self.down.step(&mut &*proxy, &mut &*program, || program.shutdown(Shutdown::Write));
-            match (sent, got) {
-                (Ok(Moved::No), Ok(Moved::No)) => break,
-                (Ok(_), Ok(_)) => {}
-                (Err(_), _) | (_, Err(_)) => return Err(Over),
+            let sent = match self.up.step(&mut &*program, &mut &*proxy, || proxy.shutdown(Shutdown::Write)) {
+                Ok(moved) => moved,
+                Err(Broke::Output) => self.up.discard(),
+                Err(Broke::Input) => return Err(Over),
+            };
+            let got = match self.down.step(&mut &*proxy, &mut &*program, || program.shutdown(Shutdown::Write))
+            {
+                Ok(moved) => moved,
+                Err(Broke::Input) => self.down.end(),
+                Err(Broke::Output) => return Err(Over),
+            };
+            if (sent, got) == (Moved::No, Moved::No) {
+                break;
             }
         }
-        if self.up.is_done() && self.down.is_done() { Err(Over) } else { Ok(()) }
+        // While the program still sends, closing would reset the connection and take the rest of the answer with it.
+        let over = self.up.state == State::Done && self.down.state == State::Done;
+        if over || self.up.discarded > MAX_DISCARDED { Err(Over) } else { Ok(()) }
     }
 }
 
@@ -62,12 +77,15 @@ impl Link {
 ///
 /// ```text
 ///  Open ── end of input ──► Draining ── buffer empty, output shut ──► Done
+///    └────── output broke ──► Discarding ────── end of input ───────────┘
 /// ```
 #[derive(Debug, Default)]
 struct Flow {
     buffer: Vec<u8>,
     /// What of the buffer was written.
     written: usize,
+    /// What was thrown away.
+    discarded: usize,
     state: State,
 }
 
@@ -76,7 +94,15 @@ enum State {
     #[default]
     Open,
     Draining,
+    Discarding,
     Done,
+}
+
+/// Which end of a direction broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Broke {
+    Input,
+    Output,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,15 +113,26 @@ enum Moved {
 
 impl Flow {
     fn wants_input(&self) -> PollFlags {
-        if self.state == State::Open && self.buffer.is_empty() { PollFlags::IN } else { PollFlags::empty() }
+        let reads = matches!(self.state, State::Open | State::Discarding) && self.buffer.is_empty();
+        if reads { PollFlags::IN } else { PollFlags::empty() }
     }
 
     fn wants_output(&self) -> PollFlags {
         if self.buffer.is_empty() { PollFlags::empty() } else { PollFlags::OUT }
     }
 
-    fn is_done(&self) -> bool {
-        self.state == State::Done
+    /// There is no more input, however it ended.
+    fn end(&mut self) -> Moved {
+        self.state = State::Draining;
+        Moved::Yes
+    }
+
+    /// There is nobody to write to any more.
+    fn discard(&mut self) -> Moved {
+        self.buffer = Vec::new();
+        let ended = matches!(self.state, State::Draining | State::Done);
+        self.state = if ended { State::Done } else { State::Discarding };
+        Moved::Yes
     }
 
     /// Reads if the buffer is empty, writes if it is not, and ends the output after the end of the input.
@@ -104,35 +141,39 @@ impl Flow {
         from: &mut impl Read,
         to: &mut impl Write,
         shut: impl FnOnce() -> io::Result<()>,
-    ) -> io::Result<Moved> {
+    ) -> Result<Moved, Broke> {
         let mut moved = Moved::No;
-        if self.state == State::Open && self.buffer.is_empty() {
+        if !self.wants_input().is_empty() {
             self.buffer.resize(BUFFER, 0);
             let read = from.read(&mut self.buffer);
             self.buffer.truncate(*read.as_ref().unwrap_or(&0));
             self.written = 0;
             match read {
+                Ok(0) if self.state == State::Discarding => self.state = State::Done,
                 Ok(0) => self.state = State::Draining,
                 Ok(_) => moved = Moved::Yes,
                 Err(error) if can_wait(&error) => {}
-                Err(error) => return Err(error),
+                Err(_) => return Err(Broke::Input),
+            }
+            if self.state == State::Discarding {
+                self.discarded += self.buffer.len();
+                self.buffer.clear();
             }
         }
         while let Some(rest) = self.buffer.get(self.written..).filter(|rest| !rest.is_empty()) {
             match to.write(rest) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => {
+                Ok(count) if count > 0 => {
                     self.written += count;
                     moved = Moved::Yes;
                 }
                 Err(error) if can_wait(&error) => return Ok(moved),
-                Err(error) => return Err(error),
+                Ok(_) | Err(_) => return Err(Broke::Output),
             }
         }
         // An idle connection holds no buffer.
         self.buffer = Vec::new();
         if self.state == State::Draining {
-            shut()?;
+            shut().map_err(|_| Broke::Output)?;
             self.state = State::Done;
         }
         Ok(moved)

@@ -25,7 +25,10 @@ fn place() -> Place {
 
 impl Place {
     fn program(&self) -> TcpStream {
-        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap()
+        let program = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap();
+        // Bounds a wait that ends much earlier unless something is broken.
+        program.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+        program
     }
 }
 
@@ -83,6 +86,29 @@ fn without_a_proxy_the_program_sees_the_end() {
     assert_eq!(&buffer, b"x");
     drop(proxy);
     assert!(!matches!(program.read(&mut buffer), Ok(1..)));
+}
+
+#[test]
+fn an_answer_before_the_request_is_whole_reaches_the_program() {
+    let place = place();
+    let listener = UnixListener::bind(&place.socket).unwrap();
+    for _ in 0..20 {
+        let mut program = place.program();
+        let mut writing = program.try_clone().unwrap();
+        let writer = thread::spawn(move || {
+            // More than all buffers on the way hold, so that some of it comes after the end.
+            while writing.write_all(&[b'x'; 100_000]).is_ok() {}
+        });
+        let (mut proxy, _) = listener.accept().unwrap();
+        proxy.read_exact(&mut [0; 10]).unwrap();
+        proxy.write_all(&[b'y'; 150_000]).unwrap();
+        drop(proxy);
+        let mut got = Vec::new();
+        program.read_to_end(&mut got).unwrap();
+        assert_eq!(got.len(), 150_000);
+        program.shutdown(Shutdown::Both).unwrap();
+        writer.join().unwrap();
+    }
 }
 
 #[test]

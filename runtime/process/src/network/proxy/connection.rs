@@ -12,9 +12,6 @@ use crate::network::refusal::{Denial, Failure, Reason, Stop};
 
 use super::Shared;
 
-/// How much of a refused request is read before the connection is cut.
-const MAX_LINGER: usize = 1024 * 1024;
-
 /// Bytes of one read.
 pub(super) const READ: usize = 16 * 1024;
 
@@ -40,8 +37,14 @@ impl Connection {
             Stop::Denied(denial) => Some(denial.response()),
             Stop::Failed(failure) => failure.response(),
         };
-        let linger = self.shared.limits.linger;
-        let _ = timeout(linger, self.leave(response.filter(|_| !self.answered))).await;
+        if let Some(response) = response.filter(|_| !self.answered) {
+            let answered = async {
+                self.client.write_all(&response).await?;
+                self.client.shutdown().await
+            };
+            // A client that does not take its answer goes without.
+            let _ = timeout(self.shared.limits.linger, answered).await;
+        }
     }
 
     async fn serve(&mut self) -> Result<(), Stop> {
@@ -76,22 +79,6 @@ impl Connection {
                 }
             }
         }
-    }
-
-    /// Writes the last words, and reads what the client still says: a socket that is closed over unread bytes
-    /// would take the answer with it.
-    async fn leave(&mut self, response: Option<Vec<u8>>) -> std::io::Result<()> {
-        self.client.write_all(&response.unwrap_or_default()).await?;
-        self.client.shutdown().await?;
-        let mut buffer = [0; 4 * 1024];
-        let mut left = MAX_LINGER;
-        while left > 0 {
-            match self.client.read(&mut buffer).await? {
-                0 => break,
-                count => left = left.saturating_sub(count),
-            }
-        }
-        Ok(())
     }
 
     /// Counts and logs. Hosts and ports only: paths and queries may hold secrets, and so may whatever could not be

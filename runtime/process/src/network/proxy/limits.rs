@@ -17,7 +17,7 @@ pub struct ProxyLimits {
     pub connect: Duration,
     /// How long nothing may move in either direction. A model that thinks sends nothing for minutes.
     pub idle: Duration,
-    /// How long the rest of a refused request is read, so that the client sees the answer.
+    /// How long a client may take to receive a refusal.
     pub linger: Duration,
 }
 
