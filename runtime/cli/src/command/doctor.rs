@@ -14,12 +14,13 @@ use anyhow::anyhow;
 use clap::Args;
 use trunkline_host::{
     Host,
-    config::{self, AgentConfig, Config, Profile},
+    config::{self, AgentConfig, Backend, Config, Profile},
     process::ChildSpec,
 };
 use trunkline_profiles::PROFILES;
 
 use self::isolation::Means;
+use self::program::Found;
 use self::report::{AgentReport, Check, Code, Level, Report, Status};
 use crate::{
     exit,
@@ -176,12 +177,33 @@ impl Doctor {
             Some(work_dir) => std::path::absolute(work_dir).unwrap_or_else(|_| work_dir.clone()),
             None => std::env::current_dir().unwrap_or_else(|_| ".".into()),
         };
-        let found = program::find(&spec.program, &path, &work_dir);
-        let is_there = matches!(found, program::Found::At(_));
-
-        let mut checks = vec![program::check(&spec.program, &found, &path)];
+        let image = match agent.sandbox.as_ref().map(|sandbox| &sandbox.backend) {
+            Some(Backend::Podman { image, .. } | Backend::Docker { image, .. }) => Some(image),
+            Some(Backend::Bubblewrap) | None => None,
+        };
+        let mut found = program::find(&spec.program, &path, &work_dir);
+        let mut inside = Ok(());
+        if matches!(found, Found::At(_)) {
+            let candidates = program::candidates(&spec.program, &path, &work_dir);
+            match isolation::find_inside(&spec, &environment, &work_dir, candidates) {
+                Some(Ok(at)) => found = Found::At(at),
+                Some(Err(refused)) => inside = Err(refused),
+                None => {}
+            }
+        }
+        let isolated: Vec<_> = [isolation::containment(agent, &means.containment)]
+            .into_iter()
+            .chain(isolation::limits(&agent.resources, &means.limits))
+            .chain(isolation::sandbox(agent, inside).await)
+            .collect();
         let folders = folders::of_agent(agent, &work_dir);
-        let can_run = is_there && folders.iter().all(|check| check.code != Code::WorkDirUnusable.name());
+        let is_there = image.is_some() || matches!(found, Found::At(_));
+        let can_run = is_there && folders.iter().chain(&isolated).all(|check| check.level < Level::Error);
+
+        let mut checks = vec![match image {
+            Some(image) => program::in_image(&spec.program, image),
+            None => program::check(&spec.program, &found, &path),
+        }];
         if can_run {
             checks.extend(adapter::version(agent, &spec, self.timeout).await);
         }
@@ -191,9 +213,7 @@ impl Doctor {
         let has_values = unresolved.iter().all(|check| check.level < Level::Error);
         checks.extend(unresolved);
         checks.extend(environment::credentials(agent, &environment));
-        checks.push(isolation::containment(agent, &means.containment));
-        checks.extend(isolation::limits(&agent.resources, &means.limits));
-        checks.extend(isolation::sandbox(agent).await);
+        checks.extend(isolated);
         if can_run && has_values {
             checks.extend(adapter::diagnose(agent, &spec, self.timeout).await);
         }

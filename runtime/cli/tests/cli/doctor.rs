@@ -346,6 +346,51 @@ fn a_sandbox_without_its_program_is_an_error() {
     assert!(missing["detail"].as_str().unwrap().contains("bwrap"), "{missing}");
 }
 
+/// Whether a bubblewrap can be used here; a machine without one passes, and says so.
+fn has_bubblewrap() -> bool {
+    let home = home_with(r#""profile": "echo", "sandbox": { "backend": "bubblewrap" }"#);
+    let ran = doctor(&home);
+    let usable = told(&report(&ran)).iter().any(|(_, code, _)| code == "sandbox.used");
+    if !usable {
+        eprintln!("no bubblewrap can be used here: {}", ran.stdout);
+    }
+    usable
+}
+
+#[test]
+fn what_a_sandbox_does_not_show_is_told_before_a_start() {
+    if !has_bubblewrap() {
+        return;
+    }
+    let home = home_with(r#""profile": "echo", "sandbox": { "backend": "bubblewrap" }"#);
+    check(doctor(&home).must_end_with(0), "adapter.diagnosed");
+
+    let home = home_with(
+        r#""external": { "command": "cat" }, "sandbox": { "backend": "bubblewrap", "read_only": ["gone"] }"#,
+    );
+    let refused = check(doctor(&home).must_end_with(1), "sandbox.refused");
+    assert!(refused["message"].as_str().unwrap().contains("gone"), "{refused}");
+
+    // A program that lies where the sandbox shows nothing, and one of that name that it does show.
+    let home = home_with(
+        r#""external": { "command": "cat", "work_dir": "work" }, "sandbox": { "backend": "bubblewrap" }"#,
+    );
+    for folder in ["work", "bin"] {
+        fs::create_dir(home.path().join(folder)).unwrap();
+    }
+    script(&home, "bin/cat", "#!/bin/sh\n");
+    script(&home, "bin/only-here", "#!/bin/sh\n");
+    let path = format!("{}:/usr/bin:/bin", home.path().join("bin").display());
+    let output = home.command(["doctor", "--json"]).env("PATH", &path).output().unwrap();
+    let found = check(Ran::of(output).must_end_with(0), "command.found");
+    assert!(found["message"].as_str().unwrap().ends_with("bin/cat"), "{found}");
+    assert!(!found["message"].as_str().unwrap().starts_with(home.path().to_str().unwrap()), "{found}");
+    let text = fs::read_to_string(home.path().join("trunkline.json")).unwrap();
+    home.file("trunkline.json", &text.replace("cat", "only-here"));
+    let output = home.command(["doctor", "--json"]).env("PATH", &path).output().unwrap();
+    check(Ran::of(output).must_end_with(1), "sandbox.refused");
+}
+
 #[test]
 fn a_containment_and_its_limits_are_told() {
     let home = home_with(

@@ -108,7 +108,8 @@ fn judge(answer: &Answer, within: Duration) -> Vec<Check> {
         return vec![words(Check::new(Code::AdapterUnclear, message).hint(hint))];
     };
     let (all, left_out) = (diagnosed.checks.len(), diagnosed.checks.len().saturating_sub(MOST));
-    let mut message = format!("{}, by {all} of its own", diagnosed.status);
+    let mut message =
+        format!("{}: {all} {} of its own", diagnosed.status, if all == 1 { "check" } else { "checks" });
     if left_out > 0 {
         message.push_str(&format!("; {left_out} are left out"));
     }

@@ -1,8 +1,12 @@
 //! What the process would be held in, and why it is not something better.
 
-use trunkline_host::config::{AgentConfig, Network, Resources};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use trunkline_host::config::{AgentConfig, Backend, Network, Resources};
+use trunkline_host::process::sandbox::{self, Inside, Outlet};
 use trunkline_host::process::{
-    Containment, Enforcer, LimitSupport, Support, containment_support, limit_support, sandbox,
+    ChildSpec, Containment, Enforcer, Environment, LimitSupport, Support, containment_support, limit_support,
 };
 
 use super::report::{Check, Code};
@@ -103,8 +107,8 @@ enum Scope {
     Process,
 }
 
-/// The sandbox.
-pub(super) async fn sandbox(agent: &AgentConfig) -> Vec<Check> {
+/// The sandbox. `inside` is whether what it is to be given can be given.
+pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> Vec<Check> {
     let Some(sandbox) = &agent.sandbox else {
         return vec![Check::new(
             Code::SandboxNone,
@@ -131,8 +135,57 @@ pub(super) async fn sandbox(agent: &AgentConfig) -> Vec<Check> {
     };
     let version = support.version.unwrap_or_else(|| name.to_owned());
     let mut checks = vec![Check::new(Code::SandboxUsed, format!("{version}; {network}"))];
+    if let Err(refused) = inside {
+        checks.push(Check::new(Code::SandboxRefused, format!("failed to {refused}")));
+    }
     checks.extend(support.weaker.iter().map(|weaker| Check::new(Code::SandboxWeaker, weaker)));
     checks
+}
+
+/// Where the program is in its bubblewrap: the first place in the order of the search that is there inside. `None`
+/// without one: the host's own search counts then, and in a container the image's.
+pub(super) fn find_inside(
+    spec: &ChildSpec,
+    environment: &Environment,
+    work_dir: &Path,
+    candidates: Vec<PathBuf>,
+) -> Option<Result<PathBuf, String>> {
+    let sandbox = spec.sandbox.as_ref().filter(|sandbox| sandbox.backend == Backend::Bubblewrap)?;
+    // Below the host's own folder, which goes with the host.
+    let private = spec.private_root.clone().unwrap_or_else(std::env::temp_dir).join("doctor");
+    let temp = private.join("tmp");
+    let init = std::env::current_exe().map_err(|error| format!("find this program: {error}"));
+    let found = init.and_then(|init| {
+        let outlet = Outlet { port: 1, socket: private.join("proxy") };
+        let wrap = |program: &OsStr| {
+            // Each is written into an empty folder; one that is not there is as good.
+            let _ = std::fs::remove_dir_all(&private);
+            std::fs::create_dir_all(&temp).map_err(|error| format!("make {}: {error}", temp.display()))?;
+            let inside = Inside {
+                program,
+                args: &spec.args,
+                environment: &environment.variables,
+                declared: &spec.env,
+                work_dir,
+                private: &private,
+                temp: &temp,
+                exchange: spec.exchange.as_deref(),
+                init: &init,
+                status: None,
+                lifeline: None,
+                outlet: matches!(sandbox.network, Network::Allow(_)).then_some(&outlet),
+                limits: spec.limits,
+                hidden: &[],
+            };
+            sandbox::wrap(sandbox, &inside).map(drop).map_err(|error| error.to_string())
+        };
+        wrap(&spec.program)?;
+        let first = candidates.into_iter().find(|candidate| wrap(candidate.as_os_str()).is_ok());
+        first.ok_or_else(|| format!("find {} inside", spec.program.to_string_lossy()))
+    });
+    // Best effort: the folder above goes in the end.
+    let _ = std::fs::remove_dir_all(&private);
+    Some(found)
 }
 
 #[cfg(test)]

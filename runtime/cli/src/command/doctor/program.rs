@@ -44,7 +44,8 @@ pub(super) fn find(program: &OsStr, path: &OsStr, work_dir: &Path) -> Found {
     forbidden.map_or(Found::Nowhere, Found::NotExecutable)
 }
 
-fn candidates(program: &OsStr, path: &OsStr, work_dir: &Path) -> Vec<PathBuf> {
+/// Where a program may be, in the order of the search.
+pub(super) fn candidates(program: &OsStr, path: &OsStr, work_dir: &Path) -> Vec<PathBuf> {
     if program.is_empty() {
         Vec::new()
     } else if program.as_bytes().contains(&b'/') {
@@ -78,6 +79,14 @@ fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<O
     }
     let named = words.find(|word| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'='))?;
     (!runnable(named)).then(|| named.to_owned())
+}
+
+/// What is told of a program that a container's image has to have.
+pub(super) fn in_image(program: &OsStr, image: &str) -> Check {
+    Check::new(
+        Code::CommandInImage,
+        format!("`{}` is looked for in the image {image}", program.to_string_lossy()),
+    )
 }
 
 /// What is told of a search.

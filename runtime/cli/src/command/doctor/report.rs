@@ -98,6 +98,7 @@ codes! {
     CommandMissing = "command.missing", Error, "it is not";
     CommandNotExecutable = "command.not_executable", Error, "it is there and may not be run";
     CommandInterpreter = "command.interpreter", Error, "it is a script whose interpreter is missing";
+    CommandInImage = "command.in_image", Info, "it is the image of the container that has to have the program";
     CommandVersion = "command.version", Info, "which version it says it is";
     WorkDirUsable = "work_dir.usable", Info, "the working directory is there";
     WorkDirUnusable = "work_dir.unusable", Error, "it is missing, or may not be entered";
@@ -119,6 +120,7 @@ codes! {
     SandboxNone = "sandbox.none", Info, "it has the rights of the user who runs the host";
     SandboxUsed = "sandbox.used", Info, "what makes the sandbox, and what can be reached from it";
     SandboxWeaker = "sandbox.weaker", Warn, "the sandbox works, and could be stronger";
+    SandboxRefused = "sandbox.refused", Error, "what it is to be given is missing, or the program is not there inside";
     SandboxUnavailable = "sandbox.unavailable", Error, "the sandbox that was asked for does not work here";
     AdapterNotAsked = "adapter.not_asked", Info, "not marked `sdk: true`: it would take `--diagnose` for a run";
     AdapterDiagnosed = "adapter.diagnosed", Info, "what its own `--diagnose` came to; its checks follow as `adapter:CODE`";
