@@ -9,6 +9,8 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // First of all, before any thread: see `process::init`.
+//! trunkline_host::process::init::hook();
 //! let agent = AgentConfig::external("echo", Command::new("python3").arg("echo.py"));
 //! let host = Host::builder().agent(agent).build()?;
 //! let session = host.open("echo", SessionOptions::default())?;
