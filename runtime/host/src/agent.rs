@@ -9,7 +9,6 @@ use std::{
     },
 };
 
-use tempfile::TempDir;
 use trunkline_process::{ChildSpec, Inherit, redact};
 use trunkline_protocol::{AgentState, Extensions, SessionStart, SessionUpdate};
 
@@ -19,6 +18,7 @@ use crate::{
     counters::Counting,
     error::OpenError,
     files::{Pinned, StoreDir},
+    leftovers::HostFolder,
     link::Inbox,
     supervise::Backoff,
 };
@@ -38,7 +38,7 @@ pub(crate) struct AgentShared {
     pub(crate) opened: AtomicUsize,
     standing: AtomicU8,
     /// The host's private folder: exchange folders, copies of files. Removed with the last agent, driver and session.
-    _folder: Arc<TempDir>,
+    _folder: Arc<HostFolder>,
 }
 
 impl AgentShared {
@@ -46,7 +46,7 @@ impl AgentShared {
         config: AgentConfig,
         inbox: Arc<Inbox>,
         files: Arc<StoreDir>,
-        folder: Arc<TempDir>,
+        folder: Arc<HostFolder>,
     ) -> Self {
         Self {
             id: config.id.as_str().into(),

@@ -29,7 +29,7 @@ use crate::{
     error::{BuildError, OpenError},
     files::StoreDir,
     lane::Lane,
-    leftovers::Leftovers,
+    leftovers::{HostFolder, Leftovers},
     link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
     session::SessionShared,
     spool::Store,
@@ -181,7 +181,7 @@ impl HostBuilder {
     /// When its private folder cannot be made, or a policy cannot be read or forbids what an agent's entry says.
     pub fn build(mut self) -> Result<Host, BuildError> {
         let notices = self.narrow()?;
-        let folder = Arc::new(tempfile::Builder::new().prefix("trunkline-").tempdir()?);
+        let folder = Arc::new(HostFolder::create()?);
         // Without links, and in letters that the wire can carry: its paths are told to adapters, and are roots.
         let place = folder.path().canonicalize()?;
         if place.to_str().is_none() {
@@ -201,7 +201,8 @@ impl HostBuilder {
         });
         let agents = DashMap::new();
         let sandboxes = self.agents.values().filter_map(|(config, _)| config.sandbox.as_ref());
-        let leftovers = Leftovers::new(records.clone(), sandboxes.map(|sandbox| &sandbox.backend));
+        let leftovers =
+            Leftovers::new(records.clone(), folder.clone(), sandboxes.map(|sandbox| &sandbox.backend));
         for (number, (config, connect)) in self.agents.into_values().enumerate() {
             let exchange = exchange_root.join(number.to_string());
             create_private(&exchange)?;

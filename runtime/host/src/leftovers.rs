@@ -1,12 +1,40 @@
 //! What hosts before this one have left, because a power cut or SIGKILL ended them.
 
 use std::{
+    io,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
+use tempfile::TempDir;
 use tokio::runtime::Handle;
-use trunkline_process::{Backend, sandbox::sweep_containers, sweep};
+use trunkline_process::{Backend, FolderRecord, sandbox::sweep_containers, sweep};
+
+/// The host's private folder: exchange folders, copies of files, the private folders of processes. Removed when it is
+/// dropped, and then its record.
+#[derive(Debug)]
+pub(crate) struct HostFolder {
+    folder: TempDir,
+    record: OnceLock<FolderRecord>,
+}
+
+impl HostFolder {
+    pub(crate) fn create() -> io::Result<Self> {
+        Ok(Self { folder: tempfile::Builder::new().prefix("trunkline-").tempdir()?, record: OnceLock::new() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn record(&self, records: &Path) {
+        match FolderRecord::create(records, self.path()) {
+            // There is one call.
+            Ok(record) => drop(self.record.set(record)),
+            Err(error) => tracing::warn!(?records, %error, "cannot record what this host would leave"),
+        }
+    }
+}
 
 /// Where something may be left, until it has been looked through once.
 #[derive(Debug)]
@@ -16,13 +44,19 @@ pub(crate) struct Leftovers(Mutex<Option<Places>>);
 struct Places {
     /// The records of live process trees.
     records: Option<PathBuf>,
+    /// What this host would leave.
+    own: Arc<HostFolder>,
     /// The engines whose containers outlive their host, each once.
     engines: Vec<Backend>,
 }
 
 impl Leftovers {
     /// `backends` are those of all agents' sandboxes.
-    pub(crate) fn new<'a>(records: Option<PathBuf>, backends: impl IntoIterator<Item = &'a Backend>) -> Self {
+    pub(crate) fn new<'a>(
+        records: Option<PathBuf>,
+        own: Arc<HostFolder>,
+        backends: impl IntoIterator<Item = &'a Backend>,
+    ) -> Self {
         let mut engines: Vec<Backend> = Vec::new();
         for backend in backends {
             let leaves = !matches!(backend, Backend::Bubblewrap);
@@ -30,14 +64,19 @@ impl Leftovers {
                 engines.push(backend.clone());
             }
         }
-        Self(Mutex::new(Some(Places { records, engines })))
+        Self(Mutex::new(Some(Places { records, own, engines })))
     }
 
-    /// Ends what is left, beside everything else; the second call does nothing.
+    /// Ends what is left, and records what this host would leave, beside everything else; the second call does nothing.
     pub(crate) fn sweep(&self, runtime: &Handle) {
         let Some(places) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         if let Some(records) = places.records {
-            runtime.spawn_blocking(move || end_all(&records));
+            let own = places.own;
+            runtime.spawn_blocking(move || {
+                own.record(&records);
+                drop(own);
+                end_all(&records);
+            });
         }
         for engine in places.engines {
             runtime.spawn_blocking(move || remove_containers(&engine));
@@ -91,7 +130,8 @@ mod tests {
             podman("a", &["--root", "/r"]),
             docker.clone(),
         ];
-        let leftovers = Leftovers::new(None, &backends);
+        let own = Arc::new(HostFolder::create().unwrap());
+        let leftovers = Leftovers::new(None, own, &backends);
         let places = leftovers.0.into_inner().unwrap().unwrap();
         assert_eq!(places.engines, [podman("a", &[]), podman("a", &["--root", "/r"]), docker]);
     }

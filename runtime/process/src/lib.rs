@@ -88,7 +88,7 @@ pub use crate::error::SpawnError;
 pub use crate::exit::Exit;
 pub use crate::limits::{Enforcement, Enforcer, LimitSupport, Limits, support as limit_support};
 pub use crate::pipe::{PipeEnd, read_held};
-pub use crate::record::{Swept, sweep};
+pub use crate::record::{FolderRecord, Swept, sweep};
 pub use crate::sandbox::{Backend, Network, Sandbox};
 pub use crate::signal::Signal;
 pub use crate::spawn::spawn;

@@ -12,6 +12,7 @@ mod remains;
 mod search;
 
 pub(crate) use self::entry::Entry;
+pub use self::kept::FolderRecord;
 pub(crate) use self::kept::Record;
 pub use self::remains::sweep;
 

@@ -18,6 +18,9 @@ const FIRST: &str = "trunkline-tree 1";
 /// The last line of what is written before the start; a record without it was cut off.
 const READY: &str = "ready";
 
+/// What stands for the containment of no tree: the record of a host's own folder.
+pub(super) const NO_TREE: &str = "none";
+
 /// More than a record of long paths.
 pub(super) const LARGEST: u64 = 32 << 10;
 
@@ -29,7 +32,7 @@ pub(crate) struct Entry {
     pub(crate) boot: String,
     /// In which PID namespace the numbers are meant: its inode.
     pub(crate) namespace: u64,
-    /// The name of its containment.
+    /// The name of its containment, or [`NO_TREE`].
     pub(crate) containment: String,
     pub(crate) cgroups: Vec<PathBuf>,
     /// The private folder and its inode.

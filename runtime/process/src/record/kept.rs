@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::entry::{Entry, Process};
+use super::entry::{Entry, NO_TREE, Process};
 
 /// How many taken names are passed over.
 const NAMES_TRIED: usize = 1000;
@@ -80,6 +80,27 @@ impl Drop for Record {
         {
             tracing::warn!(?path, %error, "could not remove the record of a tree that has ended");
         }
+    }
+}
+
+/// The record of a folder of the host itself, which holds no tree. Dropping it removes the record, not the folder.
+///
+/// The folder's name begins with `trunkline-`, and nobody else may write to it; another is not swept.
+#[derive(Debug)]
+pub struct FolderRecord(#[allow(dead_code, reason = "it is dropped")] Record);
+
+impl FolderRecord {
+    /// Records `folder` in `records` until it is dropped: when this host is killed, the next one's
+    /// [`sweep`](crate::sweep) removes it. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn create(records: &Path, folder: &Path) -> io::Result<Self> {
+        let folder = folder.canonicalize()?;
+        let mut entry = Entry::of_this_host(NO_TREE)?;
+        entry.folder = Some((fs::symlink_metadata(&folder)?.ino(), folder));
+        Record::create(records, &entry).map(Self)
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::Swept;
-use super::entry::{Entry, LARGEST, Process, boot, namespace};
+use super::entry::{Entry, LARGEST, NO_TREE, Process, boot, namespace};
 use super::kept::is_name;
 use super::search::{self, Marks};
 use crate::limits::{Cgroup, is_cgroup_of};
@@ -70,7 +70,7 @@ pub fn sweep(dir: &Path) -> io::Result<Swept> {
         swept.folders += end.folders;
         if end.is_complete {
             let _ = unlinkat(&folder, &name, AtFlags::empty());
-            swept.trees += 1;
+            swept.trees += usize::from(remains.entry.containment != NO_TREE);
         } else {
             swept.unfinished.push(dir.join(name));
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::*;
-use crate::record::Record;
+use crate::record::{FolderRecord, Record};
 
 /// A folder of records that only we may write to.
 fn folder() -> TempDir {
@@ -71,6 +71,25 @@ fn a_record_of_a_live_host_is_left_alone_even_where_locks_do_nothing() {
     let path = left(records.path(), "tree-1-1", &entry);
     assert_eq!(sweep(records.path()).unwrap(), Swept::default());
     assert!(path.exists() && entry.folder.unwrap().1.exists());
+}
+
+#[test]
+fn a_folder_of_the_host_itself_is_no_tree_and_goes_after_it() {
+    let (root, records) = (folder(), folder());
+    let (_, path) = private(root.path());
+    let record = FolderRecord::create(records.path(), &path).unwrap();
+    assert_eq!(sweep(records.path()).unwrap(), Swept::default());
+    let written = fs::read_dir(records.path()).unwrap().next().unwrap().unwrap().path();
+    let started = Entry::of_this_host("none").unwrap().host.started;
+    let text = fs::read_to_string(written).unwrap();
+    drop(record);
+    assert_eq!(fs::read_dir(records.path()).unwrap().count(), 0);
+
+    let (from, to) = (format!(" {started}\n"), format!(" {}\n", started - 1));
+    write(records.path(), "tree-1-1", text.replacen(&from, &to, 1).as_bytes());
+    let swept = sweep(records.path()).unwrap();
+    assert_eq!(swept, Swept { folders: 1, ..Swept::default() });
+    assert!(!path.exists());
 }
 
 #[test]
