@@ -4,6 +4,7 @@ use std::{fmt, io, process::ExitCode};
 
 use anstream::eprintln;
 use anyhow::Error;
+use trunkline_host::process::redact;
 
 use crate::{exit, paint};
 
@@ -45,9 +46,9 @@ impl Fault {
             return ExitCode::from(exit::OK);
         }
         let (bad, calm) = (paint::BAD.bold(), paint::DIM);
-        eprintln!("{bad}error:{bad:#} {}", chain(&self.error));
+        eprintln!("{bad}error:{bad:#} {}", redact::text(&chain(&self.error)));
         if let Some(next) = &self.next {
-            eprintln!("{calm} next:{calm:#} {next}");
+            eprintln!("{calm} next:{calm:#} {}", redact::text(next));
         }
         ExitCode::from(self.code)
     }

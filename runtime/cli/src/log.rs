@@ -1,14 +1,22 @@
 //! Logs: on stderr, never on stdout.
 
-use std::io;
+use std::{
+    backtrace::{Backtrace, BacktraceStatus},
+    io::{self, Write},
+    panic,
+};
 
 use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
+use trunkline_host::process::redact;
 
 /// The variable that says what is logged, in the syntax of `tracing_subscriber`'s filters.
 pub(crate) const VARIABLE: &str = "TRUNKLINE_LOG";
 
-/// Starts logging: what [`VARIABLE`] says, else by how often `-v` was given.
+/// The line editor logs each key that is pressed, and so what is said.
+const SILENT: &str = "rustyline=warn";
+
+/// Starts logging, without secrets, panics included: what [`VARIABLE`] says, else by how often `-v` was given.
 pub(crate) fn start(verbose: u8, reader: Reader) {
     let default = match (verbose, reader) {
         // What the host warns of is shown as an event.
@@ -20,14 +28,26 @@ pub(crate) fn start(verbose: u8, reader: Reader) {
         (_, _) => "trace",
     };
     let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = match SILENT.parse() {
+        Ok(silent) => filter.add_directive(silent),
+        Err(_) => filter,
+    };
     let colours = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(|| redact::Writer::new(io::stderr()))
         .with_ansi(colours)
         .without_time()
         .compact()
         .init();
+    panic::set_hook(Box::new(|what| {
+        let trace = Backtrace::capture();
+        let trace =
+            if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() };
+        let mut stderr = redact::Writer::new(io::stderr());
+        // Nobody is left to be told that stderr takes nothing.
+        let _ = writeln!(stderr, "{what}{trace}");
+    }));
 }
 
 /// Who reads what is logged.

@@ -8,6 +8,7 @@ use clap::Args;
 use trunkline_host::{
     BuildError, Host, OpenError, Session, SessionOptions,
     config::{AgentConfig, Command, Config, Source},
+    process::redact,
 };
 
 use crate::{fault::Fault, paint};
@@ -65,7 +66,7 @@ pub(crate) fn build(config: Config) -> Result<Host, Fault> {
 fn tell(notices: &[String]) {
     let dim = paint::DIM;
     for notice in notices {
-        eprintln!("{dim} note: {notice}{dim:#}");
+        eprintln!("{dim} note: {}{dim:#}", redact::text(notice));
     }
 }
 
@@ -167,7 +168,7 @@ pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, Fault> {
         return Err(Fault::usage(anyhow!("--adapter is empty")).next(example));
     };
     let mut agent = AgentConfig::external(AD_HOC, Command::new(program).args(args));
-    line.trim().clone_into(&mut agent.name);
+    agent.name = redact::text(line.trim()).into_owned();
     Ok(agent)
 }
 
@@ -184,12 +185,13 @@ fn beside(further: &str) -> Result<AgentConfig, Fault> {
     }
 }
 
-/// How an agent is run, as a person would type it.
+/// How an agent is run, as a person would type it; secrets are hidden.
 pub(crate) fn command_line(agent: &AgentConfig) -> String {
     if agent.command.command.is_empty() {
         format!("trunkline adapter {}", agent.profile)
     } else {
-        shell_words::join(std::iter::once(&agent.command.command).chain(&agent.command.args))
+        let line = shell_words::join(std::iter::once(&agent.command.command).chain(&agent.command.args));
+        redact::text(&line).into_owned()
     }
 }
 

@@ -47,7 +47,6 @@ mod tests;
 pub use crate::redact::names::is_sensitive;
 pub use crate::redact::redactor::Redactor;
 pub use crate::redact::shared::{MAX_VALUES, bytes, register, register_all, shared, text};
+pub use crate::redact::spec::register_spec;
 pub use crate::redact::stream::{MAX_PENDING, Stream};
 pub use crate::redact::writer::Writer;
-
-pub(crate) use crate::redact::spec::register_spec;

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
 use crate::pipe::read_held;
+use crate::redact;
 use crate::stderr::lines::LineCutter;
 
 pub use crate::stderr::lines::{MAX_STDERR_LINE, StderrLine};
@@ -20,6 +21,8 @@ pub use crate::stderr::tail::{STDERR_TAIL, StderrTail};
 const CHUNK: usize = 16 * 1024;
 
 /// Drains a child's standard error: into a [`StderrTail`], and line by line to a callback.
+///
+/// Secrets are hidden on the way ([`redact`]), so an unfinished line is in neither until it ends.
 ///
 /// Runs beside everything else, so that no amount of noise ever blocks the child. A task typically awaits
 /// [`StderrDrain::run`] until it returns or the child has ended, and then [`StderrDrain::finish`]; only then is
@@ -31,6 +34,7 @@ const CHUNK: usize = 16 * 1024;
 pub struct StderrDrain<R> {
     reader: R,
     chunk: Box<[u8]>,
+    redacted: redact::Stream,
     tail: StderrTail,
     lines: LineCutter,
     state: State,
@@ -46,14 +50,20 @@ impl<R> StderrDrain<R> {
     /// Makes a drain that has read nothing yet.
     pub fn new(reader: R, tail: StderrTail) -> Self {
         let chunk = vec![0; CHUNK].into_boxed_slice();
-        Self { reader, chunk, tail, lines: LineCutter::default(), state: State::Open }
+        let (redacted, lines) = (redact::Stream::default(), LineCutter::default());
+        Self { reader, chunk, redacted, tail, lines, state: State::Open }
     }
 
     /// Takes the last unfinished line, once.
     fn end(&mut self, on_line: &mut impl FnMut(StderrLine<'_>)) {
         if self.state == State::Open {
             self.state = State::Ended;
-            self.lines.end(on_line);
+            let (tail, lines) = (&self.tail, &mut self.lines);
+            self.redacted.finish(|shown| {
+                tail.keep(shown);
+                lines.push(shown, on_line);
+            });
+            lines.end(on_line);
         }
     }
 }
@@ -73,8 +83,12 @@ impl<R: AsyncRead + Unpin> StderrDrain<R> {
             match self.reader.read(&mut self.chunk).await {
                 Ok(0) => self.end(&mut on_line),
                 Ok(count) => {
-                    self.tail.push(&self.chunk[..count]);
-                    self.lines.push(&self.chunk[..count], &mut on_line);
+                    let (tail, lines) = (&self.tail, &mut self.lines);
+                    tail.count(count);
+                    self.redacted.push(&self.chunk[..count], |shown| {
+                        tail.keep(shown);
+                        lines.push(shown, &mut on_line);
+                    });
                 }
                 Err(error) => {
                     self.end(&mut on_line);
@@ -107,9 +121,13 @@ impl<R: AsyncRead + AsFd + Unpin> StderrDrain<R> {
         if let Ok(ended) = timeout(grace, self.run(&mut on_line)).await {
             return ended;
         }
+        let (tail, lines) = (&self.tail, &mut self.lines);
         let taken = read_held(&self.reader, |bytes| {
-            self.tail.push(bytes);
-            self.lines.push(bytes, &mut on_line);
+            tail.count(bytes.len());
+            self.redacted.push(bytes, |shown| {
+                tail.keep(shown);
+                lines.push(shown, &mut on_line);
+            });
         });
         self.end(&mut on_line);
         taken.map(|_| ())
@@ -142,5 +160,33 @@ mod tests {
 
         drain.run(|line| lines.push(line.text.into_owned())).await.unwrap();
         assert_eq!(lines.len(), 3, "an end is an end");
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_comes_in_two_reads_is_in_no_line_and_not_in_the_tail() {
+        let secret = "a-secret-of-the-stderr-test";
+        crate::redact::register("STDERR_TEST", secret);
+        let (mut child, host) = tokio::io::duplex(8192);
+        let mut drain = StderrDrain::new(host, StderrTail::default());
+        let mut lines = Vec::new();
+        // The second stands where a long line is cut, and would leave its beginning there.
+        let long = "x".repeat(MAX_STDERR_LINE - 5);
+        let text = format!("key {secret}\n{long}{secret}\n{secret}");
+        let writer = tokio::spawn(async move {
+            for part in text.as_bytes().chunks(13) {
+                child.write_all(part).await.unwrap();
+                child.flush().await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            text.len() as u64
+        });
+        drain.run(|line| lines.push(line.text.into_owned())).await.unwrap();
+        let written = writer.await.unwrap();
+
+        assert_eq!(lines[0], "key [REDACTED:STDERR_TEST]");
+        assert_eq!(lines[1], format!("{long}[REDA"));
+        assert_eq!(lines[2], "[REDACTED:STDERR_TEST]");
+        assert!(!drain.tail.text().contains("a-sec"));
+        assert_eq!(drain.tail.total_bytes(), written, "what the child wrote is counted, not what is shown");
     }
 }

@@ -11,7 +11,7 @@ use tokio::{
     task::{JoinError, JoinSet},
     time::Instant,
 };
-use trunkline_host::{Feed, Host, OpenError, Session, SessionOptions, config::Unenforced};
+use trunkline_host::{Feed, Host, OpenError, Session, SessionOptions, config::Unenforced, process::redact};
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, AgentsListResult, Capabilities, Category, ClosedReason,
     Envelope, Extensions, Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, SessionClosed,
@@ -119,7 +119,10 @@ impl Desk {
                         Unread::UnknownType { .. } => &counting.unknown_type,
                         _ => &counting.bad,
                     });
-                    return tracing::debug!("a line of the hub was not taken: {unread}");
+                    return tracing::debug!(
+                        "a line of the hub was not taken: {}",
+                        redact::text(&unread.to_string())
+                    );
                 }
             },
             Item::TooLong { bytes, .. } => {
@@ -355,5 +358,8 @@ fn refusal(error: &OpenError) -> SessionClosed {
         OpenError::Shutdown => (ClosedReason::Shutdown, Category::Cancelled),
         _ => (ClosedReason::Failed, Category::Other),
     };
-    SessionClosed { reason: Some(reason), error: Some(Failure::new(category, error.to_string())) }
+    SessionClosed {
+        reason: Some(reason),
+        error: Some(Failure::new(category, redact::text(&error.to_string()))),
+    }
 }

@@ -16,7 +16,7 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
-use trunkline_process::{Child, ChildSpec, Signal, SpawnError, StderrDrain, StderrTail, read_held};
+use trunkline_process::{Child, ChildSpec, Signal, SpawnError, StderrDrain, StderrTail, read_held, redact};
 use trunkline_protocol::{Category, Failure, LineReader};
 
 use super::outbox::Outbox;
@@ -241,9 +241,9 @@ impl Input {
 pub(super) async fn spawn(make: MakeSpec) -> Result<Child, Failure> {
     let spec = match tokio::task::spawn_blocking(move || make()).await {
         Ok(Ok(spec)) => spec,
-        Ok(Err(error)) => return Err(Failure::new(Category::Auth, format!("failed to {error}"))),
+        Ok(Err(error)) => return Err(failure(Category::Auth, &format!("failed to {error}"))),
         // The runtime ends, and this task with it.
-        Err(error) => return Err(Failure::new(Category::ProcessExit, error.to_string())),
+        Err(error) => return Err(failure(Category::ProcessExit, &error.to_string())),
     };
     trunkline_process::spawn(spec).await.map_err(|error| start_failure(&error))
 }
@@ -259,5 +259,10 @@ fn start_failure(error: &SpawnError) -> Failure {
         text.push_str(": ");
         text.push_str(&source.to_string());
     }
-    Failure::new(category, text)
+    failure(category, &text)
+}
+
+/// A failure whose text names programs, folders and variables as they were found, without the secrets in them.
+fn failure(category: Category, text: &str) -> Failure {
+    Failure::new(category, redact::text(text))
 }

@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use trunkline_process::redact;
 use trunkline_protocol::{Category, ErrorEvent, FileOutput, Meta};
 
 use crate::{
@@ -90,7 +91,7 @@ fn take(
 
 fn refused(case: &Case, why: &str) -> Event {
     let name = files::file_name(case.file.file_name.as_deref(), Path::new(&case.file.file_path));
-    let message = format!("{name:?} was not taken: {why}");
+    let message = redact::text(&format!("{name:?} was not taken: {why}")).into_owned();
     let error = ErrorEvent {
         category: Some(Category::FileRefused),
         message,

@@ -8,8 +8,10 @@ use super::names::{is_sensitive, meaning};
 use super::shared::register_all;
 use crate::spec::ChildSpec;
 
-/// Registers what a child is given under a sensitive name: variables, texts of its configuration, options.
-pub(crate) fn register_spec(spec: &ChildSpec) {
+/// Registers what a child is given under a sensitive name: declared variables, texts of its configuration, options.
+///
+/// A start does so by itself.
+pub fn register_spec(spec: &ChildSpec) {
     let mut secrets: Vec<(String, Vec<u8>)> = Vec::new();
     for (name, value) in spec.env.iter().filter(|(name, _)| is_sensitive(name)) {
         secrets.push((name.to_string_lossy().into_owned(), value.as_bytes().to_vec()));

@@ -39,8 +39,18 @@ impl StderrTail {
 
     /// Adds bytes as they come.
     pub fn push(&self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.keep(bytes);
+    }
+
+    /// Counts bytes that the child wrote.
+    pub(super) fn count(&self, bytes: usize) {
+        self.lock().total += bytes as u64;
+    }
+
+    /// Keeps what may be shown of them.
+    pub(super) fn keep(&self, bytes: &[u8]) {
         let mut kept = self.lock();
-        kept.total += bytes.len() as u64;
         let new = &bytes[bytes.len().saturating_sub(self.limit)..];
         let forgotten = (kept.bytes.len() + new.len()).saturating_sub(self.limit);
         if let Some(last) = forgotten.checked_sub(1) {

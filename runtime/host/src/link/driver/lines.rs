@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use trunkline_process::redact;
 use trunkline_protocol::{Category, Head, Item, Unread, session_named_in, type_named_in};
 
 use super::Driver;
@@ -50,7 +51,8 @@ impl Driver {
                 tracing::debug!(
                     agent = &*self.agent.id,
                     bytes = line.len(),
-                    "a line was not taken: {unread}"
+                    "a line was not taken: {}",
+                    redact::text(&unread.to_string())
                 );
             }
             Item::TooLong { first, bytes } => {
