@@ -13,7 +13,7 @@ use trunkline_process::{ChildSpec, Inherit, redact};
 use trunkline_protocol::{AgentState, Extensions, SessionStart, SessionUpdate};
 
 use crate::{
-    config::{AgentConfig, EnvError, Limits, OnAdapterExit, Profile, Unenforced},
+    config::{AgentConfig, EnvError, EnvValue, Limits, OnAdapterExit, Profile, Unenforced},
     core::Rules,
     counters::Counting,
     error::OpenError,
@@ -206,6 +206,21 @@ pub(crate) struct Folders {
     pub(crate) exchange: PathBuf,
     /// The records of live process trees.
     pub(crate) records: Option<PathBuf>,
+}
+
+/// Makes the secrets of an agent's configuration known to every sink before anything is said. Those that lie in files
+/// follow when they are read, for a start.
+pub(crate) fn register_secrets(config: &AgentConfig) {
+    let mut spec = ChildSpec::new(&config.command.command).args(&config.command.args);
+    for (name, value) in &config.command.env {
+        if let EnvValue::Text(text) = value {
+            spec = spec.env(name, text);
+        }
+    }
+    if let Some(json) = &config.config {
+        spec = spec.config(json.to_string());
+    }
+    redact::register_spec(&spec);
 }
 
 /// How the agent's process is started, with the values that its variables have now. A built-in profile is the same

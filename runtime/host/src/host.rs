@@ -212,6 +212,7 @@ impl HostBuilder {
                 max_file_bytes: config.limits.max_file_bytes,
             };
             let inbox = Arc::new(Inbox::new(limits, store.clone(), exchange.clone()));
+            agent::register_secrets(&config);
             let shared = Arc::new(AgentShared::new(config, inbox, files.clone(), folder.clone()));
             let make: Option<MakeSpec> = connect.is_none().then(|| {
                 let (config, profiles) = (shared.config.clone(), profiles.clone());
