@@ -1,7 +1,9 @@
 //! A secret placed wherever one may come from is in no log at any level, no report and no error.
 
 use std::{
-    io::Write,
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::fs::symlink,
     process::{Command, Stdio},
 };
 
@@ -168,7 +170,7 @@ fn a_relay_tells_nothing_at_any_level() {
         let mut child =
             command(&home, level, &["serve", "--agent", "canary"]).stdin(Stdio::piped()).spawn().unwrap();
         let mut hub = child.stdin.take().unwrap();
-        let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+        let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut stdout = String::new();
         let extensions = r#"["turns","events"]"#;
         writeln!(hub, r#"{{"type":"session.start","session_id":"a","extensions":{extensions}}}"#).unwrap();
@@ -176,10 +178,10 @@ fn a_relay_tells_nothing_at_any_level() {
         writeln!(hub, r#"{{"type":"{SECRET}","session_id":"a"}}"#).unwrap();
         writeln!(hub, r#"{{"type":"user.input","session_id":"a","content":"{CONTENT} die"}}"#).unwrap();
         while !stdout.contains("turn.complete") {
-            assert_ne!(std::io::BufRead::read_line(&mut out, &mut stdout).unwrap(), 0, "{stdout}");
+            assert_ne!(out.read_line(&mut stdout).unwrap(), 0, "{stdout}");
         }
         drop(hub);
-        std::io::Read::read_to_string(&mut out, &mut stdout).unwrap();
+        out.read_to_string(&mut stdout).unwrap();
         let ran = Ran::of(child.wait_with_output().unwrap());
         ran.must_end_with(0);
         must_be_silent(&ran.stderr, level);
@@ -215,6 +217,16 @@ fn what_the_host_itself_holds_is_in_no_error() {
         must_be_silent(&ran.stderr, "stderr");
         must_be_silent(&ran.stdout, "stdout");
     }
+}
+
+#[test]
+fn a_program_with_a_secret_for_a_name_is_logged_without_it() {
+    let home = home();
+    let program = home.path().join(OWN);
+    symlink("/bin/false", &program).unwrap();
+    let ran = ran(&home, "trace", &["run", "--adapter", program.to_str().unwrap(), "x"], "");
+    assert!(ran.stderr.contains("started a child"), "{}", ran.stderr);
+    must_be_silent(&ran.stderr, "the log");
 }
 
 #[test]
@@ -282,7 +294,7 @@ fn what_is_typed_on_a_terminal_is_not_logged() {
         return eprintln!("not tested: no terminal can be made here");
     }
     assert!(status.success());
-    let logged = std::fs::read_to_string(log).unwrap();
+    let logged = fs::read_to_string(log).unwrap();
     assert!(logged.contains("started a child"), "it was logged at all: {logged}");
     must_be_silent(&logged, "the log");
     // A key at a time, as the line editor would log it.
