@@ -7,4 +7,5 @@ mod sandbox {
     mod ground;
     mod podman;
     mod reach;
+    mod spawned;
 }

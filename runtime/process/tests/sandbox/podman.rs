@@ -12,13 +12,13 @@ use super::ground::{Ground, command, works};
 const IMAGE: &str = "localhost/trunkline-test:1";
 
 /// A store of images with one image, made by the first test that needs it and removed with the process's folder.
-struct Store {
+pub(crate) struct Store {
     options: Vec<String>,
 }
 
 impl Store {
     /// `None` where no container can be run, after having said why.
-    fn open() -> Option<&'static Self> {
+    pub(crate) fn open() -> Option<&'static Self> {
         static STORE: OnceLock<Option<Store>> = OnceLock::new();
         STORE.get_or_init(|| Self::make().inspect_err(|why| eprintln!("skipped: {why}")).ok()).as_ref()
     }
@@ -65,7 +65,7 @@ impl Store {
         if runs { Ok(store) } else { Err(format!("no container runs here: {said}")) }
     }
 
-    fn backend(&self) -> Backend {
+    pub(crate) fn backend(&self) -> Backend {
         Backend::Podman { image: IMAGE.into(), options: self.options.clone() }
     }
 
@@ -79,6 +79,12 @@ impl Store {
     /// Whether a container of this name exists.
     fn has(&self, name: &str) -> bool {
         self.podman(&["container", "exists", name]).0
+    }
+
+    /// Whether there is a container in which `folder` is mounted.
+    pub(crate) fn mounts(&self, folder: &Path) -> bool {
+        let (_, mounts) = self.podman(&["ps", "--all", "--format", "{{.Mounts}}"]);
+        mounts.contains(&*folder.to_string_lossy())
     }
 
     /// Starts a container that runs until it is removed, and waits until it does.
