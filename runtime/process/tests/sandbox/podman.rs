@@ -8,8 +8,9 @@ use trunkline_process::Backend;
 use trunkline_process::sandbox::{CommandLine, sweep_containers};
 
 use super::ground::{Ground, command, works};
+use super::reach::{allow, serve};
 
-const IMAGE: &str = "localhost/trunkline-test:1";
+const IMAGE: &str = "localhost/trunkline-test:3";
 
 /// A store of images with one image, made by the first test that needs it and removed with the process's folder.
 pub(crate) struct Store {
@@ -46,8 +47,13 @@ impl Store {
             let _ = fs::remove_dir_all(&tree);
             fs::create_dir_all(tree.join("bin")).map_err(|error| error.to_string())?;
             fs::copy(busybox, tree.join("bin/busybox")).map_err(|error| error.to_string())?;
-            for name in ["sh", "cat", "ls", "id", "sleep", "echo", "env", "touch"] {
+            for name in ["sh", "cat", "ls", "id", "sleep", "echo", "env", "touch", "nc"] {
                 let _ = std::os::unix::fs::symlink("busybox", tree.join("bin").join(name));
+            }
+            for library in libraries_of_init() {
+                let at = tree.join(library.strip_prefix("/").unwrap_or(&library));
+                let copied = fs::create_dir_all(at.parent().unwrap()).and_then(|()| fs::copy(&library, &at));
+                copied.map_err(|error| error.to_string())?;
             }
             let tar = text(root.join("image.tar"));
             let packed = Command::new("tar").arg("-C").arg(&tree).args(["-cf", &tar, "."]).status();
@@ -99,6 +105,13 @@ impl Store {
         }
         (line, client)
     }
+}
+
+/// What the init program is linked with: an image has to bring it.
+fn libraries_of_init() -> Vec<PathBuf> {
+    let said = Command::new("ldd").arg(env!("CARGO_BIN_EXE_trunkline-init")).output();
+    let said = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default();
+    said.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
 }
 
 /// Whether a 64-bit program has no part that names a loader.
@@ -191,4 +204,25 @@ fn a_sweep_removes_what_a_host_that_is_gone_has_left_and_nothing_else() {
     client.kill().unwrap();
     client.wait().unwrap();
     ours.remove().unwrap();
+}
+
+#[test]
+fn an_allow_list_is_the_only_way_out_of_a_container() {
+    let Some(store) = Store::open() else { return };
+    let mut ground = Ground::new(store.backend());
+    let port = serve();
+    let entries = vec![format!("allowed.test:{port}"), format!("127.0.0.1:{port}")];
+    let way = allow(&mut ground, &entries);
+    // A request in the form that a proxy is sent, to whoever listens on a port.
+    let ask = |host: &str, at: u16| {
+        let request = format!("GET http://{host}:{port}/ HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n");
+        ground.run(&format!("printf '{request}' | nc -w 20 127.0.0.1 {at}")).1
+    };
+    let said = ask("allowed.test", 3128);
+    assert!(said.starts_with("HTTP/1.1 200") && said.ends_with("hi"), "{said}");
+    let said = ask("other.test", 3128);
+    assert!(said.starts_with("HTTP/1.1 403"), "{said}");
+    let said = ask("allowed.test", port);
+    assert!(!said.contains("200 OK"), "the server itself is not there: {said}");
+    drop(way);
 }

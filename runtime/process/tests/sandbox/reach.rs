@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use trunkline_process::Backend;
 use trunkline_process::network::{AllowList, Proxy, ProxyLimits, ProxyOptions, Resolve, Resolving};
 use trunkline_process::sandbox::{Network, Outlet};
@@ -22,7 +23,7 @@ impl Resolve for Names {
 }
 
 /// A server that answers HTTP, and a few bytes to whoever speaks TLS.
-fn serve() -> u16 {
+pub(crate) fn serve() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -43,6 +44,19 @@ fn answer(mut link: std::net::TcpStream) -> io::Result<()> {
     link.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
 }
 
+/// Gives a ground a proxy, which serves as long as what comes back is kept.
+pub(crate) fn allow(ground: &mut Ground, entries: &[String]) -> (Proxy, Runtime) {
+    ground.sandbox.network = Network::Allow(entries.to_vec());
+    let socket = ground.at("private/one/proxy.sock");
+    let runtime = Runtime::new().unwrap();
+    let options = ProxyOptions { limits: ProxyLimits::default(), resolver: Arc::new(Names) };
+    let entered = runtime.enter();
+    let proxy = Proxy::start_with(&socket, AllowList::parse(entries).unwrap(), "test", options).unwrap();
+    drop(entered);
+    ground.outlet = Some(Outlet { port: 3128, socket });
+    (proxy, runtime)
+}
+
 #[test]
 fn an_allow_list_is_the_only_way_out() {
     if !works(&Backend::Bubblewrap) {
@@ -55,15 +69,7 @@ fn an_allow_list_is_the_only_way_out() {
     let port = serve();
     let entries =
         [format!("allowed.test:{port}"), format!("private.test:{port}"), format!("127.0.0.1:{port}")];
-    ground.sandbox.network = Network::Allow(entries.to_vec());
-    let socket = ground.at("private/one/proxy.sock");
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let options = ProxyOptions { limits: ProxyLimits::default(), resolver: Arc::new(Names) };
-    let allow = AllowList::parse(&entries).unwrap();
-    let entered = runtime.enter();
-    let proxy = Proxy::start_with(&socket, allow, "test", options).unwrap();
-    drop(entered);
-    ground.outlet = Some(Outlet { port: 3128, socket });
+    let way = allow(&mut ground, &entries);
 
     let probe = ground.write("work/probe.py", include_str!("probe.py"));
     let said = ground.says(&format!("exec python3 '{}' {port}", probe.display()));
@@ -87,5 +93,5 @@ fn an_allow_list_is_the_only_way_out() {
     expect("direct, loopback", |found| found == "refused");
     expect("direct, public", |found| found == "refused");
     expect("direct, name", |found| found == "refused");
-    drop(proxy);
+    drop(way);
 }
