@@ -2,14 +2,16 @@
 //!
 //! A secret is found in two ways. **By value**: what [`register`] was given, and what the host's own sensitive
 //! variables hold ([`is_sensitive`]), from 12 bytes on; also as it stands inside JSON or Rust's `Debug` text
-//! (escaped, once or twice), percent-encoded, and in base64 at any alignment. A value is known by its parts too:
+//! (escaped, once or twice), in lower case as a host's name, percent-encoded, and in base64 at any alignment. A value is known by its parts too:
 //! the keys of a comma-separated pool, the lines of a PEM text, the pieces of a very long one. **By shape**: tokens
 //! of well-known form, and values that stand beside a secret name, as an option, an assignment, a header, a JSON
 //! field (escaped or not), a bearer token or the password of a URL. A hidden part reads `[REDACTED:name]`: the name of
 //! the variable, or that of the shape.
 //!
 //! Sinks hide; the way to the adapter and to the consumer of its output does not. [`text`] and [`bytes`] hide in what
-//! is at hand, [`Stream`] in what comes in chunks, [`Writer`] in what is written.
+//! is at hand, [`Stream`] in what comes in chunks, [`Writer`] in what is written. What this crate reads from a child's
+//! stderr has passed here. Whoever embeds it gives the subscriber of its logs a [`Writer`]: a program's path or the
+//! name of a folder, which are logged as they are, may hold a secret, too.
 //!
 //! What is not found: secrets below 12 bytes that nothing names, other encodings (hexadecimal, compressed), JSON text
 //! in which a value's non-ASCII letters are escaped, JSON Web Tokens longer than 8 KiB on a line longer than 64 KiB.

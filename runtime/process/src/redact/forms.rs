@@ -61,6 +61,8 @@ pub(super) fn forms(part: &[u8]) -> Vec<(Form, Vec<u8>)> {
     let escaped = escape(part);
     add(Form::Plain, escape(&escaped));
     add(Form::Plain, escaped);
+    // As in the name of a host.
+    add(Form::Plain, part.to_ascii_lowercase());
     add(Form::Plain, percent(part, b"0123456789ABCDEF"));
     add(Form::Plain, percent(part, b"0123456789abcdef"));
     // Whatever stands before it, the value begins at the first, second or third byte of a group of three.
@@ -142,14 +144,15 @@ mod tests {
 
     #[test]
     fn a_value_is_known_in_the_forms_it_travels_in() {
-        let value = "pa\"ss\\wörd/with+more";
+        let value = "Pa\"ss\\wörd/with+more";
         let forms = forms(value.as_bytes());
         let has = |text: &str| forms.iter().any(|(_, pattern)| pattern == text.as_bytes());
         assert!(has(value));
-        assert!(has(r#"pa\"ss\\wörd/with+more"#));
-        assert!(has(r#"pa\\\"ss\\\\wörd/with+more"#));
-        assert!(has("pa%22ss%5Cw%C3%B6rd%2Fwith%2Bmore"));
-        assert!(has("pa%22ss%5cw%c3%b6rd%2fwith%2bmore"));
+        assert!(has(r#"Pa\"ss\\wörd/with+more"#));
+        assert!(has(r#"Pa\\\"ss\\\\wörd/with+more"#));
+        assert!(has("pa\"ss\\wörd/with+more"));
+        assert!(has("Pa%22ss%5Cw%C3%B6rd%2Fwith%2Bmore"));
+        assert!(has("Pa%22ss%5cw%c3%b6rd%2fwith%2bmore"));
         for before in ["", "u", "us", "user:"] {
             let encoded = STANDARD_NO_PAD.encode(format!("{before}{value}!"));
             let found = forms.iter().any(|(form, pattern)| {

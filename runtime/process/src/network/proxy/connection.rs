@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use crate::network::head::{HeadBuffer, Request, Whole, target_of};
 use crate::network::host::Target;
 use crate::network::refusal::{Denial, Failure, Reason, Stop};
+use crate::redact;
 
 use super::Shared;
 
@@ -89,11 +90,12 @@ impl Connection {
             Stop::Denied(Denial { reason, target }) => {
                 self.shared.counters.denied();
                 let (host, port) = target.as_ref().map(host_and_port).unwrap_or_default();
+                let host = &*redact::text(&host);
                 tracing::warn!(target: "trunkline::network", agent, host, port, reason = reason.code(), "denied");
             }
             Stop::Failed(failure) => {
                 self.shared.counters.failed();
-                tracing::debug!(target: "trunkline::network", agent, error = %failure, "failed");
+                tracing::debug!(target: "trunkline::network", agent, error = &*redact::text(&failure.to_string()), "failed");
             }
         }
     }
