@@ -88,7 +88,12 @@ pub(super) fn bare(text: &[u8], from: usize) -> usize {
             0..=b' ' | 0x7f => return at,
             b'"' | b'\'' | b'`' | b'\\' => match quote(text, at) {
                 Some(quote) if at > from && b"=([".contains(&text[at - 1]) => {
-                    at = (closing(text, quote) + quote.backslashes + 1).min(text.len());
+                    let end = closing(text, quote);
+                    // One that nothing closes ends with its line.
+                    match text.get(end + quote.backslashes) {
+                        Some(mark) if *mark == quote.mark => at = end + quote.backslashes + 1,
+                        _ => return end,
+                    }
                 }
                 Some(_) => return at,
                 None if matches!(text.get(at + 1), Some(b'n' | b'r' | b't')) => return at,
@@ -191,6 +196,8 @@ mod tests {
             (r"a\bc", r"a\bc"),
             ("x=\"a b\" rest", "x=\"a b\""),
             ("a,b;c)", "a,b;c)"),
+            ("x=\"a b\nnext", "x=\"a b"),
+            ("x=(\"a b", "x=(\"a b"),
             ("", ""),
         ] {
             assert_eq!(&text[..bare(text.as_bytes(), 0)], value, "{text}");
