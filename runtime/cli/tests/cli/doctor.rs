@@ -172,6 +172,17 @@ fn credentials_are_named_and_never_shown() {
 }
 
 #[test]
+fn a_secret_in_an_adapters_own_configuration_is_a_warning() {
+    let home = home_with(
+        r#""external": { "command": "cat" },
+           "config": { "model": "x", "http": [ { "headers": { "Authorization": "Bearer canary" } } ] }"#,
+    );
+    let warning = warns_with(&home, "credentials.in_file");
+    let message = warning["message"].as_str().unwrap();
+    assert!(message.contains("http[0].headers.Authorization") && !message.contains("canary"), "{warning}");
+}
+
+#[test]
 fn an_adapter_that_says_its_secret_is_not_quoted() {
     let home = home_with(
         r#""external": { "command": "sh", "args": ["-c", "echo the key is $PLAIN >&2; exit 3"] },
@@ -319,13 +330,16 @@ fn home_under(policy: &str, agent: &str) -> Home {
 
 #[test]
 fn a_policy_is_applied_and_told() {
-    let home = home_under(r#"{ "processes": 99 }"#, r#""profile": "echo""#);
+    let home = home_under(r#"{ "processes": 4000 }"#, r#""profile": "echo""#);
     let ran = doctor(&home);
     assert!(
-        check(ran.must_end_with(0), "policy.narrowed")["message"].as_str().unwrap().contains("99 processes")
+        check(ran.must_end_with(0), "policy.narrowed")["message"]
+            .as_str()
+            .unwrap()
+            .contains("4000 processes")
     );
     check(&ran, "policy.applied");
-    home.run(["run", "hello"]).must_end_with(0).must_say("99 processes");
+    home.run(["run", "hello"]).must_end_with(0).must_say("4000 processes");
 
     let home = home_under(r#"{ "sandbox": "required" }"#, r#""profile": "echo""#);
     let refused = check(doctor(&home).must_end_with(1), "policy.refused");

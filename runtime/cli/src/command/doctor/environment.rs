@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use serde_json::Value;
 use trunkline_host::config::{AgentConfig, EnvValue};
 use trunkline_host::process::redact::{self, is_sensitive};
 use trunkline_host::process::{ChildSpec, Environment, Inherit, child_environment};
@@ -15,6 +16,9 @@ use super::report::{Check, Code};
 
 /// Made for each process, and so not the host's.
 const PRIVATE: [&str; 2] = ["TMPDIR", "ADAPTER_CONFIG"];
+
+/// The most secrets of one configuration that are told of.
+const MOST_PLACES: usize = 20;
 
 /// Folders of secrets that whoever made them keeps from others by other means than modes.
 const KEPT: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
@@ -103,6 +107,17 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
             );
         }
     }
+    let mut places = Vec::new();
+    agent.config.iter().for_each(|config| sensitive_places(config, String::new(), false, &mut places));
+    for place in places {
+        checks.push(
+            Check::new(
+                Code::CredentialInFile,
+                format!("the value of {place} of the adapter's configuration is in the file"),
+            )
+            .hint("give it by a variable of the environment, where the adapter knows one"),
+        );
+    }
     if checks.is_empty() {
         checks.push(Check::new(Code::CredentialsNone, "no name looks like a credential"));
     }
@@ -120,6 +135,25 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         }
     }
     checks
+}
+
+/// The places of texts below keys that look like those of credentials.
+fn sensitive_places(value: &Value, at: String, is_secret: bool, places: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+                sensitive_places(value, at, is_secret || is_sensitive(key), places);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                sensitive_places(item, format!("{at}[{index}]"), is_secret, places);
+            }
+        }
+        Value::String(text) if is_secret && !text.is_empty() && places.len() < MOST_PLACES => places.push(at),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn is_open(path: &Path) -> bool {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 use trunkline_host::config::{self, AgentConfig, Config};
+use trunkline_host::files::Pinned;
 
 use super::report::{Check, Code};
 
@@ -46,10 +47,15 @@ pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<Check> {
         Err(error) => Check::new(Code::WorkDirUnusable, format!("{}: {error}", work_dir.display()))
             .hint("make that folder, or correct `work_dir`; no other one is taken for it"),
     }];
-    for root in agent.file_roots.iter().filter(|root| enterable(root).is_err()) {
+    for root in &agent.file_roots {
+        let why = match (Pinned::new(root), enterable(root)) {
+            (Err(error), _) => error.to_string(),
+            (Ok(_), Err(error)) => error.to_string(),
+            (Ok(_), Ok(())) => continue,
+        };
         checks.push(
-            Check::new(Code::RootMissing, format!("{} lets nothing in: it is not there", root.display()))
-                .hint("make that folder, or take it out of `file_roots`"),
+            Check::new(Code::RootMissing, format!("nothing comes from {}: {why}", root.display()))
+                .hint("make that folder, or correct `file_roots`"),
         );
     }
     checks

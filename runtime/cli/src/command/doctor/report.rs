@@ -102,7 +102,7 @@ codes! {
     CommandVersion = "command.version", Info, "which version it says it is";
     WorkDirUsable = "work_dir.usable", Info, "the working directory is there";
     WorkDirUnusable = "work_dir.unusable", Error, "it is missing, or may not be entered";
-    RootMissing = "file_roots.missing", Warn, "a folder that files may come from is not there";
+    RootMissing = "file_roots.missing", Warn, "a folder that files may come from is not there, or cannot be one";
     EnvGiven = "env.given", Info, "the names that the process gets";
     EnvWithheld = "env.withheld", Info, "names that load code, kept from it as nobody declared them";
     EnvMissing = "env.missing", Warn, "a name of `env_passthrough` that the host does not have";
