@@ -156,7 +156,7 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
         lifeline: None,
         outlet: outlet.as_ref(),
         limits: spec.limits,
-        hidden: &[],
+        hidden: spec.record_dir.as_slice(),
     };
     let line = sandbox::wrap(sandbox, &inside).map_err(WrapError::Sandbox)?;
     let passes = line.passes_descriptors;
