@@ -202,7 +202,7 @@ fn refuse_private(asked: &[Grant], inside: &Inside<'_>) -> Result<(), SandboxErr
         let reason = format!("it would show the private folders of others in {root:?}; name folders in it");
         return Err(refuse(over, reason));
     }
-    let further = inside.hidden.iter().filter_map(|path| Some(follow(path).ok()?.real));
+    let further = inside.hidden.iter().map(|path| place_to_be(path));
     for hidden in further.clone() {
         if let Some(over) = shown(&hidden) {
             return Err(refuse(over, format!("it would show {hidden:?}, which the host keeps to itself")));
@@ -214,6 +214,17 @@ fn refuse_private(asked: &[Grant], inside: &Inside<'_>) -> Result<(), SandboxErr
         }
     }
     Ok(())
+}
+
+/// Where `path` is, or will be once somebody makes it.
+fn place_to_be(path: &Path) -> PathBuf {
+    let found =
+        path.ancestors().find_map(|outer| Some((follow(outer).ok()?.real, path.strip_prefix(outer).ok()?)));
+    match found {
+        Some((outer, rest)) if !rest.as_os_str().is_empty() => outer.join(rest),
+        Some((place, _)) => place,
+        None => path.to_owned(),
+    }
 }
 
 /// Refuses links that lie in something writable and lead out of it: what ran inside before may have turned them.

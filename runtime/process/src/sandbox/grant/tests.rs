@@ -228,8 +228,10 @@ fn the_way_to_the_proxy_is_covered_by_nothing() {
 #[test]
 fn what_the_host_keeps_to_itself_is_not_shown() {
     let mut ground = Ground::new();
-    ground.hidden = vec![ground.at("state")];
+    symlink("data", ground.at("link")).unwrap();
+    ground.hidden = vec![ground.at("state"), ground.at("link/not/made/yet")];
     for (path, part) in [
+        ("data", "which the host keeps to itself"),
         ("private", "private folders of others"),
         ("", "private folders of others"),
         ("private/one", "which the host keeps to itself"),
@@ -240,7 +242,7 @@ fn what_the_host_keeps_to_itself_is_not_shown() {
         let said = ground.refused();
         assert!(said.contains(part), "{path}: {said}");
     }
-    ground.sandbox.read_only = vec![ground.at("data")];
+    ground.sandbox.read_only = vec![ground.at("data/deep")];
     assert!(ground.grants().is_ok());
 }
 
