@@ -8,6 +8,7 @@ mod cli {
     mod config;
     mod demo;
     mod doctor;
+    mod hostile;
     mod lists;
     mod relay;
     mod run;
