@@ -7,7 +7,6 @@ use crate::limits::Cgroup;
 use crate::private_dir::PrivateDir;
 use crate::reaper;
 use crate::record::Record;
-use crate::sandbox::Container;
 
 /// How long [`Belongings::clear`] waits between looks: longer each time, a quarter of a second in all.
 const LOOK_AGAIN: [Duration; 8] = {
@@ -24,14 +23,12 @@ const LOOK_AGAIN: [Duration; 8] = {
     ]
 };
 
-/// What belongs to one child beside its processes. Given up in this order: its container is removed, with what runs
-/// in it; what still runs in its cgroup is killed, the cgroup removed, then the folder, which nobody writes to any
-/// more, then the record that names them.
+/// What belongs to one child beside its processes. Given up in this order: what still runs in its cgroup is killed,
+/// the cgroup removed, then the folder, which nobody writes to any more, then the record that names them.
 ///
 /// Dropping removes what can be removed at once, and blocks meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Belongings {
-    pub(crate) container: Option<Container>,
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) private: Option<PrivateDir>,
     pub(crate) record: Option<Record>,
@@ -39,18 +36,13 @@ pub(crate) struct Belongings {
 
 impl Belongings {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { container, cgroup, private, record } = self;
-        container.is_none() && cgroup.is_none() && private.is_none() && record.is_none()
+        let Self { cgroup, private, record } = self;
+        cgroup.is_none() && private.is_none() && record.is_none()
     }
 
     /// Removes everything, unless something still runs in the cgroup: then SIGKILL is on its way, and it is worth
-    /// trying again. Blocks for a large folder, and for a container.
+    /// trying again. Blocks for a large folder, and for nothing else.
     pub(crate) fn try_clear(&mut self) -> bool {
-        if let Some(container) = self.container.take()
-            && let Err(error) = container.remove()
-        {
-            tracing::warn!(%error, "a container stays until the next sweep");
-        }
         if let Some(cgroup) = &mut self.cgroup {
             if !cgroup.kill().is_empty() || !cgroup.remove() {
                 return false;

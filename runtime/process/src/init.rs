@@ -11,6 +11,7 @@
 //!  namespace   host ── init ─┤ init (process 1 of the namespace) ── program ── …
 //!  reaper      host ── init (subreaper) ── program ── …
 //!  sandbox     host ── bwrap ─┤ bwrap ── init ── program ── …
+//!  container   host ── init ── client of the engine; then the removal of the container
 //! ```
 //!
 //! It forwards SIGTERM and the like to the program's process group, reaps what is orphaned, and ends as the program
@@ -19,7 +20,7 @@
 //! own end, an init kills all that descends from it, and ends when all of it has.
 //!
 //! Command line, private to this crate: `PROGRAM trunkline-init [--namespace | --reaper] [--lifeline FD] [--status FD]
-//! [--bridge PORT=SOCKET] -- PROGRAM ARGS…`.
+//! [--bridge PORT=SOCKET] [--after N WORDS…] -- PROGRAM ARGS…`.
 
 use std::env;
 use std::ffi::{OsStr, OsString};

@@ -33,7 +33,7 @@ use crate::sandbox::SandboxError;
 use crate::signal::Signal;
 use crate::spawner::{self, Launched, Start};
 use crate::spec::ChildSpec;
-use crate::wrap::{Scene, WrapError, wrap};
+use crate::wrap::{Limiter, Scene, WrapError, wrap};
 
 /// Where the C library looks when the child's environment has no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
@@ -197,8 +197,10 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
             WrapError::System(source) => SpawnError::Resources { program, source },
         }
     })?;
-    // The engine of a container holds it to its limits; they are not meant for the engine's client.
-    let limits = if wrapped.container.is_some() { Limits::NONE } else { spec.limits };
+    let limits = match wrapped.limiter {
+        Limiter::Host => spec.limits,
+        Limiter::Engine => Limits::NONE,
+    };
     let (cgroup, confinement) = limits::prepare(&limits)
         .map_err(|source| SpawnError::Resources { program: spec.program.clone(), source })?;
     wrapped.manner.confinement = confinement;
@@ -215,7 +217,7 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
     Ok(Prepared {
         start: Start {
             command,
-            belongings: Belongings { container: wrapped.container, cgroup, private: Some(private), record },
+            belongings: Belongings { cgroup, private: Some(private), record },
             manner: wrapped.manner,
             lent: wrapped.lent,
             lifeline: wrapped.lifeline,

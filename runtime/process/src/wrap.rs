@@ -11,7 +11,7 @@ use crate::init::{self, Keep, Options};
 use crate::network::{AllowList, Proxy};
 use crate::pipe::pair;
 use crate::private_dir::PrivateDir;
-use crate::sandbox::{self, Container, Inside, Network, Outlet, Sandbox, SandboxError};
+use crate::sandbox::{self, Inside, Network, Outlet, Sandbox, SandboxError};
 use crate::spec::ChildSpec;
 use crate::system::before_exec::{Death, Manner, Privileges, StopSignals};
 
@@ -44,10 +44,19 @@ pub(crate) struct Wrapped {
     pub(crate) status: Option<OwnedFd>,
     /// What an init holds on by.
     pub(crate) lifeline: Option<OwnedFd>,
-    /// What has to be removed after the child.
-    pub(crate) container: Option<Container>,
+    /// Who else holds the tree to its limits, if somebody does.
+    pub(crate) limiter: Limiter,
     /// Its way to the network, as long as it lives.
     pub(crate) proxy: Option<Proxy>,
+}
+
+/// Who holds a tree to its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limiter {
+    /// What the host makes for it.
+    Host,
+    /// The engine of its container; they are not meant for the engine's client.
+    Engine,
 }
 
 /// Why a child cannot be contained.
@@ -104,7 +113,7 @@ fn plain(Scene { spec, environment, .. }: Scene<'_>) -> Wrapped {
         lent: Vec::new(),
         status: None,
         lifeline: None,
-        container: None,
+        limiter: Limiter::Host,
         proxy: None,
     }
 }
@@ -120,6 +129,7 @@ fn within(init: &Path, scene: Scene<'_>, keep: Keep, mut manner: Manner) -> Resu
         lifeline: Some(held.as_raw_fd()),
         status: Some(told.as_raw_fd()),
         bridge: None,
+        after: Vec::new(),
         command: std::iter::once(program).chain(args).collect(),
     };
     Ok(Wrapped {
@@ -131,7 +141,7 @@ fn within(init: &Path, scene: Scene<'_>, keep: Keep, mut manner: Manner) -> Resu
         lent: vec![told, held],
         status: Some(status),
         lifeline: Some(lifeline),
-        container: None,
+        limiter: Limiter::Host,
         proxy: None,
     })
 }
@@ -159,24 +169,50 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
         hidden: spec.record_dir.as_slice(),
     };
     let line = sandbox::wrap(sandbox, &inside).map_err(WrapError::Sandbox)?;
-    let passes = line.passes_descriptors;
-    let manner = if passes {
+    let Some(container) = &line.container else {
         // Signals are for the program inside: by default they would end what holds the sandbox, and all with it.
-        Manner { kept: vec![told.as_raw_fd()], stop: StopSignals::Ignored, ..Manner::default() }
-    } else {
-        // The client of a container may need setuid helpers; what runs in the container gains nothing by them.
-        Manner { privileges: Privileges::Gained, ..Manner::default() }
+        let kept = vec![told.as_raw_fd()];
+        let manner = Manner { kept, stop: StopSignals::Ignored, ..Manner::default() };
+        return Ok(Wrapped {
+            program: line.program.into(),
+            name: None,
+            args: line.args,
+            environment: line.environment,
+            manner,
+            lent: vec![told],
+            status: Some(status),
+            lifeline: None,
+            limiter: Limiter::Host,
+            proxy,
+        });
+    };
+    // The end of its client does not end a container: an init outside removes it, also when the host is gone.
+    let (held, lifeline) = pair()?;
+    let options = Options {
+        keep: Keep::Plain,
+        lifeline: Some(held.as_raw_fd()),
+        status: Some(told.as_raw_fd()),
+        bridge: None,
+        after: container.removal_line(),
+        command: std::iter::once(line.program.into()).chain(line.args).collect(),
+    };
+    let manner = Manner {
+        kept: vec![told.as_raw_fd(), held.as_raw_fd()],
+        death: Death::AfterHost,
+        // The client may need setuid helpers; what runs in the container gains nothing by them.
+        privileges: Privileges::Gained,
+        ..Manner::default()
     };
     Ok(Wrapped {
-        program: line.program.into(),
-        name: None,
-        args: line.args,
+        program: init::executable().unwrap_or(init).into(),
+        name: Some(init::MARKER),
+        args: options.to_args(),
         environment: line.environment,
         manner,
-        lent: vec![told],
-        status: passes.then_some(status),
-        lifeline: None,
-        container: line.container,
+        lent: vec![told, held],
+        status: Some(status),
+        lifeline: Some(lifeline),
+        limiter: Limiter::Engine,
         proxy,
     })
 }

@@ -18,6 +18,8 @@ pub(crate) struct Options {
     pub(crate) status: Option<RawFd>,
     /// A port of the loopback inside, and the socket that its connections are copied to.
     pub(crate) bridge: Option<(u16, PathBuf)>,
+    /// What is run once the program has ended, or was killed: a program and its arguments. Empty is nothing.
+    pub(crate) after: Vec<OsString>,
     /// The program and its arguments; empty for a trial of what the kernel allows.
     pub(crate) command: Vec<OsString>,
 }
@@ -53,6 +55,10 @@ impl Options {
             pair.push(socket);
             args.extend(["--bridge".into(), pair]);
         }
+        if !self.after.is_empty() {
+            args.extend(["--after".into(), self.after.len().to_string().into()]);
+            args.extend(self.after.iter().cloned());
+        }
         args.push("--".into());
         args.extend(self.command.iter().cloned());
         args
@@ -60,8 +66,14 @@ impl Options {
 
     /// Reads what follows the marker.
     pub(super) fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Self, String> {
-        let mut options =
-            Self { keep: Keep::Plain, lifeline: None, status: None, bridge: None, command: Vec::new() };
+        let mut options = Self {
+            keep: Keep::Plain,
+            lifeline: None,
+            status: None,
+            bridge: None,
+            after: Vec::new(),
+            command: Vec::new(),
+        };
         loop {
             let arg = args.next().ok_or("`--` is missing")?;
             let mut value = || args.next().ok_or_else(|| format!("{} needs a value", arg.display()));
@@ -71,6 +83,13 @@ impl Options {
                 b"--lifeline" => options.lifeline = Some(descriptor(&value()?)?),
                 b"--status" => options.status = Some(descriptor(&value()?)?),
                 b"--bridge" => options.bridge = Some(bridge(&value()?)?),
+                b"--after" => {
+                    let count = value()?.to_str().and_then(|count| count.parse().ok()).unwrap_or(0);
+                    options.after = args.by_ref().take(count).collect();
+                    if options.after.is_empty() || options.after.len() < count {
+                        return Err("--after needs a number, and as many words".to_owned());
+                    }
+                }
                 b"--" => break,
                 _ => return Err(format!("{} is no option", arg.display())),
             }
@@ -109,6 +128,7 @@ mod tests {
                 lifeline: Some(7),
                 status: Some(5),
                 bridge: Some((3128, "/run/a=b.sock".into())),
+                after: vec!["rm".into(), "--".into()],
                 command: vec!["sh".into(), "-c".into(), "--".into()],
             };
             let args = asked.to_args();
@@ -124,6 +144,8 @@ mod tests {
             &["--status", "1", "--"],
             &["--status", "x", "--"],
             &["--lifeline"],
+            &["--after", "2", "rm"],
+            &["--after", "x", "--"],
             &["--reaper"],
             &["--bridge", "3128", "--"],
             &["--bridge", "99999=/s", "--"],

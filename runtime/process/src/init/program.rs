@@ -1,11 +1,13 @@
 //! The program that an init runs: its start, the signals it is passed, how it ended.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
@@ -13,6 +15,12 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::report::{Report, Reporter};
 use crate::system::init as system;
+
+/// How long what comes after a program may take.
+const AFTER: Duration = Duration::from_secs(20);
+
+/// How often its end is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What a shell ends with when a signal ended its program: this and the signal's number.
 const BY_SIGNAL: i32 = 128;
@@ -35,7 +43,7 @@ pub(super) enum News {
 }
 
 /// Starts the program and lets go of its pipes; reports how that went. An error is the exit code.
-pub(super) fn start(command: &[std::ffi::OsString], report: &mut Reporter) -> Result<Program, i32> {
+pub(super) fn start(command: &[OsString], report: &mut Reporter) -> Result<Program, i32> {
     let Some((program, args)) = command.split_first() else {
         // A trial: all that comes before a program has worked.
         report.send(Report::Started);
@@ -71,6 +79,32 @@ impl Program {
         attend(self.0, signals, lifeline, |signal| {
             let _ = kill_process_group(self.0, signal);
         })
+    }
+}
+
+impl Program {
+    /// Kills its process group, and waits for its end.
+    pub(super) fn kill(&self) {
+        let _ = kill_process_group(self.0, Signal::KILL);
+        wait_for(self.0);
+    }
+}
+
+/// Runs what comes after the program, within its deadline.
+pub(super) fn run_after(words: &[OsString]) {
+    let Some((program, args)) = words.split_first() else { return };
+    let mut command = Command::new(program);
+    system::install(command.args(args));
+    // What it cannot do now, the next host does.
+    let Ok(mut child) = command.spawn() else { return };
+    let end = Instant::now() + AFTER;
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() > end {
+            let _ = child.kill();
+            let _ = child.wait();
+            return;
+        }
+        thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -53,7 +53,10 @@ pub(super) fn run(options: &Options) -> i32 {
     let news = program.attend(&signals, lifeline.as_ref());
     if adopts {
         end_all(&signals);
+    } else if matches!(news, News::HostGone) {
+        program.kill();
     }
+    program::run_after(&options.after);
     match news {
         News::Ended(status) => program::end_as(status),
         News::HostGone => {

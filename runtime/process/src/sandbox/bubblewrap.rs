@@ -42,13 +42,7 @@ pub(crate) fn command_line(
     }
     args.push(["--"]);
     args.0.extend(inside.init_line(Descriptors::Passed, Path::new(PROXY_SOCKET)));
-    CommandLine {
-        program: tool.program.clone(),
-        args: args.0,
-        environment,
-        passes_descriptors: true,
-        container: None,
-    }
+    CommandLine { program: tool.program.clone(), args: args.0, environment, container: None }
 }
 
 /// What keeps a child apart, whatever it sees.

@@ -154,7 +154,6 @@ pub(crate) fn command_line(
         program: machine.program.clone(),
         args: args.0,
         environment,
-        passes_descriptors: false,
         container: Some(container),
     })
 }

@@ -68,8 +68,6 @@ pub struct CommandLine {
     pub args: Vec<OsString>,
     /// Its whole environment.
     pub environment: BTreeMap<OsString, OsString>,
-    /// Whether the descriptors of [`Inside`] reach the init program: none passes into a container.
-    pub passes_descriptors: bool,
     /// The container that has to be removed, once whoever was started has ended.
     pub container: Option<Container>,
 }
@@ -81,7 +79,6 @@ impl fmt::Debug for CommandLine {
             .field("program", &self.program)
             .field("args", &format_args!("{} of them", self.args.len()))
             .field("environment", &self.environment.keys().collect::<Vec<_>>())
-            .field("passes_descriptors", &self.passes_descriptors)
             .field("container", &self.container)
             .finish()
     }
@@ -110,7 +107,7 @@ impl Inside<'_> {
         };
         let bridge = self.outlet.map(|outlet| (outlet.port, socket.to_owned()));
         let command = std::iter::once(self.program.to_owned()).chain(self.args.iter().cloned()).collect();
-        let options = Options { keep: Keep::Plain, lifeline, status, bridge, command };
+        let options = Options { keep: Keep::Plain, lifeline, status, bridge, after: Vec::new(), command };
         std::iter::once(self.init.into()).chain(options.to_args()).collect()
     }
 

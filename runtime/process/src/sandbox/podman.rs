@@ -62,6 +62,14 @@ impl Container {
         )))
     }
 
+    /// The command line that does so.
+    pub(crate) fn removal_line(&self) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec![self.program.clone().into()];
+        line.extend(self.options.iter().map(OsString::from));
+        line.extend(self.removal.iter().chain(&["--volumes", &self.name]).map(OsString::from));
+        line
+    }
+
     fn run(&self, args: &[&str]) -> io::Result<Finished> {
         let mut command = Command::new(&self.program);
         command.args(&self.options).args(args).env_clear().envs(&self.variables);

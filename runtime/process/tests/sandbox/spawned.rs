@@ -113,6 +113,21 @@ async fn exit_codes_and_missing_interpreters_are_told() {
 }
 
 #[tokio::test]
+async fn sigterm_gives_the_program_inside_its_grace() {
+    let Some(scene) = Scene::new(Backend::Bubblewrap) else { return };
+    let script = "trap 'sleep 0.1; echo bye; exit 5' TERM; echo up; while :; do sleep 600 & wait; done";
+    let mut child = within("the start", spawn(scene.spec(script))).await.unwrap();
+    let mut stdout = child.take_stdout().unwrap();
+    let mut up = [0; 3];
+    within("the first words", stdout.read_exact(&mut up)).await.unwrap();
+    let steps = StopSteps { eof: Duration::ZERO, term: DEADLINE, ..StopSteps::default() };
+    assert_eq!(within("the stop", stop(child, steps)).await.code, Some(5));
+    let mut rest = String::new();
+    within("the last words", stdout.read_to_string(&mut rest)).await.unwrap();
+    assert_eq!(rest, "bye\n");
+}
+
+#[tokio::test]
 async fn nothing_of_a_tree_is_left_when_its_child_is_dropped() {
     let Some(scene) = Scene::new(Backend::Bubblewrap) else { return };
     let name = format!("sleeper-{}", std::process::id());
