@@ -49,7 +49,8 @@
 //!
 //! `podman run` and `docker run` of an image, with the same folders. The image brings programs and libraries; the folders
 //! above are mounted, the working directory is the same. The client's death does not end a container, so it has a
-//! name that [`Container`] removes, and a label by which [`sweep_containers`] finds what a host that is gone has left.
+//! name, by which an [init](crate::init) beside the client removes it, also when the host is gone, and a label, by which
+//! [`sweep_containers`] finds what even that left.
 
 mod accounts;
 mod bubblewrap;
