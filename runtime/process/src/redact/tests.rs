@@ -213,6 +213,20 @@ fn a_registered_value_is_hidden_in_every_form() {
 }
 
 #[test]
+fn characters_of_base64_beside_a_value_are_hidden_with_it() {
+    use base64::Engine;
+    let redactor = knows(&[("KEY", "a-value-of-18-chars")]);
+    for before in ["use", "user", "user:"] {
+        let encoded =
+            base64::engine::general_purpose::STANDARD.encode(format!("{before}a-value-of-18-chars:x"));
+        let shown = redactor.text(&encoded).into_owned();
+        let (left, right) = shown.split_once("[REDACTED:KEY]").unwrap();
+        // Four characters hold what stands before the value alone, and four what stands behind it.
+        assert!(left.len() <= 4 && right.len() <= 4, "{shown} of {encoded}");
+    }
+}
+
+#[test]
 fn the_longest_value_gives_its_name_and_overlapping_ones_are_hidden_whole() {
     let redactor =
         knows(&[("SHORT", "abcdef-123456"), ("LONG", "abcdef-123456-ghijkl"), ("NEXT", "ghijkl-999999")]);
