@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn what_a_child_is_given_in_secret_is_known() {
         let config = r#"{"name":"plain-name-kept",
-            "api_key":"config-value-aaaa","nested":[{"tokens":["config-value-bbbb"]}]}"#;
+            "api_key":"config-value-aaaa","nested":[{"tokens":["config-value-bbbb"]}],
+            "credentials":{"user":"config-value-cccc"}}"#;
         let spec = ChildSpec::new("agent")
             .env("SPEC_TEST_TOKEN", "env-value-aaaa")
             .env("SPEC_TEST_PLAIN", "env-value-bbbb")
@@ -67,9 +68,9 @@ mod tests {
             .args(["--token", "arg-value-bbbb", "--model", "arg-value-cccc"])
             .config(config);
         register_spec(&spec);
-        let text = "config-value-aaaa config-value-bbbb plain-name-kept env-value-aaaa env-value-bbbb \
+        let text = "config-value-cccc config-value-aaaa config-value-bbbb plain-name-kept env-value-aaaa env-value-bbbb \
                     arg-value-aaaa arg-value-bbbb arg-value-cccc";
-        let shown = "[REDACTED:api_key] [REDACTED:tokens] plain-name-kept [REDACTED:SPEC_TEST_TOKEN] env-value-bbbb \
+        let shown = "[REDACTED:credentials] [REDACTED:api_key] [REDACTED:tokens] plain-name-kept [REDACTED:SPEC_TEST_TOKEN] env-value-bbbb \
                      [REDACTED:api-key] [REDACTED:token] arg-value-cccc";
         assert_eq!(redact::text(text), shown);
     }

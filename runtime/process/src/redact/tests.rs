@@ -335,6 +335,16 @@ fn a_line_is_shown_when_it_is_complete_and_no_sooner() {
 }
 
 #[test]
+fn an_endless_line_does_not_wait_for_its_end() {
+    let mut stream = Stream::with(Arc::new(nothing_known()));
+    let mut shown = 0;
+    for _ in 0..40 {
+        stream.push(&[b'x'; MAX_PENDING / 10], |bytes| shown += bytes.len());
+    }
+    assert!(shown > 2 * MAX_PENDING, "{shown} bytes");
+}
+
+#[test]
 fn a_secret_on_an_endless_line_is_hidden_wherever_it_stands() {
     let secret = "a-secret-value-that-must-not-show";
     let redactor = Arc::new(knows(&[("KEY", secret)]));
