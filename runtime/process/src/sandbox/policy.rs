@@ -28,8 +28,9 @@ pub struct Policy {
     pub writable: Option<Vec<PathBuf>>,
     /// Images that may be run.
     pub images: Option<Vec<String>>,
-    /// The arguments of podman and docker themselves, in place of an entry's own. Where `images` says something and
-    /// this does not, an entry may have none: they could name another store, with another image of that name.
+    /// The arguments of podman and docker themselves, in place of an entry's own. Where this says nothing and the policy
+    /// limits what an agent's tree may do or take, an entry may have none: they choose the program that makes the
+    /// container, the engine that it runs on and the store of its images, so nothing else would hold.
     pub options: Option<Vec<String>>,
     /// The most memory of a tree, in bytes.
     pub memory: Option<u64>,
@@ -94,7 +95,7 @@ pub enum PolicyError {
     },
     /// It brings options of its own for a container engine.
     #[error(
-        "give options to {backend}: the policy allows images by name, and options may change what a name means"
+        "give options to {backend}: they choose what makes the container, and would lift what the policy says; leave `options` out, or have the policy's own `options` say them"
     )]
     Options {
         /// The backend.
@@ -184,6 +185,15 @@ impl Policy {
         }
     }
 
+    /// Whether it limits what a tree may do or take, which only the right container engine holds to.
+    fn confines(&self) -> bool {
+        self.needs_sandbox().is_some()
+            || self.backends.is_some()
+            || self.images.is_some()
+            || self.memory.is_some()
+            || self.processes.is_some()
+    }
+
     fn narrow_limits(&self, left: &mut Narrowed) {
         let limits = &mut left.granted.limits;
         let what = [
@@ -238,7 +248,7 @@ impl Policy {
                 said.push(format!("{name} gets the policy's options"));
                 options.clone_from(own);
             }
-            None if self.images.is_some() && !options.is_empty() => {
+            None if self.confines() && !options.is_empty() => {
                 return Err(PolicyError::Options { backend: name });
             }
             None => {}

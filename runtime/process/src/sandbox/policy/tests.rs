@@ -146,6 +146,38 @@ fn backends_and_images_are_those_that_are_named() {
     assert_eq!(options, ["--root", "/ours"]);
 }
 
+#[test]
+fn options_that_could_lift_the_policy_are_the_policys_own() {
+    let container = |backend: fn(String, Vec<String>) -> Backend, options: &[&str]| {
+        let options = options.iter().map(|option| (*option).to_owned()).collect();
+        asked(Some(Sandbox { network: Network::None, ..Sandbox::new(backend("good".into(), options)) }))
+    };
+    let podman = |image, options| Backend::Podman { image, options };
+    let docker = |image, options| Backend::Docker { image, options };
+    let default = Policy::default;
+    let own: &[&str] = &["--root", "/mine", "--runtime", "/mine/evil.sh"];
+    for policy in [
+        Policy { sandbox_required: true, ..default() },
+        Policy { backends: Some(vec!["podman".into(), "docker".into()]), ..default() },
+        Policy { network: Some(Network::None), ..default() },
+        Policy { network: Some(allow(&["a.org"])), ..default() },
+        Policy { read_only: roots(&["/"]), ..default() },
+        Policy { writable: roots(&["/"]), ..default() },
+        Policy { images: Some(vec!["good".into()]), ..default() },
+        Policy { memory: Some(1 << 30), ..default() },
+        Policy { processes: Some(10), ..default() },
+    ] {
+        assert!(refused(&policy, container(podman, own)).starts_with("give options to podman"), "{policy:?}");
+        assert!(refused(&policy, container(docker, own)).starts_with("give options to docker"), "{policy:?}");
+        assert!(narrow(&policy, container(podman, &[])).is_ok(), "{policy:?}");
+        let said = own.iter().map(|&option| option.to_owned()).collect();
+        assert!(narrow(&Policy { options: Some(said), ..policy }, container(podman, own)).is_ok());
+    }
+    for policy in [default(), Policy { network: Some(Network::All), ..default() }] {
+        assert!(narrow(&policy, container(podman, own)).is_ok(), "it limits nothing");
+    }
+}
+
 fn networks() -> impl Strategy<Value = Network> {
     let name = prop::sample::select(vec![
         "a.org",
