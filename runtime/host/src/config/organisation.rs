@@ -55,8 +55,9 @@ pub struct Organisation {
 }
 
 impl Organisation {
-    /// The policies that count: [`defaults::POLICY`], where there is one, and the one that a configuration names. They
-    /// add up, so a configuration does not get rid of the first by naming another.
+    /// The policies that count: the one that a configuration names, and [`defaults::POLICY`], where there is one. They
+    /// add up, so a configuration does not get rid of the second by naming another; and the second is applied last, since
+    /// the `options` of a policy replace what is there.
     ///
     /// # Errors
     ///
@@ -66,14 +67,9 @@ impl Organisation {
     }
 
     fn find(default: &Path, named: Option<&Path>) -> Result<Vec<Self>, ConfigError> {
-        let mut found = match Self::read(default) {
-            Err(error) if error.is_missing_file() => Vec::new(),
-            read => vec![read?],
-        };
-        if let Some(named) = named.filter(|named| *named != default) {
-            found.push(Self::read(named)?);
-        }
-        Ok(found)
+        let named = named.filter(|named| *named != default).map(Self::read).transpose()?;
+        let machines = is_there(default).then(|| Self::read(default)).transpose()?;
+        Ok(named.into_iter().chain(machines).collect())
     }
 
     /// Reads one file; relative paths in it are meant from its folder.
@@ -128,6 +124,19 @@ impl Organisation {
         agent.inherit_env = granted.inherit == Inherit::All;
         Ok(narrowed.said)
     }
+}
+
+/// Whether a name is taken, if only by a link that leads nowhere, or whose folder does. What cannot be told counts as
+/// there: reading it fails.
+fn is_there(path: &Path) -> bool {
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.parent().is_some_and(is_dangling),
+        Ok(_) | Err(_) => true,
+    }
+}
+
+fn is_dangling(path: &Path) -> bool {
+    path.symlink_metadata().is_ok() && path.metadata().is_err()
 }
 
 fn parse(text: &[u8], folder: &Path) -> Result<Policy, ConfigError> {
@@ -227,11 +236,50 @@ mod tests {
         };
         assert_eq!(paths(&nowhere, None).unwrap(), [""; 0].map(PathBuf::from));
         assert_eq!(paths(&default, None).unwrap(), [default.as_path()]);
-        assert_eq!(paths(&default, Some(&named)).unwrap(), [default.as_path(), named.as_path()]);
+        assert_eq!(paths(&default, Some(&named)).unwrap(), [named.as_path(), default.as_path()]);
         assert_eq!(paths(&default, Some(&default)).unwrap(), [default.as_path()]);
         assert!(paths(&default, Some(&nowhere)).is_err());
         fs::write(&default, "{").unwrap();
         assert!(paths(&default, None).is_err());
+    }
+
+    #[test]
+    fn a_policy_that_leads_nowhere_is_no_absent_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("policy.json");
+        assert!(Organisation::find(&link, None).unwrap().is_empty());
+        std::os::unix::fs::symlink(folder.path().join("gone.json"), &link).unwrap();
+        let error = Organisation::find(&link, None).unwrap_err();
+        assert_eq!(error.file(), Some(link.as_path()));
+        // Nor is one whose folder leads nowhere, or is a file.
+        std::os::unix::fs::symlink(folder.path().join("gone"), folder.path().join("etc")).unwrap();
+        assert!(Organisation::find(&folder.path().join("etc/policy.json"), None).is_err());
+        fs::write(folder.path().join("file"), "").unwrap();
+        assert!(Organisation::find(&folder.path().join("file/policy.json"), None).is_err());
+    }
+
+    #[test]
+    fn the_options_of_the_machines_policy_have_the_last_word() {
+        let (folder, default) =
+            written(r#"{"sandbox": "required", "options": ["--root", "/ours"], "network": "none"}"#);
+        let named = folder.path().join("named.json");
+        let mut agent = AgentConfig::external("a", "x");
+        agent.sandbox = Some(Sandbox::new(Backend::Podman { image: "i".into(), options: Vec::new() }));
+        let narrow = |mut agent: AgentConfig| {
+            for policy in Organisation::find(&default, Some(&named)).unwrap() {
+                policy.narrow(&mut agent)?;
+            }
+            Ok::<_, PolicyError>(agent.sandbox.unwrap().backend)
+        };
+        let ours = Backend::Podman { image: "i".into(), options: vec!["--root".into(), "/ours".into()] };
+        fs::write(&named, r#"{"options": ["--runtime", "/evil"]}"#).unwrap();
+        assert_eq!(narrow(agent.clone()).unwrap(), ours);
+        fs::write(&named, r#"{"sandbox": "required"}"#).unwrap();
+        assert_eq!(narrow(agent.clone()).unwrap(), ours);
+        // And where it has none, a named policy gives none either.
+        fs::write(&default, r#"{"sandbox": "required"}"#).unwrap();
+        fs::write(&named, r#"{"options": ["--runtime", "/evil"]}"#).unwrap();
+        assert!(narrow(agent).is_err());
     }
 
     #[test]
