@@ -26,19 +26,35 @@ const SENSITIVE_NAMES: [&[u8]; 5] =
     [b"database_url", b"redis_url", b"mongodb_uri", b"turso_database_url", b"connectionstring"];
 
 /// Names that contain one of those words and hold no secret.
-const HARMLESS: [&[u8]; 6] = [b"keyboard", b"keymap", b"keyring", b"keytimeout", b"tokenizer", b"askpass"];
+const HARMLESS: [&[u8]; 7] =
+    [b"keyboard", b"keymap", b"keyring", b"keytimeout", b"keybind", b"tokenizer", b"askpass"];
+
+/// The last word of names that contain one of those words and say where a secret is: a path, a variable, an address.
+const PLACES: [&[u8]; 6] = [b"path", b"file", b"dir", b"env", b"name", b"url"];
 
 /// Whether a variable of this name holds a secret, whatever the case of its letters: its name contains `key`, `token`,
 /// `secret`, `password`, `passwd`, `passphrase`, `authorization`, `cookie`, `credential` or `oauth`, or is a known one
 /// such as `SENTRY_DSN`.
 ///
-/// Addresses such as `API_URL` are none.
+/// Addresses such as `API_URL` are none, nor is what only says where one is: `SSH_KEY_PATH`, `api_key_env`.
 #[must_use]
 pub fn is_sensitive(name: impl AsRef<OsStr>) -> bool {
-    let name = name.as_ref().as_bytes().to_ascii_lowercase();
-    (contains_any(&name, &SENSITIVE) && !contains_any(&name, &HARMLESS))
+    let as_written = name.as_ref().as_bytes();
+    let name = as_written.to_ascii_lowercase();
+    (contains_any(&name, &SENSITIVE) && !contains_any(&name, &HARMLESS) && !names_place(as_written))
         || SENSITIVE_ENDS.iter().any(|end| name.ends_with(end))
         || SENSITIVE_NAMES.contains(&name.as_slice())
+}
+
+/// Whether the last word of a name says that its value is a place: `KEY_PATH`, `keyPath`.
+fn names_place(name: &[u8]) -> bool {
+    PLACES.iter().any(|word| {
+        let (before, end) = name.split_at(name.len().saturating_sub(word.len()));
+        let begins = before.last().is_some_and(|last| {
+            b"_-.".contains(last) || (last.is_ascii_lowercase() && end[0].is_ascii_uppercase())
+        });
+        begins && end.eq_ignore_ascii_case(word)
+    })
 }
 
 /// What the value beside a name in a text is.
@@ -153,6 +169,9 @@ mod tests {
             "HTTP_COOKIE",
             "DATABASE_URL",
             "PROXY_AUTHORIZATION",
+            "TOKEN_WEBHOOK_URL",
+            "KEYFILE",
+            "SECRET_PATHS",
         ] {
             assert!(is_sensitive(name), "{name}");
         }
@@ -170,6 +189,15 @@ mod tests {
             "KEYBOARD",
             "SSH_AUTH_SOCK",
             "SSH_ASKPASS",
+            "SSH_KEY_PATH",
+            "AWS_WEB_IDENTITY_TOKEN_FILE",
+            "SECRETS_DIR",
+            "SECRET_NAME",
+            "OAUTH_TOKEN_URL",
+            "api_key_env",
+            "apiKeyEnv",
+            "key-path",
+            "keybindings",
             "",
         ] {
             assert!(!is_sensitive(name), "{name}");
