@@ -35,7 +35,7 @@ use crate::network::proxy_variables;
 use crate::sandbox::grant::{Access, Grant, home};
 use crate::sandbox::inside::Descriptors;
 use crate::sandbox::podman::{LABEL, removal, unique_name};
-use crate::sandbox::support::find_tool;
+use crate::sandbox::support::{find_tool, is_image};
 use crate::sandbox::view::PROXY_SOCKET;
 use crate::sandbox::{Backend, CommandLine, Container, Inside, Network, Sandbox, SandboxError};
 
@@ -106,8 +106,7 @@ pub(crate) fn command_line(
     let machine = run.machine;
     let podman = matches!(run.backend, Backend::Podman { .. });
     let tool = run.backend.program();
-    // An image that looks like an option would be read as one.
-    if run.image.is_empty() || run.image.starts_with('-') {
+    if !is_image(run.image) {
         return Err(SandboxError::Unusable {
             tool,
             problem: format!("{:?} is not the name of an image", run.image),

@@ -20,6 +20,12 @@ use crate::sandbox::{Backend, Network, SandboxError};
 /// How long a program may take to say whether it works.
 const DEADLINE: Duration = Duration::from_secs(5);
 
+/// What podman's `image` is asked for one.
+const EXISTS: &[&str] = &["exists"];
+
+/// What docker's is.
+const INSPECT: &[&str] = &["inspect", "--format", "{{.Id}}"];
+
 /// The most that is read of what a program said.
 const MAX_SAID: u64 = 64 * 1024;
 
@@ -34,6 +40,8 @@ pub struct Support {
     pub problem: Option<String>,
     /// What is weaker here than it could be, and why.
     pub weaker: Vec<String>,
+    /// Whether it works and the image is not on this machine: a start pulls none.
+    pub lacks_image: bool,
 }
 
 impl Support {
@@ -42,12 +50,36 @@ impl Support {
     pub fn usable(&self) -> bool {
         self.problem.is_none()
     }
+
+    /// Asks an engine for an image by one of its `image` commands.
+    fn look_for(&mut self, program: &Path, image: &str, options: &[String], asked: &[&str]) {
+        if !is_image(image) {
+            self.problem = Some(format!("{image:?} is not the name of an image"));
+            return;
+        }
+        let mut command = Command::new(program);
+        command.args(options).arg("image").args(asked).arg(image);
+        match run_bounded(command, DEADLINE) {
+            Ok(finished) if finished.success => {}
+            // `podman image exists` says it by this code, and what failed by another; docker says it by this text.
+            Ok(finished) if asked == EXISTS && finished.code == Some(1) => self.lacks_image = true,
+            Ok(finished) if asked != EXISTS && finished.says("no such image") => self.lacks_image = true,
+            Ok(finished) => self.problem = Some(finished.complaint()),
+            Err(error) => self.problem = Some(format!("no word of the image: {error}")),
+        }
+    }
+}
+
+/// Whether an engine would read this as an image: not as an option.
+pub(crate) fn is_image(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('-')
 }
 
 /// Says whether `backend` can be used here. Changes nothing; blocks, for some seconds at most.
 #[must_use]
 pub fn support(backend: &Backend) -> Support {
-    let mut found = Support { program: None, version: None, problem: None, weaker: Vec::new() };
+    let mut found =
+        Support { program: None, version: None, problem: None, weaker: Vec::new(), lacks_image: false };
     let tool = backend.program();
     let program = match find_tool(tool) {
         Ok(program) => program,
@@ -72,12 +104,14 @@ pub fn support(backend: &Backend) -> Support {
             ),
             Err(error) => found.problem = Some(format!("failed to {error}")),
         },
-        Backend::Podman { .. } => {}
-        Backend::Docker { options, .. } => {
-            let options = options.iter().map(String::as_str);
-            let args: Vec<&str> = options.chain(["version", "--format", "{{.Server.Version}}"]).collect();
+        Backend::Podman { image, options } => found.look_for(&program, image, options, EXISTS),
+        Backend::Docker { image, options } => {
+            let before = options.iter().map(String::as_str);
+            let args: Vec<&str> = before.chain(["version", "--format", "{{.Server.Version}}"]).collect();
             if let Err(problem) = ask(&program, &args) {
                 found.problem = Some(format!("the docker daemon does not answer: {problem}"));
+            } else {
+                found.look_for(&program, image, options, INSPECT);
             }
         }
     }
@@ -158,11 +192,17 @@ pub(crate) fn find_tool(tool: &'static str) -> Result<PathBuf, SandboxError> {
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) success: bool,
+    code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
 impl Finished {
+    /// Whether its complaints contain this, in lower case.
+    fn says(&self, text: &str) -> bool {
+        self.stderr.to_lowercase().contains(text)
+    }
+
     /// The last line of what it complained about.
     pub(crate) fn complaint(&self) -> String {
         let said = self.stderr.lines().rev().find(|line| !line.trim().is_empty());
@@ -191,7 +231,12 @@ pub(crate) fn run_bounded(mut command: Command, deadline: Duration) -> io::Resul
             format!("no answer within {} s", deadline.as_secs()),
         ));
     }
-    Ok(Finished { success: status.success(), stdout: said(&mut out)?, stderr: said(&mut err)? })
+    Ok(Finished {
+        success: status.success(),
+        code: status.code(),
+        stdout: said(&mut out)?,
+        stderr: said(&mut err)?,
+    })
 }
 
 /// Whether it ends in time.
