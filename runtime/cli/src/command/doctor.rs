@@ -13,8 +13,8 @@ use std::{
 use anyhow::anyhow;
 use clap::Args;
 use trunkline_host::{
-    Host,
-    config::{self, AgentConfig, Backend, Config, Profile},
+    BuildError, Host,
+    config::{self, AgentConfig, Config, Profile},
     process::ChildSpec,
 };
 use trunkline_profiles::PROFILES;
@@ -129,21 +129,21 @@ impl Doctor {
         let mut allowed = narrowed.iter().map(Result::is_ok);
         config.agents.retain(|_| allowed.next().unwrap_or(false));
         // An error is that of the policy or of the folder for temporary files, which have their checks.
-        let host = Host::builder().config(config).build().ok();
+        let host = Host::builder().config(config).build();
         let means = tokio::task::spawn_blocking(Means::look).await;
         let means = means.map_err(|error| Fault::failed(anyhow!(error)))?;
 
         let mut reports = Vec::with_capacity(agents.len());
         for ((agent, unresolved), narrowed) in agents.iter().zip(unresolved).zip(narrowed) {
-            let spec = host.as_ref().and_then(|host| host.child_spec(&agent.id)).and_then(Result::ok);
-            let checks = match (unknown_profile(agent), narrowed, spec) {
+            let checks = match (unknown_profile(agent), narrowed, spec_of(&host, &agent.id)) {
                 (Some(unknown), ..) => vec![unknown],
-                (None, Ok(narrowed), Some(spec)) => {
+                (None, Ok(narrowed), Ok(spec)) => {
                     let mut checks = self.agent(agent, spec, unresolved, &means).await;
                     checks.extend(narrowed);
                     checks
                 }
-                (None, Ok(told) | Err(told), _) => [unresolved, told].concat(),
+                (None, Ok(narrowed), Err(unchecked)) => [unresolved, narrowed, vec![unchecked]].concat(),
+                (None, Err(refused), _) => [unresolved, refused].concat(),
             };
             let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
             reports.push(AgentReport::new(&agent.id, agent.profile.name(), checks, now));
@@ -177,10 +177,7 @@ impl Doctor {
             Some(work_dir) => std::path::absolute(work_dir).unwrap_or_else(|_| work_dir.clone()),
             None => std::env::current_dir().unwrap_or_else(|_| ".".into()),
         };
-        let image = match agent.sandbox.as_ref().map(|sandbox| &sandbox.backend) {
-            Some(Backend::Podman { image, .. } | Backend::Docker { image, .. }) => Some(image),
-            Some(Backend::Bubblewrap) | None => None,
-        };
+        let image = isolation::image(agent);
         let mut found = program::find(&spec.program, &path, &work_dir);
         let mut inside = Ok(());
         if matches!(found, Found::At(_)) {
@@ -194,11 +191,13 @@ impl Doctor {
         let isolated: Vec<_> = [isolation::containment(agent, &means.containment)]
             .into_iter()
             .chain(isolation::limits(&agent.resources, &means.limits))
-            .chain(isolation::sandbox(agent, inside).await)
             .collect();
+        let sandbox = isolation::sandbox(agent, inside).await;
         let folders = folders::of_agent(agent, &work_dir);
         let is_there = image.is_some() || matches!(found, Found::At(_));
-        let can_run = is_there && folders.iter().chain(&isolated).all(|check| check.level < Level::Error);
+        let is_held = sandbox.iter().all(|check| check.level < Level::Error);
+        let can_run =
+            is_there && is_held && folders.iter().chain(&isolated).all(|check| check.level < Level::Error);
 
         let mut checks = vec![match image {
             Some(image) => program::in_image(&spec.program, image),
@@ -214,13 +213,25 @@ impl Doctor {
         checks.extend(unresolved);
         checks.extend(environment::credentials(agent, &environment));
         checks.extend(isolated);
+        checks.extend(sandbox);
         if can_run && has_values {
             checks.extend(adapter::diagnose(agent, &spec, self.timeout).await);
         }
-        if self.start && has_values {
+        if self.start && has_values && is_held {
             checks.extend(start::start(agent, spec, self.timeout).await);
         }
         checks
+    }
+}
+
+/// How the agent is started, or that nobody can look at it.
+fn spec_of(host: &Result<Host, BuildError>, id: &str) -> Result<ChildSpec, Check> {
+    let unchecked = |message: &str| Check::new(Code::AgentUnchecked, message);
+    match host.as_ref().map(|host| host.child_spec(id)) {
+        Ok(Some(Ok(spec))) => Ok(spec),
+        Ok(Some(Err(error))) => Err(unchecked("its process cannot be prepared").detail(error.to_string())),
+        Ok(None) => Err(unchecked("the host does not have it")),
+        Err(error) => Err(unchecked("the host cannot be made; see its checks").detail(error.to_string())),
     }
 }
 

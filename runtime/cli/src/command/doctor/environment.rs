@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde_json::Value;
@@ -156,8 +156,11 @@ fn sensitive_places(value: &Value, at: String, is_secret: bool, places: &mut Vec
     }
 }
 
+/// Whether every user may read a file: its own mode says so, and that of each folder on the way lets them through.
 fn is_open(path: &Path) -> bool {
-    let open = std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o004 != 0);
+    let allows = |path: &Path, bit| std::fs::metadata(path).is_ok_and(|meta| meta.mode() & bit != 0);
+    let Ok(real) = path.canonicalize() else { return false };
+    let open = allows(&real, 0o004) && real.ancestors().skip(1).all(|folder| allows(folder, 0o001));
     open && !KEPT.iter().any(|kept| path.starts_with(kept))
 }
 

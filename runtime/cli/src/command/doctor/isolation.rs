@@ -107,6 +107,14 @@ enum Scope {
     Process,
 }
 
+/// The image of its container.
+pub(super) fn image(agent: &AgentConfig) -> Option<&str> {
+    match &agent.sandbox.as_ref()?.backend {
+        Backend::Podman { image, .. } | Backend::Docker { image, .. } => Some(image),
+        Backend::Bubblewrap => None,
+    }
+}
+
 /// The sandbox. `inside` is whether what it is to be given can be given.
 pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> Vec<Check> {
     let Some(sandbox) = &agent.sandbox else {
@@ -135,6 +143,10 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
     };
     let version = support.version.unwrap_or_else(|| name.to_owned());
     let mut checks = vec![Check::new(Code::SandboxUsed, format!("{version}; {network}"))];
+    if let (true, Some(image)) = (support.lacks_image, image(agent)) {
+        let missing = Check::new(Code::SandboxImageMissing, format!("{name} has no image {image} here"));
+        checks.push(missing.hint(format!("pull it first: a start pulls none; `{name} pull {image}`")));
+    }
     if let Err(refused) = inside {
         checks.push(Check::new(Code::SandboxRefused, format!("failed to {refused}")));
     }

@@ -93,6 +93,7 @@ codes! {
     SpoolUnusable = "spool_dir.unusable", Error, "it cannot: a turn with much unread output is ended";
     TempUsable = "temp_dir.usable", Info, "private folders of processes can be made";
     TempUnusable = "temp_dir.unusable", Error, "they cannot: no agent starts";
+    AgentUnchecked = "agent.unchecked", Error, "it was not looked at: the host or its process cannot be made";
     ProfileUnknown = "profile.unknown", Error, "this program has no such built-in adapter";
     CommandFound = "command.found", Info, "the program is there and may be run";
     CommandMissing = "command.missing", Error, "it is not";
@@ -121,6 +122,7 @@ codes! {
     SandboxUsed = "sandbox.used", Info, "what makes the sandbox, and what can be reached from it";
     SandboxWeaker = "sandbox.weaker", Warn, "the sandbox works, and could be stronger";
     SandboxRefused = "sandbox.refused", Error, "what it is to be given is missing, or the program is not there inside";
+    SandboxImageMissing = "sandbox.image_missing", Error, "the image of its container is not on this machine";
     SandboxUnavailable = "sandbox.unavailable", Error, "the sandbox that was asked for does not work here";
     AdapterNotAsked = "adapter.not_asked", Info, "not marked `sdk: true`: it would take `--diagnose` for a run";
     AdapterDiagnosed = "adapter.diagnosed", Info, "what its own `--diagnose` came to; its checks follow as `adapter:CODE`";
