@@ -11,6 +11,7 @@ use clap::Args;
 use trunkline_host::{
     Cause, Host, TurnEnd,
     config::Shutdown,
+    process::redact,
     protocol::{ClosedReason, Status},
 };
 
@@ -77,6 +78,7 @@ pub(crate) struct Run {
 impl Run {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
         let chosen = self.target.host(config)?;
+        let is_ad_hoc = self.target.adapter.is_some();
         let prompt = prompt(self.prompt)?;
         let mut interrupts = Interrupts::watch()?;
         let mut conversation = Conversation {
@@ -88,13 +90,25 @@ impl Run {
         let done = turn(&chosen, &self.file, prompt, &mut conversation, &mut interrupts).await;
         conversation.screen.pause();
         if matches!(done, Ok((exit::NOT_STARTED, _))) {
-            let command = chosen.command_line();
-            conversation.screen.remark(&format!("next: see what `{command}` says when it is run by hand"));
+            conversation.screen.remark(&next(&chosen, is_ad_hoc, config));
         }
         let hurried = matches!(done, Ok((_, Pace::Hurried)));
         shut_down(&chosen.host, hurried.then_some(HURRIED), &mut interrupts).await;
         done.map(|(code, _)| code)
     }
+}
+
+/// What to do about an agent that did not start. One of the command line is in no configuration, so nobody else can
+/// look at it.
+fn next(chosen: &Chosen, is_ad_hoc: bool, config: Option<&Path>) -> String {
+    if is_ad_hoc {
+        return format!("next: see what `{}` says when it is run by hand", chosen.command_line());
+    }
+    let file = config.map(|file| file.to_string_lossy());
+    let options = file.iter().flat_map(|file| ["--config", file]);
+    let words = ["trunkline"].into_iter().chain(options).chain(["doctor", &chosen.agent.id, "--start"]);
+    let command = shell_words::join(words);
+    format!("next: `{}` says what is missing", redact::text(&command))
 }
 
 /// How the program ends.

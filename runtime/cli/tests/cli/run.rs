@@ -91,7 +91,22 @@ fn an_adapter_that_ends_at_once_is_code_3() {
     Home::new()
         .run(["run", "--adapter", "sh -c 'echo broken >&2; exit 1'", "hello"])
         .must_end_with(3)
-        .must_say("broken");
+        .must_say("broken")
+        .must_say("run by hand");
+}
+
+#[test]
+fn who_looks_at_a_configured_agent_that_does_not_start_is_the_doctor() {
+    let home = Home::new();
+    let config = r#"{ "agents": [ { "id": "a", "external": { "command": "no-such-adapter" } } ] }"#;
+    home.file("trunkline.json", config);
+    home.file("my config.json", config);
+    home.run(["run", "hello"])
+        .must_end_with(3)
+        .must_say("next: `trunkline doctor a --start` says what is missing");
+    home.run(["run", "--config", "my config.json", "hello"])
+        .must_end_with(3)
+        .must_say("next: `trunkline --config 'my config.json' doctor a --start` says what is missing");
 }
 
 #[test]
