@@ -2,9 +2,11 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
+use trunkline_process::redact;
 
 mod args;
 mod ask;
@@ -22,10 +24,29 @@ mod terminal;
 
 fn main() -> ExitCode {
     trunkline_process::init::hook();
-    let args = args::Args::parse();
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        // Help and the version.
+        Err(said) if !said.use_stderr() => said.exit(),
+        Err(error) => return refuse(&error),
+    };
     log::start(args.verbose, args.command.reader());
     match args.command.run(args.config.as_deref()) {
         Ok(code) => code,
         Err(fault) => fault.report(),
     }
+}
+
+/// Says what is wrong with the command line. It quotes from it, and so perhaps a secret; such a text loses its colours,
+/// among which a secret might not be found.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let text = error.render();
+    let plain = text.to_string();
+    let mut stderr = anstream::stderr();
+    // Nobody is left to be told that stderr takes nothing.
+    let _ = match redact::text(&plain) {
+        clean if *clean == plain => write!(stderr, "{}", text.ansi()),
+        clean => write!(stderr, "{clean}"),
+    };
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -232,14 +232,35 @@ fn a_program_with_a_secret_for_a_name_is_logged_without_it() {
 #[test]
 fn reports_tell_nothing() {
     let home = home();
-    for arguments in [&["doctor"][..], &["doctor", "--json"], &["doctor", "--start", "--json", "canary"]] {
+    let start = &["doctor", "--start", "--timeout", "3s", "--json", "canary"];
+    for arguments in [&["doctor"][..], &["doctor", "--json"], start] {
         let ran = ran(&home, "trace", arguments, "");
+        let absent_too = !arguments.contains(&"canary");
+        ran.must_end_with(if absent_too { 1 } else { 0 });
+        // The report is there, with the secret's name.
+        assert!(ran.stdout.contains("credentials.present") && ran.stdout.contains("CANARY_TOKEN"));
         must_be_silent(&ran.stdout, "the report");
         must_be_silent(&ran.stderr, "the log");
     }
     let adapter = format!("x --api-key {OWN} --password=hunter2hunter2");
     let ran = ran(&home, "trace", &["serve", "--adapter", &adapter, "--also", "b=y"], "");
+    ran.must_end_with(0).must_say("the relay has ended");
     must_be_silent(&ran.stderr, "the log");
+}
+
+#[test]
+fn a_command_line_that_is_not_understood_is_quoted_without_a_secret() {
+    let home = Home::new();
+    let option = format!("--{OWN}");
+    for arguments in [&[OWN][..], &["run", &option], &["doctor", "--timeout", OWN], &["run", "a", OWN]] {
+        let ran = ran(&home, "off", arguments, "");
+        ran.must_end_with(2).must_say("[REDACTED:CANARY_OWN_SECRET]").must_say("--help");
+        must_be_silent(&ran.stderr, "the error");
+    }
+    for (argument, code) in [("--help", 0), ("--version", 0), ("no-such-command", 2)] {
+        assert_eq!(home.run([argument]).code, Some(code), "{argument}");
+    }
+    assert!(home.run(["--version"]).stdout.starts_with("trunkline "));
 }
 
 /// Types a line into `chat` on a terminal of its own, and gives what was logged meanwhile.
