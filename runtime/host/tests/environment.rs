@@ -29,9 +29,12 @@ async fn a_value_is_read_from_its_file_whenever_the_process_starts() {
         let (text, end) = session.send("tell").unwrap().text().await;
         assert_eq!((text.as_str(), end.cause), (value, Cause::Complete), "{end:?}");
         // The process ends by itself; the next input starts it again.
-        while host.agent("teller").unwrap().state == AgentState::Running {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let ended = async {
+            while host.agent("teller").unwrap().state == AgentState::Running {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), ended).await.expect("the process ends");
     }
     host.shutdown().await;
 }
