@@ -447,7 +447,8 @@ fn an_image_that_is_not_there_is_an_error() {
         };
         let (ran, asked) = doctor("gone");
         let missing = check(ran.must_end_with(1), "sandbox.image_missing");
-        assert!(missing["hint"].as_str().unwrap().contains("pull it first"), "{missing}");
+        let hint = missing["hint"].as_str().unwrap();
+        assert!(hint.contains("pull it first") && hint.contains("--opt pull gone"), "{missing}");
         must_not_be_started(&ran);
         assert!(asked.contains("--opt image ") && !asked.contains(" run "), "{asked}");
 

@@ -143,9 +143,13 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
     };
     let version = support.version.unwrap_or_else(|| name.to_owned());
     let mut checks = vec![Check::new(Code::SandboxUsed, format!("{version}; {network}"))];
-    if let (true, Some(image)) = (support.lacks_image, image(agent)) {
+    if let (true, Backend::Podman { image, options } | Backend::Docker { image, options }) =
+        (support.lacks_image, &sandbox.backend)
+    {
+        let options = options.iter().map(String::as_str);
+        let pull = shell_words::join([name].into_iter().chain(options).chain(["pull", image]));
         let missing = Check::new(Code::SandboxImageMissing, format!("{name} has no image {image} here"));
-        checks.push(missing.hint(format!("pull it first: a start pulls none; `{name} pull {image}`")));
+        checks.push(missing.hint(format!("pull it first, as no start does: `{pull}`")));
     }
     if let Err(refused) = inside {
         checks.push(Check::new(Code::SandboxRefused, format!("failed to {refused}")));
