@@ -15,6 +15,10 @@
 //! | private folder, so that `ADAPTER_CONFIG` can be read | read-only |
 //! | `read_only`, `writable` | as they say; of two that are nested the inner one counts |
 //! | the init program | read-only |
+//! | private folders of others, records of children | not at all: an empty folder lies over them where what is around may be read; nothing around may be written |
+//!
+//! Folders between something read-only and the writable folder around it are mounted onto themselves: what is a mount
+//! point cannot be renamed, so nothing else can take the read-only thing's place.
 //!
 //! A path may be a symbolic link, or lead through some: the thing itself is granted, and both names work. A link
 //! that lies in something writable may not lead out of it: whatever ran inside before could have turned it.

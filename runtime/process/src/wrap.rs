@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use crate::containment::{self, Containment};
@@ -152,6 +154,10 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
     let init = init::program().ok_or_else(|| WrapError::Refused(init::MISSING.to_owned()))?;
     let (outlet, proxy) = outlet(sandbox, scene)?.unzip();
     let (status, told) = pair()?;
+    if let Some(dir) = &spec.record_dir {
+        // A folder that is not there cannot be covered inside. One that cannot be made gets no record either.
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    }
     let inside = Inside {
         program: &spec.program,
         args: &spec.args,

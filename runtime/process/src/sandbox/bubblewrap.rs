@@ -29,6 +29,10 @@ pub(crate) fn command_line(
     for mount in &view.mounts {
         args.mount(&mount.at, &mount.what);
     }
+    // After what lies within them is mounted there.
+    for cover in view.mounts.iter().filter(|mount| mount.what == What::Host(Access::Covered)) {
+        args.push([OsStr::new("--remount-ro"), cover.at.as_os_str()]);
+    }
     args.push(["--remount-ro", "/"]);
     args.push([OsStr::new("--chdir"), inside.work_dir.as_os_str()]);
 
@@ -84,6 +88,7 @@ impl Arguments {
     fn mount(&mut self, at: &Path, what: &What) {
         let at = at.as_os_str();
         match what {
+            What::Host(Access::Covered) => self.push([OsStr::new("--tmpfs"), at]),
             What::Host(Access::Read) => self.push([OsStr::new("--ro-bind"), at, at]),
             What::Host(Access::Write) => self.push([OsStr::new("--bind"), at, at]),
             What::Other(source) => self.push([OsStr::new("--ro-bind"), source.as_os_str(), at]),

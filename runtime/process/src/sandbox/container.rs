@@ -125,7 +125,10 @@ pub(crate) fn command_line(
     args.user(podman, sandbox.user, machine.user);
     args.limits(machine, inside);
     for (source, at, access) in volumes(run.grants, inside) {
-        args.volume(source, &at, access)?;
+        match access {
+            Access::Covered => args.cover(&at, podman)?,
+            Access::Read | Access::Write => args.volume(source, &at, access)?,
+        }
     }
     if let Some(outlet) = inside.outlet {
         args.volume(&outlet.socket, Path::new(PROXY_SOCKET), Access::Read)?;
@@ -218,6 +221,15 @@ fn joined(flag: &str, value: &OsStr) -> OsString {
     arg
 }
 
+fn refuse_colon(path: &Path) -> Result<(), SandboxError> {
+    if path.as_os_str().as_bytes().contains(&b':') {
+        let (path, reason) =
+            (path.to_owned(), "a volume of a container cannot have a colon in its path".into());
+        return Err(SandboxError::Refused { list: "a volume", path, reason });
+    }
+    Ok(())
+}
+
 struct Arguments(Vec<OsString>);
 
 impl Arguments {
@@ -251,20 +263,29 @@ impl Arguments {
 
     fn volume(&mut self, source: &Path, at: &Path, access: Access) -> Result<(), SandboxError> {
         for path in [source, at] {
-            if path.as_os_str().as_bytes().contains(&b':') {
-                let (path, reason) =
-                    (path.to_owned(), "a volume of a container cannot have a colon in its path".into());
-                return Err(SandboxError::Refused { list: "a volume", path, reason });
-            }
+            refuse_colon(path)?;
         }
         let mut volume = joined("--volume=", source.as_os_str());
         volume.push(":");
         volume.push(at);
         volume.push(match access {
-            Access::Read => ":ro",
+            Access::Covered | Access::Read => ":ro",
             Access::Write => ":rw",
         });
         self.0.push(volume);
+        Ok(())
+    }
+
+    /// Lays an empty folder over another one. Podman would fill it with what it lies over, unless it is told not to;
+    /// docker does not, and does not know the word.
+    fn cover(&mut self, at: &Path, podman: bool) -> Result<(), SandboxError> {
+        refuse_colon(at)?;
+        let mut cover = joined("--tmpfs=", at.as_os_str());
+        cover.push(":size=64k");
+        if podman {
+            cover.push(",notmpcopyup");
+        }
+        self.0.push(cover);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Which paths of the host are granted, and which may not be.
 
+use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +11,7 @@ use crate::sandbox::{Inside, Sandbox, SandboxError};
 /// Links that one path may lead through; the system gives up at 40.
 const MAX_LINKS: usize = 40;
 
-/// Something of the host that is visible inside.
+/// A place of the host that is visible inside, or covered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Grant {
     /// Where it was named.
@@ -24,9 +25,11 @@ pub(crate) struct Grant {
     pub(crate) access: Access,
 }
 
-/// What may be done with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What may be done with it, the narrowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Access {
+    /// Nothing: an empty folder lies over it.
+    Covered,
     Read,
     Write,
 }
@@ -106,9 +109,10 @@ pub(crate) fn grants(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<Vec<Grant
     for grant in &asked {
         refuse_reserved(grant, inside)?;
     }
-    refuse_private(&asked, inside)?;
+    let covers = covers(&asked, inside)?;
 
     let mut all = asked;
+    all.extend(covers);
     if let Some(path) = inside.exchange {
         all.push(grant("the exchange folder", path, Access::Write)?);
     }
@@ -130,7 +134,7 @@ pub(crate) fn home(grants: &[Grant], inside: &Inside<'_>) -> OsString {
 
 fn is_granted(grants: &[Grant], path: &Path) -> bool {
     let Ok(place) = follow(path) else { return false };
-    grants.iter().any(|grant| place.real.starts_with(&grant.place.real))
+    deepest(grants, &place.real).is_some_and(|over| over.access != Access::Covered)
 }
 
 fn grant(list: &'static str, path: &Path, access: Access) -> Result<Grant, SandboxError> {
@@ -149,7 +153,7 @@ fn grant(list: &'static str, path: &Path, access: Access) -> Result<Grant, Sandb
 /// The innermost of `grants` that holds `path`; of two at one place the narrower.
 fn deepest<'a>(grants: &'a [Grant], path: &Path) -> Option<&'a Grant> {
     let over = grants.iter().filter(|grant| path.starts_with(&grant.place.real));
-    over.max_by_key(|grant| (depth(&grant.place.real), grant.access == Access::Read))
+    over.max_by_key(|grant| (depth(&grant.place.real), Reverse(grant.access)))
 }
 
 fn refuse(grant: &Grant, reason: impl Into<String>) -> SandboxError {
@@ -168,7 +172,7 @@ fn refuse_reserved(grant: &Grant, inside: &Inside<'_>) -> Result<(), SandboxErro
     {
         return Err(refuse(grant, format!("{RESERVED} is where a sandbox keeps the way to its proxy")));
     }
-    if grant.access == Access::Read {
+    if grant.access != Access::Write {
         return Ok(());
     }
     if real == Path::new("/") {
@@ -186,34 +190,47 @@ fn covers_reserved(grant: &Grant, inside: &Inside<'_>) -> bool {
     inside.outlet.is_some() && grant.place.real != Path::new("/")
 }
 
-/// Refuses grants that would show the private folders of others, or what the host keeps to itself.
-fn refuse_private(asked: &[Grant], inside: &Inside<'_>) -> Result<(), SandboxError> {
+/// What of the private folders of others, and of what the host keeps to itself, lies in something that may be read and
+/// has to be covered.
+///
+/// Refuses grants that would let the child write there: it could move the folder above away.
+fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError> {
     let own = follow(inside.private).map_or_else(|_| inside.private.to_owned(), |place| place.real);
-    let shown = |hidden: &Path| {
-        let over = deepest(asked, hidden)?;
-        // An empty folder lies over this one where all of the machine can be read.
-        let covered =
-            over.place.real == Path::new("/") && ["/tmp", "/run"].iter().any(|own| hidden.starts_with(own));
-        (!covered).then_some(over)
-    };
-    if let Some(root) = own.parent()
-        && let Some(over) = shown(root)
-    {
-        let reason = format!("it would show the private folders of others in {root:?}; name folders in it");
-        return Err(refuse(over, reason));
-    }
-    let further = inside.hidden.iter().map(|path| place_to_be(path));
-    for hidden in further.clone() {
-        if let Some(over) = shown(&hidden) {
-            return Err(refuse(over, format!("it would show {hidden:?}, which the host keeps to itself")));
-        }
-    }
-    for hidden in std::iter::once(own).chain(further) {
-        if let Some(within) = asked.iter().find(|grant| grant.place.real.starts_with(&hidden)) {
+    let further: Vec<PathBuf> = inside.hidden.iter().map(|path| place_to_be(path)).collect();
+    for hidden in std::iter::once(&own).chain(&further) {
+        if let Some(within) = asked.iter().find(|grant| grant.place.real.starts_with(hidden)) {
             return Err(refuse(within, format!("it lies in {hidden:?}, which the host keeps to itself")));
         }
     }
-    Ok(())
+    let others = own.parent().map(|root| {
+        (root, format!("it would show the private folders of others in {root:?}; name folders in it"))
+    });
+    let further = further.iter().map(|hidden| {
+        (
+            hidden.as_path(),
+            format!("it would show {hidden:?}, which the host keeps to itself; name folders beside it"),
+        )
+    });
+    let mut covers = Vec::new();
+    for (hidden, reason) in others.into_iter().chain(further) {
+        let Some(over) = deepest(asked, hidden) else { continue };
+        if over.access == Access::Write || over.place.real == hidden {
+            return Err(refuse(over, reason));
+        }
+        // An empty folder lies over this one where all of the machine can be read. What is not there shows nothing.
+        let covered =
+            over.place.real == Path::new("/") && ["/tmp", "/run"].iter().any(|own| hidden.starts_with(own));
+        if !covered && hidden.is_dir() {
+            covers.push(Grant { access: Access::Covered, ..at(over.list, hidden) });
+        }
+    }
+    Ok(covers)
+}
+
+/// A place that is what it is called.
+fn at(list: &'static str, real: &Path) -> Grant {
+    let place = Place { real: real.to_owned(), links: Vec::new() };
+    Grant { list, named: real.to_owned(), also: Vec::new(), place, access: Access::Write }
 }
 
 /// Where `path` is, or will be once somebody makes it.
@@ -247,30 +264,40 @@ fn refuse_turned_links(grants: &[Grant]) -> Result<(), SandboxError> {
 }
 
 /// From outer to inner, one for each place, and none that its surroundings give already.
+///
+/// Between something that may be read and the writable folder around it, every folder is mounted onto itself: a mount
+/// point cannot be renamed, so nothing else can be put in the place of what may not be written.
 fn ordered(mut grants: Vec<Grant>) -> Vec<Grant> {
     // Of two at one place the narrower comes first, and stays.
-    grants.sort_by(|a, b| {
-        let (left, right) = (&a.place.real, &b.place.real);
-        depth(left).cmp(&depth(right)).then_with(|| left.cmp(right)).then_with(|| narrow(a).cmp(&narrow(b)))
-    });
+    grants.sort_by(|a, b| order(a).cmp(&order(b)));
     let mut kept: Vec<Grant> = Vec::new();
     for grant in grants {
-        match kept.iter_mut().find(|other| other.place.real == grant.place.real) {
-            Some(other) => {
-                other.place.links.extend(grant.place.links);
-                other.also.extend(grant.also);
-            }
-            None => kept.push(grant),
+        let real = &grant.place.real;
+        if let Some(other) = kept.iter_mut().find(|other| other.place.real == *real) {
+            other.place.links.extend(grant.place.links);
+            other.also.extend(grant.also);
+            continue;
         }
+        let may_write = |path: &Path| deepest(&kept, path).is_some_and(|over| over.access == Access::Write);
+        if grant.access != Access::Write {
+            let between = real
+                .ancestors()
+                .skip(1)
+                .filter(|folder| may_write(folder) && kept.iter().all(|other| other.place.real != **folder));
+            let anchors: Vec<Grant> = between.map(|folder| at(grant.list, folder)).collect();
+            kept.extend(anchors);
+        } else if grant.also.is_empty() && may_write(real) {
+            continue;
+        }
+        kept.push(grant);
     }
+    kept.sort_by(|a, b| order(a).cmp(&order(b)));
     kept
 }
 
-fn narrow(grant: &Grant) -> u8 {
-    match grant.access {
-        Access::Read => 0,
-        Access::Write => 1,
-    }
+/// What comes before what.
+fn order(grant: &Grant) -> (usize, &Path, Access) {
+    (depth(&grant.place.real), &grant.place.real, grant.access)
 }
 
 /// How many folders a path lies in.

@@ -39,7 +39,8 @@ pub struct Inside<'a> {
     pub outlet: Option<&'a Outlet>,
     /// What the tree may take; a container is started with it.
     pub limits: Limits,
-    /// Further folders of the host that nothing inside may see: a grant that holds one is refused.
+    /// Further folders of the host that nothing inside may see: an empty one lies over each that is there and lies in
+    /// something that may be read. A grant to write around one, or within, is refused.
     pub hidden: &'a [PathBuf],
 }
 

@@ -85,7 +85,7 @@ pub(crate) struct Mount {
 /// What it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
-    /// The same path of the host.
+    /// The same path of the host, or an empty folder over it that nobody can write.
     Host(Access),
     /// Another path of the host, read-only.
     Other(PathBuf),
@@ -175,9 +175,9 @@ impl View {
         let over = self.mounts.iter().filter(|mount| path.starts_with(&mount.at));
         let deepest = over.max_by_key(|mount| depth(&mount.at));
         deepest.is_some_and(|mount| match mount.what {
-            What::Host(_) => true,
+            What::Host(Access::Read | Access::Write) => true,
             What::Other(_) => mount.at == path,
-            What::Link(_) | What::Proc | What::Dev | What::Empty => false,
+            What::Host(Access::Covered) | What::Link(_) | What::Proc | What::Dev | What::Empty => false,
         })
     }
 

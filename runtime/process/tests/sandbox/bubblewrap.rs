@@ -202,6 +202,38 @@ fn nested_grants_and_links_work_as_outside() {
 }
 
 #[test]
+fn nothing_takes_the_place_of_what_is_read_only() {
+    let Some(mut ground) = ground() else { return };
+    ground.write("work/.git/hooks/pre-commit", "mine");
+    ground.write("work/.git/config", "mine");
+    ground.sandbox.read_only = vec![ground.at("work/.git/hooks")];
+    ground.run("mv .git .g2; mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit");
+    ground.run("mv .git/hooks .git/h2; rm -rf .git/hooks; echo evil > .git/hooks/pre-commit");
+    assert_eq!(fs::read_to_string(ground.at("work/.git/hooks/pre-commit")).unwrap(), "mine");
+    ground.says("echo new > .git/config; echo new > .git/other; mv .git/other .git/third");
+    assert_eq!(fs::read_to_string(ground.at("work/.git/config")).unwrap(), "new\n");
+}
+
+#[test]
+fn what_the_host_keeps_to_itself_is_empty_inside() {
+    let Some(mut ground) = ground() else { return };
+    ground.write("home/state/children/tree-1", "a record");
+    ground.write("home/state/other", "seen");
+    ground.write("private/two/config.json", "of another");
+    let hidden = ground.at("home/state/children");
+    ground.hidden = vec![hidden.clone()];
+    // Of the ground, so that the private folders are covered as well.
+    for readable in ["home", ""] {
+        ground.sandbox.read_only = vec![ground.at(readable)];
+        assert_eq!(ground.says(&format!("ls -A '{}'", hidden.display())), "", "{readable:?}");
+        assert_eq!(ground.says(&format!("cat '{}/../other'", hidden.display())), "seen");
+        assert_eq!(ground.says(&format!("ls '{}'", ground.at("private").display())), "one");
+        let (wrote, _) = ground.run(&format!("echo x > '{}/new'", hidden.display()));
+        assert!(!wrote, "{readable:?}");
+    }
+}
+
+#[test]
 fn a_file_may_be_granted_alone() {
     let Some(mut ground) = ground() else { return };
     let file = ground.write("alone/file", "one");

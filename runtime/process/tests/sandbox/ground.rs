@@ -24,6 +24,7 @@ pub(crate) struct Ground {
     dir: TempDir,
     pub(crate) sandbox: Sandbox,
     pub(crate) outlet: Option<Outlet>,
+    pub(crate) hidden: Vec<PathBuf>,
     pub(crate) environment: BTreeMap<OsString, OsString>,
     pub(crate) declared: BTreeMap<OsString, OsString>,
 }
@@ -56,6 +57,7 @@ impl Ground {
             dir,
             sandbox: Sandbox::new(backend),
             outlet: None,
+            hidden: Vec::new(),
             environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
             declared: BTreeMap::new(),
         }
@@ -93,7 +95,7 @@ impl Ground {
                 lifeline: None,
                 outlet: self.outlet.as_ref(),
                 limits: Limits { processes: Some(64), open_files: Some(256), memory: None },
-                hidden: &[],
+                hidden: &self.hidden,
             },
         )
     }

@@ -158,6 +158,24 @@ fn a_container_sees_what_was_granted_and_has_no_power() {
 }
 
 #[test]
+fn a_container_neither_moves_what_is_read_only_nor_sees_what_the_host_keeps() {
+    let Some(store) = Store::open() else { return };
+    let mut ground = Ground::new(store.backend());
+    ground.write("work/.git/hooks/pre-commit", "mine");
+    ground.write("home/state/children/tree-1", "a record");
+    ground.write("home/state/other", "seen");
+    let state = ground.at("home/state");
+    ground.hidden = vec![state.join("children")];
+    ground.sandbox.read_only = vec![ground.at("work/.git/hooks"), ground.at("home")];
+    let (_, said) = ground.run(&format!(
+        "ls -A '{0}/children'; cat '{0}/other'; busybox mv .git .g2; busybox mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit",
+        state.display()
+    ));
+    assert!(said.starts_with("seen"), "{said}");
+    assert_eq!(fs::read_to_string(ground.at("work/.git/hooks/pre-commit")).unwrap(), "mine", "{said}");
+}
+
+#[test]
 fn a_container_outlives_its_client_and_is_removed() {
     let Some(store) = Store::open() else { return };
     let ground = Ground::new(store.backend());

@@ -191,7 +191,7 @@ pub(super) fn find_inside(
                 lifeline: None,
                 outlet: matches!(sandbox.network, Network::Allow(_)).then_some(&outlet),
                 limits: spec.limits,
-                hidden: &[],
+                hidden: spec.record_dir.as_slice(),
             };
             sandbox::wrap(sandbox, &inside).map(drop).map_err(|error| error.to_string())
         };

@@ -192,6 +192,21 @@ fn a_second_name_does_not_widen_what_lies_within() {
 }
 
 #[test]
+fn what_is_covered_is_an_empty_folder_under_every_name() {
+    let data = Grant { also: vec!["/link".into()], ..grant("/data", Access::Read) };
+    for (backend, words) in [(podman(), "size=64k,notmpcopyup"), (docker(), "size=64k")] {
+        let mut case = Case::of(backend);
+        case.grants.push(data.clone());
+        case.grants.push(grant("/data/state", Access::Covered));
+        let args = case.args();
+        for at in ["/data/state", "/link/state"] {
+            assert!(args.contains(&format!("--tmpfs={at}:{words}")), "{args:?}");
+        }
+        assert!(!args.iter().any(|arg| arg.starts_with("--volume=/data/state")), "{args:?}");
+    }
+}
+
+#[test]
 fn a_built_in_adapter_brings_its_program() {
     let mut case = Case::of(podman());
     assert!(!case.args().contains(&"--volume=/opt/trunkline:/opt/trunkline:ro".to_owned()));

@@ -72,7 +72,11 @@ impl Ground {
     fn granted(&self) -> Vec<String> {
         let root = self.at("");
         let shown = |grant: &Grant| {
-            let access = if grant.access == Access::Write { 'w' } else { 'r' };
+            let access = match grant.access {
+                Access::Covered => '-',
+                Access::Read => 'r',
+                Access::Write => 'w',
+            };
             format!(
                 "{access} {}",
                 grant.place.real.strip_prefix(&root).unwrap_or(&grant.place.real).display()
@@ -205,7 +209,7 @@ fn what_a_sandbox_makes_itself_or_what_opens_the_machine_is_refused() {
         }
         let mut ground = Ground::new();
         match access {
-            Access::Read => ground.sandbox.read_only = vec![path.into()],
+            Access::Covered | Access::Read => ground.sandbox.read_only = vec![path.into()],
             Access::Write => ground.sandbox.writable = vec![path.into()],
         }
         let said = ground.refused();
@@ -231,9 +235,7 @@ fn what_the_host_keeps_to_itself_is_not_shown() {
     symlink("data", ground.at("link")).unwrap();
     ground.hidden = vec![ground.at("state"), ground.at("link/not/made/yet")];
     for (path, part) in [
-        ("data", "which the host keeps to itself"),
         ("private", "private folders of others"),
-        ("", "private folders of others"),
         ("private/one", "which the host keeps to itself"),
         ("private/one/tmp", "which the host keeps to itself"),
         ("state", "which the host keeps to itself"),
@@ -242,16 +244,70 @@ fn what_the_host_keeps_to_itself_is_not_shown() {
         let said = ground.refused();
         assert!(said.contains(part), "{path}: {said}");
     }
-    ground.sandbox.read_only = vec![ground.at("data/deep")];
+    ground.sandbox.read_only = vec![];
+    for (path, part) in [("data", "which the host keeps to itself"), ("", "private folders of others")] {
+        ground.sandbox.writable = vec![ground.at(path)];
+        let said = ground.refused();
+        assert!(said.contains(part), "{path}: {said}");
+    }
+    ground.sandbox.writable = vec![ground.at("data/deep")];
     assert!(ground.grants().is_ok());
+}
+
+#[test]
+fn what_the_host_keeps_to_itself_is_covered_where_all_around_can_be_read() {
+    let mut ground = Ground::new();
+    symlink("data", ground.at("link")).unwrap();
+    ground.hidden = vec![ground.at("state"), ground.at("link/deep"), ground.at("data/not/made/yet")];
+    ground.sandbox.read_only = vec![ground.at("data")];
+    let granted = ground.granted();
+    assert!(granted.ends_with(&["- data/deep".into(), "r private/one".into(), "w private/one/tmp".into()]));
+    ground.sandbox.read_only = vec![ground.at("")];
+    let covers: Vec<_> = ground.granted().into_iter().filter(|grant| grant.starts_with('-')).collect();
+    assert_eq!(covers, ["- private", "- state", "- data/deep"]);
+    ground.environment.insert("HOME".into(), ground.at("state").into());
+    let grants = ground.grants().unwrap();
+    assert_eq!(
+        ground.with(|inside| home(&grants, inside)),
+        ground.at("private/one/tmp"),
+        "no home is covered"
+    );
 }
 
 #[test]
 fn all_of_the_machine_may_be_read_where_an_empty_folder_covers_the_private_ones() {
     let mut ground = Ground::new();
     ground.sandbox.read_only = vec!["/".into()];
-    let shown = ground.grants().is_ok();
-    assert_eq!(shown, ground.at("").starts_with("/tmp"), "{}", ground.at("").display());
+    let covered = ground.granted().contains(&"- private".to_owned());
+    assert_eq!(covered, !ground.at("").starts_with("/tmp"), "{}", ground.at("").display());
+}
+
+#[test]
+fn folders_between_something_writable_and_something_read_only_are_mounted_too() {
+    let mut ground = Ground::new();
+    fs::create_dir_all(ground.at("work/a/b/c/d")).unwrap();
+    ground.sandbox.read_only = vec![ground.at("work/a/b/c/d")];
+    let below_work = |ground: &Ground| -> Vec<String> {
+        ground.granted().into_iter().filter(|grant| grant[2..].starts_with("work")).collect()
+    };
+    let all = ["w work", "w work/a", "w work/a/b", "w work/a/b/c", "r work/a/b/c/d"];
+    assert_eq!(below_work(&ground), all);
+    // What is writable within does not end the way up; one that is read-only does.
+    symlink("work/a/b", ground.at("alias")).unwrap();
+    ground.sandbox.writable = vec![ground.at("alias")];
+    assert_eq!(below_work(&ground), all);
+    ground.sandbox.read_only.push(ground.at("work/a"));
+    assert_eq!(below_work(&ground), ["w work", "r work/a", "w work/a/b", "w work/a/b/c", "r work/a/b/c/d"]);
+}
+
+#[test]
+fn what_is_writable_within_something_writable_is_not_mounted_again() {
+    let mut ground = Ground::new();
+    ground.sandbox.writable = vec![ground.at("work/sub"), ground.at("data"), ground.at("data/deep")];
+    assert_eq!(
+        ground.granted(),
+        ["w data", "w exchange", "r init", "w work", "r private/one", "w private/one/tmp"]
+    );
 }
 
 #[test]
