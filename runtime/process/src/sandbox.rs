@@ -41,7 +41,7 @@
 //! | `--share-net`, only for [`Network::All`] | with the host's `resolv.conf` and `hosts` |
 //! | the proxy's socket at `/run/trunkline/proxy.sock` | only for [`Network::Allow`]: there is no route but this one |
 //!
-//! There is no `--new-session`, since the child leads a session already, and no `--clearenv`: the environment that
+//! There is no `--new-session`, since the child leads a session already, with a session keyring of its own, and no `--clearenv`: the environment that
 //! bwrap is started with is curated, and values in an argument can be read by everybody on the machine. Variables
 //! that load code into a program (`LD_*` and its like) are the exception: bwrap would load that code outside, so
 //! they are set inside by `--setenv`.
@@ -68,7 +68,10 @@ mod search;
 mod support;
 mod view;
 
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 pub use self::error::SandboxError;
 pub use self::inside::{CommandLine, Inside, Outlet};
@@ -174,7 +177,7 @@ impl Backend {
 
 /// The command line that starts a program in its sandbox.
 ///
-/// Looks at files, writes three small ones into the private folder, and blocks for both.
+/// Looks at files, writes a few small ones into the private folder, and blocks for both.
 ///
 /// # Errors
 ///
@@ -198,6 +201,9 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
         }
         Backend::Podman { image, options } | Backend::Docker { image, options } => {
             let machine = container::Machine::read(sandbox.backend.program())?;
+            if let Some(variables) = container::variables_file(inside)? {
+                write_secret(&container::variables_place(inside.private), &variables)?;
+            }
             let run = container::Run {
                 backend: &sandbox.backend,
                 image,
@@ -208,4 +214,12 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
             container::command_line(&run, sandbox, inside)
         }
     }
+}
+
+/// Writes a file that only the host's user can read.
+fn write_secret(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
+    let write = || -> io::Result<()> {
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
+    };
+    write().map_err(|source| SandboxError::Write { path: path.to_owned(), source })
 }

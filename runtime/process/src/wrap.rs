@@ -15,7 +15,7 @@ use crate::pipe::pair;
 use crate::private_dir::PrivateDir;
 use crate::sandbox::{self, Inside, Network, Outlet, Sandbox, SandboxError};
 use crate::spec::ChildSpec;
-use crate::system::before_exec::{Death, Manner, Privileges, StopSignals};
+use crate::system::before_exec::{Death, Keys, Manner, Privileges, StopSignals};
 
 /// Where the proxy is found inside. The loopback there is the child's own.
 const PROXY_PORT: u16 = 3128;
@@ -178,7 +178,7 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
     let Some(container) = &line.container else {
         // Signals are for the program inside: by default they would end what holds the sandbox, and all with it.
         let kept = vec![told.as_raw_fd()];
-        let manner = Manner { kept, stop: StopSignals::Ignored, ..Manner::default() };
+        let manner = Manner { kept, stop: StopSignals::Ignored, keys: Keys::Own, ..Manner::default() };
         return Ok(Wrapped {
             program: line.program.into(),
             name: None,

@@ -15,10 +15,11 @@
 //! | `--ulimit` of open files, processes, core files | both runtimes raise them to values of their own otherwise, and fail where they may not |
 //! | `--volume` | at the same absolute paths; a name that leads through links is mounted beside the place that it leads to |
 //! | `--env NAME` | the value comes from the client's environment, and is not seen in its arguments |
+//! | `--env-file` | values of variables that the client would read itself; nobody else can read the file |
 //! | `--entrypoint` | the program that is configured, not the image's |
 //!
-//! The child's `PATH`, `HOME` and what else the client reads itself ([`is_clients`]) are passed with their values, and
-//! only when declared: the client keeps the host's own, and the image knows its own.
+//! The child's `PATH`, `HOME` and what else the client reads itself ([`is_clients`]) are passed only when declared, the
+//! first two with their values: the client keeps the host's own, and the image knows its own.
 //!
 //! The init program runs only where there is an allow-list, for its bridge, and where it is itself the program: it is
 //! mounted from the host and has to run with the image's C library.
@@ -205,6 +206,42 @@ fn is_clients(name: &OsStr) -> bool {
     exact.contains(&name) || begins.iter().any(|prefix| name.starts_with(prefix))
 }
 
+/// Whether the value of a client's variable is no secret, and may be seen in an argument.
+fn is_open(name: &OsStr) -> bool {
+    name == "PATH" || name == "HOME"
+}
+
+/// What `--env-file` names: declared variables that the client would read itself if they were in its environment, and
+/// whose values may be secret, in an argument seen by everybody. `None` where there are none.
+///
+/// # Errors
+///
+/// When a value has a line break: a line of the file is one variable.
+pub(crate) fn variables_file(inside: &Inside<'_>) -> Result<Option<Vec<u8>>, SandboxError> {
+    let mut text = Vec::new();
+    for (name, value) in own_variables(inside) {
+        if [name, value].iter().any(|part| part.as_bytes().contains(&b'\n')) {
+            return Err(SandboxError::Variable { name: name.to_owned() });
+        }
+        text.extend([name.as_bytes(), b"=", value.as_bytes(), b"\n"].concat());
+    }
+    Ok((!text.is_empty()).then_some(text))
+}
+
+fn own_variables<'a>(inside: &Inside<'a>) -> impl Iterator<Item = (&'a OsStr, &'a OsStr)> {
+    let declared = inside.declared;
+    let own = inside
+        .environment
+        .iter()
+        .filter(|(name, _)| declared.contains_key(*name) && is_clients(name) && !is_open(name));
+    own.map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+}
+
+/// The place of that file.
+pub(crate) fn variables_place(private: &Path) -> PathBuf {
+    private.join("container.env")
+}
+
 /// Variables of the host's user that mean nothing in an image, unless they are declared.
 fn is_of_the_host(name: &OsStr) -> bool {
     ["USER", "LOGNAME", "SHELL"].iter().any(|other| name == *other)
@@ -298,13 +335,16 @@ impl Arguments {
         for (name, value) in child {
             let declared = inside.declared.contains_key(&name);
             if is_clients(&name) {
-                if declared || name == "HOME" {
+                if is_open(&name) && (declared || name == "HOME") {
                     self.valued(&name, &value);
                 }
             } else if declared || !is_of_the_host(&name) {
                 self.0.push(joined("--env=", &name));
                 client.insert(name, value);
             }
+        }
+        if own_variables(inside).next().is_some() {
+            self.0.push(joined("--env-file=", variables_place(inside.private).as_os_str()));
         }
         // The client pulls images itself, and does not reach the port inside.
         for (name, value) in inside.outlet.into_iter().flat_map(|outlet| proxy_variables(outlet.port)) {

@@ -71,6 +71,15 @@ pub enum SandboxError {
         /// What has to be granted, at least.
         add: Vec<PathBuf>,
     },
+    /// A variable cannot be given to a container.
+    #[error(
+        "give a container the variable {name:?}: its client reads variables of this name itself, and others only without \
+         a line break; take the line break off the value, or rename the variable"
+    )]
+    Variable {
+        /// The variable.
+        name: OsString,
+    },
     /// A file that the sandbox needs could not be written.
     #[error("write {path:?}")]
     Write {

@@ -35,6 +35,8 @@ pub(crate) struct Manner {
     pub(crate) confinement: Confinement,
     /// What setuid programs give it.
     pub(crate) privileges: Privileges,
+    /// Whose session keyring it has.
+    pub(crate) keys: Keys,
 }
 
 /// What holds a child to its limits.
@@ -76,6 +78,16 @@ pub(crate) enum Privileges {
     Gained,
 }
 
+/// Whose session keyring a child has: what lies in one can be read by every process that has it, in whatever namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Keys {
+    /// The host's.
+    #[default]
+    Shared,
+    /// A new one, empty.
+    Own,
+}
+
 /// Makes `command` start as the leader of its own session, tied to the life of the calling thread.
 ///
 /// Must be called, and the command spawned, on the permanent spawner thread: the parent-death signal follows
@@ -105,6 +117,10 @@ fn become_child(host: pid_t, manner: &Manner) -> io::Result<()> {
     match manner.death {
         Death::WithHost => die_with(host)?,
         Death::AfterHost => {}
+    }
+    match manner.keys {
+        Keys::Shared => {}
+        Keys::Own => own_keys()?,
     }
     join(&manner.confinement.entrances)?;
     no_core_file()?;
@@ -138,6 +154,23 @@ fn join(entrances: &[OwnedFd]) -> io::Result<()> {
         rustix::io::retry_on_intr(|| rustix::io::write(entrance, b"0"))?;
     }
     Ok(())
+}
+
+/// Leaves the host's session keyring for a new one.
+fn own_keys() -> io::Result<()> {
+    const JOIN_SESSION_KEYRING: c_int = 1;
+    // SAFETY: no name is given, so the kernel reads no memory.
+    let joined =
+        unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, ptr::null::<libc::c_char>()) };
+    if joined != -1 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        // A kernel without keys, or a filter around the host that forbids them, to the child as well.
+        Some(libc::ENOSYS | libc::EPERM) => Ok(()),
+        _ => Err(error),
+    }
 }
 
 fn set_limits(limits: &[(Resource, Rlimit)]) -> io::Result<()> {

@@ -79,6 +79,7 @@ impl Ground {
         let args: Vec<OsString> = args.iter().map(OsString::from).collect();
         // What was written for another run of this ground.
         let _ = fs::remove_dir_all(self.at("private/one/etc"));
+        let _ = fs::remove_file(self.at("private/one/container.env"));
         wrap(
             &self.sandbox,
             &Inside {

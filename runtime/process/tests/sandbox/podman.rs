@@ -176,6 +176,20 @@ fn a_container_neither_moves_what_is_read_only_nor_sees_what_the_host_keeps() {
 }
 
 #[test]
+fn a_variable_that_the_client_would_read_is_given_and_seen_by_nobody_else() {
+    let Some(store) = Store::open() else { return };
+    let mut ground = Ground::new(store.backend());
+    let value = " \"half #'s=$HOME\\ ";
+    for (name, value) in [("DOCKER_AUTH", value), ("CONTAINERS_X", "")] {
+        ground.environment.insert(name.into(), value.into());
+        ground.declared.insert(name.into(), value.into());
+    }
+    assert_eq!(ground.says("echo \"[$DOCKER_AUTH]${CONTAINERS_X-unset}\""), format!("[{value}]"));
+    let file = fs::metadata(ground.at("private/one/container.env")).unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&file.permissions()) & 0o777, 0o600);
+}
+
+#[test]
 fn a_container_outlives_its_client_and_is_removed() {
     let Some(store) = Store::open() else { return };
     let ground = Ground::new(store.backend());

@@ -98,6 +98,39 @@ async fn a_child_finds_its_folders_and_no_descriptor_of_the_host() {
     assert!(scene.is_tidy(), "the private folder is removed");
 }
 
+/// Prints which session keyring it has.
+fn print_keyring() -> String {
+    format!("perl -e 'print syscall({}, 0, -3, 0)'", libc::SYS_keyctl)
+}
+
+#[tokio::test]
+async fn the_keys_of_the_hosts_session_stay_outside() {
+    const WITHIN: &str = "TRUNKLINE_TEST_WITHIN_KEYRING";
+    if !Path::new("/usr/bin/perl").exists() {
+        return eprintln!("skipped: there is no perl to ask for keys with");
+    }
+    let Some(scene) = Scene::new(Backend::Bubblewrap) else { return };
+    if std::env::var_os(WITHIN).is_none() {
+        // Once more, as the host of a session that has a keyring.
+        let join = format!("exit 77 if syscall({}, 1, 0) == -1; exec @ARGV", libc::SYS_keyctl);
+        let ended = std::process::Command::new("/usr/bin/perl")
+            .args(["-e", &join])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--nocapture", "the_keys_of_the_hosts_session_stay_outside"])
+            .env(WITHIN, "1")
+            .status()
+            .unwrap();
+        if ended.code() == Some(77) {
+            return eprintln!("skipped: there are no keys here");
+        }
+        return assert!(ended.success());
+    }
+    let outside = std::process::Command::new("sh").args(["-c", &print_keyring()]).output().unwrap().stdout;
+    let outside = String::from_utf8(outside).unwrap();
+    assert!(outside.parse::<u64>().is_ok(), "{outside}");
+    assert_ne!(scene.says(&print_keyring()).await, outside);
+}
+
 #[tokio::test]
 async fn exit_codes_and_missing_interpreters_are_told() {
     let Some(scene) = Scene::new(Backend::Bubblewrap) else { return };

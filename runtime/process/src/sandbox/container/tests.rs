@@ -79,11 +79,8 @@ impl Case {
         self
     }
 
-    fn made(&self) -> Result<CommandLine, SandboxError> {
-        let mut sandbox = Sandbox::new(self.backend.clone());
-        sandbox.network = self.network.clone();
-        sandbox.user = self.user;
-        let inside = Inside {
+    fn with<T>(&self, see: impl FnOnce(&Inside<'_>) -> T) -> T {
+        see(&Inside {
             program: OsStr::new(self.program),
             args: &["--flag".into()],
             environment: &self.environment,
@@ -98,13 +95,19 @@ impl Case {
             outlet: self.outlet.as_ref(),
             limits: Limits { processes: Some(64), open_files: Some(1024), memory: Some(64 << 20) },
             hidden: &[],
-        };
+        })
+    }
+
+    fn made(&self) -> Result<CommandLine, SandboxError> {
+        let mut sandbox = Sandbox::new(self.backend.clone());
+        sandbox.network = self.network.clone();
+        sandbox.user = self.user;
         let (Backend::Podman { image, options } | Backend::Docker { image, options }) = &self.backend else {
             panic!("a container")
         };
         let machine = machine(self.host);
         let run = Run { backend: &self.backend, image, options, grants: &self.grants, machine: &machine };
-        command_line(&run, &sandbox, &inside)
+        self.with(|inside| command_line(&run, &sandbox, inside))
     }
 
     #[track_caller]
@@ -172,11 +175,29 @@ fn what_the_client_reads_stays_the_hosts_own() {
     assert!(!line.environment.contains_key(OsStr::new("DOCKER_HOST")));
     assert!(!line.environment.contains_key(OsStr::new("LD_PRELOAD")), "it would be loaded outside");
     let args = case.args();
-    for given in
-        ["--env=PATH=/opt/bin", "--env=DOCKER_HOST=tcp://inside:1", "--env=LD_PRELOAD=/srv/work/evil.so"]
-    {
-        assert!(args.contains(&given.to_owned()), "{given}");
-    }
+    assert!(args.contains(&"--env=PATH=/opt/bin".to_owned()));
+}
+
+#[test]
+fn values_that_may_be_secret_are_in_a_file_and_not_in_arguments() {
+    let case = Case::of(podman())
+        .declare("DOCKER_AUTH", "hush=1 #2")
+        .declare("REGISTRY_TOKEN", "")
+        .declare("LD_PRELOAD", "/srv/work/evil.so")
+        .declare("API_KEY", "hush");
+    let args = case.args();
+    assert!(args.contains(&"--env-file=/tmp/private/container.env".to_owned()), "{args:?}");
+    assert!(!args.iter().any(|arg| arg.contains("hush") || arg.contains("evil")), "{args:?}");
+    let file = String::from_utf8(case.with(|inside| variables_file(inside)).unwrap().unwrap()).unwrap();
+    assert_eq!(file, "DOCKER_AUTH=hush=1 #2\nLD_PRELOAD=/srv/work/evil.so\nREGISTRY_TOKEN=\n");
+
+    let none = Case::of(podman()).declare("PATH", "/opt/bin").declare("API_KEY", "hush");
+    assert_eq!(none.with(|inside| variables_file(inside)).unwrap(), None);
+    assert!(!none.args().iter().any(|arg| arg.starts_with("--env-file")));
+
+    let broken = Case::of(docker()).declare("DOCKER_KEY", "one\nDOCKER_TWO=hush");
+    let said = broken.with(|inside| variables_file(inside)).unwrap_err().to_string();
+    assert!(said.contains("DOCKER_KEY") && said.contains("line break") && !said.contains("hush"), "{said}");
 }
 
 #[test]
