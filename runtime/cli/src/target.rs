@@ -51,11 +51,11 @@ pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
 /// Makes the host, and tells what the organisation's policy took.
 ///
 /// # Errors
-/// When there is no room for its folder, or the policy forbids an agent.
+/// When there is no room for its folder, or the policy cannot be read.
 pub(crate) fn build(config: Config) -> Result<Host, Fault> {
     let host = Host::builder().config(config).build().map_err(|error| match error {
-        error @ (BuildError::Policy(_) | BuildError::Refused { .. }) => {
-            Fault::usage(error).next("`trunkline doctor` says what the policy allows each agent")
+        error @ BuildError::Policy(_) => {
+            Fault::usage(error).next("correct that file; no agent runs before that")
         }
         error => Fault::failed(error).next("make room, or name another folder by TMPDIR"),
     })?;
@@ -146,14 +146,36 @@ impl Chosen {
     pub(crate) fn open(&self, options: SessionOptions) -> Result<Session, Fault> {
         self.host.open(&self.agent.id, options).map_err(|error| match error {
             error @ (OpenError::UnknownAgent { .. } | OpenError::WouldWiden { .. }) => Fault::usage(error),
+            error @ OpenError::Refused { .. } => refused(error),
             error => Fault::failed(error),
         })
+    }
+
+    /// Why there is nothing to run, where the organisation's policy forbids every agent.
+    ///
+    /// # Errors
+    /// The refusal of the agent that is meant.
+    pub(crate) fn any_may_run(&self) -> Result<(), Fault> {
+        let agents = self.host.agents();
+        if agents.iter().any(|agent| agent.refusal.is_none()) {
+            return Ok(());
+        }
+        let refusal = agents.into_iter().find(|agent| agent.config.id == self.agent.id);
+        refusal
+            .and_then(|agent| agent.refusal)
+            .map_or(Ok(()), |refusal| Err(refused(refusal.of(&self.agent.id))))
     }
 
     /// How the agent is run, as a person would type it.
     pub(crate) fn command_line(&self) -> String {
         command_line(&self.agent)
     }
+}
+
+/// That the organisation's policy forbids an agent.
+fn refused(error: OpenError) -> Fault {
+    Fault::usage(error)
+        .next("change the agent's entry to what the policy allows; `trunkline doctor` says what that is")
 }
 
 /// The agent of a command line.

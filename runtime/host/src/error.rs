@@ -1,9 +1,8 @@
 //! What can go wrong for a caller.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use thiserror::Error;
-use trunkline_process::sandbox::PolicyError;
 
 use crate::config::ConfigError;
 
@@ -17,16 +16,29 @@ pub enum BuildError {
     /// A policy of the organisation could not be read, so nobody knows what may run.
     #[error("failed to {0}")]
     Policy(#[source] ConfigError),
-    /// The policy forbids what an agent's entry says.
-    #[error("failed to make agent {agent:?}: failed to {source} (policy {})", .policy.display())]
-    Refused {
-        /// The agent.
-        agent: String,
-        /// The policy's file.
-        policy: PathBuf,
-        /// What it forbids.
-        source: PolicyError,
-    },
+}
+
+/// Why the organisation's policy lets an agent not run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PolicyRefusal {
+    /// The policy's file.
+    pub policy: PathBuf,
+    /// What it forbids; reads after "failed to".
+    pub reason: String,
+}
+
+impl PolicyRefusal {
+    /// What opening a session on the agent gives.
+    pub fn of(self, agent: &str) -> OpenError {
+        OpenError::Refused { agent: agent.to_owned(), policy: self.policy, reason: self.reason }
+    }
+}
+
+impl fmt::Display for PolicyRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "failed to {} (policy {})", self.reason, self.policy.display())
+    }
 }
 
 /// Why a session was not opened.
@@ -40,6 +52,16 @@ pub enum OpenError {
         id: String,
         /// The agents that there are.
         known: Vec<String>,
+    },
+    /// A policy of the organisation forbids what the agent's entry says.
+    #[error("agent {agent:?} may not run: failed to {reason} (policy {})", .policy.display())]
+    Refused {
+        /// The agent.
+        agent: String,
+        /// The policy's file.
+        policy: PathBuf,
+        /// What it forbids; reads after "failed to".
+        reason: String,
     },
     /// `max_sessions` are open already.
     #[error("no session more on agent {agent:?}: {limit} are open, which is the limit (`max_sessions`)")]

@@ -1,7 +1,7 @@
 //! The host: agents by id, the sessions that are opened on them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     fmt,
     fs::DirBuilder,
     io,
@@ -26,7 +26,7 @@ use crate::{
     agent::{self, AgentShared, Folders},
     config::{self, AgentConfig, Buffers, Config, EnvError, Organisation, Shutdown},
     core::Core,
-    error::{BuildError, OpenError},
+    error::{BuildError, OpenError, PolicyRefusal},
     files::StoreDir,
     lane::Lane,
     leftovers::{HostFolder, Leftovers},
@@ -54,7 +54,7 @@ struct Inner {
     store: Arc<Store>,
     max_sessions: Option<usize>,
     down: AtomicBool,
-    /// What the organisation's policies took.
+    /// What the organisation's policies took, and whom they forbid.
     notices: Vec<String>,
     /// What hosts before this one left is looked for here, once.
     leftovers: Leftovers,
@@ -64,8 +64,10 @@ struct Agent {
     shared: Arc<AgentShared>,
     /// How the driver begins, until it runs.
     connect: Mutex<Option<Connect>>,
-    /// How its process is started; nothing for one over streams.
+    /// How its process is started; nothing for one over streams, and for one that may not run.
     make: Option<MakeSpec>,
+    /// Why it may not run.
+    refusal: Option<PolicyRefusal>,
 }
 
 /// How one agent stands.
@@ -74,8 +76,10 @@ struct Agent {
 pub struct AgentStatus {
     /// Its configuration.
     pub config: AgentConfig,
-    /// Whether its process runs.
+    /// Whether its process runs. One that may not run counts as failed.
     pub state: AgentState,
+    /// Why it may not run, where the organisation's policy forbids it.
+    pub refusal: Option<PolicyRefusal>,
     /// What was counted.
     pub counters: Counters,
 }
@@ -178,9 +182,10 @@ impl HostBuilder {
     /// Makes the host. No process is started yet.
     ///
     /// # Errors
-    /// When its private folder cannot be made, or a policy cannot be read or forbids what an agent's entry says.
+    /// When its private folder cannot be made, or a policy cannot be read. An agent that a policy forbids is no error
+    /// here, but one of [`Host::open`].
     pub fn build(mut self) -> Result<Host, BuildError> {
-        let notices = self.narrow()?;
+        let Narrowed { notices, mut refusals } = self.narrow()?;
         let folder = Arc::new(HostFolder::create()?);
         // Without links, and in letters that the wire can carry: its paths are told to adapters, and are roots.
         let place = folder.path().canonicalize()?;
@@ -200,7 +205,9 @@ impl HostBuilder {
             vec![program.to_string_lossy().into_owned(), "adapter".to_owned()]
         });
         let agents = DashMap::new();
-        let sandboxes = self.agents.values().filter_map(|(config, _)| config.sandbox.as_ref());
+        // What a policy forbids is not run to clean up either.
+        let allowed = self.agents.values().filter(|(config, _)| !refusals.contains_key(&config.id));
+        let sandboxes = allowed.filter_map(|(config, _)| config.sandbox.as_ref());
         let leftovers =
             Leftovers::new(records.clone(), folder.clone(), sandboxes.map(|sandbox| &sandbox.backend));
         for (number, (config, connect)) in self.agents.into_values().enumerate() {
@@ -213,14 +220,19 @@ impl HostBuilder {
             };
             let inbox = Arc::new(Inbox::new(limits, store.clone(), exchange.clone()));
             agent::register_secrets(&config);
+            let refusal = refusals.remove(&config.id);
             let shared = Arc::new(AgentShared::new(config, inbox, files.clone(), folder.clone()));
-            let make: Option<MakeSpec> = connect.is_none().then(|| {
+            if refusal.is_some() {
+                shared.set_standing(AgentState::Failed);
+            }
+            let make: Option<MakeSpec> = (connect.is_none() && refusal.is_none()).then(|| {
                 let (config, profiles) = (shared.config.clone(), profiles.clone());
                 let folders = Folders { private: place.clone(), exchange, records: records.clone() };
                 Arc::new(move || agent::child_spec(&config, &profiles, &folders)) as MakeSpec
             });
             let connect = connect.or_else(|| make.clone().map(Connect::Process));
-            agents.insert(shared.id.clone(), Agent { shared, connect: Mutex::new(connect), make });
+            let agent = Agent { shared, connect: Mutex::new(connect), make, refusal };
+            agents.insert(agent.shared.id.clone(), agent);
         }
         let inner = Inner {
             agents,
@@ -234,24 +246,49 @@ impl HostBuilder {
         Ok(Host { inner: Arc::new(inner) })
     }
 
-    /// Applies the organisation's policies to every agent that is a process, and says what they took.
-    fn narrow(&mut self) -> Result<Vec<String>, BuildError> {
+    /// Applies the organisation's policies to every agent that is a process.
+    fn narrow(&mut self) -> Result<Narrowed, BuildError> {
         let policies = Organisation::of_this_machine(self.policy.as_deref()).map_err(BuildError::Policy)?;
-        let mut notices = Vec::new();
+        let mut narrowed = Narrowed::default();
         let processes = self.agents.values_mut().filter(|(_, connect)| connect.is_none());
         for (agent, _) in processes {
-            for policy in &policies {
-                let said = policy.narrow(agent).map_err(|source| BuildError::Refused {
-                    agent: agent.id.clone(),
-                    policy: policy.path().to_owned(),
-                    source,
-                })?;
-                let by = policy.path().display();
-                notices.extend(said.iter().map(|said| format!("agent {}: {said} (policy {by})", agent.id)));
+            let mut said = Vec::new();
+            match narrow(agent, &policies, &mut said) {
+                Ok(()) => narrowed.notices.extend(said),
+                Err(refusal) => {
+                    narrowed.notices.push(format!("agent {} may not run: {refusal}", agent.id));
+                    narrowed.refusals.insert(agent.id.clone(), refusal);
+                }
             }
         }
-        Ok(notices)
+        Ok(narrowed)
     }
+}
+
+/// What the organisation's policies have done.
+#[derive(Default)]
+struct Narrowed {
+    /// A sentence for everything that they took, and for every agent that they forbid.
+    notices: Vec<String>,
+    /// The agents that may not run, by id.
+    refusals: HashMap<String, PolicyRefusal>,
+}
+
+/// Applies policies to one agent; `notices` has what they took.
+fn narrow(
+    agent: &mut AgentConfig,
+    policies: &[Organisation],
+    notices: &mut Vec<String>,
+) -> Result<(), PolicyRefusal> {
+    for policy in policies {
+        let path = policy.path();
+        let said = policy
+            .narrow(agent)
+            .map_err(|error| PolicyRefusal { policy: path.to_owned(), reason: error.to_string() })?;
+        let by = path.display();
+        notices.extend(said.iter().map(|said| format!("agent {}: {said} (policy {by})", agent.id)));
+    }
+    Ok(())
 }
 
 impl Host {
@@ -267,7 +304,8 @@ impl Host {
     /// Must be called within a tokio runtime, on which the agent's link then runs.
     ///
     /// # Errors
-    /// [`OpenError`] when there is no such agent, its limit is reached, or an option would widen its configuration.
+    /// [`OpenError`] when there is no such agent, the organisation's policy forbids it, its limit is reached, or an
+    /// option would widen its configuration.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -326,6 +364,9 @@ impl Host {
             let known = self.agents().into_iter().map(|agent| agent.config.id).collect();
             return Err(OpenError::UnknownAgent { id: agent.to_owned(), known });
         };
+        if let Some(refusal) = &entry.refusal {
+            return Err(refusal.clone().of(agent));
+        }
         // Before the rest: outside a runtime the agent stays as it was.
         let runtime = tokio::runtime::Handle::current();
         if let Some(connect) = entry.take_connect() {
@@ -343,7 +384,8 @@ impl Host {
         Ok(entry.shared.clone())
     }
 
-    /// What the organisation's policies took from what agents' entries say, one sentence each, for the operator.
+    /// What the organisation's policies took from what agents' entries say, and whom they forbid, one sentence each, for
+    /// the operator.
     #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.inner.notices
@@ -369,8 +411,8 @@ impl Host {
         self.inner.agents.get(id).map(|entry| entry.status())
     }
 
-    /// What an agent's process would be started from now, for a diagnosis; nothing for an unknown agent and for one that
-    /// is reached over streams. Starts nothing; reads the files that its variables name, so it blocks.
+    /// What an agent's process would be started from now, for a diagnosis; nothing for an unknown agent, for one that may
+    /// not run, and for one that is reached over streams. Starts nothing; reads the files that its variables name, so it blocks.
     ///
     /// # Errors
     /// When the value of a variable cannot be had.
@@ -421,13 +463,14 @@ impl Agent {
 
     /// Whether its driver runs.
     fn is_linked(&self) -> bool {
-        self.connect.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.refusal.is_none() && self.connect.lock().unwrap_or_else(PoisonError::into_inner).is_none()
     }
 
     fn status(&self) -> AgentStatus {
         AgentStatus {
             config: self.shared.config.clone(),
             state: self.shared.standing(),
+            refusal: self.refusal.clone(),
             counters: self.shared.counting.snapshot(),
         }
     }

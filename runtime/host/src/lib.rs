@@ -57,7 +57,7 @@ mod supervise;
 mod turn;
 
 pub use counters::{Counters, SessionCounters};
-pub use error::{BuildError, FileError, OpenError, SendError, SteerError, UpdateError};
+pub use error::{BuildError, FileError, OpenError, PolicyRefusal, SendError, SteerError, UpdateError};
 pub use event::{Cause, Event, EventKind, ExitStatus, File, Place, SessionEnd, TurnEnd, TurnNo};
 pub use host::{AgentStatus, Host, HostBuilder};
 pub use request::{Decision, Permission, Question};

@@ -354,7 +354,9 @@ fn refusal(error: &OpenError) -> SessionClosed {
     let (reason, category) = match error {
         OpenError::UnknownAgent { .. } => (ClosedReason::UnknownAgent, Category::Other),
         OpenError::TooManySessions { .. } => (ClosedReason::Limit, Category::Busy),
-        OpenError::WouldWiden { .. } => (ClosedReason::Refused, Category::PermissionDenied),
+        OpenError::WouldWiden { .. } | OpenError::Refused { .. } => {
+            (ClosedReason::Refused, Category::PermissionDenied)
+        }
         OpenError::Shutdown => (ClosedReason::Shutdown, Category::Cancelled),
         _ => (ClosedReason::Failed, Category::Other),
     };

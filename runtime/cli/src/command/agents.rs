@@ -4,6 +4,7 @@ use std::{io::Write, path::Path};
 
 use clap::Args;
 use serde_json::json;
+use trunkline_host::AgentStatus;
 
 use super::table;
 use crate::{
@@ -31,6 +32,14 @@ pub(crate) struct Agents {
     json: bool,
 }
 
+/// How an agent stands, in a word.
+fn state(agent: &AgentStatus) -> String {
+    match agent.refusal {
+        Some(_) => "refused".to_owned(),
+        None => agent.state.to_string(),
+    }
+}
+
 impl Agents {
     pub(super) fn run(self, config: Option<&Path>) -> Done {
         let config = target::config(config)?;
@@ -49,7 +58,8 @@ impl Agents {
                         "description": agent.config.description,
                         "profile": agent.config.profile.name(),
                         "command": command_line(&agent.config),
-                        "state": agent.state,
+                        "state": state(agent),
+                        "refusal": agent.refusal.as_ref().map(ToString::to_string),
                         "default": first.as_ref() == Some(&agent.config.id),
                     })
                 })
@@ -65,7 +75,7 @@ impl Agents {
                 agent.config.name.clone(),
                 agent.config.profile.name().to_owned(),
                 command_line(&agent.config),
-                agent.state.to_string(),
+                state(&agent),
             ]);
         }
         out.write_all(table::lines(&list).as_bytes())?;

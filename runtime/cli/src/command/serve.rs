@@ -36,6 +36,7 @@ pub(crate) struct Serve {
 impl Serve {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
         let chosen = self.target.host_beside(config, &self.also)?;
+        chosen.any_may_run()?;
         let report = trunkline_relay::serve_stdio(chosen.host, RelayOptions::default())
             .await
             .context("failed to take stdin and stdout for the protocol")?;

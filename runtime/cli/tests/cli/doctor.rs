@@ -398,6 +398,67 @@ fn a_policy_is_applied_and_told() {
     home.run(["run", "hello"]).must_end_with(2).must_say("did you mean `sandbox`?");
 }
 
+/// A home with a podman that only writes down that it was called, and the agents `a`, which the policy forbids, and `b`.
+fn home_with_a_refused_agent() -> Home {
+    let home = Home::new();
+    home.file("policy.json", r#"{ "backends": ["bubblewrap"] }"#);
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [
+            { "id": "a", "profile": "echo", "sandbox": { "backend": "podman", "image": "i" } },
+            { "id": "b", "profile": "echo" } ], "runtime": { "policy": "policy.json" } }"#,
+    );
+    fs::create_dir(home.path().join("bin")).unwrap();
+    let podman = home.file("bin/podman", "#!/bin/sh\n: > \"$HOME/called\"\nexit 1\n");
+    fs::set_permissions(podman, fs::Permissions::from_mode(0o755)).unwrap();
+    home
+}
+
+#[test]
+fn an_agent_that_the_policy_forbids_is_refused_and_the_others_run() {
+    let home = home_with_a_refused_agent();
+    let path = format!("{}:/usr/bin:/bin", home.path().join("bin").display());
+    let run = |arguments: &[&str]| Ran::of(home.command(arguments).env("PATH", &path).output().unwrap());
+    let ran = run(&["run", "--agent", "b", "hello"]);
+    ran.must_end_with(0).must_say("agent a may not run: failed to use the sandbox podman");
+    assert!(ran.stdout.contains("hello"), "{}", ran.stdout);
+    run(&["run", "--agent", "a", "hello"])
+        .must_end_with(2)
+        .must_say("agent \"a\" may not run: failed to use the sandbox podman: the policy allows bubblewrap")
+        .must_say("policy.json")
+        .must_say("change the agent's entry");
+    run(&["run", "hello"]).must_end_with(2);
+
+    let listed = run(&["agents", "--json"]);
+    let agents: Vec<Value> = serde_json::from_str(&listed.must_end_with(0).stdout).unwrap();
+    assert_eq!((&agents[0]["state"], &agents[1]["state"]), (&"refused".into(), &"idle".into()));
+    assert!(agents[0]["refusal"].as_str().unwrap().contains("policy.json"), "{agents:?}");
+    assert!(run(&["agents"]).stdout.contains("refused"));
+    assert!(!home.path().join("called").exists(), "what is forbidden is not run to clean up either");
+
+    home.file("policy.json", r#"{ "backends": ["bubblewrap"] "#);
+    run(&["run", "--agent", "b", "hello"]).must_end_with(2);
+}
+
+#[test]
+fn a_relay_serves_the_agents_that_the_policy_allows() {
+    let home = home_with_a_refused_agent();
+    let start =
+        |id: &str| format!(r#"{{"type":"session.start","session_id":"{id}","agent_id":"{id}"}}"#) + "\n";
+    let ran = home.run_with_stdin(["serve"], &(start("a") + &start("b")));
+    ran.must_end_with(0);
+    let closed = |id: &str| {
+        let of = |message: &&Value| message["type"] == "session.closed" && message["session_id"] == id;
+        ran.json_lines().iter().find(of).cloned().unwrap_or_default()
+    };
+    assert_eq!(closed("a")["reason"], "refused", "{}", ran.stdout);
+    assert_ne!(closed("b")["reason"], "refused", "{}", ran.stdout);
+    assert!(ran.stdout.contains(r#""session.ready""#), "{}", ran.stdout);
+
+    home.file("policy.json", r#"{ "sandbox": "required", "backends": ["bubblewrap"] }"#);
+    home.run(["serve"]).must_end_with(2).must_say("agent \"a\" may not run");
+}
+
 #[test]
 fn a_sandbox_without_its_program_is_an_error() {
     let home = home_with(r#""external": { "command": "/bin/cat" }, "sandbox": { "backend": "bubblewrap" }"#);
