@@ -70,6 +70,9 @@ impl Confinement {
             };
             return Ok(());
         };
+        for (index, domain) in asked.iter().enumerate() {
+            readable(domain).map_err(|why| ConfigError::invalid(format!("{at}[{index}]"), why))?;
+        }
         if !self.network_said {
             if !asked.is_empty() {
                 sandbox.network = Network::Allow(asked.clone());
@@ -88,6 +91,11 @@ impl Confinement {
             )),
         }
     }
+}
+
+/// Judges an entry as the sandbox will, so that a start does not fail by it.
+fn readable(entry: &str) -> Result<(), String> {
+    AllowList::parse([entry]).map(drop).map_err(|error| error.to_string())
 }
 
 /// Whether all that an entry such as `example.com` or `*.example.com` stands for is reachable.
@@ -150,8 +158,7 @@ pub(super) fn read_network(field: &Field<'_>) -> Result<Network, ConfigError> {
     let network = field.object_or("\"none\", \"all\" or an object", NETWORK_KEYS, &[])?;
     let name = |item: &Field<'_>| {
         let name = item.filled_string()?;
-        // The error repeats the entry, which its place shows.
-        AllowList::parse([&name]).map_err(|error| item.invalid(error.to_string()))?;
+        readable(&name).map_err(|why| item.invalid(why))?;
         Ok(name)
     };
     Ok(Network::Allow(network.require("allow")?.items()?.iter().map(name).collect::<Result<_, _>>()?))
@@ -301,8 +308,32 @@ mod tests {
     }
 
     #[test]
+    fn a_network_is_names_addresses_and_ranges() {
+        let entries = r#"["10.0.0.0/8", "10.0.0.0/8:5432", "[fd00::/8]:80", "192.0.2.7", "localhost:3000"]"#;
+        let read = agent(&format!(
+            r#""sandbox": {{"backend": "bubblewrap", "network": {{"allow": {entries}}}}}, "allowed_domains": ["10.1.0.0/16"]"#
+        ));
+        let Network::Allow(allowed) = read.sandbox.unwrap().network else { panic!() };
+        assert_eq!((allowed.len(), allowed[0].as_str()), (5, "10.0.0.0/8"));
+        let read = agent(&format!(r#""sandbox": {{"backend": "bubblewrap"}}, "allowed_domains": {entries}"#));
+        assert_eq!(read.sandbox.unwrap().network, Network::Allow(allowed));
+        assert!(
+            refused(r#""sandbox": {"backend": "bubblewrap", "network": {"allow": ["10.0.0.0/33"]}}"#)
+                .starts_with("sandbox.network.allow[0]: ")
+        );
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_at_its_place() {
         for (members, expected) in [
+            (
+                r#""sandbox": {"backend": "bubblewrap"}, "allowed_domains": ["x.org", "https://x.org"]"#,
+                "allowed_domains[1]: read the network entry \"https://x.org\": it is a URL; write the host alone, as in `example.com` or `example.com:8443`",
+            ),
+            (
+                r#""sandbox": {"backend": "bubblewrap", "network": "all"}, "allowed_domains": ["*"]"#,
+                "allowed_domains[0]: read the network entry \"*\": `*` stands for the first labels of a name, as in `*.example.com`; to allow everything, choose the network `all`",
+            ),
             (
                 r#""containment": "jail""#,
                 r#"containment: `jail` is not "auto" or "namespace" or "reaper" or "group""#,
