@@ -3,8 +3,10 @@
 use std::{
     collections::BTreeMap,
     fs::{self, Permissions},
+    io::{BufRead, BufReader, Write},
     os::unix::fs::PermissionsExt,
     path::Path,
+    process::Stdio,
 };
 
 use serde_json::Value;
@@ -410,7 +412,7 @@ fn home_with_a_refused_agent() -> Home {
     );
     fs::create_dir(home.path().join("bin")).unwrap();
     let podman = home.file("bin/podman", "#!/bin/sh\n: > \"$HOME/called\"\nexit 1\n");
-    fs::set_permissions(podman, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(podman, Permissions::from_mode(0o755)).unwrap();
     home
 }
 
@@ -443,17 +445,19 @@ fn an_agent_that_the_policy_forbids_is_refused_and_the_others_run() {
 #[test]
 fn a_relay_serves_the_agents_that_the_policy_allows() {
     let home = home_with_a_refused_agent();
-    let start =
-        |id: &str| format!(r#"{{"type":"session.start","session_id":"{id}","agent_id":"{id}"}}"#) + "\n";
-    let ran = home.run_with_stdin(["serve"], &(start("a") + &start("b")));
-    ran.must_end_with(0);
-    let closed = |id: &str| {
-        let of = |message: &&Value| message["type"] == "session.closed" && message["session_id"] == id;
-        ran.json_lines().iter().find(of).cloned().unwrap_or_default()
-    };
-    assert_eq!(closed("a")["reason"], "refused", "{}", ran.stdout);
-    assert_ne!(closed("b")["reason"], "refused", "{}", ran.stdout);
-    assert!(ran.stdout.contains(r#""session.ready""#), "{}", ran.stdout);
+    let mut child = home.command(["serve"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    writeln!(stdin, r#"{{"type":"session.start","session_id":"1","agent_id":"a"}}"#).unwrap();
+    let refused = next();
+    assert!(refused["content"].as_str().unwrap().contains(r#"agent "a" may not run"#), "{refused}");
+    writeln!(stdin, r#"{{"type":"session.start","session_id":"2","agent_id":"b"}}"#).unwrap();
+    writeln!(stdin, r#"{{"type":"user.input","session_id":"2","content":"hello"}}"#).unwrap();
+    let output = next();
+    assert_eq!((&output["session_id"], &output["content"]), (&"2".into(), &"hello".into()));
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 
     home.file("policy.json", r#"{ "sandbox": "required", "backends": ["bubblewrap"] }"#);
     home.run(["serve"]).must_end_with(2).must_say("agent \"a\" may not run");
