@@ -216,11 +216,11 @@ fn is_open(name: &OsStr) -> bool {
 ///
 /// # Errors
 ///
-/// When a value has a line break: a line of the file is one variable.
+/// When a value has a line break: a line of the file is one variable, and podman drops a carriage return at its end.
 pub(crate) fn variables_file(inside: &Inside<'_>) -> Result<Option<Vec<u8>>, SandboxError> {
     let mut text = Vec::new();
     for (name, value) in own_variables(inside) {
-        if [name, value].iter().any(|part| part.as_bytes().contains(&b'\n')) {
+        if [name, value].iter().any(|part| part.as_bytes().iter().any(|byte| b"\r\n".contains(byte))) {
             return Err(SandboxError::Variable { name: name.to_owned() });
         }
         text.extend([name.as_bytes(), b"=", value.as_bytes(), b"\n"].concat());

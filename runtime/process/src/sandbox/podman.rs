@@ -50,9 +50,7 @@ impl Container {
     /// When the engine does not answer in time, or says that it could not.
     pub fn remove(&self) -> io::Result<()> {
         let finished = self.run(&[self.removal, &["--volumes", &self.name]].concat())?;
-        let gone = ["no such container", "no container with", "not found"];
-        let said = finished.stderr.to_lowercase();
-        if finished.success || gone.iter().any(|text| said.contains(text)) {
+        if finished.success || says_gone(&finished.stderr, &self.name) {
             return Ok(());
         }
         Err(io::Error::other(format!(
@@ -75,6 +73,19 @@ impl Container {
         command.args(&self.options).args(args).env_clear().envs(&self.variables);
         run_bounded(command, DEADLINE)
     }
+}
+
+/// Whether an engine says of this very container that there is none: podman that it has `no container with name or ID
+/// "NAME"`, docker that there is `No such container: NAME`. An engine of which something is "not found" says nothing.
+fn says_gone(said: &str, name: &str) -> bool {
+    said.lines().any(|line| {
+        let before = line.split(name).next().filter(|before| before.len() < line.len());
+        before.map(str::to_lowercase).is_some_and(|before| {
+            ["no such container: ", "no container with name or id \"", "no container with id or name \""]
+                .iter()
+                .any(|text| before.ends_with(text))
+        })
+    })
 }
 
 /// The arguments that kill what runs in a container and remove it. Podman asks first, and waits for ten seconds,
@@ -197,6 +208,27 @@ mod tests {
         assert_eq!(Owner::from_name(&name), Owner::this(), "{name}");
         assert_ne!(name, unique_name());
         assert!(!is_orphan(&name), "its host runs");
+    }
+
+    #[test]
+    fn only_what_an_engine_says_of_this_container_means_that_it_is_gone() {
+        for said in [
+            "Error: no container with name or ID \"trunkline.a\" found: no such container",
+            "warning: something\nError: no container with ID or name \"trunkline.a\" found: no such container",
+            "Error response from daemon: No such container: trunkline.a",
+            "Error: No such container: trunkline.a",
+        ] {
+            assert!(says_gone(said, "trunkline.a"), "{said}");
+        }
+        for said in [
+            "",
+            "exec: \"crun\": executable file not found in $PATH",
+            "Error: container trunkline.a: runtime not found",
+            "Error: no container with name or ID \"trunkline.b\" found: no such container",
+            "Error: open /var/lib/no such container/x: permission denied",
+        ] {
+            assert!(!says_gone(said, "trunkline.a"), "{said}");
+        }
     }
 
     #[test]

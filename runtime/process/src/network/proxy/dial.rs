@@ -1,9 +1,11 @@
 //! From a target that is asked for to a connection: the list, the name's addresses, the address.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::network::address::Block;
 use crate::network::allow_list::{AllowList, LOCALHOST};
@@ -14,6 +16,9 @@ use super::Shared;
 
 /// Addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
+
+/// The least that one address gets of the time for all, where there is that much.
+const MIN_SHARE: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// Connects to `target` if that is allowed: to an address that was judged, and not to what a second lookup
@@ -29,10 +34,8 @@ impl Shared {
             }
             Host::Name(name) => self.look_up(name, target).await?,
         };
-        let Ok(connected) = timeout(self.limits.connect, connect(&addresses, target)).await else {
-            return Err(Stop::Failed(Failure::Late(target.clone())));
-        };
-        let stream = connected.map_err(Stop::Failed)?;
+        let stream =
+            connect(&interleaved(addresses), target, self.limits.connect).await.map_err(Stop::Failed)?;
         self.counters.allowed();
         Ok(stream)
     }
@@ -70,24 +73,44 @@ fn judge(allow: &AllowList, port: u16, found: &[IpAddr]) -> Result<Vec<IpAddr>, 
     }
 }
 
-/// Tries one address after the other.
-async fn connect(addresses: &[IpAddr], target: &Target) -> Result<TcpStream, Failure> {
-    let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
-    for address in addresses {
-        match TcpStream::connect(SocketAddr::new(*address, target.port)).await {
-            Ok(stream) => {
+/// Puts a second family of addresses between those of the first: where one is not routed, the other is tried next.
+fn interleaved(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    let v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
+    let (first, second): (Vec<_>, Vec<_>) =
+        addresses.into_iter().partition(|address| address.is_ipv6() == v6);
+    let mut second = second.into_iter();
+    let mut mixed: Vec<IpAddr> =
+        first.into_iter().flat_map(|one| [Some(one), second.next()]).flatten().collect();
+    mixed.extend(second);
+    mixed
+}
+
+/// Tries one address after the other, each for its share of the time that is left: one that answers nothing does not
+/// use up all of it.
+async fn connect(addresses: &[IpAddr], target: &Target, limit: Duration) -> Result<TcpStream, Failure> {
+    let end = Instant::now() + limit;
+    let mut last = Failure::Connect(target.clone(), io::ErrorKind::AddrNotAvailable.into());
+    for (tried, address) in addresses.iter().enumerate() {
+        let left = end.saturating_duration_since(Instant::now());
+        let others = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
+        let share = (left / others).max(MIN_SHARE).min(left);
+        match timeout(share, TcpStream::connect(SocketAddr::new(*address, target.port))).await {
+            Ok(Ok(stream)) => {
                 // Without it, small messages wait for each other; a socket that cannot has other troubles.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Err(error) => last = error,
+            Ok(Err(error)) => last = Failure::Connect(target.clone(), error),
+            Err(_) => last = Failure::Late(target.clone()),
         }
     }
-    Err(Failure::Connect(target.clone(), last))
+    Err(last)
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::{TcpListener, TcpSocket};
+
     use super::*;
 
     fn judged(allow: &[&str], found: &[&str]) -> Result<Vec<String>, String> {
@@ -108,5 +131,45 @@ mod tests {
         assert_eq!(judged(&["10.0.0.1:80"], &["10.0.0.1"]), Err("SpecialAddress(10.0.0.1".into()));
         assert_eq!(judged(&[], &["::ffff:127.0.0.1"]), Err("SpecialAddress(127.0.0.1".into()));
         assert_eq!(judged(&[], &[]), open(&[]));
+    }
+
+    #[test]
+    fn families_of_addresses_take_turns() {
+        let mixed = |addresses: &[&str]| -> Vec<String> {
+            let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+            interleaved(addresses).iter().map(IpAddr::to_string).collect()
+        };
+        assert_eq!(mixed(&["::1", "::2", "::3", "1.1.1.1"]), ["::1", "1.1.1.1", "::2", "::3"]);
+        assert_eq!(mixed(&["1.1.1.1", "::1", "::2", "::3"]), ["1.1.1.1", "::1", "::2", "::3"]);
+        assert_eq!(mixed(&["1.1.1.1", "1.1.1.2"]), ["1.1.1.1", "1.1.1.2"]);
+        assert!(mixed(&[]).is_empty());
+    }
+
+    /// Fills the queue of a listener that accepts nothing, so that it answers no further call.
+    async fn deaf() -> (TcpListener, Vec<TcpStream>) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut queued = Vec::new();
+        while let Ok(stream) = timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+            queued.push(stream.unwrap());
+            assert!(queued.len() < 100, "the queue does not fill");
+        }
+        (listener, queued)
+    }
+
+    #[tokio::test]
+    async fn an_address_that_answers_nothing_leaves_time_for_the_next() {
+        let (listener, _queued) = deaf().await;
+        let port = listener.local_addr().unwrap().port();
+        let _other = TcpListener::bind(("127.0.0.2", port)).await.unwrap();
+        let target = Target { host: Host::Name("two.test".into()), port };
+        let addresses = ["127.0.0.1".parse().unwrap(), "127.0.0.2".parse().unwrap()];
+        let stream = connect(&addresses, &target, Duration::from_secs(2)).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap().ip(), addresses[1]);
+
+        let late = connect(&addresses[..1], &target, Duration::from_millis(50)).await.unwrap_err();
+        assert!(matches!(late, Failure::Late(_)), "{late:?}");
     }
 }

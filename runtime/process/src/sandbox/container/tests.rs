@@ -188,16 +188,21 @@ fn values_that_may_be_secret_are_in_a_file_and_not_in_arguments() {
     let args = case.args();
     assert!(args.contains(&"--env-file=/tmp/private/container.env".to_owned()), "{args:?}");
     assert!(!args.iter().any(|arg| arg.contains("hush") || arg.contains("evil")), "{args:?}");
-    let file = String::from_utf8(case.with(|inside| variables_file(inside)).unwrap().unwrap()).unwrap();
+    let file = String::from_utf8(case.with(variables_file).unwrap().unwrap()).unwrap();
     assert_eq!(file, "DOCKER_AUTH=hush=1 #2\nLD_PRELOAD=/srv/work/evil.so\nREGISTRY_TOKEN=\n");
 
     let none = Case::of(podman()).declare("PATH", "/opt/bin").declare("API_KEY", "hush");
-    assert_eq!(none.with(|inside| variables_file(inside)).unwrap(), None);
+    assert_eq!(none.with(variables_file).unwrap(), None);
     assert!(!none.args().iter().any(|arg| arg.starts_with("--env-file")));
 
-    let broken = Case::of(docker()).declare("DOCKER_KEY", "one\nDOCKER_TWO=hush");
-    let said = broken.with(|inside| variables_file(inside)).unwrap_err().to_string();
-    assert!(said.contains("DOCKER_KEY") && said.contains("line break") && !said.contains("hush"), "{said}");
+    for broken in ["one\nDOCKER_TWO=hush", "hush\r"] {
+        let broken = Case::of(docker()).declare("DOCKER_KEY", broken);
+        let said = broken.with(variables_file).unwrap_err().to_string();
+        assert!(
+            said.contains("DOCKER_KEY") && said.contains("line break") && !said.contains("hush"),
+            "{said}"
+        );
+    }
 }
 
 #[test]
