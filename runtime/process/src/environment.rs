@@ -12,6 +12,9 @@ pub(crate) const ADAPTER_CONFIG: &str = "ADAPTER_CONFIG";
 /// Names the child's private temporary folder ([process.6]).
 pub(crate) const TMPDIR: &str = "TMPDIR";
 
+/// Begins the name of a variable that is meant for the program alone, not for the init before it.
+const SHIELD: &str = "TRUNKLINE_FOR_PROGRAM_";
+
 /// Inherited by every child, beside `LC_*`.
 const CURATED: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME", "SHELL"];
 
@@ -142,6 +145,29 @@ fn is_curated(name: &OsStr) -> bool {
 pub fn loads_code(name: &OsStr) -> bool {
     let name = name.as_bytes();
     CODE_FAMILIES.iter().any(|family| name.starts_with(family)) || CODE.contains(&name)
+}
+
+/// Whether a variable makes the loader or the C library of any program load code or data.
+pub(crate) fn loads_natively(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.starts_with(b"LD_")
+        || [&b"GLIBC_TUNABLES"[..], b"GCONV_PATH", b"LOCPATH", b"NLSPATH"].contains(&name)
+}
+
+/// Under what name a variable passes through an init to its program: one that would have code loaded into the init
+/// itself is shielded.
+pub(crate) fn shielded(name: &OsStr) -> OsString {
+    if !loads_natively(name) {
+        return name.to_owned();
+    }
+    let mut shielded = OsString::from(SHIELD);
+    shielded.push(name);
+    shielded
+}
+
+/// The name that a shielded variable has for the program.
+pub(crate) fn unshielded(name: &OsStr) -> Option<&OsStr> {
+    name.as_bytes().strip_prefix(SHIELD.as_bytes()).map(OsStr::from_bytes)
 }
 
 impl std::fmt::Debug for Environment {

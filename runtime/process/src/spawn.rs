@@ -38,6 +38,9 @@ use crate::wrap::{Limiter, Scene, WrapError, wrap};
 /// Where the C library looks when the child's environment has no `PATH`.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
+/// How long it may take until the program runs: a folder on a dead network mount must not hold its start for ever.
+const START: Duration = Duration::from_secs(60);
+
 /// How long a process that gave its program up may take to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -101,8 +104,8 @@ async fn begin(launched: Launched, status: Option<OwnedFd>, proxy: Option<Proxy>
     let Some(status) = status else { return Ok(child) };
     let mut record = [0; RECORD];
     let mut status = pipe::Receiver::from_owned_fd(status).map_err(Refused::Start)?;
-    let read = status.read_exact(&mut record).await;
-    let refused = match read.ok().and_then(|_| Report::from_bytes(record)) {
+    let read = timeout(START, status.read_exact(&mut record)).await;
+    let refused = match read.ok().and_then(Result::ok).and_then(|_| Report::from_bytes(record)) {
         Some(Report::Started) => return Ok(child),
         Some(Report::NotStarted(errno)) => Refused::Start(io::Error::from_raw_os_error(errno)),
         Some(Report::NotKept(step, errno)) => {

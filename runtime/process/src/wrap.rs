@@ -9,6 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use crate::containment::{self, Containment};
+use crate::environment::shielded;
 use crate::init::{self, Keep, Options};
 use crate::network::{AllowList, Proxy};
 use crate::pipe::pair;
@@ -126,6 +127,7 @@ fn within(init: &Path, scene: Scene<'_>, keep: Keep, mut manner: Manner) -> Resu
     let (held, lifeline) = pair()?;
     manner.kept = vec![told.as_raw_fd(), held.as_raw_fd()];
     let Wrapped { program, args, environment, .. } = plain(scene);
+    let environment = environment.into_iter().map(|(name, value)| (shielded(&name), value)).collect();
     let options = Options {
         keep,
         lifeline: Some(held.as_raw_fd()),
@@ -169,7 +171,6 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
         exchange: spec.exchange.as_deref(),
         init,
         status: Some(told.as_raw_fd()),
-        lifeline: None,
         outlet: outlet.as_ref(),
         limits: spec.limits,
         hidden: spec.record_dir.as_slice(),

@@ -9,18 +9,32 @@ use std::process::{Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::report::{Report, Reporter};
+use crate::environment;
 use crate::system::init as system;
 
 /// How long what comes after a program may take.
 const AFTER: Duration = Duration::from_secs(20);
 
+/// How often it is tried.
+const ATTEMPTS: usize = 3;
+
 /// How often its end is looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// What an init that outlives its host asks to be sent when that dies, besides the end of its pipe: somebody may
+/// hold the other end open by mistake.
+pub(super) const HOST_DIED: Signal = Signal::POWER;
+
+/// How many ended processes are reaped before the rest is looked at.
+const ONE_PASS: usize = 256;
+
+const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
 /// What a shell ends with when a signal ended its program: this and the signal's number.
 const BY_SIGNAL: i32 = 128;
@@ -51,6 +65,11 @@ pub(super) fn start(command: &[OsString], report: &mut Reporter) -> Result<Progr
     };
     let mut command = Command::new(program);
     system::install(command.args(args));
+    for (name, value) in std::env::vars_os() {
+        if let Some(own) = environment::unshielded(&name) {
+            command.env_remove(&name).env(own, value);
+        }
+    }
     match command.spawn() {
         Ok(child) => {
             let _ = release_pipes();
@@ -80,9 +99,7 @@ impl Program {
             let _ = kill_process_group(self.0, signal);
         })
     }
-}
 
-impl Program {
     /// Kills its process group, and waits for its end.
     pub(super) fn kill(&self) {
         let _ = kill_process_group(self.0, Signal::KILL);
@@ -90,22 +107,30 @@ impl Program {
     }
 }
 
-/// Runs what comes after the program, within its deadline.
+/// Runs what comes after the program; again if it was not done in time. What it cannot do at all the next host does.
 pub(super) fn run_after(words: &[OsString]) {
     let Some((program, args)) = words.split_first() else { return };
-    let mut command = Command::new(program);
-    system::install(command.args(args));
-    // What it cannot do now, the next host does.
-    let Ok(mut child) = command.spawn() else { return };
+    for _ in 0..ATTEMPTS {
+        let mut command = Command::new(program);
+        system::install(command.args(args));
+        if command.spawn().is_ok_and(ends_in_time) {
+            return;
+        }
+    }
+}
+
+/// Waits for the end of a process, and makes one if it does not come in time.
+fn ends_in_time(mut child: std::process::Child) -> bool {
     let end = Instant::now() + AFTER;
     while matches!(child.try_wait(), Ok(None)) {
         if Instant::now() > end {
             let _ = child.kill();
             let _ = child.wait();
-            return;
+            return false;
         }
         thread::sleep(LOOK_AGAIN);
     }
+    true
 }
 
 /// The same for any child of an init: passes signals on by `pass_on`.
@@ -116,16 +141,20 @@ pub(super) fn attend(
     pass_on: impl Fn(Signal),
 ) -> News {
     loop {
-        if let Some(status) = reap_until(child) {
-            return News::Ended(status);
-        }
+        let wait = match reap(Some(child)) {
+            Reaped::Child(status) => return News::Ended(status),
+            // Whoever ends without pause must not keep the rest from being looked at.
+            Reaped::Some => Some(&NOW),
+            Reaped::All | Reaped::Nobody => None,
+        };
         let mut watched = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
         // Nobody writes to it; only its end is news.
         watched.extend(lifeline.map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::empty())));
         // An error explains itself at the next turn: nothing but lack of memory can be meant.
-        let _ = poll(&mut watched, None);
-        let gone = watched.get(1).is_some_and(|pipe| !pipe.revents().is_empty());
+        let _ = poll(&mut watched, wait);
+        let mut gone = watched.get(1).is_some_and(|pipe| !pipe.revents().is_empty());
         while let Some(number) = system::next_signal(signals) {
+            gone |= number == HOST_DIED.as_raw();
             let Some(signal) = PASSED_ON.into_iter().find(|signal| signal.as_raw() == number) else {
                 continue;
             };
@@ -153,14 +182,30 @@ pub(super) fn wait_for(child: Pid) -> i32 {
     ended.ok().flatten().map_or(Signal::KILL.as_raw(), |(_, status)| status.as_raw())
 }
 
-/// Reaps everything that has ended; gives the status of `child` if it is among them.
-fn reap_until(child: Pid) -> Option<i32> {
-    while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-        if pid == child {
-            return Some(status.as_raw());
+/// What one pass of reaping came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reaped {
+    /// The child that was asked for has ended, with this status.
+    Child(i32),
+    /// As many as one pass reaps; there may be more.
+    Some,
+    /// Everybody who has ended; others live.
+    All,
+    /// Everybody: nobody is left.
+    Nobody,
+}
+
+/// Reaps who has ended, up to a number.
+pub(super) fn reap(child: Option<Pid>) -> Reaped {
+    for _ in 0..ONE_PASS {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if Some(pid) == child => return Reaped::Child(status.as_raw()),
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return Reaped::All,
+            Err(_) => return Reaped::Nobody,
         }
     }
-    None
+    Reaped::Some
 }
 
 /// Ends this process as its program ended; returns the exit code when that is by a code, or when no signal could.

@@ -7,11 +7,11 @@ use std::thread;
 
 use rustix::io::Errno;
 use rustix::process::{
-    PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper,
+    PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper,
     set_parent_process_death_signal,
 };
 
-use super::program::{self, News};
+use super::program::{self, News, Reaped};
 use super::report::{Reporter, Step};
 use super::{Keep, NOT_STARTED, Options};
 use crate::network::bridge;
@@ -34,7 +34,7 @@ pub(super) fn run(options: &Options) -> i32 {
         Err(error) => return report.refuse(Step::First, &error),
     };
     let adopts = options.keep == Keep::Reaper;
-    if adopts && let Err(error) = adopt() {
+    if let Err(error) = outlive(lifeline.is_some(), adopts) {
         return report.refuse(Step::Adoption, &error.into());
     }
     // Before the program, which may connect at once.
@@ -66,10 +66,12 @@ pub(super) fn run(options: &Options) -> i32 {
     }
 }
 
-/// Becomes the parent of orphans, and outlives the host for as long as it takes to end them.
-fn adopt() -> Result<(), Errno> {
-    set_parent_process_death_signal(None)?;
-    set_child_subreaper(Some(getpid()))
+/// Outlives the host for as long as it takes to end everything, and becomes the parent of orphans.
+fn outlive(has_host: bool, adopts: bool) -> Result<(), Errno> {
+    if has_host {
+        set_parent_process_death_signal(Some(program::HOST_DIED))?;
+    }
+    if adopts { set_child_subreaper(Some(getpid())) } else { Ok(()) }
 }
 
 /// Kills every descendant, and returns when none is left.
@@ -79,15 +81,16 @@ fn adopt() -> Result<(), Errno> {
 fn end_all(signals: &OwnedFd) {
     let (mut rest, longest) = LOOK_AGAIN;
     loop {
-        while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
-        if let Err(Errno::CHILD) = rustix::process::wait(WaitOptions::NOHANG) {
-            return;
-        }
         let all = descendants();
         for signal in [Signal::STOP, Signal::KILL] {
             for process in all.iter().filter(|process| !process.is_zombie) {
                 send(process, signal);
             }
+        }
+        match program::reap(None) {
+            Reaped::Nobody => return,
+            Reaped::Some => continue,
+            Reaped::Child(_) | Reaped::All => {}
         }
         // Woken by each end.
         let mut watched = [rustix::event::PollFd::new(signals, rustix::event::PollFlags::IN)];

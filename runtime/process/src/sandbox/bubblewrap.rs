@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::environment::loads_natively;
 use crate::network::proxy_variables;
 use crate::sandbox::grant::Access;
 use crate::sandbox::inside::Descriptors;
@@ -38,7 +38,7 @@ pub(crate) fn command_line(
 
     let mut environment = environment(home, inside);
     // A variable that loads code would have bwrap load it, outside.
-    let loading: Vec<OsString> = environment.keys().filter(|name| is_loaders(name)).cloned().collect();
+    let loading: Vec<OsString> = environment.keys().filter(|name| loads_natively(name)).cloned().collect();
     for name in loading {
         if let Some(value) = environment.remove(&name) {
             args.push([OsStr::new("--setenv"), &name, &value]);
@@ -69,13 +69,6 @@ fn environment(home: &OsStr, inside: &Inside<'_>) -> BTreeMap<OsString, OsString
         environment.extend(proxy_variables(outlet.port));
     }
     environment
-}
-
-/// Whether a variable makes the loader or the C library of any program load code or data.
-fn is_loaders(name: &OsStr) -> bool {
-    let name = name.as_bytes();
-    name.starts_with(b"LD_")
-        || [&b"GLIBC_TUNABLES"[..], b"GCONV_PATH", b"LOCPATH", b"NLSPATH"].contains(&name)
 }
 
 struct Arguments(Vec<OsString>);

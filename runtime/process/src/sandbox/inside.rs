@@ -33,8 +33,6 @@ pub struct Inside<'a> {
     pub init: &'a Path,
     /// The descriptor on which the init program reports a failed start.
     pub status: Option<RawFd>,
-    /// The descriptor by which the init program notices that everything is to end.
-    pub lifeline: Option<RawFd>,
     /// The way to the proxy.
     pub outlet: Option<&'a Outlet>,
     /// What the tree may take; a container is started with it.
@@ -102,13 +100,14 @@ impl fmt::Debug for Inside<'_> {
 impl Inside<'_> {
     /// The command line of the init program, seen from inside, where the proxy's socket is `socket`.
     pub(crate) fn init_line(&self, descriptors: Descriptors, socket: &Path) -> Vec<OsString> {
-        let (lifeline, status) = match descriptors {
-            Descriptors::Passed => (self.lifeline, self.status),
-            Descriptors::Lost => (None, None),
+        let status = match descriptors {
+            Descriptors::Passed => self.status,
+            Descriptors::Lost => None,
         };
         let bridge = self.outlet.map(|outlet| (outlet.port, socket.to_owned()));
         let command = std::iter::once(self.program.to_owned()).chain(self.args.iter().cloned()).collect();
-        let options = Options { keep: Keep::Plain, lifeline, status, bridge, after: Vec::new(), command };
+        let options =
+            Options { keep: Keep::Plain, lifeline: None, status, bridge, after: Vec::new(), command };
         std::iter::once(self.init.into()).chain(options.to_args()).collect()
     }
 

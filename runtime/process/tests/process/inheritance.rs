@@ -5,9 +5,10 @@ use std::fs::File;
 use std::path::Path;
 
 use rustix::io::{FdFlags, fcntl_setfd};
-use trunkline_process::{ChildSpec, Inherit, child_environment};
+use tokio::io::{AsyncReadExt, BufReader};
+use trunkline_process::{ChildSpec, Containment, Inherit, child_environment};
 
-use super::watch::{output, sh};
+use super::watch::{line, output, sh, start, within};
 
 fn variables(text: &str) -> BTreeMap<String, String> {
     text.split('\0')
@@ -139,4 +140,20 @@ async fn a_relative_program_counts_from_the_working_directory() {
     std::os::unix::fs::symlink("/bin/pwd", dir.path().join("where")).unwrap();
     let there = output(ChildSpec::new("./where").work_dir(dir.path())).await;
     assert_eq!(Path::new(there.trim_end()), dir.path().canonicalize().unwrap());
+}
+
+#[tokio::test]
+async fn what_loads_code_is_for_the_program_and_not_for_who_contains_it() {
+    let mut child = start(ChildSpec::new("/bin/sh").args(["-c", "env; cat"]).env("LD_OF_TEST", "x")).await;
+    let mut stdout = BufReader::new(child.take_stdout().unwrap());
+    while line(&mut stdout).await != "LD_OF_TEST=x" {}
+    if crate::CONTAINMENT != Containment::Group {
+        let own = std::fs::read(format!("/proc/{}/environ", child.pid())).unwrap();
+        assert!(own.split(|byte| *byte == 0).all(|pair| !pair.starts_with(b"LD_")), "its init has it");
+    }
+    drop(child.take_stdin());
+    let mut rest = String::new();
+    within("the rest", stdout.read_to_string(&mut rest)).await.unwrap();
+    assert!(!rest.contains("TRUNKLINE_"), "{rest}");
+    within("the end", child.finish()).await;
 }

@@ -93,7 +93,6 @@ impl Ground {
                 exchange: Some(&self.at("exchange")),
                 init: Path::new(env!("CARGO_BIN_EXE_trunkline-init")),
                 status: None,
-                lifeline: None,
                 outlet: self.outlet.as_ref(),
                 limits: Limits { processes: Some(64), open_files: Some(256), memory: None },
                 hidden: &self.hidden,

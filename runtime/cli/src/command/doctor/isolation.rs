@@ -188,7 +188,6 @@ pub(super) fn find_inside(
                 exchange: spec.exchange.as_deref(),
                 init: &init,
                 status: None,
-                lifeline: None,
                 outlet: matches!(sandbox.network, Network::Allow(_)).then_some(&outlet),
                 limits: spec.limits,
                 hidden: spec.record_dir.as_slice(),

@@ -62,7 +62,6 @@ fn made(
         exchange: Some(Path::new("/tmp/exchange")),
         init: Path::new("/opt/trunkline"),
         status: Some(5),
-        lifeline: Some(6),
         outlet,
         limits: Limits::default(),
         hidden: &[],

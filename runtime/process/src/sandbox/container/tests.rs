@@ -91,7 +91,6 @@ impl Case {
             exchange: None,
             init: Path::new("/opt/trunkline"),
             status: Some(5),
-            lifeline: Some(6),
             outlet: self.outlet.as_ref(),
             limits: Limits { processes: Some(64), open_files: Some(1024), memory: Some(64 << 20) },
             hidden: &[],

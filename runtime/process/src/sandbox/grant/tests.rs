@@ -56,7 +56,6 @@ impl Ground {
             exchange: Some(&self.at("exchange")),
             init: &self.at("init"),
             status: None,
-            lifeline: None,
             outlet: self.outlet.as_ref(),
             limits: Limits::default(),
             hidden: &self.hidden,
