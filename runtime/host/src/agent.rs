@@ -269,6 +269,7 @@ pub(crate) fn child_spec(
     }
     Ok(spec
         .containment(config.containment)
+        .at_least(config.at_least)
         .limits(config.resources)
         .exchange(&folders.exchange)
         .label(&config.id)

@@ -39,6 +39,16 @@ impl Containment {
             Self::Group => "group",
         }
     }
+
+    /// How much it holds; `Auto` promises nothing by itself.
+    pub(crate) fn strength(self) -> u8 {
+        match self {
+            Self::Auto => 0,
+            Self::Group => 1,
+            Self::Reaper => 2,
+            Self::Namespace => 3,
+        }
+    }
 }
 
 impl fmt::Display for Containment {
@@ -66,12 +76,21 @@ pub struct Choice {
 }
 
 impl Support {
-    /// What is used when this is asked for.
+    /// What is used when this is asked for and nothing weaker than `at_least` will do; `Auto` is any.
     ///
     /// # Errors
     ///
-    /// Why a containment that was asked for by name does not work here.
-    pub fn choose(&self, asked: Containment) -> Result<Choice, String> {
+    /// Why a containment that was asked for by name does not work here, or why there is none that will do.
+    pub fn choose(&self, asked: Containment, at_least: Containment) -> Result<Choice, String> {
+        let choice = self.best(asked)?;
+        if choice.used.strength() < at_least.strength() {
+            let why = choice.why_not_better.unwrap_or_else(|| format!("{asked} was asked for"));
+            return Err(format!("{at_least} is required, and only {} can be used: {why}", choice.used));
+        }
+        Ok(choice)
+    }
+
+    fn best(&self, asked: Containment) -> Result<Choice, String> {
         let plainly = |used| Choice { used, why_not_better: None };
         match asked {
             Containment::Namespace => self.namespace.clone().map(|()| plainly(asked)),
@@ -132,7 +151,7 @@ mod tests {
             (Err("n"), Err("r"), Group, Some("n; no reaper either: r")),
             (Err("same"), Err("same"), Group, Some("same")),
         ] {
-            let choice = support(namespace, reaper).choose(Auto).unwrap();
+            let choice = support(namespace, reaper).choose(Auto, Auto).unwrap();
             assert_eq!((choice.used, choice.why_not_better.as_deref()), (used, why));
         }
     }
@@ -140,8 +159,22 @@ mod tests {
     #[test]
     fn what_is_asked_for_by_name_is_used_or_refused() {
         let nothing = support(Err("n"), Err("r"));
-        assert_eq!(nothing.choose(Containment::Namespace), Err("n".to_owned()));
-        assert_eq!(nothing.choose(Containment::Reaper), Err("r".to_owned()));
-        assert_eq!(nothing.choose(Containment::Group).unwrap().used, Containment::Group);
+        let any = Containment::Auto;
+        assert_eq!(nothing.choose(Containment::Namespace, any), Err("n".to_owned()));
+        assert_eq!(nothing.choose(Containment::Reaper, any), Err("r".to_owned()));
+        assert_eq!(nothing.choose(Containment::Group, any).unwrap().used, Containment::Group);
+    }
+
+    #[test]
+    fn what_is_too_weak_is_not_used_and_what_is_better_is() {
+        use Containment::{Auto, Group, Namespace, Reaper};
+        let (all, some, nothing) =
+            (support(Ok(()), Ok(())), support(Err("n"), Ok(())), support(Err("n"), Err("r")));
+        assert_eq!(all.choose(Auto, Reaper).unwrap().used, Namespace);
+        assert_eq!(some.choose(Auto, Reaper).unwrap().used, Reaper);
+        let why = nothing.choose(Auto, Reaper).unwrap_err();
+        assert!(why.contains("reaper is required") && why.contains("r"), "{why}");
+        assert!(some.choose(Auto, Namespace).is_err());
+        assert!(all.choose(Group, Reaper).is_err());
     }
 }

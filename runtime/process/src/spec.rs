@@ -36,6 +36,8 @@ pub struct ChildSpec {
     pub private_root: Option<PathBuf>,
     /// How its descendants are kept from outliving it.
     pub containment: Containment,
+    /// The weakest containment that will do: where only a weaker one works, it is not started. `Auto` is any.
+    pub at_least: Containment,
     /// How much of the machine its tree may take.
     pub limits: Limits,
     /// What it may see and reach. `None` is what the host itself may.
@@ -72,6 +74,7 @@ impl ChildSpec {
             config: None,
             private_root: None,
             containment: Containment::Auto,
+            at_least: Containment::Auto,
             limits: Limits::default(),
             sandbox: None,
             exchange: None,
@@ -142,6 +145,13 @@ impl ChildSpec {
         self
     }
 
+    /// Sets the weakest containment that will do.
+    #[must_use]
+    pub fn at_least(mut self, containment: Containment) -> Self {
+        self.at_least = containment;
+        self
+    }
+
     /// Sets the limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -183,6 +193,7 @@ impl fmt::Debug for ChildSpec {
             .field("config", &self.config.as_ref().map(|json| format!("{} bytes", json.len())))
             .field("private_root", &self.private_root)
             .field("containment", &self.containment)
+            .field("at_least", &self.at_least)
             .field("limits", &self.limits)
             .field("sandbox", &self.sandbox)
             .field("exchange", &self.exchange)

@@ -86,10 +86,11 @@ pub(crate) fn wrap(scene: Scene<'_>) -> Result<Wrapped, WrapError> {
         return sandboxed(sandbox, &scene);
     }
     // Nothing is tried out for a child that asks for nothing.
-    if spec.containment == Containment::Group {
+    if spec.containment == Containment::Group && spec.at_least == Containment::Auto {
         return Ok(plain(scene));
     }
-    let choice = containment::support().choose(spec.containment).map_err(WrapError::Refused)?;
+    let support = containment::support();
+    let choice = support.choose(spec.containment, spec.at_least).map_err(WrapError::Refused)?;
     match (choice.used, init::executable()) {
         (Containment::Namespace, Some(program)) => within(program, scene, Keep::Namespace, Manner::default()),
         (Containment::Reaper, Some(program)) => {

@@ -150,7 +150,7 @@ fn many_starts_and_stops_leave_nothing() {
         .build();
     runtime.unwrap().block_on(async {
         for containment in [Containment::Group, Containment::Reaper, Containment::Namespace] {
-            match support.choose(containment) {
+            match support.choose(containment, Containment::Auto) {
                 Ok(_) => leave_nothing(containment, cycles).await,
                 Err(why) => eprintln!("{containment}: not run, {why}"),
             }

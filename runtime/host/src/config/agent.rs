@@ -40,6 +40,8 @@ pub struct AgentConfig {
     pub env_passthrough: Vec<String>,
     /// How what its process starts is kept from outliving it.
     pub containment: Containment,
+    /// The weakest containment that will do, as an organisation's policy says it; `Auto` is any.
+    pub at_least: Containment,
     /// How much of the machine its process and all that it starts may take.
     pub resources: Resources,
     /// What they may see and reach; `None` is what the host itself may.
@@ -127,6 +129,7 @@ impl AgentConfig {
             inherit_env: false,
             env_passthrough: Vec::new(),
             containment: Containment::default(),
+            at_least: Containment::default(),
             resources: Resources::default(),
             sandbox: None,
             on_adapter_exit: OnAdapterExit::default(),

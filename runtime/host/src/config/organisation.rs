@@ -111,6 +111,7 @@ impl Organisation {
                 .unwrap_or_else(|_| "/".into()),
             limits: agent.resources,
             containment: agent.containment,
+            at_least: agent.at_least,
             inherit: if agent.inherit_env { Inherit::All } else { Inherit::Curated },
         };
         let narrowed = self.policy.narrow(asked)?;
@@ -121,6 +122,7 @@ impl Organisation {
         agent.sandbox = granted.sandbox;
         agent.resources = granted.limits;
         agent.containment = granted.containment;
+        agent.at_least = granted.at_least;
         agent.inherit_env = granted.inherit == Inherit::All;
         Ok(narrowed.said)
     }
@@ -301,10 +303,10 @@ mod tests {
         agent.sandbox = Some(sandbox);
         agent.allowed_domains = Some(vec!["b.org".into(), "a.org".into()]);
         let said = organisation.narrow(&mut agent).unwrap();
-        assert_eq!(said.len(), 4, "{said:?}");
+        assert_eq!(said.len(), 3, "{said:?}");
         assert_eq!(agent.sandbox.as_ref().unwrap().network, Network::Allow(vec!["a.org".into()]));
         assert_eq!(agent.allowed_domains, Some(vec!["a.org".into()]));
-        assert_eq!((agent.resources.processes, agent.containment), (Some(9), Containment::Reaper));
+        assert_eq!((agent.resources.processes, agent.at_least), (Some(9), Containment::Reaper));
         assert!(!agent.inherit_env);
         assert!(organisation.narrow(&mut agent).unwrap().is_empty(), "narrowing again takes nothing");
     }

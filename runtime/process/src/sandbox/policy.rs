@@ -53,6 +53,8 @@ pub struct Asked {
     pub limits: Limits,
     /// How its descendants are kept.
     pub containment: Containment,
+    /// The weakest containment that will do, whatever works here.
+    pub at_least: Containment,
     /// What it inherits.
     pub inherit: Inherit,
 }
@@ -213,7 +215,11 @@ impl Policy {
 
     fn narrow_containment(&self, left: &mut Narrowed) {
         let (least, asked) = (self.containment, left.granted.containment);
-        if strength(asked) < strength(least) {
+        if least.strength() > left.granted.at_least.strength() {
+            left.granted.at_least = least;
+        }
+        // `Auto` takes the best that works here; that it is good enough is seen when it is known.
+        if asked != Containment::Auto && asked.strength() < least.strength() {
             left.granted.containment = least;
             left.said.push(format!("containment is {least}, in place of {asked}"));
         }
@@ -315,7 +321,8 @@ impl Policy {
     }
 }
 
-/// The folders that hold everything that may be granted, without links. `None` holds everything.
+/// The folders that hold everything that may be granted, without links. `None` holds everything, but that what may be
+/// written may be read, so a list of what may be read bounds it.
 struct Roots {
     writable: Option<Vec<PathBuf>>,
     read_only: Option<Vec<PathBuf>>,
@@ -323,14 +330,15 @@ struct Roots {
 
 impl Roots {
     fn may_write(&self, path: &Path) -> bool {
-        within(path, self.writable.as_deref())
+        within(path, self.writable.as_deref().or(self.read_only.as_deref()))
     }
 
     fn writable(&self, list: &'static str, path: PathBuf) -> Result<PathBuf, PolicyError> {
         if self.may_write(&path) {
             return Ok(path);
         }
-        Err(PolicyError::Path { list, path, allowed: self.writable.clone().unwrap_or_default() })
+        let allowed = self.writable.clone().or_else(|| self.read_only.clone()).unwrap_or_default();
+        Err(PolicyError::Path { list, path, allowed })
     }
 
     /// What may be written may be read; without a list of its own everything may be.
@@ -347,15 +355,6 @@ impl Roots {
 /// Whether `path`, no part of which is a link, lies in one of `allowed`.
 fn within(path: &Path, allowed: Option<&[PathBuf]>) -> bool {
     allowed.is_none_or(|allowed| allowed.iter().any(|root| path.starts_with(root)))
-}
-
-fn strength(containment: Containment) -> u8 {
-    match containment {
-        Containment::Auto => 0,
-        Containment::Group => 1,
-        Containment::Reaper => 2,
-        Containment::Namespace => 3,
-    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ impl Means {
 /// The containment.
 pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
     let asked = agent.containment;
-    match support.choose(asked) {
+    match support.choose(asked, agent.at_least) {
         Ok(choice) => {
             let what = match choice.used {
                 Containment::Namespace => {
@@ -46,7 +46,7 @@ pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
             }
         }
         Err(why) => {
-            Check::new(Code::ContainmentUnavailable, format!("{asked} was asked for and does not work here"))
+            Check::new(Code::ContainmentUnavailable, format!("{asked} was asked for, and it cannot be used"))
                 .detail(why)
                 .hint("write `\"containment\": \"auto\"`, or make it work")
         }
