@@ -4,6 +4,9 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
+use crate::limits::{Limits, shown_size};
 use crate::sandbox::SandboxError;
 
 /// Why a child did not start; the texts read after "failed to".
@@ -43,10 +46,12 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// The system is short of processes, memory, threads or descriptors. Trying again later may work.
-    #[error("start {program:?}: out of processes, memory or descriptors; try again later")]
+    #[error("start {program:?}: out of processes, memory or descriptors; {}", after_shortage(source, limits))]
     Resources {
         /// The program as it was asked for.
         program: OsString,
+        /// What its tree may take.
+        limits: Limits,
         /// What the system said.
         source: io::Error,
     },
@@ -90,6 +95,21 @@ pub enum SpawnError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// What to do about a shortage: a limit of ours that may be its cause is named.
+fn after_shortage(source: &io::Error, limits: &Limits) -> String {
+    let processes = limits.processes.filter(|number| *number != Limits::PROCESSES);
+    let ours = match Errno::from_io_error(source) {
+        Some(Errno::AGAIN) => processes.map(|number| format!("{number} processes")),
+        Some(Errno::NOMEM) => limits.memory.map(|bytes| format!("{} of memory", shown_size(bytes))),
+        Some(Errno::MFILE) => limits.open_files.map(|number| format!("{number} open files")),
+        _ => None,
+    };
+    match ours {
+        Some(ours) => format!("its limit of {ours} may be too low; raise it, or try again later"),
+        None => "try again later".to_owned(),
+    }
 }
 
 fn not_found(path: Option<&OsString>) -> String {

@@ -86,7 +86,7 @@ pub use crate::containment::{Choice, Containment, Support, support as containmen
 pub use crate::environment::{Environment, child_environment, loads_code};
 pub use crate::error::SpawnError;
 pub use crate::exit::Exit;
-pub use crate::limits::{Enforcement, Enforcer, LimitSupport, Limits, support as limit_support};
+pub use crate::limits::{Enforcement, Enforcer, LimitSupport, Limits, shown_size, support as limit_support};
 pub use crate::pipe::{PipeEnd, read_held};
 pub use crate::record::{FolderRecord, Swept, sweep};
 pub use crate::sandbox::{Backend, Network, Sandbox};

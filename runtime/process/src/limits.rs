@@ -57,6 +57,14 @@ impl Default for Limits {
     }
 }
 
+/// A number of bytes for people, in the largest unit that it is a whole number of: `1GiB`, `1536MiB`, `1000 bytes`.
+#[must_use]
+pub fn shown_size(bytes: u64) -> String {
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let whole = units.into_iter().find(|(_, shift)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    whole.map_or_else(|| format!("{bytes} bytes"), |(unit, shift)| format!("{}{unit}", bytes >> shift))
+}
+
 /// What makes each limit hold here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitSupport {

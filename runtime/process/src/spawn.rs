@@ -155,6 +155,7 @@ struct Attempt {
     program: OsString,
     path: OsString,
     work_dir: PathBuf,
+    limits: Limits,
 }
 
 async fn blocking<T: Send + 'static>(
@@ -197,15 +198,18 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
                 SpawnError::NotFound { path: (!is_path(&program)).then_some(path), program }
             }
             WrapError::Sandbox(refusal) => SpawnError::Sandbox { program, refusal },
-            WrapError::System(source) => SpawnError::Resources { program, source },
+            WrapError::System(source) => SpawnError::Resources { program, limits: spec.limits, source },
         }
     })?;
     let limits = match wrapped.limiter {
         Limiter::Host => spec.limits,
         Limiter::Engine => Limits::NONE,
     };
-    let (cgroup, confinement) = limits::prepare(&limits)
-        .map_err(|source| SpawnError::Resources { program: spec.program.clone(), source })?;
+    let (cgroup, confinement) = limits::prepare(&limits).map_err(|source| SpawnError::Resources {
+        program: spec.program.clone(),
+        limits: spec.limits,
+        source,
+    })?;
     wrapped.manner.confinement = confinement;
     let record = spec.record_dir.as_deref().and_then(|dir| record(dir, &spec, cgroup.as_ref(), &private));
     let mut command = Command::new(&wrapped.program);
@@ -227,7 +231,7 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
         },
         status: wrapped.status,
         proxy: wrapped.proxy,
-        attempt: Attempt { program: spec.program, path, work_dir },
+        attempt: Attempt { program: spec.program, path, work_dir, limits: spec.limits },
     })
 }
 
@@ -283,7 +287,7 @@ fn classify(attempt: &Attempt, source: io::Error) -> SpawnError {
     let program = attempt.program.clone();
     let errno = Errno::from_io_error(&source);
     match errno {
-        _ if is_shortage(errno) => SpawnError::Resources { program, source },
+        _ if is_shortage(errno) => SpawnError::Resources { program, limits: attempt.limits, source },
         // A search that met one unreadable directory of PATH ends in EACCES even when there is no such program.
         Some(Errno::NOENT | Errno::ACCESS) => match (find(attempt), errno) {
             (Some(found), Some(Errno::ACCESS)) => SpawnError::PermissionDenied { program: found, source },
@@ -329,7 +333,12 @@ mod tests {
     use super::*;
 
     fn attempt(program: &str, path: &str) -> Attempt {
-        Attempt { program: program.into(), path: path.into(), work_dir: "/".into() }
+        Attempt {
+            program: program.into(),
+            path: path.into(),
+            work_dir: "/".into(),
+            limits: Limits::default(),
+        }
     }
 
     #[test]
@@ -340,6 +349,26 @@ mod tests {
         }
         let judged = classify(&attempt("sh", "/bin"), Errno::TOOBIG.into());
         assert!(matches!(judged, SpawnError::Other { .. }), "{judged:?}");
+    }
+
+    #[test]
+    fn a_shortage_names_the_limit_of_ours_that_may_be_its_cause() {
+        let limits = Limits { processes: Some(1), memory: Some(1 << 30), open_files: Some(3) };
+        let own = Attempt { limits, ..attempt("sh", "/bin") };
+        for (errno, limit) in [
+            (Errno::AGAIN, "its limit of 1 processes may be"),
+            (Errno::NOMEM, "its limit of 1GiB of memory may be"),
+            (Errno::MFILE, "its limit of 3 open files may be"),
+        ] {
+            let said = classify(&own, errno.into()).to_string();
+            assert!(said.contains(limit), "{said}");
+            let said = classify(&attempt("sh", "/bin"), errno.into()).to_string();
+            assert!(said.ends_with("descriptors; try again later"), "{said}");
+        }
+        assert_eq!(
+            [0, 1000, 1536 << 20, 4 << 40].map(crate::shown_size),
+            ["0 bytes", "1000 bytes", "1536MiB", "4TiB"]
+        );
     }
 
     #[test]

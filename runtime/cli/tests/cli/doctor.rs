@@ -397,7 +397,11 @@ fn a_policy_is_applied_and_told() {
     let ran = doctor(&home);
     check(ran.must_end_with(1), "policy.unreadable");
     must_be_unchecked(&ran);
-    home.run(["run", "hello"]).must_end_with(2).must_say("did you mean `sandbox`?");
+    home.run(["run", "hello"])
+        .must_end_with(2)
+        .must_say("did you mean `sandbox`?")
+        .must_say("read the policy")
+        .must_say("correct that file");
 }
 
 /// A home with a podman that only writes down that it was called, and the agents `a`, which the policy forbids, and `b`.

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 /// known; it never shows a value that could be a secret.
 #[derive(Debug)]
 pub struct ConfigError {
+    /// What the file is.
+    what: &'static str,
     file: Option<PathBuf>,
     at: String,
     problem: Problem,
@@ -53,7 +55,7 @@ pub enum Problem {
 
 impl ConfigError {
     pub(super) fn new(at: impl Into<String>, problem: Problem) -> Self {
-        Self { file: None, at: at.into(), problem }
+        Self { what: "configuration", file: None, at: at.into(), problem }
     }
 
     pub(super) fn invalid(at: impl Into<String>, reason: impl Into<String>) -> Self {
@@ -63,6 +65,10 @@ impl ConfigError {
     pub(super) fn in_file(mut self, file: &Path) -> Self {
         self.file = Some(file.to_owned());
         self
+    }
+
+    pub(super) fn in_policy(self, file: &Path) -> Self {
+        Self { what: "policy", ..self.in_file(file) }
     }
 
     /// The file, unless the configuration came from a text.
@@ -83,7 +89,7 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("read the configuration")?;
+        write!(f, "read the {}", self.what)?;
         if let Some(file) = &self.file {
             write!(f, " {}", file.display())?;
         }

@@ -78,17 +78,17 @@ impl Organisation {
     ///
     /// The first thing that is wrong with it, with its place.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let unreadable = |error: io::Error| ConfigError::new("", Problem::Unreadable(error)).in_file(path);
+        let unreadable = |error: io::Error| ConfigError::new("", Problem::Unreadable(error)).in_policy(path);
         let mut bytes = Vec::new();
         File::open(path)
             .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
             .map_err(unreadable)?;
         if bytes.len() as u64 > MAX_FILE {
-            return Err(ConfigError::new("", Problem::TooLarge { limit: MAX_FILE }).in_file(path));
+            return Err(ConfigError::new("", Problem::TooLarge { limit: MAX_FILE }).in_policy(path));
         }
         let absolute = std::path::absolute(path).map_err(unreadable)?;
         let folder = absolute.parent().unwrap_or(&absolute);
-        let policy = parse(&bytes, folder).map_err(|error| error.in_file(path))?;
+        let policy = parse(&bytes, folder).map_err(|error| error.in_policy(path))?;
         Ok(Self { path: path.to_owned(), policy })
     }
 
@@ -223,6 +223,10 @@ mod tests {
             let (_folder, path) = written(text);
             let error = Organisation::read(&path).unwrap_err();
             assert_eq!(error.file(), Some(path.as_path()));
+            assert!(
+                error.to_string().starts_with(&format!("read the policy {}: ", path.display())),
+                "{error}"
+            );
             assert!(error.to_string().ends_with(expected), "{error}");
         }
     }

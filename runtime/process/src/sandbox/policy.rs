@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::containment::Containment;
-use crate::limits::Limits;
+use crate::limits::{Limits, shown_size};
 use crate::network::{AllowList, AllowListError};
 use crate::sandbox::grant::follow;
 use crate::sandbox::{Backend, Network, Sandbox};
@@ -198,16 +198,16 @@ impl Policy {
 
     fn narrow_limits(&self, left: &mut Narrowed) {
         let limits = &mut left.granted.limits;
-        let what = [
-            ("processes", self.processes, &mut limits.processes),
-            ("bytes of memory", self.memory, &mut limits.memory),
-        ];
-        for (what, most, asked) in what {
+        let processes: fn(u64) -> String = |number| format!("{number} processes");
+        let memory: fn(u64) -> String = |bytes| format!("{} of memory", shown_size(bytes));
+        let what =
+            [(processes, self.processes, &mut limits.processes), (memory, self.memory, &mut limits.memory)];
+        for (shown, most, asked) in what {
             if let Some(most) = most
                 && asked.is_none_or(|asked| asked > most)
             {
-                let before = asked.map_or_else(|| "no limit".to_owned(), |asked| asked.to_string());
-                left.said.push(format!("{most} {what} at most, in place of {before}"));
+                let before = asked.map_or_else(|| "no limit".to_owned(), shown);
+                left.said.push(format!("{} at most, in place of {before}", shown(most)));
                 *asked = Some(most);
             }
         }

@@ -7,6 +7,7 @@ use trunkline_host::config::{AgentConfig, Backend, Network, Resources};
 use trunkline_host::process::sandbox::{self, Inside, Outlet};
 use trunkline_host::process::{
     ChildSpec, Containment, Enforcer, Environment, LimitSupport, Support, containment_support, limit_support,
+    shown_size,
 };
 
 use super::report::{Check, Code};
@@ -55,7 +56,6 @@ pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
 
 /// The limits, and who makes them hold.
 pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
-    let bytes = |bytes: u64| format!("{bytes} bytes");
     let rows = [
         (
             "processes",
@@ -71,7 +71,7 @@ pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
             &support.open_files,
             Scope::Process,
         ),
-        ("memory", asked.memory, asked.memory.map(bytes), &support.memory, Scope::Tree),
+        ("memory", asked.memory, asked.memory.map(shown_size), &support.memory, Scope::Tree),
     ];
     let mut said = Vec::new();
     let mut checks = Vec::new();

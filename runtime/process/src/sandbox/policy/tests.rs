@@ -85,8 +85,8 @@ fn what_was_narrowed_is_said() {
     assert_eq!(
         left.said,
         [
-            "50 processes at most, in place of 100",
-            "1048576 bytes of memory at most, in place of no limit",
+            "50 processes at most, in place of 100 processes",
+            "1MiB of memory at most, in place of no limit",
             "the host's environment is not inherited as a whole",
             "of the network only a.org",
             "the working directory \"/srv/work\" is read-only",
