@@ -47,6 +47,8 @@ pub struct ChildSpec {
     /// Where the tree is recorded while it lives, so that [`sweep`](crate::sweep) finds what a power cut left.
     /// `None` records nothing.
     pub record_dir: Option<PathBuf>,
+    /// Folders that nothing in a sandbox sees, beside `record_dir`; see [`Inside::hidden`](crate::sandbox::Inside).
+    pub hidden: Vec<PathBuf>,
 }
 
 /// Which part of the host's environment a child inherits ([process.6]).
@@ -79,6 +81,7 @@ impl ChildSpec {
             sandbox: None,
             exchange: None,
             record_dir: None,
+            hidden: Vec::new(),
         }
     }
 
@@ -198,6 +201,7 @@ impl fmt::Debug for ChildSpec {
             .field("sandbox", &self.sandbox)
             .field("exchange", &self.exchange)
             .field("record_dir", &self.record_dir)
+            .field("hidden", &self.hidden)
             .finish()
     }
 }

@@ -161,6 +161,7 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
         // A folder that is not there cannot be covered inside. One that cannot be made gets no record either.
         let _ = DirBuilder::new().recursive(true).mode(0o700).create(dir);
     }
+    let hidden: Vec<_> = spec.hidden.iter().chain(&spec.record_dir).cloned().collect();
     let inside = Inside {
         program: &spec.program,
         args: &spec.args,
@@ -174,7 +175,7 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
         status: Some(told.as_raw_fd()),
         outlet: outlet.as_ref(),
         limits: spec.limits,
-        hidden: spec.record_dir.as_slice(),
+        hidden: &hidden,
     };
     let line = sandbox::wrap(sandbox, &inside).map_err(WrapError::Sandbox)?;
     let Some(container) = &line.container else {

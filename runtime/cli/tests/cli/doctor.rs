@@ -548,7 +548,8 @@ fn what_a_sandbox_does_not_show_is_told_before_a_start() {
     if !has_bubblewrap() {
         return;
     }
-    let home = home_with(r#""profile": "echo", "sandbox": { "backend": "bubblewrap" }"#);
+    let (home, state) = (Home::new(), Home::new());
+    home.file("trunkline.json", &sandboxed_echo(r#"{ "backend": "bubblewrap" }"#, &state));
     check(doctor(&home).must_end_with(0), "adapter.diagnosed");
 
     let home = home_with(
@@ -575,6 +576,37 @@ fn what_a_sandbox_does_not_show_is_told_before_a_start() {
     home.file("trunkline.json", &text.replace("cat", "only-here"));
     let output = home.command(["doctor", "--json"]).env("PATH", &path).output().unwrap();
     check(Ran::of(output).must_end_with(1), "sandbox.refused");
+}
+
+#[test]
+fn what_the_host_keeps_to_itself_is_judged_as_a_start_judges_it() {
+    if !has_bubblewrap() {
+        return;
+    }
+    for (list, code) in [("read_only", "adapter.diagnosed"), ("writable", "sandbox.refused")] {
+        let (home, state) = (Home::new(), Home::new());
+        let folder = state.path().to_str().unwrap();
+        let sandbox = format!(r#"{{ "backend": "bubblewrap", "{list}": ["{folder}"] }}"#);
+        home.file("trunkline.json", &sandboxed_echo(&sandbox, &state));
+        let is_refused = code == "sandbox.refused";
+        let told = check(doctor(&home).must_end_with(i32::from(is_refused)), code);
+        let ran = home.run(["run", "--agent", "a", "hello"]);
+        assert_eq!(ran.code == Some(0), !is_refused, "{}", ran.stderr);
+        if is_refused {
+            assert!(told["message"].as_str().unwrap().contains("keeps to itself"), "{told}");
+            ran.must_say("keeps to itself");
+        }
+    }
+}
+
+/// An echo in a sandbox, with the host's records in a folder below another home.
+fn sandboxed_echo(sandbox: &str, state: &Home) -> String {
+    let folder = state.path().join("state");
+    format!(
+        r#"{{ "agents": [ {{ "id": "a", "profile": "echo", "sandbox": {sandbox} }} ],
+            "runtime": {{ "state_dir": "{}" }} }}"#,
+        folder.display()
+    )
 }
 
 #[test]

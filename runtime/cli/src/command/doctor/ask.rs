@@ -31,8 +31,8 @@ pub(super) struct Answer {
 /// # Errors
 /// When it does not start.
 pub(super) async fn ask(mut spec: ChildSpec, within: Duration) -> Result<Answer, SpawnError> {
-    // It is gone before this program is.
-    spec.record_dir = None;
+    // It is gone before this program is, and is not recorded; what others have recorded stays hidden.
+    spec.hidden.extend(spec.record_dir.take());
     let mut child = spawn(spec).await?;
     drop(child.take_stdin());
     let (stdout, stderr, tail) = (child.take_stdout(), child.take_stderr(), StderrTail::new(TAIL));
