@@ -6,25 +6,25 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use tempfile::TempDir;
 use tokio::runtime::Handle;
-use trunkline_process::{Backend, FolderRecord, sandbox::sweep_containers, sweep};
+use trunkline_process::{Backend, FolderRecord, remove_tree, sandbox::sweep_containers, sweep};
 
 /// The host's private folder: exchange folders, copies of files, the private folders of processes. Removed when it is
-/// dropped, and then its record.
+/// dropped, and then its record, which stays for the next host when the folder does.
 #[derive(Debug)]
 pub(crate) struct HostFolder {
-    folder: TempDir,
+    folder: PathBuf,
     record: OnceLock<FolderRecord>,
 }
 
 impl HostFolder {
     pub(crate) fn create() -> io::Result<Self> {
-        Ok(Self { folder: tempfile::Builder::new().prefix("trunkline-").tempdir()?, record: OnceLock::new() })
+        let made = tempfile::Builder::new().prefix("trunkline-").tempdir()?;
+        Ok(Self { folder: made.keep(), record: OnceLock::new() })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
+        &self.folder
     }
 
     fn record(&self, records: &Path) {
@@ -32,6 +32,17 @@ impl HostFolder {
             // There is one call.
             Ok(record) => drop(self.record.set(record)),
             Err(error) => tracing::warn!(?records, %error, "cannot record what this host would leave"),
+        }
+    }
+}
+
+impl Drop for HostFolder {
+    fn drop(&mut self) {
+        if let Err(error) = remove_tree(&self.folder) {
+            tracing::warn!(path = ?self.folder, %error, "could not remove the host's private folder");
+            if let Some(record) = self.record.take() {
+                record.keep();
+            }
         }
     }
 }
@@ -115,6 +126,32 @@ fn end_all(records: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_folder_that_stays_keeps_its_record() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let count = |name: &str| std::fs::read_dir(at(name)).unwrap().count();
+        for (is_blocked, left) in [(true, (1, 1)), (false, (0, 0))] {
+            let path = at("parent/trunkline-host");
+            std::fs::create_dir_all(&path).unwrap();
+            let own = HostFolder { folder: path, record: OnceLock::new() };
+            own.record(&at("records"));
+            assert_eq!(count("records"), 1);
+            if is_blocked {
+                // A file where the folder above was keeps root too from reaching it.
+                std::fs::rename(at("parent"), at("aside")).unwrap();
+                std::fs::write(at("parent"), "").unwrap();
+            }
+            drop(own);
+            if is_blocked {
+                std::fs::remove_file(at("parent")).unwrap();
+                std::fs::rename(at("aside"), at("parent")).unwrap();
+            }
+            assert_eq!((count("parent"), count("records")), left);
+            std::fs::remove_dir_all(at("records")).unwrap();
+        }
+    }
 
     #[test]
     fn every_engine_is_looked_at_once() {

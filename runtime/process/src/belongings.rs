@@ -24,9 +24,10 @@ const LOOK_AGAIN: [Duration; 8] = {
 };
 
 /// What belongs to one child beside its processes. Given up in this order: what still runs in its cgroup is killed,
-/// the cgroup removed, then the folder, which nobody writes to any more, then the record that names them.
+/// the cgroup removed, then the folder, which nobody writes to any more, then the record that names them, which stays
+/// as long as one of them does.
 ///
-/// Dropping removes what can be removed at once, and blocks meanwhile.
+/// Dropping removes what can be removed at once, and blocks meanwhile; the rest is left to the reaper thread.
 #[derive(Debug, Default)]
 pub(crate) struct Belongings {
     pub(crate) cgroup: Option<Cgroup>,
@@ -40,8 +41,8 @@ impl Belongings {
         cgroup.is_none() && private.is_none() && record.is_none()
     }
 
-    /// Removes everything, unless something still runs in the cgroup: then SIGKILL is on its way, and it is worth
-    /// trying again. Blocks for a large folder, and for nothing else.
+    /// Removes everything; whether nothing is left. While something still runs in the cgroup SIGKILL is on its way,
+    /// and a folder may yet be removable: it is worth trying again. Blocks for a large folder, and for nothing else.
     pub(crate) fn try_clear(&mut self) -> bool {
         if let Some(cgroup) = &mut self.cgroup {
             if !cgroup.kill().is_empty() || !cgroup.remove() {
@@ -49,13 +50,26 @@ impl Belongings {
             }
             self.cgroup = None;
         }
-        self.private = None;
+        if let Some(private) = &mut self.private {
+            if private.remove().is_err() {
+                return false;
+            }
+            self.private = None;
+        }
         self.record = None;
         true
     }
 
-    /// Gives up: what is left is for the next host to sweep.
+    /// Gives up after a last attempt: what is left is for the next host to sweep.
     pub(crate) fn abandon(mut self) {
+        self.cgroup = None;
+        if let Some(mut private) = self.private.take()
+            && let Err(error) = private.remove()
+        {
+            let path = private.path();
+            tracing::warn!(?path, %error, "could not remove a private folder; the next host tries again");
+            private.leave();
+        }
         if let Some(record) = self.record.take() {
             record.abandon();
         }
@@ -70,6 +84,16 @@ impl Belongings {
             }
             thread::sleep(pause);
         }
-        reaper::leave(reaper::Remains { dying: None, belongings: self });
     }
 }
+
+impl Drop for Belongings {
+    fn drop(&mut self) {
+        if !self.try_clear() {
+            reaper::leave(reaper::Remains { dying: None, belongings: std::mem::take(self) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::remove::remove_tree;
+
 /// What its name begins with.
 pub(crate) const PREFIX: &str = "trunkline-";
 
@@ -18,6 +20,8 @@ pub(crate) struct PrivateDir {
     path: PathBuf,
     temp: PathBuf,
     config: Option<PathBuf>,
+    /// It is removed, or left to the next host.
+    is_settled: bool,
 }
 
 impl PrivateDir {
@@ -28,7 +32,7 @@ impl PrivateDir {
             .permissions(Permissions::from_mode(0o700))
             .tempdir_in(std::path::absolute(root)?)?
             .keep();
-        let mut made = Self { temp: path.join("tmp"), path, config: None };
+        let mut made = Self { temp: path.join("tmp"), path, config: None, is_settled: false };
         DirBuilder::new().mode(0o700).create(&made.temp)?;
         if let Some(json) = config {
             let file = made.path.join("config.json");
@@ -36,11 +40,6 @@ impl PrivateDir {
             made.config = Some(file);
         }
         Ok(made)
-    }
-
-    /// A folder that another host made, to be removed.
-    pub(crate) fn left_behind(path: PathBuf) -> Self {
-        Self { temp: path.join("tmp"), path, config: None }
     }
 
     /// Its inode: of all folders that ever have its name, this one.
@@ -71,33 +70,30 @@ impl PrivateDir {
             Ok(()) | Err(_) => {}
         }
     }
+
+    /// Removes everything; after a failure, again. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the folder is still there.
+    pub(crate) fn remove(&mut self) -> io::Result<()> {
+        remove_tree(&self.path)?;
+        self.is_settled = true;
+        Ok(())
+    }
+
+    /// Leaves the folder where it is.
+    pub(crate) fn leave(mut self) {
+        self.is_settled = true;
+    }
 }
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
-        let removed = match fs::remove_dir_all(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                open_up(&self.path);
-                fs::remove_dir_all(&self.path)
-            }
-            other => other,
-        };
-        match removed {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(path = ?self.path, %error, "could not remove a private folder");
-            }
-            Ok(()) | Err(_) => {}
-        }
-    }
-}
-
-/// Makes directories below `dir` writable for us: package caches are often read-only. Its processes have ended,
-/// so nobody swaps a directory for a link meanwhile.
-fn open_up(dir: &Path) {
-    let _ = fs::set_permissions(dir, Permissions::from_mode(0o700));
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
+        if !self.is_settled
+            && let Err(error) = self.remove()
+        {
+            tracing::warn!(path = ?self.path, %error, "could not remove a private folder");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
-use tempfile::TempDir;
+use trunkline_process::remove_tree;
 use uuid::Uuid;
 
 use super::copy::{CopyError, copy_into};
@@ -21,7 +21,8 @@ const NUMBERED: usize = 100;
 /// holds; [`Exchange::close`] does the same and says whether it worked.
 #[derive(Debug)]
 pub struct Exchange {
-    folder: TempDir,
+    /// Empty once it is removed.
+    folder: PathBuf,
 }
 
 /// A hub's file in the exchange folder: whole, the adapter's to read and to change, there until the session closes.
@@ -44,15 +45,15 @@ impl Exchange {
     pub fn create(parent: &Path) -> io::Result<Self> {
         let parent = std::path::absolute(parent)?;
         let private = std::fs::Permissions::from_mode(0o700);
-        let folder = tempfile::Builder::new().prefix("exchange-").permissions(private).tempdir_in(parent)?;
+        let made = tempfile::Builder::new().prefix("exchange-").permissions(private).tempdir_in(parent)?;
         // The umask may have taken bits away.
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o700))?;
-        Ok(Self { folder })
+        std::fs::set_permissions(made.path(), std::fs::Permissions::from_mode(0o700))?;
+        Ok(Self { folder: made.keep() })
     }
 
     /// The folder, absolute: `session.start.exchange_dir`.
     pub fn path(&self) -> &Path {
-        self.folder.path()
+        &self.folder
     }
 
     /// Copies a hub's file in, whole, under a name made of `label` (or of the path, [file.5]) that nothing in the
@@ -85,8 +86,18 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// What the file system says, for example where the adapter left a folder closed to its owner.
-    pub fn close(self) -> io::Result<()> {
-        self.folder.close()
+    /// What the file system says, for example where the adapter left what belongs to another user.
+    pub fn close(mut self) -> io::Result<()> {
+        remove_tree(&std::mem::take(&mut self.folder))
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if !self.folder.as_os_str().is_empty()
+            && let Err(error) = remove_tree(&self.folder)
+        {
+            tracing::warn!(path = ?self.folder, %error, "could not remove an exchange folder");
+        }
     }
 }

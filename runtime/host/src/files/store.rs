@@ -75,7 +75,7 @@ impl StoreDir {
     ///
     /// What the file system says; some copies may be gone by then.
     pub fn remove(self) -> io::Result<()> {
-        std::fs::remove_dir_all(&self.path)
+        trunkline_process::remove_tree(&self.path)
     }
 }
 

@@ -354,6 +354,29 @@ fn placed_files_get_names_of_their_own() {
 }
 
 #[test]
+fn an_exchange_folder_of_any_depth_is_removed() {
+    let parent = TempDir::new_in("/dev/shm").unwrap_or_else(|_| TempDir::new().unwrap());
+    let exchanges = [Exchange::create(parent.path()).unwrap(), Exchange::create(parent.path()).unwrap()];
+    for exchange in &exchanges {
+        nest(exchange.path(), 15_000);
+    }
+    let [closed, dropped] = exchanges;
+    closed.close().unwrap();
+    drop(dropped);
+    assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+}
+
+/// Folders in one another, without a path that grows.
+fn nest(top: &Path, depth: usize) {
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
+    let mut at = rustix::fs::open(top, flags, Mode::empty()).unwrap();
+    for _ in 0..depth {
+        rustix::fs::mkdirat(&at, "d", Mode::RWXU).unwrap();
+        at = rustix::fs::openat(&at, "d", flags, Mode::empty()).unwrap();
+    }
+}
+
+#[test]
 fn what_a_hub_places_is_checked_too() {
     let place = Place::new();
     let exchange = Exchange::create(&place.outside).unwrap();

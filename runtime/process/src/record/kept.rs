@@ -87,7 +87,7 @@ impl Drop for Record {
 ///
 /// The folder's name begins with `trunkline-`, and nobody else may write to it; another is not swept.
 #[derive(Debug)]
-pub struct FolderRecord(#[allow(dead_code, reason = "it is dropped")] Record);
+pub struct FolderRecord(Record);
 
 impl FolderRecord {
     /// Records `folder` in `records` until it is dropped: when this host is killed, the next one's
@@ -101,6 +101,11 @@ impl FolderRecord {
         let mut entry = Entry::of_this_host(NO_TREE)?;
         entry.folder = Some((fs::symlink_metadata(&folder)?.ino(), folder));
         Record::create(records, &entry).map(Self)
+    }
+
+    /// Leaves the record to the next host's sweep: the folder could not be removed.
+    pub fn keep(self) {
+        self.0.abandon();
     }
 }
 

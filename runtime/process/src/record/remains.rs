@@ -19,7 +19,8 @@ use super::entry::{Entry, LARGEST, NO_TREE, Process, boot, namespace};
 use super::kept::is_name;
 use super::search::{self, Marks};
 use crate::limits::{Cgroup, is_cgroup_of};
-use crate::private_dir::{self, PrivateDir};
+use crate::private_dir;
+use crate::remove::remove_tree;
 
 /// How many files one sweep looks at; the next sees the others.
 const MOST_FILES: usize = 10_000;
@@ -213,10 +214,12 @@ impl Remains {
             && end.is_complete
             && path.exists()
         {
-            drop(PrivateDir::left_behind(path.clone()));
-            match fs::symlink_metadata(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => end.folders += 1,
-                Ok(_) | Err(_) => end.is_complete = false,
+            match remove_tree(path) {
+                Ok(()) => end.folders += 1,
+                Err(error) => {
+                    tracing::warn!(?path, %error, "could not remove a folder that an earlier host left");
+                    end.is_complete = false;
+                }
             }
         }
         end

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 use super::*;
+use crate::private_dir::PrivateDir;
 use crate::record::{FolderRecord, Record};
 
 /// A folder of records that only we may write to.
@@ -106,6 +107,22 @@ fn the_folder_of_a_dead_host_goes_also_after_another_boot() {
         assert_eq!(fs::read_dir(records.path()).unwrap().count(), 0);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
+}
+
+#[test]
+fn a_folder_of_any_depth_is_no_trap_for_the_next_host() {
+    let root = tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| folder());
+    let records = folder();
+    let (inode, path) = private(root.path());
+    let mut at = openat(CWD, path.join("tmp"), OFlags::DIRECTORY, Mode::empty()).unwrap();
+    for _ in 0..20_000 {
+        rustix::fs::mkdirat(&at, "d", Mode::RWXU).unwrap();
+        at = openat(&at, "d", OFlags::DIRECTORY, Mode::empty()).unwrap();
+    }
+    left(records.path(), "tree-1-1", &Entry { folder: Some((inode, path)), ..of_a_dead_host() });
+    assert_eq!(sweep(records.path()).unwrap(), Swept { trees: 1, folders: 1, ..Swept::default() });
+    assert_eq!(fs::read_dir(records.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
 }
 
 #[test]
