@@ -168,7 +168,9 @@ fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathB
     let mut volumes = Vec::new();
     for grant in &shown {
         let real = grant.place.real.as_path();
-        volumes.push((real, real.to_owned(), grant.access));
+        if !grant.given {
+            volumes.push((real, real.to_owned(), grant.access));
+        }
         // Below another name of an outer place the inner ones have to lie, too: their access is narrower, perhaps.
         for name in &grant.also {
             for inner in shown.iter().filter(|inner| inner.place.real.starts_with(real)) {

@@ -23,6 +23,8 @@ pub(crate) struct Grant {
     /// Where it is, and where the links on the way lie.
     pub(crate) place: Place,
     pub(crate) access: Access,
+    /// Whether its surroundings give it already: only its other names and the links to it are missing.
+    pub(crate) given: bool,
 }
 
 /// What may be done with it, the narrowest first.
@@ -144,7 +146,7 @@ fn grant(list: &'static str, path: &Path, access: Access) -> Result<Grant, Sandb
     match follow(path) {
         Ok(place) => {
             let also = if place.real == path { Vec::new() } else { vec![path.to_owned()] };
-            Ok(Grant { list, named: path.to_owned(), also, place, access })
+            Ok(Grant { list, named: path.to_owned(), also, place, access, given: false })
         }
         Err(source) => Err(SandboxError::Missing { list, path: path.to_owned(), source }),
     }
@@ -230,7 +232,7 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
 /// A place that is what it is called.
 fn at(list: &'static str, real: &Path) -> Grant {
     let place = Place { real: real.to_owned(), links: Vec::new() };
-    Grant { list, named: real.to_owned(), also: Vec::new(), place, access: Access::Write }
+    Grant { list, named: real.to_owned(), also: Vec::new(), place, access: Access::Write, given: false }
 }
 
 /// Where `path` is, or will be once somebody makes it.
@@ -271,7 +273,7 @@ fn ordered(mut grants: Vec<Grant>) -> Vec<Grant> {
     // Of two at one place the narrower comes first, and stays.
     grants.sort_by(|a, b| order(a).cmp(&order(b)));
     let mut kept: Vec<Grant> = Vec::new();
-    for grant in grants {
+    for mut grant in grants {
         let real = &grant.place.real;
         if let Some(other) = kept.iter_mut().find(|other| other.place.real == *real) {
             other.place.links.extend(grant.place.links);
@@ -280,14 +282,18 @@ fn ordered(mut grants: Vec<Grant>) -> Vec<Grant> {
         }
         let may_write = |path: &Path| deepest(&kept, path).is_some_and(|over| over.access == Access::Write);
         if grant.access != Access::Write {
-            let between = real
-                .ancestors()
-                .skip(1)
-                .filter(|folder| may_write(folder) && kept.iter().all(|other| other.place.real != **folder));
-            let anchors: Vec<Grant> = between.map(|folder| at(grant.list, folder)).collect();
-            kept.extend(anchors);
-        } else if grant.also.is_empty() && may_write(real) {
-            continue;
+            let between: Vec<&Path> = real.ancestors().skip(1).filter(|folder| may_write(folder)).collect();
+            for folder in between {
+                match kept.iter_mut().find(|other| other.place.real == *folder) {
+                    Some(other) => other.given = false,
+                    None => kept.push(at(grant.list, folder)),
+                }
+            }
+        } else {
+            grant.given = may_write(real);
+            if grant.given && grant.also.is_empty() {
+                continue;
+            }
         }
         kept.push(grant);
     }

@@ -115,7 +115,7 @@ impl View {
         outlet: Option<&Outlet>,
     ) -> Self {
         let mut view = Self { mounts: Vec::new() };
-        for grant in grants {
+        for grant in grants.iter().filter(|grant| !grant.given) {
             view.put(&grant.place.real, What::Host(grant.access));
         }
         view.put("/proc", What::Proc);

@@ -8,7 +8,7 @@ use super::*;
 
 fn grant(path: &str, access: Access) -> Grant {
     let place = Place { real: path.into(), links: Vec::new() };
-    Grant { list: "test", named: path.into(), also: Vec::new(), place, access }
+    Grant { list: "test", named: path.into(), also: Vec::new(), place, access, given: false }
 }
 
 fn system() -> System {
@@ -123,6 +123,17 @@ fn links_lead_where_they_do_outside() {
     assert!(text.contains("\n--symlink /data/real /home/u/link\n"), "{text}");
     assert!(!text.contains("/srv/work/seen"), "what lies in a granted folder is there already: {text}");
     assert_eq!(text.matches(" /bin\n").count(), 1, "{text}");
+}
+
+#[test]
+fn what_its_surroundings_give_is_not_mounted_again_and_its_links_are_made() {
+    let mut grants = usual();
+    let link = Link { at: "/home/u/link".into(), target: "/srv/work/deep".into() };
+    let place = Place { real: "/srv/work/deep".into(), links: vec![link] };
+    grants.push(Grant { place, given: true, ..grant("/home/u/link", Access::Write) });
+    let text = lines(&made(&grants, &Network::None, None, &[]));
+    assert!(!text.contains("--bind /srv/work/deep"), "{text}");
+    assert!(text.contains("\n--symlink /srv/work/deep /home/u/link\n"), "{text}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::*;
 
 fn grant(path: &str, access: Access) -> Grant {
     let place = Place { real: path.into(), links: Vec::new() };
-    Grant { list: "test", named: path.into(), also: Vec::new(), place, access }
+    Grant { list: "test", named: path.into(), also: Vec::new(), place, access, given: false }
 }
 
 fn usual() -> Vec<Grant> {
@@ -209,7 +209,10 @@ fn a_second_name_does_not_widen_what_lies_within() {
     let mut case = Case::of(podman());
     case.grants.push(Grant { also: vec!["/link".into()], ..grant("/data", Access::Write) });
     case.grants.push(grant("/data/.git", Access::Read));
+    case.grants.push(Grant { also: vec!["/deep".into()], given: true, ..grant("/data/deep", Access::Write) });
     let args = case.args();
+    assert!(!args.contains(&"--volume=/data/deep:/data/deep:rw".to_owned()), "{args:?}");
+    assert!(args.contains(&"--volume=/data/deep:/deep:rw".to_owned()), "{args:?}");
     for given in ["/data:/data:rw", "/data:/link:rw", "/data/.git:/data/.git:ro", "/data/.git:/link/.git:ro"]
     {
         assert!(args.contains(&format!("--volume={given}")), "{given}: {args:?}");

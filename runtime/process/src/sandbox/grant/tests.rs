@@ -307,6 +307,11 @@ fn what_is_writable_within_something_writable_is_not_mounted_again() {
         ground.granted(),
         ["w data", "w exchange", "r init", "w work", "r private/one", "w private/one/tmp"]
     );
+    symlink("data/deep", ground.at("alias")).unwrap();
+    ground.sandbox.writable.push(ground.at("alias"));
+    let grants = ground.grants().unwrap();
+    let given: Vec<_> = grants.iter().filter(|grant| grant.given).map(|grant| &grant.named).collect();
+    assert_eq!(given, [&ground.at("alias")]);
 }
 
 #[test]
