@@ -8,7 +8,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use tokio::io::{AsyncReadExt, BufReader};
 use trunkline_process::{ChildSpec, Containment, Inherit, child_environment};
 
-use super::watch::{line, output, sh, start, within};
+use super::watch::{containment, line, output, sh, start, within};
 
 fn variables(text: &str) -> BTreeMap<String, String> {
     text.split('\0')
@@ -147,7 +147,7 @@ async fn what_loads_code_is_for_the_program_and_not_for_who_contains_it() {
     let mut child = start(ChildSpec::new("/bin/sh").args(["-c", "env; cat"]).env("LD_OF_TEST", "x")).await;
     let mut stdout = BufReader::new(child.take_stdout().unwrap());
     while line(&mut stdout).await != "LD_OF_TEST=x" {}
-    if crate::CONTAINMENT != Containment::Group {
+    if containment() != Containment::Group {
         let own = std::fs::read(format!("/proc/{}/environ", child.pid())).unwrap();
         assert!(own.split(|byte| *byte == 0).all(|pair| !pair.starts_with(b"LD_")), "its init has it");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, BufReader};
 use trunkline_process::{Containment, PipeEnd, StderrDrain, StderrTail, read_held};
 
-use super::watch::{DEADLINE, line, sh, start, within};
+use super::watch::{DEADLINE, containment, line, sh, start, within};
 
 #[tokio::test]
 async fn the_last_line_before_the_exit_is_in_the_tail() {
@@ -42,7 +42,7 @@ async fn a_descendant_that_holds_the_pipes_holds_nobody_up() {
     let held = read_held(stdout.get_ref(), |bytes| rest.extend_from_slice(bytes)).unwrap();
     assert_eq!(rest, b"out\n");
 
-    if crate::CONTAINMENT == Containment::Group {
+    if containment() == Containment::Group {
         // A cgroup may have met it; if there is one, and when it has, is the kernel's affair.
         let holder = rustix::process::Pid::from_raw(holder).unwrap();
         let _ = rustix::process::kill_process(holder, rustix::process::Signal::KILL);
@@ -56,7 +56,7 @@ async fn a_descendant_that_holds_the_pipes_holds_nobody_up() {
 #[tokio::test]
 async fn a_stranger_who_holds_the_pipes_holds_nobody_up() {
     // Behind an init the number of the child itself is not known.
-    if crate::CONTAINMENT != Containment::Group {
+    if containment() != Containment::Group {
         return;
     }
     let mut child = start(sh("echo out; echo last words >&2; read go; exit 3")).await;

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use trunkline_process::{ChildSpec, Containment, Signal, StopSteps, stop};
 
-use super::watch::{DEADLINE, eventually, exists, line, runs, sh, start, within};
+use super::watch::{DEADLINE, containment, eventually, exists, line, runs, sh, start, within};
 
 /// Ends each step at once, so that only the order decides.
 const HASTY: StopSteps =
@@ -60,7 +60,7 @@ async fn a_talkative_child_is_not_stuck_on_pipes_that_nobody_reads() {
 
 #[tokio::test]
 async fn what_is_left_of_the_group_dies_with_its_leader() {
-    if crate::CONTAINMENT == Containment::Namespace {
+    if containment() == Containment::Namespace {
         // The numbers that it tells mean nothing out here; `trees` looks for itself.
         return;
     }
@@ -78,7 +78,7 @@ async fn what_is_left_of_the_group_dies_with_its_leader() {
 
 #[tokio::test]
 async fn the_whole_group_dies_when_the_child_is_dropped() {
-    if crate::CONTAINMENT == Containment::Namespace {
+    if containment() == Containment::Namespace {
         // The numbers that it tells mean nothing out here; `trees` looks for itself.
         return;
     }

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::future::Future;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
-use trunkline_process::{Child, ChildSpec, spawn};
+use trunkline_process::{Child, ChildSpec, Containment, containment_support, spawn};
 
 /// Bounds a wait that ends much earlier unless something is broken.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
@@ -30,10 +31,31 @@ pub(crate) fn sh(script: &str) -> ChildSpec {
     ChildSpec::new("/bin/sh").args(["-c", script])
 }
 
-/// What every child of a test binary is contained by.
+/// What every child of a test binary is contained by: what it asks for, or a group where that does not work. Where
+/// somebody else found that it does, that is a failure.
+pub(crate) fn containment() -> Containment {
+    static USED: OnceLock<Containment> = OnceLock::new();
+    *USED.get_or_init(|| {
+        trunkline_process::init::use_program(env!("CARGO_BIN_EXE_trunkline-init"));
+        let asked = crate::CONTAINMENT;
+        if asked == Containment::Group {
+            return asked;
+        }
+        containment_support().choose(asked, Containment::Auto).map_or_else(
+            |why| {
+                let required = std::env::var("TRUNKLINE_TEST_REQUIRE").unwrap_or_default();
+                let works = required.split(',').any(|word| word == asked.name());
+                assert!(!works, "{asked} works here, and yet: {why}");
+                eprintln!("in a group instead: {why}");
+                Containment::Group
+            },
+            |choice| choice.used,
+        )
+    })
+}
+
 pub(crate) fn contained(spec: ChildSpec) -> ChildSpec {
-    trunkline_process::init::use_program(env!("CARGO_BIN_EXE_trunkline-init"));
-    spec.containment(crate::CONTAINMENT)
+    spec.containment(containment())
 }
 
 pub(crate) async fn start(spec: ChildSpec) -> Child {
