@@ -24,6 +24,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::OnceLock;
@@ -36,6 +37,8 @@ mod subreaper;
 
 pub(crate) use self::options::{Keep, Options};
 pub(crate) use self::report::{RECORD, Report};
+use self::report::{Reporter, Step};
+use crate::system::init as system;
 
 /// The first argument of a program that is asked to be an init.
 pub(crate) const MARKER: &str = "trunkline-init";
@@ -101,13 +104,37 @@ pub(crate) fn executable() -> Option<&'static Path> {
 /// Is an init until its program has ended; gives the exit code.
 fn run(args: impl Iterator<Item = OsString>) -> i32 {
     match Options::parse(args) {
-        Ok(options) => match options.keep {
-            Keep::Namespace => namespace::run(&options),
-            Keep::Reaper | Keep::Plain => subreaper::run(&options),
+        Ok(options) => match (Ties::take(&options), options.keep) {
+            (Ok(ties), Keep::Namespace) => namespace::run(&options, ties),
+            (Ok(ties), Keep::Reaper | Keep::Plain) => subreaper::run(&options, ties),
+            (Err(code), _) => code,
         },
         Err(problem) => {
             complain(&problem);
             NOT_STARTED
+        }
+    }
+}
+
+/// What every init holds while its program runs.
+#[derive(Debug)]
+struct Ties {
+    report: Reporter,
+    /// The end of a pipe: when the host closes the other, everything is to end.
+    lifeline: Option<OwnedFd>,
+    /// Where the signals come in that this process has blocked.
+    signals: OwnedFd,
+}
+
+impl Ties {
+    /// Takes over what the host has lent. An error is the exit code.
+    fn take(options: &Options) -> Result<Self, i32> {
+        let status = options.status.and_then(|number| system::inherited(number).ok());
+        let mut report = Reporter::new(status);
+        let lifeline = options.lifeline.map(system::inherited).transpose();
+        match lifeline.and_then(|lifeline| Ok((lifeline, system::take_signals()?))) {
+            Ok((lifeline, signals)) => Ok(Self { report, lifeline, signals }),
+            Err(error) => Err(report.refuse(Step::First, &error)),
         }
     }
 }

@@ -1,7 +1,9 @@
-//! What `/proc` tells of processes.
+//! What `/proc` tells of processes, and of where their numbers count.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 
 use rustix::process::Pid;
 
@@ -32,6 +34,16 @@ impl Stat {
         let started = fields.nth(17)?.parse().ok()?;
         Some(Self { pid, parent, started, is_zombie: state == "Z" })
     }
+}
+
+/// The id that this boot of the machine got.
+pub(crate) fn boot() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// The inode of this process's PID namespace.
+pub(crate) fn namespace() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
 /// All processes.

@@ -6,7 +6,6 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,13 +29,11 @@ use crate::pipe::read_held;
 use crate::private_dir::PrivateDir;
 use crate::record::{Entry, Record};
 use crate::sandbox::SandboxError;
+use crate::search_path::{DEFAULT_PATH, candidates, is_path};
 use crate::signal::Signal;
 use crate::spawner::{self, Launched, Start};
 use crate::spec::ChildSpec;
 use crate::wrap::{Limiter, Scene, WrapError, wrap};
-
-/// Where the C library looks when the child's environment has no `PATH`.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// How long it may take until the program runs: a folder on a dead network mount must not hold its start for ever.
 const START: Duration = Duration::from_secs(60);
@@ -312,20 +309,8 @@ pub(crate) fn is_shortage(errno: Option<Errno>) -> bool {
 
 /// The file that the start was about, if there is one.
 fn find(attempt: &Attempt) -> Option<PathBuf> {
-    let program = &attempt.program;
-    if program.is_empty() {
-        return None;
-    }
-    let candidates: Vec<PathBuf> = if is_path(program) {
-        vec![attempt.work_dir.join(program)]
-    } else {
-        env::split_paths(&attempt.path).map(|dir| attempt.work_dir.join(dir).join(program)).collect()
-    };
+    let candidates = candidates(&attempt.program, &attempt.path, &attempt.work_dir);
     candidates.into_iter().find(|file| fs::symlink_metadata(file).is_ok())
-}
-
-fn is_path(program: &OsStr) -> bool {
-    program.as_bytes().contains(&b'/')
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use trunkline_host::{
     config::{self, AgentConfig, Config, Profile},
     process::ChildSpec,
 };
+use trunkline_process::{DEFAULT_PATH, program_candidates};
 use trunkline_profiles::PROFILES;
 
 use self::isolation::Means;
@@ -38,9 +39,6 @@ mod program;
 mod report;
 mod start;
 mod text;
-
-/// Where the C library looks when the child's environment has no `PATH`.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 /// Checks what agents need: programs, folders, environment, containment
 ///
@@ -181,7 +179,7 @@ impl Doctor {
         let mut found = program::find(&spec.program, &path, &work_dir);
         let mut inside = Ok(());
         if matches!(found, Found::At(_)) {
-            let candidates = program::candidates(&spec.program, &path, &work_dir);
+            let candidates = program_candidates(&spec.program, &path, &work_dir);
             match isolation::find_inside(&spec, &environment, &work_dir, candidates) {
                 Some(Ok(at)) => found = Found::At(at),
                 Some(Err(refused)) => inside = Err(refused),

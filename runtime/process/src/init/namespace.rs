@@ -17,19 +17,13 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, getegid, geteuid, set_parent_process_death_signal, setsid};
 use rustix::thread::{CapabilitySet, UnshareFlags, remove_capability_from_bounding_set};
 
-use super::Options;
 use super::program::{self, News};
 use super::report::{Reporter, Step};
+use super::{Options, Ties};
 use crate::system::init::{self as system, Forked};
 
-pub(super) fn run(options: &Options) -> i32 {
-    let status = options.status.and_then(|number| system::inherited(number).ok());
-    let mut report = Reporter::new(status);
-    let lifeline = match options.lifeline.map(system::inherited).transpose() {
-        Ok(lifeline) => lifeline,
-        Err(error) => return report.refuse(Step::First, &error),
-    };
-    let (signals, users, alive, outcome) = match prepare() {
+pub(super) fn run(options: &Options, Ties { mut report, lifeline, signals }: Ties) -> i32 {
+    let (users, alive, outcome) = match prepare() {
         Ok(prepared) => prepared,
         Err((step, error)) => return report.refuse(step, &error),
     };
@@ -70,10 +64,9 @@ enum Users {
 }
 
 /// Makes the namespaces, of which the next child is the first process.
-fn prepare() -> Result<(OwnedFd, Users, Pipe, Pipe), (Step, io::Error)> {
+fn prepare() -> Result<(Users, Pipe, Pipe), (Step, io::Error)> {
     let at = |step| move |error: io::Error| (step, error);
     let errno = |step| move |error: rustix::io::Errno| (step, io::Error::from(error));
-    let signals = system::take_signals().map_err(at(Step::First))?;
     let alive = pipe_with(PipeFlags::CLOEXEC).map_err(errno(Step::First))?;
     let outcome = pipe_with(PipeFlags::CLOEXEC).map_err(errno(Step::First))?;
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
@@ -86,7 +79,7 @@ fn prepare() -> Result<(OwnedFd, Users, Pipe, Pipe), (Step, io::Error)> {
             Users::Own
         }
     };
-    Ok((signals, users, alive, outcome))
+    Ok((users, alive, outcome))
 }
 
 /// Everybody keeps the number that they have outside.

@@ -12,8 +12,8 @@ use rustix::process::{
 };
 
 use super::program::{self, News, Reaped};
-use super::report::{Reporter, Step};
-use super::{Keep, NOT_STARTED, Options};
+use super::report::Step;
+use super::{Keep, NOT_STARTED, Options, Ties};
 use crate::network::bridge;
 use crate::proc::{self, Stat};
 use crate::system::init as system;
@@ -22,17 +22,7 @@ use crate::system::init as system;
 /// milliseconds: at first, and at most.
 const LOOK_AGAIN: (i64, i64) = (2, 128);
 
-pub(super) fn run(options: &Options) -> i32 {
-    let status = options.status.and_then(|number| system::inherited(number).ok());
-    let mut report = Reporter::new(status);
-    let lifeline = match options.lifeline.map(system::inherited).transpose() {
-        Ok(lifeline) => lifeline,
-        Err(error) => return report.refuse(Step::First, &error),
-    };
-    let signals = match system::take_signals() {
-        Ok(signals) => signals,
-        Err(error) => return report.refuse(Step::First, &error),
-    };
+pub(super) fn run(options: &Options, Ties { mut report, lifeline, signals }: Ties) -> i32 {
     let adopts = options.keep == Keep::Reaper;
     if let Err(error) = outlive(lifeline.is_some(), adopts) {
         return report.refuse(Step::Adoption, &error.into());

@@ -2,15 +2,13 @@
 
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 
-use crate::proc::Stat;
+use crate::proc::{Stat, boot, namespace};
 
 /// The first line, which names form and version.
 const FIRST: &str = "trunkline-tree 1";
@@ -194,16 +192,6 @@ fn path(text: &str) -> Option<PathBuf> {
         }
     }
     Some(OsString::from_vec(bytes).into()).filter(|_| !text.is_empty())
-}
-
-/// The id that this boot of the machine got.
-pub(super) fn boot() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
-}
-
-/// The inode of this process's PID namespace.
-pub(super) fn namespace() -> io::Result<u64> {
-    Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
 #[cfg(test)]

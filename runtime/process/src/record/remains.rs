@@ -15,11 +15,12 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::Swept;
-use super::entry::{Entry, LARGEST, NO_TREE, Process, boot, namespace};
+use super::entry::{Entry, LARGEST, NO_TREE, Process};
 use super::kept::is_name;
 use super::search::{self, Marks};
 use crate::limits::{Cgroup, is_cgroup_of};
 use crate::private_dir;
+use crate::proc::{boot, namespace};
 use crate::remove::remove_tree;
 
 /// How many files one sweep looks at; the next sees the others.

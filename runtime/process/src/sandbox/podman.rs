@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
-use std::fs;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::Pid;
+
+use crate::proc::{self, Stat};
 use crate::sandbox::support::{Finished, find_tool, run_bounded};
 use crate::sandbox::{Backend, SandboxError};
 
@@ -143,7 +144,7 @@ struct Owner {
 impl Owner {
     fn this() -> Option<Self> {
         let pid = std::process::id();
-        Some(Self { boot: boot()?, namespace: namespace()?, pid, began: began(pid)? })
+        Some(Self { boot: boot()?, namespace: proc::namespace().ok()?, pid, began: began(pid)? })
     }
 
     /// From a container's name.
@@ -181,21 +182,14 @@ fn is_orphan(name: &str) -> bool {
     Owner::from_name(name).is_some_and(|owner| owner.is_gone())
 }
 
+/// The id of this boot, in letters that a container's name may have.
 fn boot() -> Option<String> {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(id.chars().filter(char::is_ascii_hexdigit).collect())
-}
-
-fn namespace() -> Option<u64> {
-    Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
+    Some(proc::boot().ok()?.chars().filter(char::is_ascii_hexdigit).collect())
 }
 
 /// When a process began, in ticks since the machine did.
 fn began(pid: u32) -> Option<u64> {
-    let stat = fs::read(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
-    // The name in parentheses may hold anything; the state is the third field, the start the twenty-second.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    Some(Stat::of(Pid::from_raw(pid.cast_signed())?)?.started)
 }
 
 #[cfg(test)]

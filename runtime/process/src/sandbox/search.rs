@@ -1,8 +1,6 @@
 //! Whether the program that is to run will be found inside.
 
-use std::env;
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -10,9 +8,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use crate::sandbox::grant::{Place, follow};
 use crate::sandbox::view::View;
 use crate::sandbox::{Inside, SandboxError};
-
-/// Where the C library looks when the child's environment has no `PATH`.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
+use crate::search_path::{DEFAULT_PATH, candidates};
 
 /// Refuses a program that is not there inside, and names what has to be granted.
 ///
@@ -20,7 +16,7 @@ const DEFAULT_PATH: &str = "/bin:/usr/bin";
 pub(crate) fn visible(view: &View, inside: &Inside<'_>) -> Result<(), SandboxError> {
     let path = inside.variable("PATH").unwrap_or(OsStr::new(DEFAULT_PATH));
     let mut outside = None;
-    for file in candidates(inside, path) {
+    for file in candidates(inside.program, path, inside.work_dir) {
         let Some(place) = program(&file) else { continue };
         let add = not_shown(view, &file, &place);
         if add.is_empty() {
@@ -32,16 +28,6 @@ pub(crate) fn visible(view: &View, inside: &Inside<'_>) -> Result<(), SandboxErr
         program: inside.program.to_owned(),
         path: path.to_owned(),
     }))
-}
-
-fn candidates(inside: &Inside<'_>, path: &OsStr) -> Vec<PathBuf> {
-    if inside.program.is_empty() {
-        Vec::new()
-    } else if inside.program.as_bytes().contains(&b'/') {
-        vec![inside.work_dir.join(inside.program)]
-    } else {
-        env::split_paths(path).map(|dir| inside.work_dir.join(dir).join(inside.program)).collect()
-    }
 }
 
 /// Where a program is, if it is one that may be run.

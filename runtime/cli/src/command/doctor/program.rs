@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
+use trunkline_process::program_candidates;
 
 use super::report::{Check, Code};
 
@@ -28,7 +29,7 @@ pub(super) enum Found {
 /// Searches as a start does: in the child's `PATH`, and from its working directory. Starts nothing.
 pub(super) fn find(program: &OsStr, path: &OsStr, work_dir: &Path) -> Found {
     let mut forbidden = None;
-    for candidate in candidates(program, path, work_dir) {
+    for candidate in program_candidates(program, path, work_dir) {
         if !candidate.is_file() {
             continue;
         }
@@ -44,17 +45,6 @@ pub(super) fn find(program: &OsStr, path: &OsStr, work_dir: &Path) -> Found {
     forbidden.map_or(Found::Nowhere, Found::NotExecutable)
 }
 
-/// Where a program may be, in the order of the search.
-pub(super) fn candidates(program: &OsStr, path: &OsStr, work_dir: &Path) -> Vec<PathBuf> {
-    if program.is_empty() {
-        Vec::new()
-    } else if program.as_bytes().contains(&b'/') {
-        vec![work_dir.join(program)]
-    } else {
-        std::env::split_paths(path).map(|folder| work_dir.join(folder).join(program)).collect()
-    }
-}
-
 /// The interpreter that a script's first line names, where it is not there: the program itself, or the one that
 /// `env` is to find.
 fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<OsString> {
@@ -67,7 +57,7 @@ fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<O
         line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).map(OsStr::from_bytes);
     let interpreter = words.next()?;
     let runnable = |program: &OsStr| {
-        candidates(program, path, work_dir)
+        program_candidates(program, path, work_dir)
             .iter()
             .any(|at| at.is_file() && accessat(CWD, at, Access::EXEC_OK, AtFlags::EACCESS).is_ok())
     };

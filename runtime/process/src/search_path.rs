@@ -1,0 +1,27 @@
+//! Where a program may lie, by the rules of `execvp`.
+
+use std::env;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Where the C library looks when the child's environment has no `PATH`.
+pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// Whether a program is given as a path, which no `PATH` is searched for.
+pub(crate) fn is_path(program: &OsStr) -> bool {
+    program.as_bytes().contains(&b'/')
+}
+
+/// The files that a start tries for a program, in order: itself if it is a path, else one for each folder of `path`, the
+/// child's `PATH`. Relative ones count from `work_dir`. Looks at nothing.
+#[must_use]
+pub fn candidates(program: &OsStr, path: &OsStr, work_dir: &Path) -> Vec<PathBuf> {
+    if program.is_empty() {
+        Vec::new()
+    } else if is_path(program) {
+        vec![work_dir.join(program)]
+    } else {
+        env::split_paths(path).map(|dir| work_dir.join(dir).join(program)).collect()
+    }
+}
