@@ -1,0 +1,145 @@
+//! The agents that people use, as they are: their own programs, driven through `trunkline serve` against a fake model,
+//! in a network namespace that has only loopback.
+//!
+//! ```sh
+//! TRUNKLINE_CLIS=DIR cargo test -p trunkline-profiles --test real -- --ignored
+//! ```
+//!
+//! `DIR` is where `npm install` was run; nothing is installed. The outcome is `real-matrix.md`. `TRUNKLINE_REAL` and
+//! `TRUNKLINE_REAL_SCENARIO` choose rows and columns, by names with commas between; the file stays as it is then, but for
+//! these cells where `TRUNKLINE_REAL_WRITE` is set. `TRUNKLINE_REAL_JOBS` rows run at a time.
+
+#![allow(clippy::expect_used, reason = "a test that cannot go on panics")]
+
+mod real {
+    pub(crate) mod agents;
+    pub(crate) mod hub;
+    pub(crate) mod leftovers;
+    pub(crate) mod matrix;
+    pub(crate) mod model;
+    pub(crate) mod namespace;
+    pub(crate) mod place;
+    pub(crate) mod program;
+    pub(crate) mod scenarios;
+}
+
+use std::{
+    collections::VecDeque,
+    path::Path,
+    sync::Mutex,
+    thread,
+    time::{Duration, Instant},
+};
+
+use real::{
+    agents::{AGENTS, Agent},
+    hub::Step,
+    leftovers,
+    matrix::{self, Cell},
+    namespace,
+    place::Place,
+    program,
+    scenarios::{SCENARIOS, Scenario},
+};
+
+/// How long one scenario of one agent may take.
+const LIMIT: Duration = Duration::from_secs(150);
+
+/// How many agents are tried at a time.
+const JOBS: usize = 2;
+
+/// The variables that choose agents and scenarios.
+const ROWS: &str = "TRUNKLINE_REAL";
+const COLUMNS: &str = "TRUNKLINE_REAL_SCENARIO";
+
+/// The variable that has the outcome of a choice written.
+const WRITE: &str = "TRUNKLINE_REAL_WRITE";
+
+#[test]
+#[ignore = "needs the real agents: TRUNKLINE_CLIS"]
+fn every_agent_does_what_the_matrix_says() {
+    match namespace::inside() {
+        Some(program) => try_all(&program),
+        None => {
+            real::agents::installation();
+            let status = namespace::enter("every_agent_does_what_the_matrix_says", &program::build());
+            assert!(status.success(), "the run in the namespace ended with {status}; what failed is above");
+        }
+    }
+}
+
+fn try_all(program: &Path) {
+    let rows: VecDeque<_> = chosen(ROWS, AGENTS, |agent| agent.name).collect();
+    let columns: Vec<_> = chosen(COLUMNS, SCENARIOS, |scenario| scenario.name).collect();
+    assert!(!rows.is_empty() && !columns.is_empty(), "no agent or no scenario has such a name");
+    let jobs = std::env::var("TRUNKLINE_REAL_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(JOBS);
+    let (rows, tried) = (Mutex::new(rows), Mutex::new(matrix::Cells::new()));
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some(agent) = { rows.lock().expect("no job panics").pop_front() } {
+                    for scenario in &columns {
+                        let cell = attempt(agent, scenario, program);
+                        let at = (agent.name.to_owned(), scenario.name.to_owned());
+                        tried.lock().expect("no job panics").insert(at, cell);
+                    }
+                }
+            });
+        }
+    });
+    let tried = tried.into_inner().expect("no job panics");
+    if [ROWS, COLUMNS].iter().all(|choice| std::env::var_os(choice).is_none())
+        || std::env::var_os(WRITE).is_some()
+    {
+        let mut cells = matrix::read();
+        cells.extend(tried.clone());
+        matrix::write(&cells);
+    }
+    let failed = tried.iter().filter_map(|((agent, scenario), cell)| match cell {
+        Cell::Fail(why) => Some(format!("{agent}, {scenario}: {why}")),
+        Cell::Pass | Cell::Cli(_) => None,
+    });
+    let failed: Vec<_> = failed.collect();
+    let left = leftovers::strangers();
+    assert!(left.is_empty(), "processes are left behind: {left:?}");
+    assert!(failed.is_empty(), "{} cells failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+/// Those that a variable names, or all.
+fn chosen<T>(variable: &str, all: &'static [T], name: fn(&T) -> &str) -> impl Iterator<Item = &'static T> {
+    let named = std::env::var(variable).unwrap_or_default();
+    let named: Vec<_> =
+        named.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    all.iter().filter(move |one| named.is_empty() || named.iter().any(|named| named == name(one)))
+}
+
+fn attempt(agent: &'static Agent, scenario: &Scenario, program: &Path) -> Cell {
+    let begun = Instant::now();
+    let came = Place::new(agent, program, begun + LIMIT).and_then(|place| {
+        let came = (scenario.run)(&place);
+        // Whatever came of it, what comes after must not meet its processes.
+        let left = leftovers::none_of(&place.home());
+        came.and(left)
+    });
+    let cell = judge(agent, scenario, came);
+    let time = begun.elapsed().as_secs_f32();
+    eprintln!(
+        "{:22} {:15} {time:6.1} s  {}",
+        agent.name,
+        scenario.name,
+        match &cell {
+            Cell::Pass => "pass".to_owned(),
+            Cell::Cli(line) => format!("cli: {line}"),
+            Cell::Fail(why) => format!("FAIL: {why}"),
+        }
+    );
+    cell
+}
+
+/// What a cell says of how a scenario went: a failure is the agent's own where the facts say so, and it looks so.
+fn judge(agent: &Agent, scenario: &Scenario, came: Step) -> Cell {
+    let Err(why) = came else { return Cell::Pass };
+    let known =
+        agent.cannot.iter().find(|cannot| cannot.scenario == scenario.name && why.contains(cannot.shows));
+    known.map_or(Cell::Fail(why), |cannot| Cell::Cli(cannot.line.to_owned()))
+}

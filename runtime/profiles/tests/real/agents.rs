@@ -1,0 +1,341 @@
+//! The real agents, and how each is brought to speak to the fake model.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    hub::Step,
+    place::{Credentials, Place},
+};
+
+/// When an agent asks for permission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asks {
+    ForCommands,
+    ToLeaveItsSandbox,
+}
+
+/// What an agent cannot do: a scenario, what it shows instead, and the line of the facts that says so.
+#[derive(Debug)]
+pub(crate) struct Cannot {
+    pub(crate) scenario: &'static str,
+    /// A part of how the scenario then fails.
+    pub(crate) shows: &'static str,
+    /// A part of a line of the fact sheet.
+    pub(crate) line: &'static str,
+}
+
+/// A row: an agent behind a profile.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub(crate) name: &'static str,
+    pub(crate) profile: &'static str,
+    /// The agent's own program.
+    pub(crate) cli: &'static str,
+    pub(crate) asks: Asks,
+    /// The profile's key and object.
+    pub(crate) configuration: fn(&Place) -> Option<(&'static str, Value)>,
+    pub(crate) environment: fn(&Place) -> Vec<(&'static str, String)>,
+    /// The variables that are credentials.
+    pub(crate) secrets: &'static [&'static str],
+    /// Writes the agent's own configuration.
+    pub(crate) settle: fn(&Place, Credentials) -> Step,
+    /// Further members of a `session.start`.
+    pub(crate) session: fn() -> Value,
+    pub(crate) cannot: &'static [Cannot],
+}
+
+const fn nothing(_: &Place, _: Credentials) -> Step {
+    Ok(())
+}
+
+fn no_members() -> Value {
+    json!({})
+}
+
+/// Every agent, in the order of the rows.
+pub(crate) const AGENTS: &[Agent] = &[
+    Agent {
+        name: "claude-code",
+        profile: "claude-code",
+        cli: "claude",
+        asks: Asks::ForCommands,
+        configuration: |_| Some(("claude_code", json!({"model": "claude-sonnet-4-5"}))),
+        environment: claude,
+        secrets: &["ANTHROPIC_API_KEY"],
+        settle: nothing,
+        session: no_members,
+        cannot: &[],
+    },
+    Agent {
+        name: "codex",
+        profile: "codex",
+        cli: "codex",
+        asks: Asks::ToLeaveItsSandbox,
+        configuration: |_| Some(("codex", json!({}))),
+        environment: codex,
+        secrets: &["FAKE_KEY"],
+        settle: codex_home,
+        session: no_members,
+        cannot: &[],
+    },
+    Agent {
+        name: "gemini-cli",
+        profile: "gemini-cli",
+        cli: "gemini",
+        asks: Asks::ForCommands,
+        configuration: |_| Some(("gemini", json!({"model": "gemini-2.5-flash"}))),
+        environment: |place| {
+            vec![
+                ("GOOGLE_GEMINI_BASE_URL", place.model.base()),
+                ("GEMINI_API_KEY", "dummy".to_owned()),
+                ("GEMINI_CLI_TRUST_WORKSPACE", "true".to_owned()),
+            ]
+        },
+        secrets: &["GEMINI_API_KEY"],
+        settle: gemini_home,
+        session: no_members,
+        cannot: &[],
+    },
+    Agent {
+        name: "github-copilot",
+        profile: "github-copilot",
+        cli: "copilot",
+        asks: Asks::ForCommands,
+        configuration: |_| Some(("copilot", json!({}))),
+        environment: |place| {
+            vec![
+                ("COPILOT_PROVIDER_BASE_URL", format!("{}/v1", place.model.base())),
+                ("COPILOT_PROVIDER_TYPE", "openai".to_owned()),
+                ("COPILOT_PROVIDER_API_KEY", "dummy".to_owned()),
+                ("COPILOT_MODEL", "gpt-4.1".to_owned()),
+                ("COPILOT_OFFLINE", "true".to_owned()),
+                ("COPILOT_AUTO_UPDATE", "false".to_owned()),
+            ]
+        },
+        // Without a provider of one's own it wants a login.
+        secrets: &[
+            "COPILOT_PROVIDER_BASE_URL",
+            "COPILOT_PROVIDER_TYPE",
+            "COPILOT_PROVIDER_API_KEY",
+            "COPILOT_MODEL",
+            "COPILOT_OFFLINE",
+        ],
+        settle: nothing,
+        session: no_members,
+        cannot: &[],
+    },
+    Agent {
+        name: "kilo-code",
+        profile: "kilo-code",
+        cli: "kilo",
+        asks: Asks::ForCommands,
+        configuration: |_| Some(("kilo", json!({}))),
+        environment: kilo,
+        secrets: &[],
+        settle: |place, credentials| forked_home(place, credentials, "home/.config/kilo/kilo.json"),
+        session: no_members,
+        cannot: &[],
+    },
+    Agent {
+        name: "opencode",
+        profile: "opencode",
+        cli: "opencode",
+        asks: Asks::ForCommands,
+        configuration: |_| Some(("opencode", json!({}))),
+        environment: opencode,
+        secrets: &[],
+        settle: |place, credentials| forked_home(place, credentials, "home/.config/opencode/opencode.json"),
+        session: no_members,
+        cannot: &[],
+    },
+    Agent {
+        name: "pi",
+        profile: "pi",
+        cli: "pi",
+        asks: Asks::ForCommands,
+        configuration: |_| Some(("pi", json!({}))),
+        environment: |_| vec![("FAKE_KEY", "dummy".to_owned()), ("PI_OFFLINE", "1".to_owned())],
+        secrets: &["FAKE_KEY"],
+        settle: pi_home,
+        session: no_members,
+        cannot: &[],
+    },
+    Agent {
+        name: "acp: claude-agent-acp",
+        profile: "acp",
+        cli: "claude-agent-acp",
+        asks: Asks::ForCommands,
+        configuration: |_| Some(("acp", json!({"command": "claude-agent-acp"}))),
+        environment: |place| {
+            let mut variables = claude(place);
+            variables.push(("ANTHROPIC_MODEL", "claude-sonnet-4-5".to_owned()));
+            variables
+        },
+        secrets: &["ANTHROPIC_API_KEY"],
+        settle: nothing,
+        session: no_members,
+        cannot: &[],
+    },
+    Agent {
+        name: "acp: codex-acp",
+        profile: "acp",
+        cli: "codex-acp",
+        asks: Asks::ToLeaveItsSandbox,
+        configuration: |_| Some(("acp", json!({"command": "codex-acp"}))),
+        environment: codex,
+        secrets: &["FAKE_KEY"],
+        settle: codex_home,
+        // Its default mode lets a model judge, instead of whoever is there.
+        session: || json!({"mode": "read-only"}),
+        cannot: &[],
+    },
+];
+
+fn claude(place: &Place) -> Vec<(&'static str, String)> {
+    vec![
+        ("ANTHROPIC_BASE_URL", place.model.base()),
+        ("ANTHROPIC_API_KEY", "dummy".to_owned()),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
+        ("DISABLE_AUTOUPDATER", "1".to_owned()),
+        ("CLAUDE_CODE_MAX_RETRIES", "2".to_owned()),
+    ]
+}
+
+fn codex(place: &Place) -> Vec<(&'static str, String)> {
+    let home = place.home().join(".codex").to_string_lossy().into_owned();
+    vec![("CODEX_HOME", home), ("FAKE_KEY", "dummy".to_owned())]
+}
+
+fn codex_home(place: &Place, _: Credentials) -> Step {
+    let base = place.model.base();
+    place.write(
+        "home/.codex/config.toml",
+        &format!(
+            r#"model = "gpt-5.5"
+model_provider = "fake"
+approval_policy = "on-request"
+sandbox_mode = "read-only"
+check_for_update_on_startup = false
+[model_providers.fake]
+name = "fake"
+base_url = "{base}/v1"
+env_key = "FAKE_KEY"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 1
+[analytics]
+enabled = false
+"#
+        ),
+    )
+}
+
+fn gemini_home(place: &Place, _: Credentials) -> Step {
+    let settings = json!({
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        // More attempts wait for minutes.
+        "general": {"enableAutoUpdate": false, "retryFetchErrors": false, "maxAttempts": 2},
+        "privacy": {"usageStatisticsEnabled": false},
+    });
+    place.write("home/.gemini/settings.json", &settings.to_string())
+}
+
+fn kilo(_: &Place) -> Vec<(&'static str, String)> {
+    let off = [
+        "KILO_DISABLE_AUTOUPDATE",
+        "KILO_DISABLE_MODELS_FETCH",
+        "KILO_DISABLE_DEFAULT_PLUGINS",
+        "KILO_DISABLE_LSP_DOWNLOAD",
+        "KILO_DISABLE_CODEBASE_INDEXING",
+        "KILO_DISABLE_PRESENCE",
+        "KILO_DISABLE_SESSION_INGEST",
+        "KILO_DISABLE_SHARE",
+        "KILO_NO_DAEMON",
+    ];
+    let off = off.map(|name| (name, "1".to_owned()));
+    off.into_iter().chain([("KILO_TELEMETRY_LEVEL", "off".to_owned())]).collect()
+}
+
+fn opencode(_: &Place) -> Vec<(&'static str, String)> {
+    let off = [
+        "OPENCODE_DISABLE_AUTOUPDATE",
+        "OPENCODE_DISABLE_MODELS_FETCH",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD",
+        "OPENCODE_DISABLE_SHARE",
+    ];
+    off.map(|name| (name, "1".to_owned())).to_vec()
+}
+
+/// The configuration of kilo and opencode, which have one origin.
+fn forked_home(place: &Place, credentials: Credentials, file: &str) -> Step {
+    let mut settings = json!({
+        "autoupdate": false, "share": "disabled", "disabled_providers": ["kilo", "apertis", "opencode"],
+        "permission": {"bash": "ask", "edit": "ask"},
+    });
+    if credentials == Credentials::There {
+        settings["model"] = json!("fake/fake-model");
+        settings["small_model"] = json!("fake/fake-model");
+        settings["provider"] = json!({"fake": {
+            "npm": "@ai-sdk/openai-compatible", "name": "fake",
+            "options": {"baseURL": format!("{}/v1", place.model.base()), "apiKey": "dummy"},
+            "models": {"fake-model": {
+                "name": "Fake", "tool_call": true,
+                "limit": {"context": 200_000, "output": 8000}, "cost": {"input": 3, "output": 15},
+            }},
+        }});
+    }
+    place.write(file, &settings.to_string())
+}
+
+fn pi_home(place: &Place, credentials: Credentials) -> Step {
+    if credentials == Credentials::Missing {
+        return Ok(());
+    }
+    let models = json!({"providers": {"fake": {
+        "baseUrl": format!("{}/v1", place.model.base()), "api": "openai-completions", "apiKey": "FAKE_KEY",
+        "models": [{"id": "fake-model", "name": "Fake", "contextWindow": 200_000, "maxTokens": 8000}],
+    }}});
+    let settings = json!({"defaultProvider": "fake", "defaultModel": "fake-model"});
+    place.write("home/.pi/agent/models.json", &models.to_string())?;
+    place.write("home/.pi/agent/settings.json", &settings.to_string())
+}
+
+/// The installation of the agents, as `npm install` left it.
+///
+/// # Panics
+/// When `TRUNKLINE_CLIS` does not name one.
+pub(crate) fn installation() -> PathBuf {
+    let named =
+        std::env::var_os("TRUNKLINE_CLIS").expect("TRUNKLINE_CLIS names the folder of an npm install");
+    let modules = Path::new(&named).join("node_modules");
+    assert!(modules.is_dir(), "TRUNKLINE_CLIS has no node_modules: {}", modules.display());
+    std::path::absolute(modules).expect("it has a path")
+}
+
+/// Where programs are found: of the installation first, and its node.
+pub(crate) fn search_path() -> OsString {
+    let modules = installation();
+    let own = [modules.join("node/bin"), modules.join(".bin")];
+    let usual = std::env::var_os("PATH").unwrap_or_default();
+    let usual: Vec<_> = std::env::split_paths(&usual).collect();
+    std::env::join_paths(own.into_iter().chain(usual)).expect("no path has a colon")
+}
+
+/// What an agent says of its version, where it is installed.
+pub(crate) fn version(agent: &Agent) -> Option<String> {
+    let home = tempfile::tempdir().ok()?;
+    let mut command = Command::new(installation().join(".bin").join(agent.cli));
+    command.arg("--version").env_clear().env("PATH", search_path()).env("HOME", home.path());
+    let said = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let digits =
+        said.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()))?;
+    Some(digits.trim_end_matches('.').to_owned())
+}

@@ -1,0 +1,88 @@
+//! `real-matrix.md`: which agent passed which scenario.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    agents::{self, AGENTS, Agent},
+    scenarios::SCENARIOS,
+};
+
+/// What a cell says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cell {
+    Pass,
+    /// The agent cannot, by this line of the fact sheet.
+    Cli(String),
+    /// What was expected, and what came.
+    Fail(String),
+}
+
+/// The cells by agent and scenario.
+pub(crate) type Cells = BTreeMap<(String, String), Cell>;
+
+pub(crate) fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("real-matrix.md")
+}
+
+/// What the file says, as far as it is there.
+pub(crate) fn read() -> Cells {
+    let text = fs::read_to_string(path()).unwrap_or_default();
+    let mut cells = Cells::new();
+    for line in text.lines().filter(|line| line.starts_with('|')) {
+        let columns: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
+        if columns.len() != SCENARIOS.len() + 1 {
+            continue;
+        }
+        for (scenario, said) in SCENARIOS.iter().zip(&columns[1..]) {
+            let cell = match (*said, said.strip_prefix("cli: ")) {
+                ("pass", _) => Cell::Pass,
+                (_, Some(line)) => Cell::Cli(line.to_owned()),
+                _ => continue,
+            };
+            cells.insert((columns[0].to_owned(), scenario.name.to_owned()), cell);
+        }
+    }
+    cells
+}
+
+/// Writes the file.
+///
+/// # Panics
+/// When it cannot be written.
+pub(crate) fn write(cells: &Cells) {
+    let header: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
+    let mut text = format!(
+        "# Real agents\n\nWritten by `cargo test -p trunkline-profiles --test real -- --ignored`, which drives the agents' own programs \
+         through\n`trunkline serve`, against a fake model, without a network. `cli:` is what an agent cannot do, in words of the\nfact sheet.\n\n\
+         | profile | {} |\n|---{}|\n",
+        header.join(" | "),
+        "|---".repeat(header.len())
+    );
+    for agent in AGENTS {
+        let row: Vec<_> = SCENARIOS.iter().map(|scenario| shown(cells, agent, scenario.name)).collect();
+        text += &format!("| {} | {} |\n", agent.name, row.join(" | "));
+    }
+    text += "\n`pass` means:\n\n";
+    for scenario in SCENARIOS {
+        text += &format!("- {}: {}.\n", scenario.name, scenario.means);
+    }
+    text += "\nThe programs:\n\n| profile | program | version |\n|---|---|---|\n";
+    for agent in AGENTS {
+        let version = agents::version(agent).unwrap_or_else(|| "not installed".to_owned());
+        text += &format!("| {} | `{}` | {version} |\n", agent.name, agent.cli);
+    }
+    fs::write(path(), text).expect("the matrix can be written");
+}
+
+fn shown(cells: &Cells, agent: &Agent, scenario: &str) -> String {
+    match cells.get(&(agent.name.to_owned(), scenario.to_owned())) {
+        Some(Cell::Pass) => "pass".to_owned(),
+        Some(Cell::Cli(line)) => format!("cli: {line}"),
+        Some(Cell::Fail(_)) => "fail".to_owned(),
+        None => "not tried".to_owned(),
+    }
+}

@@ -1,0 +1,125 @@
+//! The fake model: a server on loopback that answers by a directive in the newest input, and keeps what it was asked.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU16, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::hub::Step;
+
+/// Where ports are tried from; the namespace has no other servers but those of agents.
+static PORT: AtomicU16 = AtomicU16::new(21_000);
+
+/// How long the server may take to listen.
+const START: Duration = Duration::from_secs(30);
+
+/// A running fake model. Dropping ends it.
+#[derive(Debug)]
+pub(crate) struct Model {
+    child: Child,
+    port: u16,
+    log: PathBuf,
+}
+
+/// The folder with what is known of the real agents: the fake model, recordings, facts.
+///
+/// # Panics
+/// When it is in none of its places.
+pub(crate) fn facts() -> PathBuf {
+    let named = std::env::var_os("TRUNKLINE_RECORDINGS").map(PathBuf::from);
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/clis");
+    let found = named.into_iter().chain([beside]).find(|folder| folder.join("README.md").is_file());
+    found.expect("neither TRUNKLINE_RECORDINGS nor ../shared/clis beside the repository has a README.md")
+}
+
+impl Model {
+    /// Starts one that keeps its requests in `log`, and waits until it listens.
+    pub(crate) fn start(log: PathBuf) -> Step<Self> {
+        let port = free_port()?;
+        let child = Command::new("python3")
+            .arg(facts().join("harness/fake_model.py"))
+            .arg(port.to_string())
+            .arg(&log)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("failed to start the fake model by python3: {error}"))?;
+        let mut model = Self { child, port, log };
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if begun.elapsed() > START || !matches!(model.child.try_wait(), Ok(None)) {
+                return Err(format!("the fake model does not listen on port {port}"));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(model)
+    }
+
+    /// `http://` and where it listens.
+    pub(crate) fn base(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// What it answers to an input, whoever passes it on.
+    pub(crate) fn answer(&self, input: &str) -> Step<String> {
+        let body = json!({"messages": [{"role": "user", "content": input}]}).to_string();
+        let asked = (|| {
+            let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+            let length = body.len();
+            write!(
+                stream,
+                "POST /v1/chat/completions HTTP/1.1\r\nhost: model\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+            )?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).map(|_| answer)
+        })();
+        let answer =
+            asked.map_err(|error: std::io::Error| format!("failed to ask the fake model: {error}"))?;
+        let (_, body) = answer.split_once("\r\n\r\n").ok_or("the fake model answers no HTTP")?;
+        let body: Value =
+            serde_json::from_str(body).map_err(|error| format!("the fake model answers no JSON: {error}"))?;
+        let content = body["choices"][0]["message"]["content"].as_str();
+        content.map(str::to_owned).ok_or_else(|| "the fake model answers no text".to_owned())
+    }
+
+    /// Whether one request had all of these texts, in this order.
+    pub(crate) fn was_told(&self, texts: &[&str]) -> bool {
+        let log = fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&log).lines().any(|request| {
+            let mut rest = request;
+            texts.iter().all(|text| match rest.split_once(text) {
+                Some((_, after)) => {
+                    rest = after;
+                    true
+                }
+                None => false,
+            })
+        })
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> Step<u16> {
+    for _ in 0..1000 {
+        let port = PORT.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err("no port is free".to_owned())
+}

@@ -1,0 +1,325 @@
+//! What is tried with each agent.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    agents::Asks,
+    hub::{Hub, Step, Turn, expect},
+    place::{Credentials, Place},
+};
+
+/// Something that is tried with each agent.
+#[derive(Debug)]
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    /// What a cell that says `pass` means.
+    pub(crate) means: &'static str,
+    pub(crate) run: fn(&Place) -> Step,
+}
+
+/// Every scenario, in the order of the columns.
+pub(crate) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "memory",
+        means: "three turns, told once each, of which the model is told all at the third",
+        run: memory,
+    },
+    Scenario {
+        name: "allow",
+        means: "a command runs once its permission is given, not before, and is told as a tool",
+        run: allow,
+    },
+    Scenario {
+        name: "deny",
+        means: "a command whose permission is denied does not run; the session goes on",
+        run: deny,
+    },
+    Scenario {
+        name: "stop",
+        means: "a stop in mid-answer ends that turn; the next one remembers it",
+        run: stop,
+    },
+    Scenario {
+        name: "resume",
+        means: "another host goes on with the conversation by its native id, `context: kept`",
+        run: resume,
+    },
+    Scenario { name: "2 MB", means: "an answer of 2 MB comes whole and once", run: long },
+    Scenario { name: "401", means: "the turn fails as `auth`; the session goes on", run: unauthorized },
+    Scenario { name: "429", means: "the turn fails as `rate_limit`; the session goes on", run: limited },
+    Scenario {
+        name: "500",
+        means: "the turn fails as `overloaded` or `other`; the session goes on",
+        run: broken,
+    },
+    Scenario {
+        name: "cut",
+        means: "a stream cut by the server ends the turn once, in time, and as failed; the session goes on",
+        run: cut_stream,
+    },
+    Scenario { name: "no credentials", means: "the turn fails as `auth`, in time", run: no_credentials },
+    Scenario {
+        name: "two sessions",
+        means: "two answer at the same time; neither hears of the other",
+        run: two_sessions,
+    },
+];
+
+/// What the fake model says to `FAKE:text`.
+const HELLO: &str = "Hello from the fake model.";
+
+/// The bytes of the long answer.
+const LONG: usize = 2_000_000;
+
+fn memory(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    place.open(&mut hub, "s", &json!({}))?;
+    for word in ["kestrel", "merlin", "hobby"] {
+        let turn = hub.turn("s", &format!("FAKE:text {word}-one"))?;
+        turn.says(HELLO)?;
+        within_a_turn(&turn)?;
+    }
+    let told = place.model.was_told(&["kestrel-one", "merlin-one", "hobby-one"]);
+    expect(told, "a request with all three inputs", "none")?;
+    place.end(hub)
+}
+
+/// Usage of a turn is not the running total that many agents tell.
+fn within_a_turn(turn: &Turn) -> Step {
+    let usage = &turn.end["usage"];
+    let output = usage["output_tokens"].as_u64();
+    // An agent may make a second, small request for a turn, such as one for a title.
+    expect(output.is_none_or(|tokens| tokens <= 2 * 34), "the usage of this turn alone", usage)
+}
+
+/// The input that makes the model run a command which leaves a file.
+fn touch(place: &Place, file: &str) -> String {
+    match place.agent.asks {
+        Asks::ForCommands => format!("FAKE:bash:touch {file};;"),
+        Asks::ToLeaveItsSandbox => format!("FAKE:esc:touch {file};;"),
+    }
+}
+
+fn allow(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    place.open(&mut hub, "s", &json!({}))?;
+    let file = place.work().join("made-by-allow");
+    let turn = hub.input("s", &touch(place, "made-by-allow"))?;
+    let mut early = false;
+    let mut requests = Vec::new();
+    let turn = hub.follow("s", &turn, |request| {
+        early |= file.exists();
+        requests.push(request.clone());
+        true
+    })?;
+    turn.is("completed")?;
+    expect(requests.len() == 1, "one permission request", format_args!("{requests:?}; {}", turn.told()))?;
+    names_the_command(&requests[0], "made-by-allow")?;
+    expect(!early, "no file before the permission", "one")?;
+    expect(file.exists(), "the file that the command makes", turn.told())?;
+    expect(turn.text.contains("after tool:"), "text from after the tool", turn.told())?;
+    tools_are_whole(&turn)?;
+    let ends: Vec<_> = turn.of("tool.end").collect();
+    let succeeded = ends.iter().any(|end| end["is_error"] != true);
+    expect(succeeded, "a tool that succeeded", format_args!("{ends:?}"))?;
+    place.end(hub)
+}
+
+fn names_the_command(request: &Value, word: &str) -> Step {
+    let texts = ["tool", "description", "resource"].map(|name| request[name].as_str().unwrap_or_default());
+    let named = !texts[0].is_empty() && request.to_string().contains(word);
+    expect(named, format_args!("a request that names a tool, and {word}"), request)
+}
+
+fn deny(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    place.open(&mut hub, "s", &json!({}))?;
+    let turn = hub.input("s", &touch(place, "made-by-deny"))?;
+    let mut requests = 0;
+    let turn = hub.follow("s", &turn, |_| {
+        requests += 1;
+        false
+    })?;
+    expect(requests == 1, "one permission request", format_args!("{requests}; {}", turn.told()))?;
+    // Some agents go on and say so, some end the turn.
+    let ended = ["completed", "stopped", "refused"].contains(&turn.status());
+    expect(ended, "a turn that is completed, stopped or refused", turn.told())?;
+    tools_are_whole(&turn)?;
+    let ends: Vec<_> = turn.of("tool.end").collect();
+    let failed = ends.iter().all(|end| end["is_error"] == true);
+    expect(failed, "no tool that succeeded", format_args!("{ends:?}"))?;
+    goes_on(&mut hub)?;
+    expect(!place.work().join("made-by-deny").exists(), "no file", "the file that the command makes")?;
+    place.end(hub)
+}
+
+/// Every tool that starts ends once, within its turn.
+fn tools_are_whole(turn: &Turn) -> Step {
+    let (mut open, mut seen) = (HashSet::new(), HashSet::new());
+    for message in &turn.messages {
+        let id = message["tool_call_id"].to_string();
+        let right = match message["type"].as_str().unwrap_or_default() {
+            "tool.start" => seen.insert(id.clone()) && open.insert(id),
+            "tool.end" => open.remove(&id),
+            _ => true,
+        };
+        expect(right, "one start and one end of each tool", message)?;
+    }
+    expect(open.is_empty(), "the end of every tool", format_args!("none of {open:?}"))
+}
+
+fn stop(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    place.open(&mut hub, "s", &json!({}))?;
+    let id = hub.input("s", "FAKE:slow:400:0.1 osprey-one")?;
+    let (first, _) = hub.until("s", "output")?;
+    hub.send(&json!({"type": "stop", "session_id": "s", "turn_id": id}))?;
+    let asked = Instant::now();
+    let turn = hub.follow("s", &id, |_| false)?;
+    turn.is("stopped")?;
+    expect(
+        asked.elapsed() < Duration::from_secs(20),
+        "an end soon after the stop",
+        format_args!("{:?}", asked.elapsed()),
+    )?;
+    let text = format!("{}{}", first["content"].as_str().unwrap_or_default(), turn.text);
+    expect(text.starts_with("tick0 "), "the beginning of the answer", turn.told())?;
+    expect(!text.contains("tick399"), "an answer cut short", turn.told())?;
+    hub.turn("s", "FAKE:text harrier-one")?.says(HELLO)?;
+    let told = place.model.was_told(&["osprey-one", "harrier-one"]);
+    expect(told, "a request with both inputs", "none")?;
+    place.end(hub)
+}
+
+fn resume(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    place.open(&mut hub, "s", &json!({}))?;
+    let first = hub.turn("s", "FAKE:text buzzard-one")?;
+    first.says(HELLO)?;
+    let (mut native, mut params) = (Value::Null, Value::Null);
+    for message in first.messages.iter().chain([&first.end]) {
+        if !message["native_session_id"].is_null() {
+            native = message["native_session_id"].clone();
+        }
+        if !message["session_params"].is_null() {
+            params = message["session_params"].clone();
+        }
+    }
+    expect(native.is_string(), "a native session id", first.told())?;
+    place.end(hub)?;
+
+    let mut hub = place.host(Credentials::There)?;
+    let resume = json!({"native_session_id": native, "params": params, "history": false});
+    place.open(&mut hub, "again", &json!({ "resume": resume }))?;
+    let second = hub.turn("again", "FAKE:text goshawk-one")?;
+    second.says(HELLO)?;
+    let context = second.messages.iter().rev().find_map(|message| message["context"].as_str());
+    expect(context == Some("kept"), "context: kept", format_args!("{context:?}"))?;
+    let told = place.model.was_told(&["buzzard-one", "goshawk-one"]);
+    expect(told, "a request with both inputs", "none")?;
+    place.end(hub)
+}
+
+fn long(place: &Place) -> Step {
+    let input = format!("FAKE:long:{LONG}");
+    let expected = place.model.answer(&input)?;
+    let mut hub = place.host(Credentials::There)?;
+    place.open(&mut hub, "s", &json!({}))?;
+    let turn = hub.turn("s", &input)?;
+    turn.is("completed")?;
+    let (bytes, differs) =
+        (turn.text.len(), turn.text.bytes().zip(expected.bytes()).position(|(a, b)| a != b));
+    let came = format!("{bytes} bytes, other from {differs:?} on");
+    expect(turn.text == expected, format_args!("the {} bytes of the answer", expected.len()), came)?;
+    place.end(hub)
+}
+
+fn unauthorized(place: &Place) -> Step {
+    fails(place, "FAKE:err:401", &["auth"])
+}
+
+fn limited(place: &Place) -> Step {
+    fails(place, "FAKE:err:429", &["rate_limit"])
+}
+
+fn broken(place: &Place) -> Step {
+    fails(place, "FAKE:err:500", &["overloaded", "other"])
+}
+
+fn fails(place: &Place, input: &str, categories: &[&str]) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    place.open(&mut hub, "s", &json!({}))?;
+    let turn = hub.turn("s", input)?;
+    turn.failed(categories)?;
+    let message = turn.end["error"]["message"].as_str().unwrap_or_default();
+    expect(!message.is_empty(), "a message that says what happened", turn.told())?;
+    goes_on(&mut hub)?;
+    place.end(hub)
+}
+
+/// One more turn in the session, after one that did not go well.
+fn goes_on(hub: &mut Hub) -> Step {
+    let turn = hub.turn("s", "FAKE:text and on").map_err(|error| format!("in the next turn: {error}"))?;
+    turn.says(HELLO).map_err(|error| format!("in the next turn: {error}"))
+}
+
+fn cut_stream(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    place.open(&mut hub, "s", &json!({}))?;
+    let turn = hub.turn("s", "FAKE:drop")?;
+    expect(
+        turn.text.is_empty() || turn.text.starts_with("partial text "),
+        "the text before the cut",
+        turn.told(),
+    )?;
+    turn.is("failed")?;
+    goes_on(&mut hub)?;
+    place.end(hub)
+}
+
+fn no_credentials(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::Missing)?;
+    place.open(&mut hub, "s", &json!({}))?;
+    hub.turn("s", "FAKE:text")?.failed(&["auth"])?;
+    place.end(hub)
+}
+
+fn two_sessions(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    place.open(&mut hub, "a", &json!({}))?;
+    place.open(&mut hub, "b", &json!({}))?;
+    let turns = [hub.input("a", "FAKE:slow:60:0.2 falcon-a")?, hub.input("b", "FAKE:slow:50:0.2 falcon-b")?];
+    let mut begun = Vec::new();
+    for session in ["a", "b"] {
+        let (first, _) = hub.until(session, "output")?;
+        begun.push(first["content"].as_str().unwrap_or_default().to_owned());
+    }
+    expect(
+        !hub.holds("a", "turn.complete"),
+        "two answers at the same time",
+        "the end of one before the other",
+    )?;
+    for ((session, turn), (first, ticks)) in
+        ["a", "b"].into_iter().zip(turns).zip(begun.into_iter().zip([60, 50]))
+    {
+        let mut turn = hub.follow(session, &turn, |_| false)?;
+        turn.text.insert_str(0, &first);
+        let expected: String = (0..ticks).map(|tick| format!("tick{tick} ")).collect();
+        turn.says(&expected)?;
+    }
+    hub.turn("a", "FAKE:text eagle-a")?.says(HELLO)?;
+    hub.turn("b", "FAKE:text eagle-b")?.says(HELLO)?;
+    for session in ["a", "b"] {
+        let told = place.model.was_told(&[&format!("falcon-{session}"), &format!("eagle-{session}")]);
+        expect(told, format_args!("a request with both inputs of {session}"), "none")?;
+    }
+    for both in [["falcon-a", "falcon-b"], ["falcon-b", "falcon-a"]] {
+        expect(!place.model.was_told(&both), "no request with inputs of both sessions", "one")?;
+    }
+    place.end(hub)
+}
