@@ -1,0 +1,127 @@
+//! Lines of an agent's stdout, each within a bound.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use memchr::memchr;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Bytes asked for by one read.
+const CHUNK: usize = 64 * 1024;
+
+/// What a stream of lines gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A line without its end; CR before LF is gone too. The last line may lack its LF.
+    Whole(Bytes),
+    /// A line longer than the bound, of this many bytes, is left out.
+    TooLong(u64),
+}
+
+/// Cuts a stream into lines. A line above the bound costs itself only, and no more memory than the bound.
+#[derive(Debug)]
+pub(crate) struct Lines<R> {
+    reader: R,
+    buffer: BytesMut,
+    /// Up to here the buffer holds no LF.
+    searched: usize,
+    /// Bytes of the line that is being left out.
+    skipped: Option<u64>,
+    max: usize,
+    ended: bool,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(crate) fn new(reader: R, max: usize) -> Self {
+        Self { reader, buffer: BytesMut::new(), searched: 0, skipped: None, max, ended: false }
+    }
+
+    /// The next line; nothing after the end.
+    ///
+    /// # Cancel safety
+    /// No byte is lost when the future is dropped.
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            if let Some(line) = self.cut() {
+                return Ok(Some(line));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            self.buffer.reserve(CHUNK);
+            self.ended = self.reader.read_buf(&mut self.buffer).await? == 0;
+        }
+    }
+
+    fn cut(&mut self) -> Option<Line> {
+        if let Some(at) = memchr(b'\n', &self.buffer[self.searched..]) {
+            let at = self.searched + at;
+            self.searched = 0;
+            let mut line = self.buffer.split_to(at + 1).freeze();
+            line.truncate(at);
+            return Some(self.whole(line));
+        }
+        self.searched = self.buffer.len();
+        if self.searched > self.max || self.skipped.is_some() {
+            *self.skipped.get_or_insert(0) += self.buffer.len() as u64;
+            // The room of a giant is not kept.
+            self.buffer = BytesMut::new();
+            self.searched = 0;
+        }
+        if self.ended && (!self.buffer.is_empty() || self.skipped.is_some()) {
+            self.searched = 0;
+            let rest = self.buffer.split().freeze();
+            return Some(self.whole(rest));
+        }
+        None
+    }
+
+    fn whole(&mut self, mut line: Bytes) -> Line {
+        if let Some(skipped) = self.skipped.take() {
+            return Line::TooLong(skipped + line.len() as u64);
+        }
+        if line.len() > self.max {
+            return Line::TooLong(line.len() as u64);
+        }
+        if line.last() == Some(&b'\r') {
+            line.truncate(line.len() - 1);
+        }
+        Line::Whole(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn all(input: &[u8], max: usize) -> Vec<Line> {
+        let mut lines = Lines::new(input, max);
+        let mut got = Vec::new();
+        while let Some(line) = lines.next().await.unwrap() {
+            got.push(line);
+        }
+        got
+    }
+
+    fn whole(text: &'static str) -> Line {
+        Line::Whole(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[tokio::test]
+    async fn lines_end_at_lf_and_the_last_one_at_the_end() {
+        assert_eq!(
+            all(b"a\r\n\nb\rc\nlast", 10).await,
+            [whole("a"), whole(""), whole("b\rc"), whole("last")]
+        );
+        assert_eq!(all(b"", 10).await, []);
+    }
+
+    #[tokio::test]
+    async fn a_long_line_costs_itself_only() {
+        let mut input = vec![b'x'; 3 * CHUNK];
+        input.extend_from_slice(b"\nnext\n");
+        assert_eq!(all(&input, 100).await, [Line::TooLong(3 * CHUNK as u64), whole("next")]);
+        assert_eq!(all(b"12345\n123456\n", 5).await, [whole("12345"), Line::TooLong(6)]);
+        assert_eq!(all(&vec![b'x'; 200_000], 100).await, [Line::TooLong(200_000)]);
+    }
+}

@@ -1,0 +1,98 @@
+//! What one session asks for, over what the profile's configuration says.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use trunkline_sdk::SessionStart;
+use trunkline_sdk::protocol::{Resume, SystemPromptMode};
+
+use super::launch::Launch;
+use super::patience::Patience;
+use super::settings::Common;
+use super::tool_loop::ToolLoopAction;
+use super::{model, variables};
+
+/// A session's options: those of `session.start`, else the configuration's. An empty string is none.
+#[derive(Clone)]
+pub(crate) struct Options {
+    pub(crate) command: String,
+    /// Arguments of the configuration, then of the session.
+    pub(crate) args: Vec<String>,
+    /// Where the agent works; `None` is this process's directory.
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) add_dirs: Vec<String>,
+    /// Variables of the agent: the configuration's, the session's `variables` under their prefix, its `env`.
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) model: Option<String>,
+    pub(crate) reasoning_effort: Option<String>,
+    pub(crate) system_prompt: Option<String>,
+    /// In place of the agent's own instructions.
+    pub(crate) replaces_system_prompt: bool,
+    pub(crate) mode: Option<String>,
+    pub(crate) permission_mode: Option<String>,
+    pub(crate) allowed_tools: Option<Vec<String>>,
+    pub(crate) denied_tools: Option<Vec<String>>,
+    pub(crate) max_turns: Option<u64>,
+    pub(crate) max_cost_usd: Option<f64>,
+    /// MCP servers: the configuration's, then the session's.
+    pub(crate) mcp_servers: Vec<Value>,
+    /// Skills: the configuration's folders, then the session's.
+    pub(crate) skills: Vec<Value>,
+    pub(crate) prompt_template: String,
+    pub(crate) variables: BTreeMap<String, String>,
+    pub(crate) tool_loop: ToolLoopAction,
+    pub(crate) patience: Patience,
+    pub(crate) resume: Option<Resume>,
+}
+
+impl Options {
+    pub(crate) fn of(common: &Common, start: SessionStart) -> Self {
+        let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let asked = |asked: Option<String>, configured: &str| {
+            asked.filter(|text| !text.is_empty()).or_else(|| filled(configured))
+        };
+        let variables = start.variables.unwrap_or_default();
+        let mut env = common.env.clone();
+        env.extend(variables::environment(&common.variables_prefix, &variables));
+        env.extend(start.env.unwrap_or_default());
+        let model =
+            asked(start.model, &common.model).map(|name| model::resolve(&name, &common.model_aliases));
+        let session = |json: Option<trunkline_sdk::Json>| json.and_then(|json| json.to::<Value>().ok());
+        Self {
+            command: common.command.clone(),
+            args: common.args.iter().cloned().chain(start.extra_args.unwrap_or_default()).collect(),
+            cwd: asked(start.cwd, &common.work_dir).map(PathBuf::from),
+            add_dirs: start.add_dirs.unwrap_or_default(),
+            env,
+            model,
+            reasoning_effort: asked(start.reasoning_effort, ""),
+            system_prompt: asked(start.system_prompt, &common.system_prompt),
+            replaces_system_prompt: start.system_prompt_mode == Some(SystemPromptMode::Replace),
+            mode: asked(start.mode, ""),
+            permission_mode: asked(start.permission_mode, ""),
+            allowed_tools: start.allowed_tools,
+            denied_tools: start.denied_tools,
+            max_turns: start.max_turns,
+            max_cost_usd: start.max_cost_usd,
+            mcp_servers: common.mcp_servers.clone().into_iter().chain(session(start.mcp_servers)).collect(),
+            skills: common
+                .skills
+                .iter()
+                .map(|path| Value::from(path.as_str()))
+                .chain(session(start.skills))
+                .collect(),
+            prompt_template: common.prompt_template.clone(),
+            variables,
+            tool_loop: common.tool_loop,
+            patience: common.patience,
+            resume: start.resume,
+        }
+    }
+
+    /// How the agent is started: its program, the arguments of configuration and session, its directory and
+    /// environment. The profile adds its own arguments.
+    pub(crate) fn launch(&self) -> Launch {
+        Launch::new(&self.command).args(&self.args).envs(&self.env).cwd(self.cwd.clone())
+    }
+}

@@ -1,0 +1,97 @@
+//! An agent's own deadlines, and the word that quiet work goes on.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+use trunkline_sdk::{Category, Error, Turn};
+
+/// How often a quiet turn says that it goes on.
+const WORKING: Duration = Duration::from_secs(10);
+
+/// How long an agent may take. `None` is for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Patience {
+    /// From its start to its first sign of life.
+    pub(crate) start: Option<Duration>,
+    /// Between two signs of life within a turn, while nobody is asked anything.
+    pub(crate) silence: Option<Duration>,
+    /// For a whole turn, while nobody is asked anything.
+    pub(crate) turn: Option<Duration>,
+}
+
+/// One turn's deadlines. Time in which a person is asked does not count.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    patience: Patience,
+    working: Instant,
+    silent_since: Instant,
+    began: Instant,
+    paused: Option<Instant>,
+}
+
+impl Watch {
+    /// Begins now.
+    pub(crate) fn new(patience: Patience) -> Self {
+        let now = Instant::now();
+        Self { patience, working: now + WORKING, silent_since: now, began: now, paused: None }
+    }
+
+    /// The agent has said something.
+    pub(crate) fn heard(&mut self) {
+        self.silent_since = Instant::now();
+        self.working = self.silent_since + WORKING;
+    }
+
+    /// A person is asked: the deadlines stand still until [`Watch::resume`].
+    pub(crate) fn pause(&mut self) {
+        self.paused.get_or_insert_with(Instant::now);
+    }
+
+    /// Nobody is asked any more.
+    pub(crate) fn resume(&mut self) {
+        if let Some(since) = self.paused.take() {
+            let rest = since.elapsed();
+            self.began += rest;
+            self.silent_since = Instant::now();
+        }
+    }
+
+    /// Waits until a deadline passes, and gives the turn's failure. Says `working` meanwhile whenever the turn has been
+    /// quiet for some time.
+    ///
+    /// # Cancel safety
+    /// It can be dropped and called again; nothing is forgotten.
+    pub(crate) async fn expired(&mut self, turn: &Turn) -> Error {
+        loop {
+            let due = self.due();
+            let next = due.map_or(self.working, |(at, ..)| self.working.min(at));
+            sleep_until(next).await;
+            let now = Instant::now();
+            if let Some((at, wait, what)) = due
+                && at <= now
+            {
+                return late(what, wait);
+            }
+            if self.working <= now {
+                self.working = now + WORKING;
+                turn.working().await;
+            }
+        }
+    }
+
+    /// The next deadline, and what passing it means.
+    fn due(&self) -> Option<(Instant, Duration, &'static str)> {
+        if self.paused.is_some() {
+            return None;
+        }
+        let silence = self.patience.silence.map(|wait| (self.silent_since + wait, wait, "said nothing for"));
+        let turn = self.patience.turn.map(|wait| (self.began + wait, wait, "did not end its turn within"));
+        [silence, turn].into_iter().flatten().min_by_key(|(at, ..)| *at)
+    }
+}
+
+/// The failure of an agent that took too long.
+pub(crate) fn late(what: &str, wait: Duration) -> Error {
+    let wait = humantime::format_duration(wait);
+    Error::new(Category::Timeout, format!("the agent {what} {wait}"))
+}

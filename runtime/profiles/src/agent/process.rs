@@ -1,0 +1,308 @@
+//! A running agent: lines in, lines out, its stderr kept at hand, its tree ended with it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::AsyncWriteExt;
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+use trunkline_process::{Child, Exit, Signal, SpawnError, StderrDrain, StderrTail, spawn};
+use trunkline_sdk::{Category, Error};
+
+use super::failure;
+use super::launch::Launch;
+use super::lines::{Line, Lines};
+
+/// How much of an agent's stderr is kept, in bytes.
+const STDERR_KEPT: usize = 64 * 1024;
+
+/// Lines that wait to be written. A writer that meets more of them waits itself.
+const UNWRITTEN: usize = 16;
+
+/// How long stderr may go on after the process ended.
+const STDERR_GRACE: Duration = Duration::from_millis(200);
+
+/// How long stdout may go on after the process, and with it its tree, has ended.
+const STDOUT_GRACE: Duration = Duration::from_secs(1);
+
+/// Whether the agent is given an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stdin {
+    /// It reads an end of input at once.
+    Null,
+    /// [`Agent::input`] writes to it.
+    Owned,
+}
+
+/// A process of an agent in a tree of its own. Dropping it kills the tree.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    child: Child,
+    lines: Lines<ChildStdout>,
+    input: Option<AgentInput>,
+    stderr: StderrTail,
+    drain: JoinHandle<()>,
+    name: String,
+    /// After the process ended: until when its stdout is read.
+    last_call: Option<Instant>,
+}
+
+/// The agent's stdin: a queue of lines in front of its pipe. Clones write to the same pipe; the end of the last one, and
+/// of the [`Agent`] or [`Agent::close_input`], is the agent's end of input.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentInput(mpsc::Sender<Bytes>);
+
+/// The agent takes no more input: it has closed its stdin or has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InputClosed;
+
+impl AgentInput {
+    /// Queues one line; its LF is added. Waits while too many are unwritten.
+    ///
+    /// # Cancel safety
+    /// It is queued whole or not at all.
+    pub(crate) async fn line(&self, line: impl Into<Vec<u8>>) -> Result<(), InputClosed> {
+        let mut line: Vec<u8> = line.into();
+        line.push(b'\n');
+        self.bytes(line).await
+    }
+
+    /// Queues bytes as they are.
+    ///
+    /// # Cancel safety
+    /// They are queued whole or not at all.
+    pub(crate) async fn bytes(&self, bytes: impl Into<Bytes>) -> Result<(), InputClosed> {
+        self.0.send(bytes.into()).await.map_err(|_| InputClosed)
+    }
+
+    /// Queues one line if there is room at once. For answers that a reader gives: it must not wait.
+    pub(crate) fn try_line(&self, line: impl Into<Vec<u8>>) -> Result<(), InputClosed> {
+        let mut line: Vec<u8> = line.into();
+        line.push(b'\n');
+        self.0.try_send(line.into()).map_err(|_| InputClosed)
+    }
+}
+
+/// How an agent's process ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Ended {
+    pub(crate) exit: Exit,
+    /// The end of its stderr; secrets are hidden.
+    pub(crate) stderr: String,
+    name: String,
+}
+
+impl Ended {
+    /// The failure of a turn that this end has cut short. The category is read from what stderr says last, else
+    /// `process_exit`.
+    pub(crate) fn error(&self) -> Error {
+        let said = super::ansi::strip(&self.stderr);
+        let last: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = last[last.len().saturating_sub(5)..].join("\n");
+        let category = match failure::classify(&last, None) {
+            Category::Other => Category::ProcessExit,
+            category => category,
+        };
+        let text = if last.is_empty() {
+            format!("{} ended: {}", self.name, self.exit)
+        } else {
+            format!("{} ended: {}; it said: {last}", self.name, self.exit)
+        };
+        failure::of(category, text, None)
+    }
+}
+
+impl Agent {
+    /// Starts the program.
+    ///
+    /// # Errors
+    /// `not_installed` where there is no such program, else why it did not start.
+    pub(crate) async fn start(launch: &Launch, stdin: Stdin) -> Result<Self, Error> {
+        let name = launch.name().to_string_lossy().into_owned();
+        let mut child = spawn(launch.spec()).await.map_err(|error| not_started(&error))?;
+        let (stdout, stderr) = (child.take_stdout(), child.take_stderr());
+        let (Some(stdout), Some(stderr), Some(pipe)) = (stdout, stderr, child.take_stdin()) else {
+            return Err(Error::other(format!("{name} was started without its pipes")));
+        };
+        let tail = StderrTail::new(STDERR_KEPT);
+        let mut drain = StderrDrain::new(stderr, tail.clone());
+        // An unreadable stderr ends the drain; the process itself is judged by its end.
+        let drain = tokio::spawn(async move { drop(drain.run(|_| {}).await) });
+        let input = match stdin {
+            Stdin::Null => None,
+            Stdin::Owned => {
+                let (sender, queue) = mpsc::channel(UNWRITTEN);
+                tokio::spawn(write(pipe, queue));
+                Some(AgentInput(sender))
+            }
+        };
+        let lines = Lines::new(stdout, launch.max_line);
+        Ok(Self { child, lines, input, stderr: tail, drain, name, last_call: None })
+    }
+
+    /// Its stdin, while it is open.
+    pub(crate) fn input(&self) -> Result<&AgentInput, InputClosed> {
+        self.input.as_ref().ok_or(InputClosed)
+    }
+
+    /// Its stdin, for another owner: only that one closes it.
+    pub(crate) fn take_input(&mut self) -> Option<AgentInput> {
+        self.input.take()
+    }
+
+    /// Closes its stdin, once nothing else holds its input and what is queued is written.
+    pub(crate) fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// The next line of its stdout; nothing once stdout has ended, which the process's end brings about.
+    ///
+    /// # Cancel safety
+    /// No line is lost.
+    pub(crate) async fn next(&mut self) -> Option<Line> {
+        loop {
+            if let Some(until) = self.last_call {
+                // What holds the pipe now is no part of the tree any more.
+                return timeout_at(until, self.lines.next()).await.ok().and_then(Result::ok).flatten();
+            }
+            tokio::select! {
+                biased;
+                line = self.lines.next() => return line.ok().flatten(),
+                _ = self.child.wait() => self.last_call = Some(Instant::now() + STDOUT_GRACE),
+            }
+        }
+    }
+
+    /// Signals its process group.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Err(error) = self.child.signal_tree(signal) {
+            tracing::debug!(name = self.name, ?signal, %error, "the agent was not signalled");
+        }
+    }
+
+    /// What it has said on stderr last.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Ends it: closes its stdin, after `eof` sends SIGTERM, after `term` more kills the tree; reads on meanwhile.
+    /// Waits of zero pass at once. When this returns the tree is gone.
+    pub(crate) async fn end(mut self, eof: Duration, term: Duration) -> Ended {
+        self.close_input();
+        for (wait, next) in [(eof, Signal::Terminate), (term, Signal::Kill)] {
+            let lines = &mut self.lines;
+            let read = async { while let Ok(Some(_)) = lines.next().await {} };
+            let gone = tokio::select! {
+                biased;
+                _ = self.child.wait() => true,
+                () = async { read.await; std::future::pending().await } => false,
+                () = tokio::time::sleep(wait) => false,
+            };
+            if gone {
+                break;
+            }
+            self.signal(next);
+        }
+        self.ended().await
+    }
+
+    /// Waits for its end, which something else brings about, and tells how it was.
+    pub(crate) async fn ended(mut self) -> Ended {
+        let exit = self.child.wait().await;
+        if timeout(STDERR_GRACE, &mut self.drain).await.is_err() {
+            self.drain.abort();
+        }
+        let stderr = self.stderr.text();
+        let name = self.name;
+        self.child.finish().await;
+        Ended { exit, stderr, name }
+    }
+}
+
+async fn write(mut pipe: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
+    while let Some(bytes) = queue.recv().await {
+        if pipe.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Why a program did not start, by its category.
+pub(crate) fn not_started(error: &SpawnError) -> Error {
+    let category = match error {
+        SpawnError::NotFound { .. }
+        | SpawnError::Interpreter { .. }
+        | SpawnError::PermissionDenied { .. } => Category::NotInstalled,
+        SpawnError::Resources { .. } => Category::Overloaded,
+        _ => Category::Other,
+    };
+    let mut text = format!("failed to {error}");
+    if let Some(source) = std::error::Error::source(error) {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+    }
+    if category == Category::NotInstalled {
+        text.push_str("; install it, or name its path in `command`");
+    }
+    failure::of(category, text, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Launch {
+        Launch::new("sh").arg("-c").arg(script)
+    }
+
+    async fn text(agent: &mut Agent) -> Vec<String> {
+        let mut got = Vec::new();
+        while let Some(line) = agent.next().await {
+            let Line::Whole(line) = line else { panic!("{line:?}") };
+            got.push(String::from_utf8(line.to_vec()).unwrap());
+        }
+        got
+    }
+
+    #[tokio::test]
+    async fn lines_go_in_and_out_and_the_end_says_how_it_was() {
+        let mut agent = Agent::start(&shell("cat; echo bye >&2; exit 3"), Stdin::Owned).await.unwrap();
+        agent.input().unwrap().line("one").await.unwrap();
+        assert_eq!(agent.next().await, Some(Line::Whole("one".into())));
+        agent.close_input();
+        assert_eq!(text(&mut agent).await, [""; 0]);
+        let ended = agent.ended().await;
+        assert_eq!((ended.exit.code, ended.stderr.as_str()), (Some(3), "bye\n"));
+        let error = ended.error();
+        assert_eq!(error.failure().category, Some(Category::ProcessExit));
+        assert_eq!(error.failure().message.as_deref(), Some("sh ended: exit status 3; it said: bye"));
+    }
+
+    #[tokio::test]
+    async fn without_an_input_the_agent_reads_the_end_at_once() {
+        let mut agent = Agent::start(&shell("cat; echo done"), Stdin::Null).await.unwrap();
+        assert!(agent.input().is_err());
+        assert_eq!(text(&mut agent).await, ["done"]);
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_not_there_is_not_installed() {
+        let error = Agent::start(&Launch::new("no-such-agent"), Stdin::Null).await.unwrap_err();
+        assert_eq!(error.failure().category, Some(Category::NotInstalled));
+        assert!(
+            error.to_string().contains("no-such-agent") && error.to_string().contains("install it"),
+            "{error}"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_end_takes_a_deaf_tree_with_it() {
+        let deaf = shell("trap '' TERM; (trap '' TERM; echo ready; while :; do sleep 9; done)");
+        let mut agent = Agent::start(&deaf, Stdin::Owned).await.unwrap();
+        assert_eq!(agent.next().await, Some(Line::Whole("ready".into())));
+        let ended = agent.end(Duration::ZERO, Duration::ZERO).await;
+        assert_eq!(ended.exit.signal, Some(9));
+    }
+}

@@ -1,0 +1,484 @@
+//! JSON-RPC over an agent's stdin and stdout, one message a line: what ACP agents and `codex app-server` speak.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use trunkline_sdk::{Category, Error};
+
+use super::lines::Line;
+use super::process::{Agent, AgentInput, Ended, InputClosed};
+
+/// How long an agent that is given up has after its stdin was closed, and after SIGTERM.
+const END: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(1));
+
+/// The code of an unknown method.
+pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
+
+/// Whether messages carry a `jsonrpc` member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// `"jsonrpc": "2.0"`.
+    V2,
+    /// None, as `codex app-server` speaks.
+    Bare,
+}
+
+/// What a peer's messages are given to. Its methods run on the reading task, in order of arrival: they must not block.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// A notification.
+    fn notified(&self, method: &str, params: &RawValue);
+
+    /// A request: answered by [`Peer::answer`], now or later.
+    fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, params: &RawValue);
+
+    /// A line that is no message, or one over the bound, was left out.
+    fn noise(&self, what: &str);
+
+    /// The agent's process has ended. Calls that were open have failed.
+    fn gone(&self, ended: &Ended);
+}
+
+/// The id of a request, as the other side wrote it.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Id(Box<RawValue>);
+
+impl Id {
+    /// Its JSON text, which tells requests apart.
+    pub(crate) fn text(&self) -> &str {
+        self.0.get()
+    }
+}
+
+/// An error of JSON-RPC.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub(crate) struct RpcError {
+    #[serde(default)]
+    pub(crate) code: i64,
+    #[serde(default)]
+    pub(crate) message: String,
+    #[serde(default)]
+    pub(crate) data: Option<Value>,
+}
+
+/// Why a call has no result.
+#[derive(Debug, Clone)]
+pub(crate) enum CallError {
+    /// The agent answered with an error.
+    Rpc(RpcError),
+    /// The agent's answer has not the shape that it should.
+    Shape(String),
+    /// No answer came in time.
+    Late(Duration),
+    /// The agent has ended.
+    Gone(Ended),
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rpc(error) => write!(f, "{} (code {})", error.message, error.code),
+            Self::Shape(why) => write!(f, "an answer of unknown shape: {why}"),
+            Self::Late(after) => write!(f, "no answer within {}", humantime::format_duration(*after)),
+            Self::Gone(ended) => write!(f, "the agent ended: {}", ended.exit),
+        }
+    }
+}
+
+impl CallError {
+    /// The failure of a turn or a start, in which `what` was asked.
+    pub(crate) fn error(&self, what: &str) -> Error {
+        match self {
+            Self::Rpc(error) => {
+                let data = error.data.as_ref().map(|data| format!(" {data}")).unwrap_or_default();
+                let http = u16::try_from(error.code).ok().filter(|code| (400..600).contains(code));
+                super::failure::failed(format!("{what}: {}{data}", error.message), http)
+                    .code(error.code.to_string())
+            }
+            Self::Shape(_) => Error::new(Category::Protocol, format!("{what}: {self}")),
+            Self::Late(_) => Error::new(Category::Timeout, format!("{what}: {self}")),
+            Self::Gone(ended) => ended.error(),
+        }
+    }
+}
+
+type Answer = Result<Box<RawValue>, CallError>;
+
+/// One agent process that speaks JSON-RPC. When the last handle goes, its stdin is closed, and soon after its tree is
+/// ended.
+pub(crate) struct Peer {
+    dialect: Dialect,
+    input: Mutex<Option<AgentInput>>,
+    calls: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
+    next: AtomicU64,
+    ended: OnceLock<Ended>,
+    gone: CancellationToken,
+    /// Cancelled when nobody holds the peer any more.
+    abandoned: CancellationToken,
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("ended", &self.ended.get()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.abandoned.cancel();
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Peer {
+    /// Takes over an agent that was started with its stdin owned, and reads it until its end.
+    pub(crate) fn new(mut agent: Agent, dialect: Dialect, handler: Arc<dyn Handler>) -> Arc<Self> {
+        let peer = Arc::new(Self {
+            dialect,
+            input: Mutex::new(agent.take_input()),
+            calls: Mutex::default(),
+            next: AtomicU64::new(1),
+            ended: OnceLock::new(),
+            gone: CancellationToken::new(),
+            abandoned: CancellationToken::new(),
+        });
+        let (weak, abandoned) = (Arc::downgrade(&peer), peer.abandoned.clone());
+        tokio::spawn(async move {
+            let orderly = loop {
+                let line = tokio::select! {
+                    biased;
+                    () = abandoned.cancelled() => break true,
+                    line = agent.next() => line,
+                };
+                let Some(peer) = weak.upgrade() else { break true };
+                match line {
+                    Some(Line::Whole(line)) => peer.take(&line, handler.as_ref()),
+                    Some(Line::TooLong(bytes)) => {
+                        handler.noise(&format!("a line of {bytes} bytes was left out"))
+                    }
+                    None => break false,
+                }
+            };
+            let ended = if orderly {
+                agent.end(END.0, END.1).await
+            } else {
+                // Its stdout has ended: it can say nothing more, whether it lives or not.
+                agent.end(Duration::ZERO, END.1).await
+            };
+            if let Some(peer) = weak.upgrade() {
+                peer.end(ended.clone());
+            }
+            handler.gone(&ended);
+        });
+        peer
+    }
+
+    /// Whether the agent has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.is_cancelled()
+    }
+
+    /// Waits for the agent's end.
+    ///
+    /// # Cancel safety
+    /// It can be dropped and called again.
+    pub(crate) async fn wait_gone(&self) {
+        self.gone.cancelled().await;
+    }
+
+    /// How the agent ended, once it has.
+    pub(crate) fn ended(&self) -> Option<&Ended> {
+        self.ended.get()
+    }
+
+    /// Closes the agent's stdin, on which a good one ends.
+    pub(crate) fn close(&self) {
+        *locked(&self.input) = None;
+    }
+
+    /// Gives the agent up: closes its stdin and ends its tree soon after, whoever still holds the peer.
+    pub(crate) fn abandon(&self) {
+        self.close();
+        self.abandoned.cancel();
+    }
+
+    /// Calls a method and waits for its result, for ever where no deadline is given.
+    ///
+    /// # Cancel safety
+    /// When it is dropped the answer is ignored.
+    pub(crate) async fn call<P, R>(
+        &self,
+        method: &str,
+        params: &P,
+        deadline: Option<Duration>,
+    ) -> Result<R, CallError>
+    where
+        P: Serialize + ?Sized + Sync,
+        R: DeserializeOwned,
+    {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, answer) = oneshot::channel();
+        locked(&self.calls).insert(id, sender);
+        let _forget = Forget { peer: self, id };
+        let work = async {
+            let message = self.message(json!(id), method, params)?;
+            // Where it could not be sent, the agent's end follows.
+            let _ = self.send(message).await;
+            tokio::select! {
+                biased;
+                answer = answer => answer.unwrap_or_else(|_| Err(self.gone_error())),
+                () = self.gone.cancelled() => Err(self.gone_error()),
+            }
+        };
+        let answer = match deadline {
+            Some(deadline) => timeout(deadline, work).await.unwrap_or(Err(CallError::Late(deadline)))?,
+            None => work.await?,
+        };
+        serde_json::from_str(answer.get()).map_err(|error| CallError::Shape(format!("{method}: {error}")))
+    }
+
+    /// Notifies.
+    ///
+    /// # Cancel safety
+    /// It is sent whole or not at all.
+    pub(crate) async fn notify<P: Serialize + ?Sized + Sync>(
+        &self,
+        method: &str,
+        params: &P,
+    ) -> Result<(), InputClosed> {
+        match self.message(Value::Null, method, params) {
+            Ok(message) => self.send(message).await,
+            Err(_) => Err(InputClosed),
+        }
+    }
+
+    /// Answers a request. Waits while too much is unwritten.
+    ///
+    /// # Cancel safety
+    /// It is sent whole or not at all.
+    pub(crate) async fn answer<R: Serialize + Sync>(
+        &self,
+        id: &Id,
+        result: Result<R, (i64, String)>,
+    ) -> Result<(), InputClosed> {
+        self.send(self.answer_line(id, result)).await
+    }
+
+    /// Answers a request at once, or not at all where the agent reads nothing: for the reading task.
+    pub(crate) fn answer_now<R: Serialize>(&self, id: &Id, result: Result<R, (i64, String)>) {
+        let line = self.answer_line(id, result);
+        if let Some(input) = &*locked(&self.input) {
+            let _ = input.try_line(line);
+        }
+    }
+
+    fn answer_line<R: Serialize>(&self, id: &Id, result: Result<R, (i64, String)>) -> Vec<u8> {
+        let mut message = match result {
+            Ok(result) => json!({ "id": id, "result": result }),
+            Err((code, text)) => json!({ "id": id, "error": { "code": code, "message": text } }),
+        };
+        if self.dialect == Dialect::V2 {
+            message["jsonrpc"] = json!("2.0");
+        }
+        message.to_string().into_bytes()
+    }
+
+    fn message<P: Serialize + ?Sized>(
+        &self,
+        id: Value,
+        method: &str,
+        params: &P,
+    ) -> Result<Vec<u8>, CallError> {
+        #[derive(Serialize)]
+        struct Message<'a> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            jsonrpc: Option<&'static str>,
+            #[serde(skip_serializing_if = "Value::is_null")]
+            id: Value,
+            method: &'a str,
+            #[serde(skip_serializing_if = "is_null")]
+            params: Box<RawValue>,
+        }
+        fn is_null(params: &RawValue) -> bool {
+            params.get() == "null"
+        }
+        let shape = |error: serde_json::Error| CallError::Shape(format!("{method}: {error}"));
+        let params = to_raw_value(params).map_err(shape)?;
+        let jsonrpc = (self.dialect == Dialect::V2).then_some("2.0");
+        serde_json::to_vec(&Message { jsonrpc, id, method, params }).map_err(shape)
+    }
+
+    async fn send(&self, line: Vec<u8>) -> Result<(), InputClosed> {
+        let input = locked(&self.input).clone();
+        match input {
+            Some(input) => tokio::select! {
+                biased;
+                sent = input.line(line) => sent,
+                () = self.gone.cancelled() => Err(InputClosed),
+            },
+            None => Err(InputClosed),
+        }
+    }
+
+    /// Takes one line.
+    fn take(self: &Arc<Self>, line: &[u8], handler: &dyn Handler) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        #[derive(Deserialize)]
+        struct Incoming<'a> {
+            #[serde(borrow, default)]
+            id: Option<&'a RawValue>,
+            #[serde(default)]
+            method: Option<std::borrow::Cow<'a, str>>,
+            #[serde(borrow, default)]
+            params: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            result: Option<&'a RawValue>,
+            #[serde(default)]
+            error: Option<Value>,
+        }
+        let Ok(message) = serde_json::from_slice::<Incoming<'_>>(line) else {
+            handler.noise("a line that is no message was left out");
+            return;
+        };
+        let params = message.params.unwrap_or(RawValue::NULL);
+        match (message.method, message.id) {
+            (Some(method), Some(id)) => handler.asked(self, Id(id.to_owned()), &method, params),
+            (Some(method), None) => handler.notified(&method, params),
+            (None, Some(id)) => {
+                let call = id.get().parse().ok().and_then(|id: u64| locked(&self.calls).remove(&id));
+                let Some(call) = call else {
+                    handler.noise("an answer that nothing waits for was left out");
+                    return;
+                };
+                let answer = match message.error {
+                    Some(error) => Err(CallError::Rpc(rpc_error(error))),
+                    None => Ok(message.result.unwrap_or(RawValue::NULL).to_owned()),
+                };
+                // Who has given up has nobody to tell.
+                drop(call.send(answer));
+            }
+            (None, None) => handler.noise("a message without method and id was left out"),
+        }
+    }
+
+    fn end(&self, ended: Ended) {
+        // Only the reader ends it, once.
+        drop(self.ended.set(ended));
+        self.close();
+        self.gone.cancel();
+        locked(&self.calls).clear();
+    }
+
+    fn gone_error(&self) -> CallError {
+        match self.ended.get() {
+            Some(ended) => CallError::Gone(ended.clone()),
+            None => CallError::Shape("the call was given up".to_owned()),
+        }
+    }
+}
+
+/// Forgets a call that nobody waits for any more.
+struct Forget<'a> {
+    peer: &'a Peer,
+    id: u64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        locked(&self.peer.calls).remove(&self.id);
+    }
+}
+
+/// Reads an error of whatever shape.
+fn rpc_error(error: Value) -> RpcError {
+    let text = error.to_string();
+    serde_json::from_value(error).unwrap_or(RpcError { code: 0, message: text, data: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::launch::Launch;
+    use super::super::process::Stdin;
+    use super::*;
+
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<String>>);
+
+    impl Handler for Heard {
+        fn notified(&self, method: &str, params: &RawValue) {
+            locked(&self.0).push(format!("{method} {params}"));
+        }
+        fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, _: &RawValue) {
+            locked(&self.0).push(format!("{method}? {}", id.text()));
+            peer.answer_now::<()>(&id, Err((METHOD_NOT_FOUND, "no".to_owned())));
+        }
+        fn noise(&self, what: &str) {
+            locked(&self.0).push(what.to_owned());
+        }
+        fn gone(&self, ended: &Ended) {
+            locked(&self.0).push(ended.exit.to_string());
+        }
+    }
+
+    async fn peer(script: &str) -> (Arc<Peer>, Arc<Heard>) {
+        let agent = Agent::start(&Launch::new("sh").arg("-c").arg(script), Stdin::Owned).await.unwrap();
+        let heard = Arc::new(Heard::default());
+        (Peer::new(agent, Dialect::V2, heard.clone()), heard)
+    }
+
+    #[tokio::test]
+    async fn calls_are_answered_in_any_order_and_requests_of_the_agent_too() {
+        let script = r#"read a; read b
+            echo 'noise'; echo '{"method":"note","params":[1]}'; echo '{"id":"q","method":"ask"}'
+            read answer; echo "{\"method\":\"heard\",\"params\":$answer}"
+            echo '{"id":2,"result":"second"}'; echo '{"id":1,"error":{"code":429,"message":"slow down"}}'
+            cat >/dev/null"#;
+        let (peer, heard) = peer(script).await;
+        let first = async { peer.call::<_, String>("one", &json!({}), None).await };
+        let second = async { peer.call::<_, String>("two", &json!({}), None).await };
+        let (first, second) = tokio::join!(first, second);
+        assert_eq!(second.unwrap(), "second");
+        let error = first.unwrap_err().error("one");
+        assert_eq!(error.failure().code.as_deref(), Some("429"));
+        peer.close();
+        peer.wait_gone().await;
+        let heard = locked(&heard.0).join("\n");
+        assert!(heard.contains("no message") && heard.contains("note [1]"), "{heard}");
+        assert!(heard.contains("ask? \"q\"") && heard.contains(r#""code":-32601"#), "{heard}");
+    }
+
+    #[tokio::test]
+    async fn an_end_fails_what_is_open_and_what_comes_later() {
+        let (peer, heard) = peer("read a; exit 7").await;
+        let error = peer.call::<_, Value>("one", &json!({}), None).await.unwrap_err();
+        assert!(matches!(&error, CallError::Gone(ended) if ended.exit.code == Some(7)), "{error}");
+        assert!(matches!(peer.call::<_, Value>("two", &json!({}), None).await, Err(CallError::Gone(_))));
+        peer.wait_gone().await;
+        while locked(&heard.0).is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(*locked(&heard.0), ["exit status 7"]);
+    }
+
+    #[tokio::test]
+    async fn a_late_answer_is_not_waited_for() {
+        let (peer, _) = peer("cat >/dev/null").await;
+        let wait = Some(Duration::from_millis(1));
+        assert!(matches!(peer.call::<_, Value>("one", &json!({}), wait).await, Err(CallError::Late(_))));
+        assert!(locked(&peer.calls).is_empty());
+    }
+}
