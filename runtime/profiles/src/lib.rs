@@ -9,7 +9,11 @@
 
 mod agent;
 mod echo;
+mod generic_http;
 mod profile;
+mod quiet;
+mod span;
+mod utf8;
 
 pub use echo::Echo;
 pub use profile::{PROFILES, Profile, run};

@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use trunkline_sdk::Program;
 
-use crate::Echo;
+use crate::{Echo, generic_http::GenericHttp};
 
 /// A built-in adapter.
 #[derive(Debug, Clone, Copy)]
@@ -17,11 +17,18 @@ pub struct Profile {
 }
 
 /// Every profile, in the order in which they are listed.
-pub const PROFILES: &[Profile] = &[Profile {
-    name: "echo",
-    description: "Says what it is told; commands show permissions, files, stops and failures",
-    run: |arguments| Program::new(Echo).arguments(arguments).run(),
-}];
+pub const PROFILES: &[Profile] = &[
+    Profile {
+        name: "echo",
+        description: "Says what it is told; commands show permissions, files, stops and failures",
+        run: |arguments| Program::new(Echo).arguments(arguments).run(),
+    },
+    Profile {
+        name: "generic-http",
+        description: "Any server: each input a request, its response the answer, streamed where it is",
+        run: |arguments| Program::configured(GenericHttp::new).arguments(arguments).run(),
+    },
+];
 
 /// Runs a profile as this process's adapter until its host is done with it, and returns what `main` returns. Nothing
 /// when there is no such profile.

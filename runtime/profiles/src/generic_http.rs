@@ -1,0 +1,358 @@
+//! `generic-http`: each input is a request, its response the answer.
+
+mod answer;
+mod config;
+mod events;
+mod exchange;
+mod failure;
+mod template;
+
+use std::{collections::BTreeMap, sync::OnceLock, time::Duration};
+
+use bytes::Bytes;
+use reqwest::{
+    Certificate, Client, Method, Response, Url,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+    redirect::Policy,
+};
+use tokio::{net::TcpStream, time::timeout};
+use trunkline_process::redact;
+use trunkline_sdk::{
+    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
+    Status, Turn, TurnComplete, protocol::Capabilities,
+};
+
+pub(crate) use self::config::HttpConfig;
+use self::{
+    answer::{Answer, Read, Rest},
+    config::{Body, Header},
+    exchange::{Prepared, send},
+    failure::{innermost, shown},
+    template::{OPTIONS, Place, Values},
+};
+use crate::quiet::while_working;
+
+/// How long `--diagnose` tries to connect.
+const REACH: Duration = Duration::from_secs(5);
+
+/// How long a connection is kept for the next request.
+const KEPT: Duration = Duration::from_secs(30);
+
+/// Sends each input to a server and gives back what it answers.
+#[derive(Debug)]
+pub(crate) struct GenericHttp {
+    config: HttpConfig,
+    client: OnceLock<Result<Client, String>>,
+}
+
+/// What of a session's options a request may hold.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    named: BTreeMap<&'static str, String>,
+    variables: BTreeMap<String, String>,
+}
+
+impl GenericHttp {
+    pub(crate) fn new(config: HttpConfig) -> Self {
+        hide_credentials(&config);
+        Self { config, client: OnceLock::new() }
+    }
+
+    fn client(&self) -> Result<&Client, String> {
+        self.client.get_or_init(|| client(&self.config)).as_ref().map_err(Clone::clone)
+    }
+
+    /// The request of an input.
+    fn prepare(&self, values: &Values<'_>) -> Result<Prepared, String> {
+        let config = &self.config;
+        let url = config.base_url.render(values).map_err(|why| format!("`base_url` makes {why}"))?;
+        let mut headers = HeaderMap::new();
+        for (name, header) in &config.headers.0 {
+            let value = header.value(values).map_err(|why| format!("the header {name}: {why}"))?;
+            headers.insert(HeaderName::try_from(name).map_err(|error| error.to_string())?, value);
+        }
+        let body = self.body(values, &mut headers)?;
+        Ok(Prepared { method: config.method.0.clone(), url, headers, body })
+    }
+
+    fn body(&self, values: &Values<'_>, headers: &mut HeaderMap) -> Result<Option<Bytes>, String> {
+        let config = &self.config;
+        let usual = match &config.body {
+            Body::Input if matches!(config.method.0, Method::GET | Method::HEAD) => return Ok(None),
+            Body::Input | Body::Text(_) => "text/plain; charset=utf-8",
+            Body::Json(_) => "application/json",
+        };
+        if !headers.contains_key(CONTENT_TYPE) {
+            let named = Some(config.content_type.trim()).filter(|named| !named.is_empty()).unwrap_or(usual);
+            let value = HeaderValue::from_str(named).map_err(|_| "`content_type` is no type".to_owned())?;
+            headers.insert(CONTENT_TYPE, value);
+        }
+        let is_json = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|named| {
+            let essence = named.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            essence == "application/json" || essence.ends_with("+json")
+        });
+        Ok(Some(match &config.body {
+            Body::Input => values.input.to_owned().into(),
+            Body::Text(template) => {
+                template.render(values, if is_json { Place::Json } else { Place::Plain }).into()
+            }
+            Body::Json(json) => json.render(values).to_string().into(),
+        }))
+    }
+
+    async fn exchange(&self, turn: &Turn, request: &Prepared) -> Result<TurnComplete, Error> {
+        let client = self.client().map_err(Error::other)?;
+        let sent = while_working(turn, send(client, &self.config, request)).await;
+        let response = sent.map_err(|failed| failed.error)?;
+        self.answer(turn, response).await
+    }
+
+    /// Passes on the answer as it comes.
+    async fn answer(&self, turn: &Turn, mut response: Response) -> Result<TurnComplete, Error> {
+        let url = response.url().clone();
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let mut answer = Answer::of(content_type, &self.config);
+        let mut left = self.config.max_response_bytes;
+        let mut cut = false;
+        loop {
+            let Some(mut piece) = while_working(turn, self.piece(&url, &mut response)).await? else { break };
+            let room = usize::try_from(left).unwrap_or(usize::MAX);
+            if piece.len() > room {
+                cut = true;
+                piece.truncate(room);
+            }
+            left -= piece.len() as u64;
+            let mut read = Read::default();
+            let failed = answer.push(&piece, &mut read);
+            if !read.output.is_empty() {
+                turn.output(read.output).await;
+            }
+            failed?;
+            if read.over {
+                return Ok(TurnComplete { status: Some(Status::Completed), ..TurnComplete::default() });
+            }
+            if cut {
+                break;
+            }
+        }
+        match answer.finish(cut)? {
+            Rest::Output(rest) if rest.is_empty() => {}
+            Rest::Output(rest) => turn.output(rest).await,
+            Rest::File { bytes, .. } if bytes.is_empty() => {}
+            Rest::File { mime, bytes } => {
+                let name = url.path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();
+                turn.new_file(if name.is_empty() { "answer" } else { name }, mime, bytes).await?;
+            }
+        }
+        let mut end = TurnComplete { status: Some(Status::Completed), ..TurnComplete::default() };
+        if cut {
+            let said = format!(
+                "the answer is larger than {} bytes (`max_response_bytes`); the rest was left out",
+                self.config.max_response_bytes
+            );
+            turn.error(Category::Oversize, said).await;
+            end.stop_reason = Some("truncated".to_owned());
+        }
+        Ok(end)
+    }
+
+    async fn piece(&self, url: &Url, response: &mut Response) -> Result<Option<Bytes>, Error> {
+        let quiet = self.config.timeout;
+        match timeout(quiet.0, response.chunk()).await {
+            Ok(Ok(piece)) => Ok(piece),
+            Ok(Err(error)) => {
+                let why = innermost(&error.without_url());
+                Err(Error::other(redact::text(&format!("the answer of {} broke off: {why}", shown(url)))))
+            }
+            Err(_) => Err(Error::new(
+                Category::Timeout,
+                format!("the answer of {} has paused for {} (`timeout`)", shown(url), quiet.shown()),
+            )),
+        }
+    }
+
+    /// The options of a session that requests hold.
+    fn used_options(&self) -> Vec<&'static str> {
+        let config = &self.config;
+        let headers = config.headers.0.values().filter_map(|header| match header {
+            Header::Text(template) => Some(template),
+            Header::FromEnv { .. } => None,
+        });
+        let templates = headers.chain([config.base_url.template()]).chain(config.body.templates());
+        let mut used: Vec<_> = templates.flat_map(|template| template.options()).collect();
+        used.sort_unstable();
+        used.dedup();
+        used
+    }
+
+    /// Whether what the user says is part of requests.
+    fn sends_input(&self) -> bool {
+        let config = &self.config;
+        let body = match &config.body {
+            Body::Input => !matches!(config.method.0, Method::GET | Method::HEAD),
+            body => body.templates().iter().any(|template| template.holds_input()),
+        };
+        let in_header = |header: &Header| matches!(header, Header::Text(text) if text.holds_input());
+        body || config.base_url.template().holds_input() || config.headers.0.values().any(in_header)
+    }
+}
+
+impl Adapter for GenericHttp {
+    type State = Options;
+
+    async fn start(&self, _: &Session, options: SessionStart) -> Result<Options, Error> {
+        let SessionStart { agent_id, user_id, task_id, run_id, model, system_prompt, .. } = options;
+        let given = OPTIONS.into_iter().zip([agent_id, user_id, task_id, run_id, model, system_prompt]);
+        let named = given.filter_map(|(name, value)| Some((name, value?))).collect();
+        Ok(Options { named, variables: options.variables.unwrap_or_default() })
+    }
+
+    async fn turn(&self, turn: Turn, input: Input, options: &mut Options) -> Result<(), Error> {
+        let files: Vec<_> = input.files.iter().map(|file| file.file_path.as_str()).collect();
+        let values = Values {
+            input: &input.content,
+            session_id: turn.session().id().as_str(),
+            turn_id: turn.id().map(|id| id.as_str()).unwrap_or_default(),
+            files: &files.join("\n"),
+            named: &options.named,
+            variables: &options.variables,
+        };
+        let request = self.prepare(&values).map_err(|why| Error::other(redact::text(&why)))?;
+        let exchange = async {
+            let exchange = self.exchange(&turn, &request);
+            let Some(longest) = self.config.max_runtime else { return exchange.await };
+            timeout(longest.0, exchange).await.unwrap_or_else(|_| {
+                let text =
+                    format!("{} took longer than {} (`max_runtime`)", shown(&request.url), longest.shown());
+                Err(Error::new(Category::Timeout, text))
+            })
+        };
+        // Dropping the exchange closes its connection: the server sees that nobody waits.
+        let end = tokio::select! {
+            biased;
+            () = turn.stopped() => return Err(Error::stopped()),
+            end = exchange => end?,
+        };
+        turn.finish(end);
+        Ok(())
+    }
+
+    async fn update(
+        &self,
+        _: &Session,
+        update: SessionUpdate,
+        options: &mut Options,
+    ) -> Result<SessionInfo, Error> {
+        if let Some(model) = update.model.filter(|_| self.used_options().contains(&"model")) {
+            options.named.insert("model", model);
+        }
+        Ok(SessionInfo { model: options.named.get("model").cloned(), ..SessionInfo::default() })
+    }
+
+    fn describe(&self) -> Description {
+        let capabilities = Capabilities {
+            native_session_ids: Some(false),
+            turn_completion: Some(true),
+            resume_attach: Some(false),
+            exec_model: Some("request-response".to_owned()),
+            max_sessions: None,
+        };
+        Description::new("generic-http", env!("CARGO_PKG_VERSION"))
+            .use_when(
+                "an agent answers over HTTP: one request an input, its answer whole, streamed or as server-sent events",
+                "the agent keeps a conversation of its own that requests must carry, or asks for permissions",
+            )
+            .capabilities(capabilities)
+            .honours(self.used_options())
+    }
+
+    async fn diagnose(&self) -> Vec<Check> {
+        let mut checks = Vec::new();
+        let Options { named, variables } = Options::default();
+        let values = Values::sample(&named, &variables);
+        for (name, header) in &self.config.headers.0 {
+            if let Err(why) = header.value(&values) {
+                checks.push(
+                    Check::error("http.credentials", format!("the header {name}: {why}"))
+                        .hint("set the variable for the agent, by `env` or `env_passthrough`"),
+                );
+            }
+        }
+        if let Err(why) = self.client() {
+            checks.push(Check::error("http.client", why));
+        }
+        if !self.sends_input() {
+            checks.push(
+                Check::warn("http.input", "what the user says is part of no request")
+                    .hint("put {{input}} into `base_url` or `body`"),
+            );
+        }
+        match self.config.base_url.render(&values) {
+            Ok(url) => checks.push(reach(&url).await),
+            Err(why) => checks.push(Check::error("http.address", why)),
+        }
+        checks
+    }
+}
+
+/// Whether something listens there. No request is made: it might cost, or do something.
+async fn reach(url: &Url) -> Check {
+    let at = shown(url);
+    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
+        return Check::error("http.reachable", format!("{at} names no host"));
+    };
+    let host = host.trim_matches(['[', ']']).to_owned();
+    match timeout(REACH, TcpStream::connect((host, port))).await {
+        Ok(Ok(_)) => Check::info("http.reachable", format!("{at} takes connections")),
+        Ok(Err(error)) => Check::error("http.reachable", format!("{at} takes no connection: {error}")),
+        Err(_) => Check::error("http.reachable", format!("{at} did not answer within {} s", REACH.as_secs())),
+    }
+}
+
+fn client(config: &HttpConfig) -> Result<Client, String> {
+    // It fails where one is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let own = |why: String| format!("`ca_file` {}: {why}", config.ca_file.display());
+    let certificates = if config.ca_file.as_os_str().is_empty() {
+        Vec::new()
+    } else {
+        let pem = std::fs::read(&config.ca_file).map_err(|error| own(error.to_string()))?;
+        let read = Certificate::from_pem_bundle(&pem).map_err(|error| own(innermost(&error)))?;
+        if read.is_empty() {
+            return Err(own("there is no certificate in it".to_owned()));
+        }
+        read
+    };
+    let build = |only_own: bool| {
+        let builder = Client::builder()
+            .user_agent(concat!("trunkline/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(config.connect_timeout.0)
+            .pool_idle_timeout(KEPT)
+            .redirect(Policy::none());
+        let certificates = certificates.clone();
+        if only_own { builder.tls_certs_only(certificates) } else { builder.tls_certs_merge(certificates) }
+            .build()
+    };
+    // Where the system trusts nobody, what needs no trust still works.
+    build(false).or_else(|_| build(true)).map_err(|error| format!("no HTTP client: {}", innermost(&error)))
+}
+
+/// Makes what may be secret in headers known, so that no error shows it when a server echoes it.
+fn hide_credentials(config: &HttpConfig) {
+    let (named, variables) = (BTreeMap::new(), BTreeMap::new());
+    let values = Values::sample(&named, &variables);
+    for (name, header) in &config.headers.0 {
+        let secret = match header {
+            Header::FromEnv { .. } => true,
+            Header::Text(text) => text.is_fixed() && is_credential(name),
+        };
+        let Some(value) = header.value(&values).ok().filter(|_| secret) else { continue };
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let bare = value.split_once(' ').map(|(_, bare)| bare.to_owned());
+        redact::register_all([Some(value), bare].into_iter().flatten().map(|value| (name.as_str(), value)));
+    }
+}
+
+fn is_credential(header: &str) -> bool {
+    ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| header.contains(word))
+}

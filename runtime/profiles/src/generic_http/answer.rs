@@ -1,0 +1,286 @@
+//! What a response's body means: bytes in, pieces of the answer out.
+
+use serde_json::Value;
+use trunkline_sdk::{Category, Error};
+
+use super::{
+    config::HttpConfig,
+    events::{Event, EventReader, LineCutter},
+};
+use crate::utf8::Decoder;
+
+/// How many bytes of an answer that makes no sense are told.
+const TOLD: usize = 512;
+
+/// How a body is read, by its type.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// Text as it comes.
+    Text(Decoder),
+    /// One JSON document, of which a part is the answer.
+    Json { pointer: String, bytes: Vec<u8> },
+    /// Server-sent events.
+    Events { text: Decoder, reader: EventReader, events: Pieces },
+    /// A JSON value a line.
+    Lines { text: Decoder, lines: LineCutter, events: Pieces },
+    /// Something that is no text: a file for the user.
+    File { mime: String, bytes: Vec<u8> },
+}
+
+/// What each event of a stream adds to the answer.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    pointer: Option<String>,
+    end: String,
+}
+
+/// What a piece of body came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Read {
+    pub(super) output: String,
+    /// The stream says that nothing more comes.
+    pub(super) over: bool,
+}
+
+/// What is left at the end of a body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    Output(String),
+    File { mime: String, bytes: Vec<u8> },
+}
+
+impl Answer {
+    pub(super) fn of(content_type: Option<&str>, config: &HttpConfig) -> Self {
+        let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
+        let essence = essence.trim().to_ascii_lowercase();
+        let events = || Pieces {
+            pointer: config.event_answer.get().map(str::to_owned),
+            end: config.event_end.clone(),
+        };
+        let is_lines =
+            ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"]
+                .contains(&essence.as_str());
+        if essence == "text/event-stream" {
+            return Self::Events {
+                text: Decoder::default(),
+                reader: EventReader::default(),
+                events: events(),
+            };
+        }
+        if is_lines && config.event_answer.get().is_some() {
+            return Self::Lines { text: Decoder::default(), lines: LineCutter::default(), events: events() };
+        }
+        match config.answer.get() {
+            Some(pointer) if is_json(&essence) => {
+                Self::Json { pointer: pointer.to_owned(), bytes: Vec::new() }
+            }
+            _ if is_lines || is_text(&essence) => Self::Text(Decoder::default()),
+            _ => Self::File { mime: essence, bytes: Vec::new() },
+        }
+    }
+
+    /// Takes a piece of the body. What it came to stands in `read`, also on an error.
+    ///
+    /// # Errors
+    /// Where the stream says that it failed.
+    pub(super) fn push(&mut self, bytes: &[u8], read: &mut Read) -> Result<(), Error> {
+        match self {
+            Self::Text(text) => read.output.push_str(&text.push(bytes)),
+            Self::Json { bytes: held, .. } | Self::File { bytes: held, .. } => held.extend_from_slice(bytes),
+            Self::Events { text, reader, events } => {
+                for event in reader.push(&text.push(bytes)) {
+                    events.add(&event, read)?;
+                }
+            }
+            Self::Lines { text, lines, events } => {
+                for line in lines.push(&text.push(bytes)) {
+                    events.add_line(line, read)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the end of the body leaves. `cut`: more would have come.
+    ///
+    /// # Errors
+    /// Where the body is not what it says, or has no answer in it.
+    pub(super) fn finish(self, cut: bool) -> Result<Rest, Error> {
+        let mut read = Read::default();
+        match self {
+            Self::Text(mut text) => read.output = text.finish(),
+            Self::Json { pointer, bytes } => {
+                if cut {
+                    return Err(oversize("the answer is JSON and larger than `max_response_bytes`"));
+                }
+                read.output = at(&pointer, &bytes)?;
+            }
+            Self::Events { mut text, mut reader, events } => {
+                let mut last = reader.push(&text.finish());
+                last.extend(reader.finish().filter(|_| !cut));
+                for event in last {
+                    events.add(&event, &mut read)?;
+                }
+            }
+            Self::Lines { mut text, mut lines, events } => {
+                let mut last = lines.push(&text.finish());
+                last.extend(lines.finish().filter(|_| !cut));
+                for line in last {
+                    events.add_line(line, &mut read)?;
+                }
+            }
+            Self::File { .. } if cut => {
+                return Err(oversize("the answer is a file and larger than `max_response_bytes`"));
+            }
+            Self::File { mime, bytes } => return Ok(Rest::File { mime, bytes }),
+        }
+        Ok(Rest::Output(read.output))
+    }
+}
+
+fn oversize(message: &str) -> Error {
+    Error::new(Category::Oversize, message)
+}
+
+fn is_json(essence: &str) -> bool {
+    essence == "application/json" || essence == "text/json" || essence.ends_with("+json")
+}
+
+/// Types that people read, and none at all.
+fn is_text(essence: &str) -> bool {
+    const TEXTS: [&str; 6] = [
+        "application/javascript",
+        "application/xml",
+        "application/yaml",
+        "application/x-yaml",
+        "application/toml",
+        "application/x-www-form-urlencoded",
+    ];
+    essence.is_empty()
+        || essence.starts_with("text/")
+        || essence.ends_with("+xml") && !essence.starts_with("image/")
+        || is_json(essence)
+        || TEXTS.contains(&essence)
+}
+
+impl Pieces {
+    fn add(&self, event: &Event, read: &mut Read) -> Result<(), Error> {
+        if read.over {
+            return Ok(());
+        }
+        if event.kind == "error" {
+            return Err(Error::other(format!("the stream failed: {}", beginning(&event.data))));
+        }
+        if !self.end.is_empty() && event.data == self.end {
+            read.over = true;
+            return Ok(());
+        }
+        let Some(pointer) = &self.pointer else {
+            read.output.push_str(&event.data);
+            return Ok(());
+        };
+        // What is no JSON, or has nothing there, is an event that is not for us.
+        let Ok(value) = serde_json::from_str::<Value>(&event.data) else { return Ok(()) };
+        match value.pointer(pointer) {
+            Some(found) => read.output.push_str(&text_of(found)),
+            None => {
+                if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
+                    let said = error.get("message").unwrap_or(error);
+                    return Err(Error::other(format!("the stream failed: {}", beginning(&text_of(said)))));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_line(&self, line: String, read: &mut Read) -> Result<(), Error> {
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        self.add(&Event { kind: "message".to_owned(), data: line }, read)
+    }
+}
+
+/// The answer at a pointer of a document.
+fn at(pointer: &str, bytes: &[u8]) -> Result<String, Error> {
+    let text = String::from_utf8_lossy(bytes);
+    let value: Value = serde_json::from_str(&text)
+        .map_err(|error| Error::other(format!("the answer is no JSON ({error}): {}", beginning(&text))))?;
+    match value.pointer(pointer) {
+        Some(found) => Ok(text_of(found)),
+        None => {
+            Err(Error::other(format!("the answer has nothing at {pointer} (`answer`): {}", beginning(&text))))
+        }
+    }
+}
+
+/// A string as it is, nothing for null, anything else as JSON.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        value => value.to_string(),
+    }
+}
+
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TOLD)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(more: &str) -> HttpConfig {
+        serde_json::from_str(&format!(r#"{{"base_url":"http://x/"{more}}}"#)).unwrap()
+    }
+
+    fn read(mime: Option<&str>, more: &str, body: &[u8], size: usize) -> Result<String, String> {
+        let mut answer = Answer::of(mime, &config(more));
+        let mut read = Read::default();
+        for piece in body.chunks(size) {
+            answer.push(piece, &mut read).map_err(|error| error.to_string())?;
+            if read.over {
+                return Ok(read.output);
+            }
+        }
+        match answer.finish(false).map_err(|error| error.to_string())? {
+            Rest::Output(rest) => Ok(read.output + &rest),
+            Rest::File { mime, bytes } => Ok(format!("{mime} of {}", bytes.len())),
+        }
+    }
+
+    #[test]
+    fn a_body_is_read_by_its_type() {
+        let pointer = r#","answer":"/a/0","event_answer":"/d""#;
+        let stream = b"data: {\"d\":\"h\xC3\xA9\"}\n\ndata: {\"x\":1}\n\ndata: {\"d\":\"y\"}\n\ndata: [DONE]\n\ndata: {\"d\":\"z\"}\n\n";
+        for size in [1, 2, 3, 7, 1000] {
+            for (mime, more, body, wanted) in [
+                (Some("text/plain; charset=utf-8"), "", "hé".as_bytes(), "hé"),
+                (None, "", b"x", "x"),
+                (Some("application/json"), "", b"{\"a\":[1]}", "{\"a\":[1]}"),
+                (Some("application/json; charset=utf-8"), pointer, b"{\"a\":[\"h\\u00e9\"]}", "hé"),
+                (Some("application/problem+json"), pointer, b"{\"a\":[{\"b\":1}]}", "{\"b\":1}"),
+                (Some("text/plain"), pointer, b"{\"a\":[1]}", "{\"a\":[1]}"),
+                (Some("text/event-stream"), pointer, stream, "héy"),
+                (Some("Text/Event-Stream"), "", b"data: a\n\ndata: b\ndata: c", "ab\nc"),
+                (Some("application/x-ndjson"), pointer, b"{\"d\":\"a\"}\n\n{\"d\":\"b\"}", "ab"),
+                (Some("application/x-ndjson"), "", b"{\"d\":\"a\"}\n", "{\"d\":\"a\"}\n"),
+                (Some("image/png"), "", b"\x89PNG", "image/png of 4"),
+            ] {
+                assert_eq!(read(mime, more, body, size).unwrap(), wanted, "{mime:?} by {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_not_there_is_told_with_what_is() {
+        let pointer = r#","answer":"/a/0","event_answer":"/d""#;
+        let why = |mime, body: &str| read(Some(mime), pointer, body.as_bytes(), 9).unwrap_err();
+        assert!(why("application/json", "{\"b\":1}").contains("nothing at /a/0 (`answer`): {\"b\":1}"));
+        assert!(why("application/json", "<html>").contains("no JSON"));
+        assert_eq!(why("text/event-stream", "event: error\ndata: full\n\n"), "the stream failed: full");
+        let error = "data: {\"error\":{\"message\":\"no luck\"}}\n\n";
+        assert_eq!(why("text/event-stream", error), "the stream failed: no luck");
+    }
+}

@@ -1,0 +1,527 @@
+//! What the configuration says: key `http`.
+
+use std::{borrow::Cow, collections::BTreeMap, path::PathBuf};
+
+use reqwest::{
+    Method, Url,
+    header::{HeaderName, HeaderValue},
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+use serde_json::Value;
+
+use super::template::{Place, Template, Values};
+use crate::span::Span;
+
+/// Requests to one address, and how their answers are read.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HttpConfig {
+    /// Where requests go. Behind the host it may hold placeholders, which are percent-encoded.
+    pub(super) base_url: Address,
+    /// The method.
+    #[serde(default)]
+    pub(super) method: Verb,
+    /// Headers of every request. A value may hold placeholders, or be taken from the environment.
+    #[serde(default)]
+    pub(super) headers: Headers,
+    /// How long the server may be quiet: until it answers, and between two pieces of its answer. An answer that
+    /// goes on coming is not cut.
+    #[serde(default = "minute")]
+    pub(super) timeout: Span,
+    /// How long connecting may take.
+    #[serde(default = "ten_seconds")]
+    pub(super) connect_timeout: Span,
+    /// How long a turn may take in all, its retries and the whole answer included. Unset: as long as the host lets it.
+    #[serde(default, deserialize_with = "Span::optional")]
+    pub(super) max_runtime: Option<Span>,
+    /// The body: a text, or any JSON, with placeholders in its strings. Unset: the input itself; none for GET and HEAD.
+    #[serde(default)]
+    pub(super) body: Body,
+    /// The body's type. Unset: `text/plain; charset=utf-8`, or `application/json` for a body that is JSON. A
+    /// `Content-Type` among the headers wins.
+    #[serde(default)]
+    pub(super) content_type: String,
+    /// Where the answer stands in a JSON response, as a JSON pointer. Unset: the response as it is.
+    #[serde(default)]
+    pub(super) answer: Pointer,
+    /// Where a piece of the answer stands in the data of each event of a stream, or in each of its JSON lines, as a
+    /// JSON pointer. Unset: the data as it is.
+    #[serde(default)]
+    pub(super) event_answer: Pointer,
+    /// The data of the event that ends a stream.
+    #[serde(default = "done")]
+    pub(super) event_end: String,
+    /// The largest response in bytes; what is beyond is cut off, and said.
+    #[serde(default = "sixteen_mebibytes")]
+    pub(super) max_response_bytes: u64,
+    /// Which redirects are followed.
+    #[serde(default)]
+    pub(super) redirects: Redirects,
+    /// What is tried again.
+    #[serde(default)]
+    pub(super) retry: Retry,
+    /// How often at most something is tried again.
+    #[serde(default = "twice")]
+    pub(super) max_retries: u32,
+    /// A file of certificates (PEM) that are trusted beside the system's.
+    #[serde(default)]
+    pub(super) ca_file: PathBuf,
+}
+
+fn minute() -> Span {
+    Span::seconds(60)
+}
+
+fn ten_seconds() -> Span {
+    Span::seconds(10)
+}
+
+fn done() -> String {
+    "[DONE]".to_owned()
+}
+
+fn sixteen_mebibytes() -> u64 {
+    16 * 1024 * 1024
+}
+
+fn twice() -> u32 {
+    2
+}
+
+/// Which redirects are followed: five at most, and none from https to http.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Redirects {
+    /// Those to the same scheme, host and port.
+    #[default]
+    SameOrigin,
+    /// All; another origin gets none of the configured headers and no body.
+    Any,
+    /// None.
+    None,
+}
+
+/// What is tried again. Nothing is, once a piece of the answer was passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Retry {
+    /// What cannot have had an effect: no connection came about, or the method is idempotent.
+    #[default]
+    Safe,
+    /// Any request: the server tells repeated ones apart, or they do no harm.
+    Always,
+    /// Nothing.
+    Never,
+}
+
+/// A URL with placeholders behind its host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address(Template);
+
+impl Address {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Err("`base_url` is empty: it says where requests go".to_owned());
+        }
+        let template = Template::parse(text.trim())?;
+        let empty = BTreeMap::new();
+        let (named, variables) = (BTreeMap::new(), &empty);
+        let read = |sample: &str| {
+            let values = Values {
+                input: sample,
+                session_id: sample,
+                turn_id: sample,
+                files: sample,
+                named: &named,
+                variables,
+            };
+            Url::parse(&template.render(&values, Place::Url)).map_err(|error| format!("no URL: {error}"))
+        };
+        let (one, other) = (read("a")?, read("b")?);
+        if !matches!(one.scheme(), "http" | "https") {
+            return Err("no URL of http or https".to_owned());
+        }
+        let origins = (one.origin(), one.username(), one.password());
+        if origins != (other.origin(), other.username(), other.password()) {
+            return Err("a placeholder stands in the host; it may only stand behind it".to_owned());
+        }
+        Ok(Self(template))
+    }
+
+    /// The URL of one request.
+    pub(super) fn render(&self, values: &Values<'_>) -> Result<Url, String> {
+        Url::parse(&self.0.render(values, Place::Url)).map_err(|error| format!("no URL: {error}"))
+    }
+
+    pub(super) fn template(&self) -> &Template {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Address {
+    fn schema_name() -> Cow<'static, str> {
+        "Address".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "uri" })
+    }
+}
+
+/// A method.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Verb(pub(super) Method);
+
+impl Default for Verb {
+    fn default() -> Self {
+        Self(Method::POST)
+    }
+}
+
+impl<'de> Deserialize<'de> for Verb {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?.trim().to_ascii_uppercase();
+        if name.is_empty() {
+            return Ok(Self::default());
+        }
+        match Method::from_bytes(name.as_bytes()) {
+            Ok(Method::CONNECT) | Err(_) => Err(de::Error::custom("no method such as \"POST\"")),
+            Ok(method) => Ok(Self(method)),
+        }
+    }
+}
+
+impl JsonSchema for Verb {
+    fn schema_name() -> Cow<'static, str> {
+        "Method".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "default": "POST" })
+    }
+}
+
+/// The headers of every request, by name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Headers(pub(super) BTreeMap<String, Header>);
+
+/// The value of a header.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Header {
+    /// A text, perhaps with placeholders.
+    Text(Template),
+    /// What a variable of the environment holds, behind a prefix such as `Bearer `.
+    FromEnv { variable: String, prefix: String },
+}
+
+/// Shows no value: it may be a credential.
+impl std::fmt::Debug for Header {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("Text(..)"),
+            Self::FromEnv { variable, .. } => f.debug_tuple("FromEnv").field(variable).finish(),
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct FromEnv {
+    /// The variable.
+    from_env: String,
+    /// What stands before its value, such as `Bearer `.
+    #[serde(default)]
+    prefix: String,
+}
+
+impl Header {
+    fn read(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::String(text) => {
+                if text.chars().any(|letter| letter.is_control() && letter != '\t') {
+                    return Err("the value has a control character".to_owned());
+                }
+                Template::parse(text).map(Self::Text)
+            }
+            Value::Object(_) => {
+                // What is wrong is told by key; the value itself may be a secret.
+                let from: FromEnv = FromEnv::deserialize(value).map_err(|error| error.to_string())?;
+                if from.from_env.is_empty() {
+                    return Err("`from_env` names no variable".to_owned());
+                }
+                Ok(Self::FromEnv { variable: from.from_env, prefix: from.prefix })
+            }
+            _ => Err("the value is neither a string nor {\"from_env\": NAME}".to_owned()),
+        }
+    }
+
+    /// The value for one request. Marked as sensitive, so that no log shows it.
+    pub(super) fn value(&self, values: &Values<'_>) -> Result<HeaderValue, String> {
+        let text = match self {
+            Self::Text(template) => template.render(values, Place::Plain),
+            Self::FromEnv { variable, prefix } => match std::env::var(variable) {
+                Ok(value) if !value.is_empty() => format!("{prefix}{}", value.trim_end()),
+                Ok(_) => return Err(format!("the variable {variable} is empty")),
+                Err(_) => return Err(format!("the variable {variable} is not set")),
+            },
+        };
+        let mut value = HeaderValue::try_from(text).map_err(|_| "its value is no header's".to_owned())?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+impl<'de> Deserialize<'de> for Headers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = BTreeMap::<String, Value>::deserialize(deserializer)?;
+        let mut headers = BTreeMap::new();
+        for (name, value) in read {
+            let name = HeaderName::try_from(name.trim())
+                .map_err(|_| de::Error::custom(format!("{name:?} is no name of a header")))?;
+            if ["host", "content-length", "transfer-encoding", "connection"].contains(&name.as_str()) {
+                return Err(de::Error::custom(format!("the header {name} is set by the client itself")));
+            }
+            let header =
+                Header::read(&value).map_err(|why| de::Error::custom(format!("the header {name}: {why}")))?;
+            headers.insert(name.as_str().to_owned(), header);
+        }
+        Ok(Self(headers))
+    }
+}
+
+impl JsonSchema for Headers {
+    fn schema_name() -> Cow<'static, str> {
+        "Headers".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let from_env = generator.subschema_for::<FromEnv>();
+        json_schema!({
+            "type": "object",
+            "additionalProperties": { "anyOf": [{ "type": "string" }, from_env] },
+            "default": {}
+        })
+    }
+}
+
+/// The body of a request.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) enum Body {
+    /// The input itself, where the method has a body.
+    #[default]
+    Input,
+    /// A text.
+    Text(Template),
+    /// JSON with placeholders in its strings; the member names are fixed.
+    Json(JsonBody),
+}
+
+/// JSON with templates for strings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum JsonBody {
+    Fixed(Value),
+    Text(Template),
+    Array(Vec<Self>),
+    Object(Vec<(String, Self)>),
+}
+
+impl JsonBody {
+    fn read(value: Value) -> Result<Self, String> {
+        Ok(match value {
+            Value::String(text) => Self::Text(Template::parse(&text)?),
+            Value::Array(values) => {
+                Self::Array(values.into_iter().map(Self::read).collect::<Result<_, _>>()?)
+            }
+            Value::Object(members) => {
+                let read = members.into_iter().map(|(name, value)| Ok((name, Self::read(value)?)));
+                Self::Object(read.collect::<Result<_, String>>()?)
+            }
+            fixed => Self::Fixed(fixed),
+        })
+    }
+
+    pub(super) fn render(&self, values: &Values<'_>) -> Value {
+        match self {
+            Self::Fixed(value) => value.clone(),
+            Self::Text(template) => Value::String(template.render(values, Place::Plain)),
+            Self::Array(items) => items.iter().map(|item| item.render(values)).collect(),
+            Self::Object(members) => {
+                members.iter().map(|(name, value)| (name.clone(), value.render(values))).collect()
+            }
+        }
+    }
+
+    fn templates<'a>(&'a self, found: &mut Vec<&'a Template>) {
+        match self {
+            Self::Fixed(_) => {}
+            Self::Text(template) => found.push(template),
+            Self::Array(items) => items.iter().for_each(|item| item.templates(found)),
+            Self::Object(members) => members.iter().for_each(|(_, value)| value.templates(found)),
+        }
+    }
+}
+
+impl Body {
+    pub(super) fn templates(&self) -> Vec<&Template> {
+        let mut found = Vec::new();
+        match self {
+            Self::Input => {}
+            Self::Text(template) => found.push(template),
+            Self::Json(json) => json.templates(&mut found),
+        }
+        found
+    }
+}
+
+impl<'de> Deserialize<'de> for Body {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::Null => Ok(Self::Input),
+            Value::String(text) if text.is_empty() => Ok(Self::Input),
+            Value::String(text) => Template::parse(&text).map(Self::Text).map_err(de::Error::custom),
+            value => JsonBody::read(value).map(Self::Json).map_err(de::Error::custom),
+        }
+    }
+}
+
+impl JsonSchema for Body {
+    fn schema_name() -> Cow<'static, str> {
+        "Body".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!(true)
+    }
+}
+
+/// A JSON pointer (RFC 6901); empty for none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Pointer(String);
+
+impl Pointer {
+    /// The pointer, where one is set.
+    pub(super) fn get(&self) -> Option<&str> {
+        (!self.0.is_empty()).then_some(self.0.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Pointer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.is_empty() || text.starts_with('/') {
+            return Ok(Self(text));
+        }
+        Err(de::Error::custom("no JSON pointer: it begins with `/`, as in /choices/0/message/content"))
+    }
+}
+
+impl JsonSchema for Pointer {
+    fn schema_name() -> Cow<'static, str> {
+        "Pointer".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^(/.*)?$", "default": "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<HttpConfig, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_the_published_ones() {
+        let config = read(r#"{"base_url":"https://api.example.com/v1/chat"}"#).unwrap();
+        assert_eq!(config.method.0, Method::POST);
+        assert!(config.headers.0.is_empty());
+        assert_eq!((config.timeout, config.connect_timeout), (Span::seconds(60), Span::seconds(10)));
+        assert_eq!(
+            (config.max_runtime, config.body, config.max_response_bytes),
+            (None, Body::Input, 16 << 20)
+        );
+        assert_eq!(
+            (config.redirects, config.retry, config.max_retries),
+            (Redirects::SameOrigin, Retry::Safe, 2)
+        );
+    }
+
+    #[test]
+    fn the_published_sample_loads() {
+        let config = read(
+            r#"{"base_url":"https://api.example.com/v1/chat","method":"POST",
+                "headers":{"Authorization":"Bearer sk-...","Content-Type":"application/json"},"timeout":"60s"}"#,
+        )
+        .unwrap();
+        assert_eq!(config.headers.0.len(), 2);
+        assert!(!format!("{config:?}").contains("sk-"), "a header's value is shown to nobody");
+    }
+
+    #[test]
+    fn what_cannot_work_is_told() {
+        let why = |text: &str| read(text).expect_err(text);
+        assert!(why("{}").contains("base_url"));
+        assert!(why(r#"{"base_url":""}"#).contains("is empty"));
+        assert!(why(r#"{"base_url":"ftp://x/"}"#).contains("http"));
+        assert!(why(r#"{"base_url":"http://{{input}}/"}"#).contains("behind"));
+        assert!(why(r#"{"base_url":"http://x{{session_id}}/"}"#).contains("behind"));
+        assert!(why(r#"{"base_url":"http://x/?q={{imput}}"}"#).contains("imput"));
+        assert!(why(r#"{"base_url":"http://x/","timeout":"60"}"#).contains("60s"));
+        assert!(why(r#"{"base_url":"http://x/","method":"G T"}"#).contains("method"));
+        assert!(why(r#"{"base_url":"http://x/","answer":"choices"}"#).contains("begins with `/`"));
+        assert!(why(r#"{"base_url":"http://x/","nope":1}"#).contains("nope"));
+        assert!(why(r#"{"base_url":"http://x/","headers":{"Host":"y"}}"#).contains("host"));
+        assert!(why(r#"{"base_url":"http://x/","headers":{"a b":"y"}}"#).contains("a b"));
+        let secret = why(r#"{"base_url":"http://x/","headers":{"X-Key":"hunter2\n"}}"#);
+        assert!(secret.contains("x-key") && !secret.contains("hunter2"), "{secret}");
+    }
+
+    #[test]
+    fn a_value_from_the_environment_is_named_and_not_told() {
+        let header = |value: &str| Header::read(&serde_json::from_str(value).unwrap()).unwrap();
+        let (named, variables) = (BTreeMap::new(), BTreeMap::new());
+        let values = Values {
+            named: &named,
+            variables: &variables,
+            input: "",
+            session_id: "",
+            turn_id: "",
+            files: "",
+        };
+        let home = std::env::var("PATH").unwrap();
+        let from = header(r#"{"from_env":"PATH","prefix":"Bearer "}"#);
+        assert_eq!(from.value(&values).unwrap().to_str().unwrap(), format!("Bearer {home}"));
+        assert!(from.value(&values).unwrap().is_sensitive());
+        let why = header(r#"{"from_env":"NO_SUCH_VARIABLE"}"#).value(&values).unwrap_err();
+        assert_eq!(why, "the variable NO_SUCH_VARIABLE is not set");
+    }
+
+    #[test]
+    fn a_json_body_is_valid_whatever_the_input() {
+        let body: Body =
+            serde_json::from_str(r#"{"q":["{{input}}",1,null],"m":{"s":"<{{session_id}}>"}}"#).unwrap();
+        let Body::Json(json) = body else { panic!("JSON") };
+        let (named, variables) = (BTreeMap::new(), BTreeMap::new());
+        let values = Values {
+            input: "\"}\n",
+            session_id: "s",
+            turn_id: "",
+            files: "",
+            named: &named,
+            variables: &variables,
+        };
+        let text = json.render(&values).to_string();
+        let read: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, serde_json::json!({ "q": ["\"}\n", 1, null], "m": { "s": "<s>" } }));
+    }
+}

@@ -1,0 +1,10 @@
+//! The profiles that drive any program or server, each as a real process with real peers.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails its test")]
+
+#[path = "generic/adapter.rs"]
+mod adapter;
+#[path = "generic/http.rs"]
+mod http;
+#[path = "generic/server.rs"]
+mod server;

@@ -1,0 +1,196 @@
+//! An adapter as its host runs it.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+/// What nothing here takes longer than, on a busy machine too.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// A running adapter; killed if a test fails.
+pub(crate) struct Adapter {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<Value>,
+    came: HashMap<String, VecDeque<Value>>,
+    turns: u32,
+    _config: tempfile::TempDir,
+}
+
+/// What a turn came to.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) messages: Vec<Value>,
+    pub(crate) end: Value,
+}
+
+impl Turn {
+    /// Its output on a channel.
+    pub(crate) fn on(&self, channel: &str) -> String {
+        let outputs = self.messages.iter().filter(|message| message["type"] == "output");
+        let of = outputs.filter(|message| message["channel"].as_str().unwrap_or("stdout") == channel);
+        of.filter_map(|message| message["content"].as_str()).collect()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        self.on("stdout")
+    }
+
+    pub(crate) fn status(&self) -> &str {
+        self.end["status"].as_str().unwrap_or("completed")
+    }
+
+    pub(crate) fn category(&self) -> &str {
+        self.end["error"]["category"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn error(&self) -> &str {
+        self.end["error"]["message"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn kinds(&self) -> Vec<&str> {
+        self.messages.iter().filter_map(|message| message["type"].as_str()).collect()
+    }
+}
+
+pub(crate) fn program(profile: &str, config: &Value) -> (Command, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.json");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline-adapter"));
+    command.arg(profile).env("ADAPTER_CONFIG", file).env("TMPDIR", folder.path()).env_remove("CONFORM_PROBE");
+    (command, folder)
+}
+
+/// What a program prints until it ends, and its exit code.
+pub(crate) fn printed(mut command: Command) -> (String, Option<i32>) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    (String::from_utf8(text).unwrap(), output.status.code())
+}
+
+impl Adapter {
+    pub(crate) fn start(profile: &str, config: &Value) -> Self {
+        let (command, folder) = program(profile, config);
+        Self::run(command, folder)
+    }
+
+    pub(crate) fn run(mut command: Command, folder: tempfile::TempDir) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = sync_channel(100_000);
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if sender.send(serde_json::from_str(&line).unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        let input = child.stdin.take();
+        Self { child, input, lines, came: HashMap::new(), turns: 0, _config: folder }
+    }
+
+    pub(crate) fn say(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    /// Opens a session with every extension, and gives its `session.ready`.
+    pub(crate) fn open(&mut self, session: &str) -> Value {
+        self.open_with(session, json!({}))
+    }
+
+    pub(crate) fn open_with(&mut self, session: &str, options: Value) -> Value {
+        let mut start = json!({
+            "type": "session.start", "session_id": session, "protocol": 1,
+            "extensions": ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"],
+        });
+        let Value::Object(options) = options else { panic!("options are an object") };
+        start.as_object_mut().unwrap().extend(options);
+        self.say(&start);
+        let ready = self.next(session);
+        assert_eq!(ready["type"], "session.ready", "{ready}");
+        ready
+    }
+
+    pub(crate) fn begin(&mut self, session: &str, content: &str) {
+        self.turns += 1;
+        let turn = format!("t{}", self.turns);
+        self.say(
+            &json!({ "type": "user.input", "session_id": session, "turn_id": turn, "content": content }),
+        );
+    }
+
+    /// Says something and waits for the turn's end.
+    pub(crate) fn send(&mut self, session: &str, content: &str) -> Turn {
+        self.begin(session, content);
+        self.finish(session)
+    }
+
+    /// Waits for the running turn's end.
+    pub(crate) fn finish(&mut self, session: &str) -> Turn {
+        let mut messages = Vec::new();
+        loop {
+            let message = self.next(session);
+            if message["type"] == "turn.complete" {
+                return Turn { messages, end: message };
+            }
+            messages.push(message);
+        }
+    }
+
+    pub(crate) fn stop(&mut self, session: &str) {
+        self.say(&json!({ "type": "stop", "session_id": session }));
+    }
+
+    /// The session's next message; what is of others waits.
+    pub(crate) fn next(&mut self, session: &str) -> Value {
+        let until = Instant::now() + LIMIT;
+        loop {
+            if let Some(message) = self.came.get_mut(session).and_then(VecDeque::pop_front) {
+                return message;
+            }
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(message) => {
+                    let of = message["session_id"].as_str().unwrap_or_default().to_owned();
+                    self.came.entry(of).or_default().push_back(message);
+                }
+                Err(RecvTimeoutError::Timeout) => panic!("nothing more came for {session}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("the adapter has ended"),
+            }
+        }
+    }
+
+    /// Waits for a message of a type; those before it are dropped.
+    pub(crate) fn wait_for(&mut self, session: &str, kind: &str) -> Value {
+        loop {
+            let message = self.next(session);
+            if message["type"] == kind {
+                return message;
+            }
+        }
+    }
+
+    /// Ends its input and waits for its end.
+    pub(crate) fn end(mut self) {
+        self.input = None;
+        let until = Instant::now() + LIMIT;
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "the adapter ends with its input");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Adapter {
+    fn drop(&mut self) {
+        // Both fail where it has ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
