@@ -1,14 +1,18 @@
 //! What every wrapped agent needs, written once.
 //!
-//! - how one is configured and asked: `settings`, `options`
-//! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`
-//! - what is told of it: `report`, `failure`, `title`, `tool_loop`
-#![allow(dead_code, reason = "filled while the profiles land")]
+//! - how one is configured and asked: `settings`, `options`, `variables`, `model`, `template`
+//! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`, `version`, `credentials`
+//! - what it is given: `system_prompt`, `skills`, `mcp`, `attachment`
+//! - what is told of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
+#![allow(dead_code, unused_imports, reason = "filled while the profiles land")]
 
 pub(crate) mod ansi;
+pub(crate) mod attachment;
+pub(crate) mod credentials;
 pub(crate) mod failure;
 pub(crate) mod launch;
 pub(crate) mod lines;
+pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod options;
 pub(crate) mod patience;
@@ -16,6 +20,10 @@ pub(crate) mod process;
 pub(crate) mod report;
 pub(crate) mod rpc;
 pub(crate) mod settings;
+pub(crate) mod skills;
+pub(crate) mod system_prompt;
+pub(crate) mod template;
 pub(crate) mod title;
 pub(crate) mod tool_loop;
 pub(crate) mod variables;
+pub(crate) mod version;

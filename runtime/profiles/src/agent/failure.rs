@@ -1,11 +1,95 @@
+//! What kind of failure an agent tells of: the detection tables, asked only when something has failed, since agents
+//! write about rate limits, too.
+
+mod retry;
+mod status;
+mod table;
+
+use std::{borrow::Cow, time::SystemTime};
+
 use trunkline_sdk::{Category, Error};
-pub(crate) fn classify(_text: &str, _http: Option<u16>) -> Category {
-    Category::Other
+
+/// The longest message of a failure, in bytes.
+pub(crate) const LONGEST_MESSAGE: usize = 4 * 1024;
+
+/// How much of a long text is looked at, at either end, in bytes.
+const LOOKED_AT: usize = 32 * 1024;
+
+/// The kind of a failure, by its text, and by the HTTP status where the text is silent.
+///
+/// The text is what the agent gives as the error, never what it said or did before.
+pub(crate) fn classify(text: &str, http: Option<u16>) -> Category {
+    let text = super::ansi::strip(text);
+    let text = ends(&text);
+    table::by_words(&text)
+        .or_else(|| http.and_then(|status| status::category(status, &text)))
+        .or_else(|| status::in_text(&text).and_then(|status| status::category(status, &text)))
+        .unwrap_or(Category::Other)
 }
+
+/// Whether the agent says that it knows no session of the id that it was to resume.
+pub(crate) fn is_unknown_session(text: &str) -> bool {
+    let text = super::ansi::strip(text);
+    table::is_unknown_session(&ends(&text))
+}
+
+/// When trying again makes sense, if the text says so: never before a minute from now, never after seven days.
+pub(crate) fn retry_at(text: &str, now: SystemTime) -> Option<SystemTime> {
+    let text = super::ansi::strip(text);
+    retry::time(&ends(&text), now).map(|time| retry::clamp(time, now))
+}
+
+/// The end of a turn that failed with this text: its category, the text without escapes and cut, the status as the
+/// code, and when to try again where the text says so. Used-up turns, budgets and quotas end it as `limit`.
 pub(crate) fn failed(text: impl Into<String>, http: Option<u16>) -> Error {
     let text = text.into();
     of(classify(&text, http), text, http)
 }
-pub(crate) fn of(category: Category, text: impl Into<String>, _http: Option<u16>) -> Error {
-    Error::new(category, text)
+
+/// [`failed`], for a category that is known already.
+pub(crate) fn of(category: Category, text: impl Into<String>, http: Option<u16>) -> Error {
+    let text = text.into();
+    let message = message(&text);
+    let error = match category {
+        Category::MaxTurns | Category::UsageLimit => Error::limit(category, message),
+        _ => Error::new(category, message),
+    };
+    let error = match http {
+        Some(status) => error.code(status.to_string()),
+        None => error,
+    };
+    let waits = matches!(
+        category,
+        Category::RateLimit | Category::UsageLimit | Category::Overloaded | Category::Billing
+    );
+    match waits.then(|| retry_at(&text, SystemTime::now())).flatten() {
+        Some(time) => error.retry_at(humantime::format_rfc3339_seconds(time).to_string()),
+        None => error,
+    }
 }
+
+/// What a person reads of it: no escapes, no secrets, not too much.
+pub(crate) fn message(text: &str) -> String {
+    let text = super::ansi::strip(text);
+    let text = text.trim();
+    let text = trunkline_process::redact::text(start(text, LONGEST_MESSAGE * 2));
+    let cut = start(&text, LONGEST_MESSAGE - '…'.len_utf8());
+    if text.len() <= LONGEST_MESSAGE { text.into_owned() } else { format!("{cut}…") }
+}
+
+/// At most so many bytes of the text, whole characters.
+fn start(text: &str, longest: usize) -> &str {
+    &text[..text.floor_char_boundary(longest)]
+}
+
+/// The beginning and the end of a long text.
+fn ends(text: &str) -> Cow<'_, str> {
+    if text.len() <= 2 * LOOKED_AT {
+        return Cow::Borrowed(text);
+    }
+    let end = text.ceil_char_boundary(text.len() - LOOKED_AT);
+    Cow::Owned(format!("{}\n{}", start(text, LOOKED_AT), &text[end..]))
+}
+
+#[cfg(test)]
+mod tests;

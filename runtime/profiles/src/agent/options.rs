@@ -52,9 +52,10 @@ impl Options {
         let asked = |asked: Option<String>, configured: &str| {
             asked.filter(|text| !text.is_empty()).or_else(|| filled(configured))
         };
-        let variables = start.variables.unwrap_or_default();
         let mut env = common.env.clone();
-        env.extend(variables::environment(&common.variables_prefix, &variables));
+        let is_configured = |name: &str| common.env.contains_key(name);
+        env.extend(variables::environment(&common.variables_prefix, &start, is_configured));
+        let variables = start.variables.unwrap_or_default();
         env.extend(start.env.unwrap_or_default());
         let model =
             asked(start.model, &common.model).map(|name| model::resolve(&name, &common.model_aliases));

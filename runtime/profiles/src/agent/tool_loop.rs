@@ -1,22 +1,308 @@
-#[derive(Debug, Default)]
-pub(crate) struct ToolLoop;
-pub(crate) enum Verdict {
-    Fine,
-    Warn(String),
-    Block(String),
-}
-impl ToolLoop {
-    pub(crate) fn saw(&mut self, _: &str, _: &serde_json::Value) -> Verdict {
-        Verdict::Fine
-    }
-}
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
+//! Finds an agent that calls the same tools over and over.
+
+use std::collections::VecDeque;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// What happens on a tool loop.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ToolLoopAction {
+    /// Nothing: nobody looks.
     #[default]
     Off,
+    /// A warning on `system`.
     Warn,
+    /// A warning first, and the turn ends as failed (`tool_loop`) when it goes on.
     End,
+}
+
+/// From how many calls on a loop is seen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ToolLoopLimits {
+    /// How many calls before the current one are looked at.
+    pub(crate) window: usize,
+    /// Below so many calls nothing is a loop.
+    pub(crate) least: usize,
+    /// The same call so often is warned of.
+    pub(crate) repeat_warn: usize,
+    /// The same call so often is blocked.
+    pub(crate) repeat_block: usize,
+    /// As `repeat_block`, for calls whose input tells little.
+    pub(crate) repeat_block_vague: usize,
+    /// So many calls that are two in turn are warned of.
+    pub(crate) alternate_warn: usize,
+    /// So many calls that are two in turn are blocked.
+    pub(crate) alternate_block: usize,
+    /// As `alternate_warn`, where one of the two tells little.
+    pub(crate) alternate_warn_vague: usize,
+    /// As `alternate_block`, where one of the two tells little.
+    pub(crate) alternate_block_vague: usize,
+}
+
+impl Default for ToolLoopLimits {
+    fn default() -> Self {
+        Self {
+            window: 40,
+            least: 8,
+            repeat_warn: 8,
+            repeat_block: 15,
+            repeat_block_vague: 24,
+            alternate_warn: 8,
+            alternate_block: 12,
+            alternate_warn_vague: 12,
+            alternate_block_vague: 24,
+        }
+    }
+}
+
+/// What is thought of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Nothing.
+    Fine,
+    /// It looks like a loop; the text says why.
+    Warn(String),
+    /// It is a loop; the text says why.
+    Block(String),
+}
+
+/// The calls of one session, as far as they are remembered.
+#[derive(Debug, Default)]
+pub(crate) struct ToolLoop {
+    limits: ToolLoopLimits,
+    calls: VecDeque<Call>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Call {
+    key: [u8; 32],
+    tool: String,
+    vague: bool,
+}
+
+impl ToolLoop {
+    /// Remembers nothing yet.
+    pub(crate) fn new(limits: ToolLoopLimits) -> Self {
+        Self { limits, calls: VecDeque::with_capacity(limits.window + 1) }
+    }
+
+    /// Takes the next call. A blocked repeat wins; a warned repeat yields to a blocked alternation.
+    pub(crate) fn saw(&mut self, tool: &str, input: &Value) -> Verdict {
+        while self.calls.len() > self.limits.window {
+            self.calls.pop_front();
+        }
+        let call = Call { key: key(tool, input), tool: named(tool), vague: is_vague(input) };
+        self.calls.push_back(call);
+        if self.calls.len() < self.limits.least {
+            return Verdict::Fine;
+        }
+        let (repeat, alternation) = (self.repeat(), self.alternation());
+        match (repeat, alternation) {
+            (block @ Verdict::Block(_), _) | (_, block @ Verdict::Block(_)) => block,
+            (Verdict::Fine, alternation) => alternation,
+            (repeat, _) => repeat,
+        }
+    }
+
+    /// Forgets the calls, as at the user's next word.
+    pub(crate) fn reset(&mut self) {
+        self.calls.clear();
+    }
+
+    fn repeat(&self) -> Verdict {
+        let Some(last) = self.calls.back() else { return Verdict::Fine };
+        let times = self.calls.iter().filter(|call| call.key == last.key).count();
+        let limits = &self.limits;
+        let block = if last.vague { limits.repeat_block_vague } else { limits.repeat_block };
+        let tool = &last.tool;
+        let why = || format!("`{tool}` was called {times} times with the same input");
+        match times {
+            _ if times >= block => Verdict::Block(why()),
+            _ if times >= limits.repeat_warn => Verdict::Warn(why()),
+            _ => Verdict::Fine,
+        }
+    }
+
+    /// How many of the last calls are two different ones strictly in turn.
+    fn alternation(&self) -> Verdict {
+        let mut back = self.calls.iter().rev();
+        let (Some(last), Some(other)) = (back.next(), back.next()) else { return Verdict::Fine };
+        if last.key == other.key {
+            return Verdict::Fine;
+        }
+        let pair = [last, other];
+        let times =
+            self.calls.iter().rev().enumerate().take_while(|(at, call)| call.key == pair[at % 2].key).count();
+        let limits = &self.limits;
+        let (warn, block) = if last.vague || other.vague {
+            (limits.alternate_warn_vague, limits.alternate_block_vague)
+        } else {
+            (limits.alternate_warn, limits.alternate_block)
+        };
+        let why = || format!("the last {times} calls are `{}` and `{}` in turn", other.tool, last.tool);
+        match times {
+            _ if times >= block => Verdict::Block(why()),
+            _ if times >= warn => Verdict::Warn(why()),
+            _ => Verdict::Fine,
+        }
+    }
+}
+
+/// A tool's name, bounded: the agent may call it anything.
+fn named(tool: &str) -> String {
+    super::title::cut(tool, 64)
+}
+
+/// File changes without their content: two different edits look the same.
+fn is_vague(input: &Value) -> bool {
+    let Value::Object(members) = input else { return false };
+    let Some(Value::Array(changes)) = members.get("changes") else { return false };
+    members.len() == 1
+        && changes.iter().all(|change| {
+            change.as_object().is_some_and(|change| {
+                change.keys().all(|key| matches!(key.as_str(), "kind" | "path" | "type"))
+            })
+        })
+}
+
+/// The same for the same tool and input, in whatever order an object's keys stand, at every depth.
+fn key(tool: &str, input: &Value) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update((tool.len() as u64).to_le_bytes());
+    hash.update(tool);
+    update(&mut hash, input);
+    hash.finalize().into()
+}
+
+fn update(hash: &mut Sha256, value: &Value) {
+    match value {
+        Value::Array(elements) => {
+            hash.update(b"[");
+            for element in elements {
+                update(hash, element);
+            }
+            hash.update(b"]");
+        }
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(key, _)| *key);
+            hash.update(b"{");
+            for (key, value) in members {
+                update_text(hash, key);
+                update(hash, value);
+            }
+            hash.update(b"}");
+        }
+        Value::String(text) => update_text(hash, text),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {
+            hash.update(value.to_string());
+            hash.update(b",");
+        }
+    }
+}
+
+fn update_text(hash: &mut Sha256, text: &str) {
+    hash.update(b"\"");
+    hash.update((text.len() as u64).to_le_bytes());
+    hash.update(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Plays a sequence of calls, one letter each, and returns a letter per verdict.
+    fn verdicts(calls: &str) -> String {
+        play(calls, |letter| json!({"command": letter.to_string()}))
+    }
+
+    fn play(calls: &str, input: impl Fn(char) -> Value) -> String {
+        let mut tool_loop = ToolLoop::new(ToolLoopLimits::default());
+        let verdict = |letter| match tool_loop.saw("Bash", &input(letter)) {
+            Verdict::Fine => '.',
+            Verdict::Warn(_) => 'w',
+            Verdict::Block(_) => 'b',
+        };
+        calls.chars().map(verdict).collect()
+    }
+
+    #[test]
+    fn sequences_have_their_verdicts() {
+        for (calls, expected) in [
+            ("", ""),
+            ("aaaaaaa", "......."),
+            ("aaaaaaaa", ".......w"),
+            ("aaaaaaaaaaaaaaa", ".......wwwwwwwb"),
+            ("abcdefghijklmnop", "................"),
+            // Spread over the window, still the same call.
+            ("axaxyaxzawavaqarx", "................w".replace('w', ".").as_str()),
+            ("abababa", "......."),
+            ("abababab", ".......w"),
+            ("abababababab", ".......wwwwb"),
+            // Frequent, but not in turn.
+            ("aaaaaaaaaaab", ".......wwww."),
+            ("aabbaabbaabb", "............"),
+            ("abcabcabcabc", "............"),
+            ("xyzabababab", "..........w"),
+        ] {
+            assert_eq!(verdicts(calls), expected, "{calls}");
+        }
+    }
+
+    #[test]
+    fn a_repeat_outside_the_window_is_forgotten() {
+        let others: String = (0..41).map(|n| char::from_u32(0x100 + n).unwrap()).collect();
+        assert_eq!(verdicts(&format!("aaaaaaa{others}a")).chars().last(), Some('.'));
+    }
+
+    #[test]
+    fn the_order_of_keys_is_no_difference_and_that_of_elements_is() {
+        let input = |text: &str| key("t", &serde_json::from_str(text).unwrap());
+        assert_eq!(
+            input(r#"{"a":{"x":1,"y":[1,{"p":1,"q":2}]},"b":2}"#),
+            input(r#"{"b":2,"a":{"y":[1,{"q":2,"p":1}],"x":1}}"#)
+        );
+        assert_ne!(input("[1,2]"), input("[2,1]"));
+        assert_ne!(input("[1,2]"), input("[12]"));
+        assert_ne!(input(r#"["a","b"]"#), input(r#"["ab"]"#));
+        assert_ne!(input(r#"{"a":1}"#), input(r#"{"a":"1"}"#));
+        assert_ne!(key("a", &json!("b")), key("b", &json!("a")));
+    }
+
+    #[test]
+    fn inputs_that_tell_little_need_more() {
+        let vague = |letter: char| json!({"changes": [{"kind": "update", "path": letter.to_string()}]});
+        assert_eq!(play(&"a".repeat(24), vague), format!(".......{}b", "w".repeat(16)));
+        assert_eq!(play(&"ab".repeat(6), vague), "...........w");
+        let told =
+            |letter: char| json!({"changes": [{"kind": "update", "path": letter.to_string(), "diff": "-"}]});
+        assert_eq!(play(&"a".repeat(15), told).chars().last(), Some('b'));
+    }
+
+    #[test]
+    fn the_user_s_next_word_begins_anew() {
+        let mut tool_loop = ToolLoop::new(ToolLoopLimits::default());
+        for _ in 0..7 {
+            assert_eq!(tool_loop.saw("Bash", &json!(1)), Verdict::Fine);
+        }
+        tool_loop.reset();
+        assert_eq!(tool_loop.saw("Bash", &json!(1)), Verdict::Fine);
+    }
+
+    #[test]
+    fn actions_are_written_in_lower_case() {
+        for (text, action) in [
+            ("\"off\"", ToolLoopAction::Off),
+            ("\"warn\"", ToolLoopAction::Warn),
+            ("\"end\"", ToolLoopAction::End),
+        ] {
+            assert_eq!(serde_json::from_str::<ToolLoopAction>(text).unwrap(), action);
+        }
+    }
 }

@@ -1,0 +1,125 @@
+//! Servers as overrides of Codex's configuration: as JSON for `thread/start`, and as `-c key=value`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{McpServer, Transport, config::map};
+
+/// The `mcp_servers` table as an override of `thread/start`, and what is wrong with the servers that are left out.
+pub(crate) fn codex_config(servers: &[McpServer]) -> (Value, Vec<String>) {
+    let mut warnings = Vec::new();
+    let mut table = Map::new();
+    for McpServer { name, transport } in servers {
+        let written = match transport {
+            _ if !is_name(name) => Err("codex takes letters, digits, `_` and `-` in a name"),
+            Transport::Stdio { command, args, env } => {
+                Ok(json!({"command": command, "args": args, "env": map(env)}))
+            }
+            Transport::Http { url, headers } => Ok(json!({"url": url, "http_headers": map(headers)})),
+            Transport::Sse { .. } => Err("codex reaches none over sse"),
+        };
+        match written {
+            Ok(value) => drop(table.insert(name.clone(), value)),
+            Err(why) => warnings.push(format!("MCP server {name}: {why}")),
+        }
+    }
+    (Value::Object(table), warnings)
+}
+
+/// Arguments that hold no secret, and the environment in which they are found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct CodexOverrides {
+    /// `-c`, `key=value`, and so on.
+    pub(crate) args: Vec<String>,
+    /// What the arguments refer to by name.
+    pub(crate) env: BTreeMap<String, super::Secret>,
+    /// What is wrong with the servers that are left out.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The same as arguments of `codex exec`. Values of headers and variables go by environment, and the arguments name
+/// them: headers under names of our own, variables of a program under theirs.
+pub(crate) fn codex_overrides(servers: &[McpServer]) -> CodexOverrides {
+    let mut overrides = CodexOverrides::default();
+    for McpServer { name, transport } in servers {
+        let mut set = |key: &str, value: String| {
+            overrides.args.extend(["-c".to_owned(), format!("mcp_servers.{name}.{key}={value}")]);
+        };
+        match transport {
+            _ if !is_name(name) => {
+                overrides
+                    .warnings
+                    .push(format!("MCP server {name}: codex takes letters, digits, `_` and `-` in a name"));
+            }
+            Transport::Sse { .. } => {
+                overrides.warnings.push(format!("MCP server {name}: codex reaches none over sse"));
+            }
+            Transport::Stdio { env, .. }
+                if env.iter().any(|(variable, value)| {
+                    overrides.env.get(variable).is_some_and(|other| other != value)
+                }) =>
+            {
+                overrides
+                    .warnings
+                    .push(format!("MCP server {name}: another server has a variable of the same name"));
+            }
+            Transport::Stdio { command, args, env } => {
+                set("command", text(command));
+                set("args", list(args.iter().map(String::as_str)));
+                if !env.is_empty() {
+                    set("env_vars", list(env.keys().map(String::as_str)));
+                    overrides.env.extend(env.clone());
+                }
+            }
+            Transport::Http { url, headers } => {
+                set("url", text(url));
+                if !headers.is_empty() {
+                    let variable =
+                        |header: &String| format!("TRUNKLINE_MCP_{}_{}", shouted(name), shouted(header));
+                    let named: Vec<_> = headers
+                        .keys()
+                        .map(|header| format!("{}={}", text(header), text(&variable(header))))
+                        .collect();
+                    set("env_http_headers", format!("{{{}}}", named.join(",")));
+                    overrides
+                        .env
+                        .extend(headers.iter().map(|(header, value)| (variable(header), value.clone())));
+                }
+            }
+        }
+    }
+    overrides
+}
+
+/// A TOML string.
+fn text(text: &str) -> String {
+    use std::fmt::Write;
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => quoted.extend(['\\', char]),
+            _ if char.is_control() => drop(write!(quoted, "\\u{:04X}", u32::from(char))),
+            _ => quoted.push(char),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// A TOML array of strings.
+fn list<'t>(texts: impl Iterator<Item = &'t str>) -> String {
+    let quoted: Vec<_> = texts.map(text).collect();
+    format!("[{}]", quoted.join(","))
+}
+
+fn shouted(name: &str) -> String {
+    name.chars()
+        .map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_uppercase() } else { '_' })
+        .collect()
+}
+
+fn is_name(name: &str) -> bool {
+    name.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
+}

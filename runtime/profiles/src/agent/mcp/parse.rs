@@ -1,0 +1,171 @@
+//! Reads servers from `session.start.mcp_servers` or the configuration, in each form that is about.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{McpServer, Secret, Transport};
+
+/// The most servers of a session.
+const MOST: usize = 128;
+
+/// The longest text in a server, in bytes.
+const LONGEST: usize = 64 * 1024;
+
+/// The servers, and what is wrong with those that are left out: the turn goes on without them (census row J06).
+///
+/// Taken are a map from names to servers, a list of servers with `name`, and either inside `mcpServers` or
+/// `mcp_servers`. Environment and headers are maps, or lists of `{name, value}`.
+pub(crate) fn parse(servers: &Value) -> (Vec<McpServer>, Vec<String>) {
+    let (mut parsed, mut warnings) = (Vec::<McpServer>::new(), Vec::new());
+    let mut take = |name: Option<&str>, value: &Value| match server(name, value) {
+        _ if parsed.len() >= MOST => {}
+        Ok(Some(server)) => {
+            parsed.retain(|known| known.name != server.name);
+            parsed.push(server);
+        }
+        Ok(None) => {}
+        Err(why) => warnings.push(why),
+    };
+    let inner = ["mcpServers", "mcp_servers"].iter().find_map(|key| servers.get(*key)).unwrap_or(servers);
+    match inner {
+        Value::Null => {}
+        Value::Array(elements) => elements.iter().for_each(|element| take(None, element)),
+        Value::Object(members) => members.iter().for_each(|(name, value)| take(Some(name), value)),
+        _ => warnings
+            .push("MCP servers are a map from names to servers, or a list: they are neither".to_owned()),
+    }
+    (parsed, warnings)
+}
+
+/// A server; nothing where it is switched off.
+fn server(name: Option<&str>, value: &Value) -> Result<Option<McpServer>, String> {
+    let Some(members) = value.as_object() else {
+        return Err(format!("MCP server {:?}: it is no object", shown(name.unwrap_or("without name"))));
+    };
+    let given = members.get("name").and_then(Value::as_str);
+    let name = name.or(given).unwrap_or_default().trim();
+    if !is_name(name) {
+        return Err(format!(
+            "MCP server {:?}: its name must be 1 to 64 letters, digits, `_`, `-` or `.`",
+            shown(name)
+        ));
+    }
+    let is = |key: &str| members.get(key).and_then(Value::as_bool);
+    if is("disabled") == Some(true) || is("enabled") == Some(false) {
+        return Ok(None);
+    }
+    let transport = transport(members).map_err(|why| format!("MCP server {name}: {why}"))?;
+    Ok(Some(McpServer { name: name.to_owned(), transport }))
+}
+
+fn transport(members: &Map<String, Value>) -> Result<Transport, &'static str> {
+    let text = |key: &str| members.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let kind = text("type").or_else(|| text("transport")).map(str::to_ascii_lowercase);
+    let url = text("url").or_else(|| text("httpUrl")).or_else(|| text("serverUrl"));
+    let is_sse = kind.as_deref() == Some("sse");
+    match (kind.as_deref(), url) {
+        (
+            None | Some("http" | "sse" | "remote" | "streamable-http" | "streamable_http" | "streamablehttp"),
+            Some(url),
+        ) => {
+            if !(url.starts_with("http://") || url.starts_with("https://")) || url.contains(char::is_control)
+            {
+                return Err("its url is no http or https URL");
+            }
+            let headers = pairs(members.get("headers").or_else(|| members.get("http_headers")))?;
+            if headers.iter().any(|(name, value)| !is_header(name, value.reveal())) {
+                return Err("a header's name or value cannot be sent");
+            }
+            let url = bounded(url)?;
+            Ok(if is_sse { Transport::Sse { url, headers } } else { Transport::Http { url, headers } })
+        }
+        (None | Some("stdio" | "local"), None) => {
+            let (command, args) = command(members)?;
+            let env = pairs(members.get("env").or_else(|| members.get("environment")))?;
+            if env.keys().any(|name| name.is_empty() || name.contains(['=', '\0'])) {
+                return Err("a variable's name cannot be set");
+            }
+            Ok(Transport::Stdio { command, args, env })
+        }
+        (
+            Some("http" | "sse" | "remote" | "streamable-http" | "streamable_http" | "streamablehttp"),
+            None,
+        ) => Err("its url is missing"),
+        (Some("stdio" | "local"), Some(_)) => Err("it has a url and yet is of type stdio"),
+        (Some(_), _) => Err("its type is none of stdio, http and sse"),
+    }
+}
+
+/// `command` and `args`, or all of it in `command` as a list.
+fn command(members: &Map<String, Value>) -> Result<(String, Vec<String>), &'static str> {
+    let args = match members.get("args") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(value) => texts(value).ok_or("its args are no list of texts")?,
+    };
+    match members.get("command") {
+        Some(Value::String(command)) if !command.trim().is_empty() => Ok((bounded(command)?, args)),
+        Some(list @ Value::Array(_)) => {
+            let mut words =
+                texts(list).filter(|words| !words.is_empty()).ok_or("its command is no list of texts")?;
+            let program = words.remove(0);
+            words.extend(args);
+            Ok((program, words))
+        }
+        Some(_) => Err("its command is no text"),
+        None => Err("it has neither a command nor a url"),
+    }
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    let text = |element: &Value| {
+        element.as_str().filter(|text| !text.contains('\0') && text.len() <= LONGEST).map(str::to_owned)
+    };
+    value.as_array()?.iter().map(text).collect()
+}
+
+/// A map from names to texts, or a list of `{name, value}`; numbers and truth values as their texts.
+fn pairs(value: Option<&Value>) -> Result<BTreeMap<String, Secret>, &'static str> {
+    const WRONG: &str = "its environment or headers are no map of texts";
+    let text = |value: &Value| match value {
+        Value::String(text) if !text.contains('\0') && text.len() <= LONGEST => Ok(Secret::new(text)),
+        Value::Number(_) | Value::Bool(_) => Ok(Secret::new(value.to_string())),
+        _ => Err(WRONG),
+    };
+    match value {
+        None | Some(Value::Null) => Ok(BTreeMap::new()),
+        Some(Value::Object(members)) => {
+            members.iter().map(|(name, value)| Ok((name.clone(), text(value)?))).collect()
+        }
+        Some(Value::Array(elements)) => elements
+            .iter()
+            .map(|element| {
+                let name = element.get("name").and_then(Value::as_str).ok_or(WRONG)?;
+                Ok((name.to_owned(), text(element.get("value").ok_or(WRONG)?)?))
+            })
+            .collect(),
+        Some(_) => Err(WRONG),
+    }
+}
+
+fn bounded(text: &str) -> Result<String, &'static str> {
+    if text.len() > LONGEST || text.contains('\0') {
+        Err("a text is too long or holds a NUL")
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+fn is_header(name: &str, value: &str) -> bool {
+    let is_token = |char: char| char.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(char);
+    !name.is_empty() && name.chars().all(is_token) && !value.contains(['\r', '\n'])
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | '.'))
+}
+
+fn shown(name: &str) -> String {
+    crate::agent::title::cut(name, 64)
+}

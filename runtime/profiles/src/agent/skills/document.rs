@@ -1,0 +1,89 @@
+//! A `SKILL.md`: its front matter and its text.
+
+use std::{fs::File, io::Read, path::Path};
+
+use super::Skill;
+
+/// What it is called.
+pub(super) const FILE: &str = "SKILL.md";
+
+/// How much of it is read, in characters.
+pub(super) const LONGEST: usize = 100_000;
+
+/// What the front matter of a `SKILL.md` says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Document {
+    /// What it calls itself.
+    pub(crate) name: Option<String>,
+    /// What it is for.
+    pub(crate) description: Option<String>,
+}
+
+impl Document {
+    /// Reads the front matter: `key: value` lines between two `---`, values over several indented lines too.
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut document = Self::default();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut lines = text.lines();
+        if lines.next().map(str::trim_end) != Some("---") {
+            return document;
+        }
+        let lines: Vec<_> = lines.take_while(|line| line.trim_end() != "---").collect();
+        let mut at = 0;
+        while let Some(line) = lines.get(at) {
+            at += 1;
+            let Some((key, value)) = line.split_once(':').filter(|_| !line.starts_with([' ', '\t', '#']))
+            else {
+                continue;
+            };
+            let indented =
+                lines[at..].iter().take_while(|line| line.starts_with([' ', '\t']) || line.is_empty());
+            let more: Vec<_> = indented.copied().map(str::trim).filter(|line| !line.is_empty()).collect();
+            let first = match value.trim() {
+                "|" | ">" | "|-" | ">-" | "|+" | ">+" => "",
+                value => value,
+            };
+            let words: Vec<_> = std::iter::once(first).chain(more).filter(|part| !part.is_empty()).collect();
+            let value = unquoted(&words.join(" "));
+            match key.trim() {
+                "name" => document.name = value,
+                "description" => document.description = value,
+                _ => {}
+            }
+        }
+        document
+    }
+}
+
+fn unquoted(value: &str) -> Option<String> {
+    let inner = |quote| value.strip_prefix(quote)?.strip_suffix(quote);
+    let value = inner('"').or_else(|| inner('\'')).unwrap_or(value).trim();
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+/// Reads at most [`LONGEST`] characters of a skill's document.
+pub(super) fn read(folder: &Path) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    // A character has at most four bytes.
+    File::open(folder.join(FILE))?.take(4 * LONGEST as u64).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => text[..end].to_owned(),
+        None => text.into_owned(),
+    })
+}
+
+/// The skills in a list of names and descriptions, for an agent that has none of its own; the text of a skill is read
+/// when it is called (census row I09).
+pub(crate) fn listing(skills: &[Skill]) -> String {
+    let line = |skill: &Skill| {
+        let document = read(skill.folder()).map(|text| Document::parse(&text)).unwrap_or_default();
+        match document.description {
+            Some(description) => {
+                format!("- {}: {}\n", skill.name(), crate::agent::title::cut(&description, 1024))
+            }
+            None => format!("- {}\n", skill.name()),
+        }
+    };
+    skills.iter().map(line).collect()
+}

@@ -1,0 +1,87 @@
+//! Prompt templates: `{{path.to.value}}` (census row C10).
+
+use serde_json::Value;
+
+/// Fills a template: each `{{path}}` becomes the text of the value at that path, and nothing where there is none.
+/// Numbers index lists. What is no path stays as it is; a value is not looked through for further paths.
+pub(crate) fn render(template: &str, values: &Value) -> String {
+    let mut filled = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        filled.push_str(before);
+        match after.split_once("}}") {
+            Some((path, tail)) if is_path(path.trim()) => {
+                filled.push_str(&at(values, path.trim()).map(text).unwrap_or_default());
+                rest = tail;
+            }
+            _ => {
+                // Of "{{{x}}" the first brace is text.
+                filled.push('{');
+                rest = &rest[before.len() + 1..];
+            }
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+fn is_path(path: &str) -> bool {
+    !path.is_empty()
+        && path.split('.').all(|key| {
+            !key.is_empty() && key.chars().all(|char| char.is_alphanumeric() || matches!(char, '_' | '-'))
+        })
+}
+
+fn at<'v>(values: &'v Value, path: &str) -> Option<&'v Value> {
+    path.split('.').try_fold(values, |value, key| match value {
+        Value::Object(members) => members.get(key),
+        Value::Array(elements) => key.parse::<usize>().ok().and_then(|index| elements.get(index)),
+        _ => None,
+    })
+}
+
+/// A text as it is, null as nothing, everything else as JSON.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_become_their_values() {
+        let values = json!({
+            "agent": {"id": "a1", "name": "Ada {{run.id}}", "n": 3, "on": true, "none": null},
+            "list": ["x", {"y": "z"}],
+            "run": {"id": "r1"},
+        });
+        for (template, filled) in [
+            ("You are agent {{agent.id}} ({{ agent.name }}).", "You are agent a1 (Ada {{run.id}})."),
+            ("{{agent.n}} {{agent.on}} [{{agent.none}}]", "3 true []"),
+            ("{{missing}}|{{agent.missing.more}}|{{agent.id.more}}|", "|||"),
+            ("{{list.0}} {{list.1.y}} {{list.9}}", "x z "),
+            ("{{list}}", r#"["x",{"y":"z"}]"#),
+            ("{{}} {{ }} {{a b}} {{ {x} }} {{open", "{{}} {{ }} {{a b}} {{ {x} }} {{open"),
+            ("{{{run.id}}}", "{r1}"),
+            ("{{a b}} {{run.id}}", "{{a b}} r1"),
+            ("", ""),
+        ] {
+            assert_eq!(render(template, &values), filled, "{template:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_template_is_taken(template in "(\\PC|[{}. a])*") {
+            render(&template, &json!({"a": {"a": "{{a.a}}"}}));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Versions of agents, as their `--version` tells them.
+
+use std::fmt;
+
+/// A version: major, minor, patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Version(pub(crate) u32, pub(crate) u32, pub(crate) u32);
+
+impl Version {
+    /// The first version that stands in what `--version` printed: `2.1.329 (Claude Code)`, `codex-cli 0.169.0`,
+    /// `GitHub Copilot CLI 1.0.102.`. What follows the third number, such as `-beta.1`, is not compared.
+    pub(crate) fn parse(output: &str) -> Option<Self> {
+        let output = super::ansi::strip(output);
+        let is_apart = |char: char| !(char.is_ascii_alphanumeric() || matches!(char, '.' | '-' | '+' | '_'));
+        output.split(is_apart).take(256).find_map(Self::of_word)
+    }
+
+    fn of_word(word: &str) -> Option<Self> {
+        let word = word.strip_prefix(['v', 'V']).unwrap_or(word);
+        let (major, rest) = word.split_once('.')?;
+        let (minor, rest) = rest.split_once('.').unwrap_or((rest, ""));
+        let digits =
+            |text: &str| text.len() - text.trim_start_matches(|char: char| char.is_ascii_digit()).len();
+        let patch = &rest[..digits(rest)];
+        let minor_digits = &minor[..digits(minor)];
+        let patch = if patch.is_empty() || minor_digits != minor { "0" } else { patch };
+        Some(Self(major.parse().ok()?, minor_digits.parse().ok()?, patch.parse().ok()?))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_clis_print() {
+        for (output, version) in [
+            ("2.1.329 (Claude Code)\n", Some(Version(2, 1, 329))),
+            ("codex-cli 0.169.0", Some(Version(0, 169, 0))),
+            ("0.61.0\n", Some(Version(0, 61, 0))),
+            (
+                "GitHub Copilot CLI 1.0.102.\nRun 'copilot update' to check for updates.\n",
+                Some(Version(1, 0, 102)),
+            ),
+            ("7.7.7", Some(Version(7, 7, 7))),
+            ("v1.2.3-beta.4+build", Some(Version(1, 2, 3))),
+            ("opencode 1.4", Some(Version(1, 4, 0))),
+            ("agent 1.4-rc.2", Some(Version(1, 4, 0))),
+            ("\u{1b}[1m1.2.3\u{1b}[0m", Some(Version(1, 2, 3))),
+            ("warning: node 22\n3.4.5", Some(Version(3, 4, 5))),
+            ("7", None),
+            ("no version", None),
+            ("", None),
+            ("99999999999.0.0", None),
+            ("a.b.c", None),
+        ] {
+            assert_eq!(Version::parse(output), version, "{output:?}");
+        }
+    }
+
+    #[test]
+    fn versions_are_ordered_by_number() {
+        assert!(Version(2, 1, 197) < Version(2, 1, 329));
+        assert!(Version(0, 9, 0) < Version(0, 169, 0));
+        assert!(Version(1, 0, 0) > Version(0, 999, 999));
+        assert_eq!(Version::parse(&Version(1, 2, 3).to_string()), Some(Version(1, 2, 3)));
+    }
+
+    proptest! {
+        #[test]
+        fn any_output_is_taken(output in "(\\PC|[.v0-9\n-])*") {
+            Version::parse(&output);
+        }
+    }
+}
