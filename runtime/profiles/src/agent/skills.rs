@@ -60,11 +60,12 @@ impl Skill {
     }
 }
 
-/// Reads `session.start.skills` or the configuration's: a list of paths or of `{name, path}`, or one of them, or a map
-/// from names to paths. What cannot be used is told and left out; of two of one name the later stands.
-pub(crate) fn parse(skills: &Value) -> (Vec<Skill>, Vec<String>) {
+/// Reads the configuration's skills and those of `session.start.skills`. Each value is a list of paths or of `{name,
+/// path}`, or one of them, or a map from names to paths. What cannot be used is told and left out; of two of one name the
+/// later stands.
+pub(crate) fn parse(skills: &[Value]) -> (Vec<Skill>, Vec<String>) {
     let (mut parsed, mut warnings) = (Vec::<Skill>::new(), Vec::new());
-    for entry in entries(skills) {
+    for entry in skills.iter().flat_map(entries) {
         match entry {
             _ if parsed.len() >= MOST => {
                 warnings.push(format!("more than {MOST} skills: the rest is left out"));

@@ -1,6 +1,10 @@
 //! Versions of agents, as their `--version` tells them.
 
+mod probe;
+
 use std::fmt;
+
+pub(crate) use self::probe::probe;
 
 /// A version: major, minor, patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

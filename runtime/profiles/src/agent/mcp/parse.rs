@@ -14,10 +14,17 @@ const LONGEST: usize = 64 * 1024;
 
 /// The servers, and what is wrong with those that are left out: the turn goes on without them (census row J06).
 ///
-/// Taken are a map from names to servers, a list of servers with `name`, and either inside `mcpServers` or
+/// The configuration's come first, then the session's; of two of one name the later stands. Taken are a map from names to servers, a list of servers with `name`, and either inside `mcpServers` or
 /// `mcp_servers`. Environment and headers are maps, or lists of `{name, value}`.
-pub(crate) fn parse(servers: &Value) -> (Vec<McpServer>, Vec<String>) {
-    let (mut parsed, mut warnings) = (Vec::<McpServer>::new(), Vec::new());
+pub(crate) fn parse(servers: &[Value]) -> (Vec<McpServer>, Vec<String>) {
+    let (mut parsed, mut warnings) = (Vec::new(), Vec::new());
+    for servers in servers {
+        add(servers, &mut parsed, &mut warnings);
+    }
+    (parsed, warnings)
+}
+
+fn add(servers: &Value, parsed: &mut Vec<McpServer>, warnings: &mut Vec<String>) {
     let mut take = |name: Option<&str>, value: &Value| match server(name, value) {
         _ if parsed.len() >= MOST => {}
         Ok(Some(server)) => {
@@ -35,7 +42,6 @@ pub(crate) fn parse(servers: &Value) -> (Vec<McpServer>, Vec<String>) {
         _ => warnings
             .push("MCP servers are a map from names to servers, or a list: they are neither".to_owned()),
     }
-    (parsed, warnings)
 }
 
 /// A server; nothing where it is switched off.

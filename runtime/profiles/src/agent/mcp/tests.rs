@@ -5,6 +5,11 @@ use serde_json::{Value, json};
 
 use super::*;
 
+/// Reads one value.
+fn parse(servers: &Value) -> (Vec<McpServer>, Vec<String>) {
+    super::parse(std::slice::from_ref(servers))
+}
+
 /// One of each kind.
 fn three() -> Vec<McpServer> {
     let (servers, warnings) = parse(&json!({
@@ -42,6 +47,20 @@ fn each_form_is_read() {
         let (servers, warnings) = parse(&value);
         assert_eq!((names(&servers).as_slice(), warnings.as_slice()), (expected, &[][..]), "{value}");
     }
+}
+
+#[test]
+fn a_session_s_server_stands_for_the_configuration_s_of_its_name() {
+    let configured = json!({"a": {"command": "x"}, "b": {"command": "x"}});
+    let (servers, _) = super::parse(&[configured, json!([{"name": "a", "command": "y"}])]);
+    let commands: Vec<_> = servers
+        .iter()
+        .map(|server| match &server.transport {
+            Transport::Stdio { command, .. } => (server.name.as_str(), command.as_str()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(commands, [("b", "x"), ("a", "y")]);
 }
 
 #[test]

@@ -10,8 +10,11 @@ use tempfile::TempDir;
 
 use super::Skill;
 
-/// A private folder with links to skills under `.claude/skills`, for `--add-dir` (census row I02). Dropping it removes
-/// it, and not what the links lead to.
+/// Where agents look for skills in a folder that they are told to add: claude and copilot.
+const LOOKED_IN: [&str; 2] = [".claude", ".github"];
+
+/// A private folder with links to skills under `.claude/skills` and `.github/skills`, for `--add-dir` (census row I02).
+/// Dropping it removes it, and not what the links lead to.
 #[derive(Debug)]
 pub(crate) struct SkillsFolder(TempDir);
 
@@ -19,10 +22,12 @@ impl SkillsFolder {
     /// Makes it in the private folder for temporary files.
     pub(crate) fn new(skills: &[Skill]) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("skills-").tempdir()?;
-        let inner = folder.path().join(".claude").join("skills");
-        std::fs::create_dir_all(&inner)?;
-        for skill in skills {
-            symlink(skill.folder(), inner.join(skill.name()))?;
+        for looked_in in LOOKED_IN {
+            let inner = folder.path().join(looked_in).join("skills");
+            std::fs::create_dir_all(&inner)?;
+            for skill in skills {
+                symlink(skill.folder(), inner.join(skill.name()))?;
+            }
         }
         Ok(Self(folder))
     }

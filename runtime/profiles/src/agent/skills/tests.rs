@@ -44,10 +44,20 @@ fn every_published_form_is_read_and_the_rest_is_told() {
         (json!({"x": 7, "y": null}), &[], 2),
         (json!(true), &[], 1),
     ] {
-        let (parsed, told) = parse(&value);
+        let (parsed, told) = parse(std::slice::from_ref(&value));
         let parsed: Vec<_> = parsed.iter().map(Skill::name).collect();
         assert_eq!((parsed.as_slice(), told.len()), (names, warnings), "{value} {told:?}");
     }
+}
+
+#[test]
+fn a_session_s_skills_come_after_the_configuration_s() {
+    let (folder, _) = skills(&[("a", ""), ("b", "")]);
+    let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+    let (parsed, told) = parse(&[json!(a), json!([b, {"name": "a", "path": b}])]);
+    let parsed: Vec<_> = parsed.iter().map(|skill| (skill.name(), skill.folder())).collect();
+    assert_eq!((parsed.as_slice(), told.len()), (&[("b", b.as_path()), ("a", b.as_path())][..], 0));
+    assert_eq!(parse(&[]).0, []);
 }
 
 #[test]
@@ -57,6 +67,7 @@ fn the_folder_to_add_leads_to_the_skills_and_is_gone_afterwards() {
     let path = folder.path().to_owned();
     assert_eq!(fs::read_to_string(path.join(".claude/skills/a/SKILL.md")).unwrap(), "text a");
     assert_eq!(fs::read_to_string(path.join(".claude/skills/b/SKILL.md")).unwrap(), "text b");
+    assert_eq!(fs::read_to_string(path.join(".github/skills/b/SKILL.md")).unwrap(), "text b");
     drop(folder);
     assert!(!path.exists());
     assert!(kept.path().join("a/SKILL.md").exists());

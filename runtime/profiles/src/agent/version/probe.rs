@@ -1,0 +1,191 @@
+//! Asks an agent's program for its version, once a process.
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    path::PathBuf,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::OnceCell, time::timeout};
+use trunkline_sdk::{Category, Error};
+
+use super::Version;
+use crate::agent::{
+    failure,
+    launch::Launch,
+    lines::Line,
+    process::{Agent, Ended, Stdin},
+};
+
+/// How long a program may take to tell its version.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// How many lines of it are read, and how long one may be, in bytes.
+const MOST_LINES: usize = 64;
+const LONGEST_LINE: usize = 64 * 1024;
+
+/// How many programs are remembered. A configuration names one or two.
+const REMEMBERED: usize = 64;
+
+/// What tells one program from another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Program {
+    program: OsString,
+    args: Vec<OsString>,
+    search_path: Option<OsString>,
+    /// Where a relative path begins.
+    cwd: Option<PathBuf>,
+}
+
+/// A version, or why there is none.
+type Answer = Result<Version, String>;
+
+type Answers = HashMap<Program, Arc<OnceCell<Answer>>>;
+
+static ANSWERS: LazyLock<Mutex<Answers>> = LazyLock::new(Mutex::default);
+
+/// The version of a program, by `--version` after the arguments that it is launched with. Asked once: others who want to
+/// know meanwhile wait for the same answer.
+///
+/// # Errors
+/// Where the program is not there (asked again the next time), or tells no version within ten seconds. The latter need
+/// not end anything: take it for the newest.
+pub(crate) async fn probe(launch: &Launch) -> Result<Version, Error> {
+    let answer = cell(launch);
+    let asked = answer.get_or_try_init(|| ask(launch, DEADLINE)).await?;
+    asked.clone().map_err(Error::other)
+}
+
+fn cell(launch: &Launch) -> Arc<OnceCell<Answer>> {
+    let is_relative = launch.program.to_string_lossy().contains('/');
+    let program = Program {
+        program: launch.program.clone(),
+        args: launch.args.clone(),
+        search_path: launch.env.get(std::ffi::OsStr::new("PATH")).cloned(),
+        cwd: launch.cwd.clone().filter(|_| is_relative),
+    };
+    let mut answers = ANSWERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if answers.len() >= REMEMBERED && !answers.contains_key(&program) {
+        answers.clear();
+    }
+    Arc::clone(answers.entry(program).or_default())
+}
+
+/// Runs the program. Only its absence is an error: everything else is an answer that stands.
+async fn ask(launch: &Launch, deadline: Duration) -> Result<Answer, Error> {
+    let mut launch = launch.clone().arg("--version");
+    launch.max_line = LONGEST_LINE;
+    let name = launch.name().to_string_lossy().into_owned();
+    let mut agent = Agent::start(&launch, Stdin::Null).await?;
+    let mut said = String::new();
+    let read = async {
+        for _ in 0..MOST_LINES {
+            match agent.next().await {
+                Some(Line::Whole(line)) => {
+                    said.push_str(&String::from_utf8_lossy(&line));
+                    said.push('\n');
+                }
+                Some(Line::TooLong(_)) => {}
+                None => break,
+            }
+        }
+    };
+    let is_late = timeout(deadline, read).await.is_err();
+    let Ended { stderr, .. } = agent.end(Duration::ZERO, Duration::ZERO).await;
+    let version = Version::parse(&said).or_else(|| Version::parse(&stderr));
+    Ok(version.ok_or_else(|| match is_late {
+        true => format!("`{name} --version` was not done within {} s", deadline.as_secs()),
+        false => {
+            let said = if said.trim().is_empty() { &stderr } else { &said };
+            format!("`{name} --version` tells no version: {}", failure::message(said))
+        }
+    }))
+}
+
+/// The error for a program whose version is below what a profile needs.
+pub(crate) fn too_old(name: &str, version: Version, least: Version) -> Error {
+    let text = format!("{name} {version} is too old: install {least} or later");
+    failure::of(Category::NotInstalled, text, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+    use super::*;
+
+    /// A program in a folder that notes each of its runs.
+    fn program(folder: &Path, script: &str) -> Launch {
+        let path = folder.join("agent");
+        // Written by another process, so that no thread of ours holds it open for writing while it is started.
+        let text = format!("#!/bin/sh\necho run >> {}/runs\n{script}\n", folder.display());
+        fs::write(folder.join("text"), text).unwrap();
+        let made = std::process::Command::new("cp").arg(folder.join("text")).arg(&path).status().unwrap();
+        assert!(made.success());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Launch::new(path)
+    }
+
+    fn runs(folder: &Path) -> usize {
+        fs::read_to_string(folder.join("runs")).unwrap_or_default().lines().count()
+    }
+
+    #[tokio::test]
+    async fn many_ask_and_the_program_runs_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let launch =
+            program(folder.path(), "test \"$*\" = \"exec --version\" && echo 'agent-cli 1.2.3'").arg("exec");
+        let asked: Vec<_> = std::iter::repeat_with(|| probe(&launch)).take(8).collect();
+        for version in futures_util::future::join_all(asked).await {
+            assert_eq!(version.unwrap(), Version(1, 2, 3));
+        }
+        assert_eq!(probe(&launch).await.unwrap(), Version(1, 2, 3));
+        assert_eq!(runs(folder.path()), 1);
+    }
+
+    #[tokio::test]
+    async fn a_version_on_stderr_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let launch = program(folder.path(), "echo 'agent v4.5.6' >&2");
+        assert_eq!(probe(&launch).await.unwrap(), Version(4, 5, 6));
+    }
+
+    #[tokio::test]
+    async fn a_program_that_tells_none_is_asked_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let launch = program(folder.path(), "echo 'unknown option' >&2; exit 2");
+        for _ in 0..2 {
+            let error = probe(&launch).await.unwrap_err().to_string();
+            assert!(error.contains("agent --version") && error.contains("unknown option"), "{error}");
+        }
+        assert_eq!(runs(folder.path()), 1);
+    }
+
+    #[tokio::test]
+    async fn a_program_that_hangs_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let launch = program(folder.path(), "trap '' TERM; while :; do sleep 9; done");
+        let error = ask(&launch, Duration::from_millis(50)).await.unwrap().unwrap_err();
+        assert!(error.contains("was not done within"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_cut() {
+        let folder = tempfile::tempdir().unwrap();
+        let launch = program(folder.path(), "while :; do echo flood; done");
+        let error = ask(&launch, Duration::from_secs(60)).await.unwrap().unwrap_err();
+        assert!(error.contains("tells no version") && error.len() < 5000, "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_not_there_is_looked_for_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let launch = Launch::new(folder.path().join("agent"));
+        let error = probe(&launch).await.unwrap_err();
+        assert_eq!(error.failure().category, Some(Category::NotInstalled));
+        program(folder.path(), "echo 1.0.0");
+        assert_eq!(probe(&launch).await.unwrap(), Version(1, 0, 0));
+    }
+}
