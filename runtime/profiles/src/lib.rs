@@ -7,9 +7,14 @@
 
 #![forbid(unsafe_code)]
 
+mod acp;
 mod agent;
 mod echo;
+mod gemini_cli;
 mod generic_http;
+mod github_copilot;
+mod kilo_code;
+mod opencode;
 mod profile;
 mod quiet;
 mod span;

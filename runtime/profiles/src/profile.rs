@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use trunkline_sdk::Program;
 
-use crate::{Echo, generic_http::GenericHttp};
+use crate::{Echo, gemini_cli, generic_http::GenericHttp, github_copilot, kilo_code, opencode};
 
 /// A built-in adapter.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +27,26 @@ pub const PROFILES: &[Profile] = &[
         name: "generic-http",
         description: "Any server: each input a request, its response the answer, streamed where it is",
         run: |arguments| Program::configured(GenericHttp::new).arguments(arguments).run(),
+    },
+    Profile {
+        name: "gemini-cli",
+        description: "Gemini CLI over ACP, else one process a turn",
+        run: |arguments| Program::configured(gemini_cli::adapter).arguments(arguments).run(),
+    },
+    Profile {
+        name: "github-copilot",
+        description: "GitHub Copilot CLI over ACP, else one process a turn",
+        run: |arguments| Program::configured(github_copilot::adapter).arguments(arguments).run(),
+    },
+    Profile {
+        name: "kilo-code",
+        description: "Kilo Code over ACP, else one process a turn",
+        run: |arguments| Program::configured(kilo_code::adapter).arguments(arguments).run(),
+    },
+    Profile {
+        name: "opencode",
+        description: "opencode over ACP, else one process a turn",
+        run: |arguments| Program::configured(opencode::adapter).arguments(arguments).run(),
     },
 ];
 
