@@ -111,7 +111,7 @@ fn patched(patch: &str) -> Option<String> {
 /// A text, or the words of a list: a command as `argv`.
 fn words(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
+        Value::String(text) if !text.trim().is_empty() => Some(script(text).unwrap_or(text).to_owned()),
         Value::Array(elements) => {
             let words: Vec<_> = elements.iter().take(64).filter_map(Value::as_str).collect();
             // `bash -lc SCRIPT` is the script.
@@ -125,6 +125,15 @@ fn words(value: &Value) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The script of `/bin/bash -lc 'SCRIPT'`, where no quote is within.
+fn script(command: &str) -> Option<&str> {
+    let (shell, rest) = command.split_once(' ')?;
+    let quoted = rest.strip_prefix("-lc ").or_else(|| rest.strip_prefix("-c "))?.trim();
+    let is_shell = matches!(shell.rsplit('/').next(), Some("sh" | "bash" | "zsh" | "dash"));
+    let inner = |quote| quoted.strip_prefix(quote)?.strip_suffix(quote).filter(|text| !text.contains(quote));
+    is_shell.then(|| inner('\'').or_else(|| inner('"')))?
 }
 
 /// `mcp__server__tool` as `server: tool`.

@@ -2,11 +2,13 @@
 //! row M04).
 
 use std::{
-    fs::{File, OpenOptions, Permissions},
-    io::{self, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    fs::{File, Metadata, OpenOptions, Permissions},
+    io::{self, Read as _, Write},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
+
+use rustix::fs::{FlockOperation, Gid, OFlags, Uid, fchown, flock};
 
 const FILE: &str = "AGENTS.md";
 const BASE: &str = "CLAUDE.md";
@@ -26,37 +28,37 @@ pub(crate) struct AgentsFile {
     written: Vec<u8>,
     block: Vec<u8>,
     is_restored: bool,
+    /// The directory, locked: one block at a time.
+    _locked: File,
 }
 
 impl AgentsFile {
-    /// Writes the block: in place of one that is there, else before everything else. Without an `AGENTS.md` the rest
-    /// is that of `CLAUDE.md`.
+    /// Writes the block before everything else that is in `AGENTS.md`, or, where there is none, before what is in
+    /// `CLAUDE.md`. A block that an earlier process could not remove goes.
     ///
     /// # Errors
-    /// When a file is a symbolic link, no regular file or too large, or when somebody changes it at the same time; then
-    /// nothing is changed.
+    /// When a file is a symbolic link, no regular file or too large, when somebody changes it at the same time, or when
+    /// another session's block is there; then nothing is changed.
     pub(crate) fn install(directory: &Path, prompt: &str) -> io::Result<Self> {
         let path = directory.join(FILE);
-        let before = read(&path)?;
-        let (base, permissions) = match &before {
-            Some((text, permissions)) => (text.clone(), permissions.clone()),
-            None => match read(&directory.join(BASE))? {
-                Some((text, permissions)) => (text, permissions),
-                None => (Vec::new(), Permissions::from_mode(0o644)),
-            },
-        };
-        let block = format!("{BEGIN}\n{prompt}\n{END}\n").into_bytes();
-        let rest = match find_block(&base) {
-            Some((start, end)) => [&base[..start], &base[end..]].map(<[u8]>::to_vec),
-            None => [Vec::new(), base],
-        };
-        let [head, tail] = rest;
-        let gap: &[u8] = if tail.is_empty() || tail.starts_with(b"\n") { b"" } else { b"\n" };
-        let written = [&head, &*block, gap, &tail].concat();
-        let before = before.map(|(text, _)| text);
-        let file = Self { path, before, written, block: [&*block, gap].concat(), is_restored: false };
-        replace(&file.path, file.before.as_deref(), Some((&file.written, permissions)))?;
-        Ok(file)
+        let locked = File::open(directory)?;
+        flock(&locked, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| told(&path, "another session has its own there"))?;
+        let there = read(&path)?;
+        let base = read(&directory.join(BASE))?;
+        let before = there.as_ref().and_then(|there| match without_block(&there.text) {
+            None => Some(there.text.clone()),
+            // Nothing but what an earlier process wrote.
+            Some(rest) if rest.is_empty() || base.as_ref().is_some_and(|base| base.text == rest) => None,
+            Some(rest) => Some(rest),
+        });
+        let rest = before.as_deref().or(base.as_ref().map(|base| &*base.text)).unwrap_or_default();
+        let gap = if rest.is_empty() { "" } else { "\n" };
+        let block = format!("{BEGIN}\n{prompt}\n{END}\n{gap}").into_bytes();
+        let written = [&block, rest].concat();
+        let like = there.as_ref().or(base.as_ref()).map(|file| &file.metadata);
+        replace(&path, there.as_ref().map(|there| &*there.text), Some(&written), like)?;
+        Ok(Self { path, before, written, block, is_restored: false, _locked: locked })
     }
 
     /// Puts things back and tells of failure, which dropping cannot.
@@ -68,15 +70,14 @@ impl AgentsFile {
         if std::mem::replace(&mut self.is_restored, true) {
             return Ok(());
         }
-        let Some((now, permissions)) = read(&self.path)? else { return Ok(()) };
-        if now == self.written {
-            let before = self.before.as_deref().map(|before| (before, permissions));
-            return replace(&self.path, Some(&now), before);
+        let Some(now) = read(&self.path)? else { return Ok(()) };
+        if now.text == self.written {
+            return replace(&self.path, Some(&now.text), self.before.as_deref(), Some(&now.metadata));
         }
         // Somebody else wrote here: what is not ours stays.
-        let Some(at) = find(&now, &self.block) else { return Ok(()) };
-        let stripped = [&now[..at], &now[at + self.block.len()..]].concat();
-        replace(&self.path, Some(&now), Some((&stripped, permissions)))
+        let Some(at) = find(&now.text, &self.block) else { return Ok(()) };
+        let stripped = [&now.text[..at], &now.text[at + self.block.len()..]].concat();
+        replace(&self.path, Some(&now.text), Some(&stripped), Some(&now.metadata))
     }
 }
 
@@ -88,10 +89,15 @@ impl Drop for AgentsFile {
     }
 }
 
+/// A file as it was read.
+struct Read {
+    text: Vec<u8>,
+    metadata: Metadata,
+}
+
 /// Reads a regular file that is no symbolic link. Nothing where there is none.
-fn read(path: &Path) -> io::Result<Option<(Vec<u8>, Permissions)>> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let flags = flags.bits().cast_signed();
+fn read(path: &Path) -> io::Result<Option<Read>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -106,22 +112,32 @@ fn read(path: &Path) -> io::Result<Option<(Vec<u8>, Permissions)>> {
     if text.len() as u64 > LARGEST {
         return Err(told(path, "it is too large to put a system prompt into"));
     }
-    Ok(Some((text, metadata.permissions())))
+    Ok(Some(Read { text, metadata }))
 }
 
-/// Replaces what a file holds, by a rename, if it still holds what it did.
-fn replace(path: &Path, before: Option<&[u8]>, after: Option<(&[u8], Permissions)>) -> io::Result<()> {
+/// Replaces what a file holds, by a rename, if it still holds what it did; the new file has mode and owner of the old.
+fn replace(
+    path: &Path,
+    before: Option<&[u8]>,
+    after: Option<&[u8]>,
+    like: Option<&Metadata>,
+) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let prepared = match after {
-        Some((text, permissions)) => {
+        Some(text) => {
             let mut file = tempfile::Builder::new().prefix(".trunkline-").tempfile_in(directory)?;
             file.write_all(text)?;
-            File::set_permissions(file.as_file(), permissions)?;
+            let own = file.as_file().metadata()?;
+            if let Some(like) = like.filter(|like| (like.uid(), like.gid()) != (own.uid(), own.gid())) {
+                fchown(file.as_file(), Some(Uid::from_raw(like.uid())), Some(Gid::from_raw(like.gid())))?;
+            }
+            let permissions = like.map_or_else(|| Permissions::from_mode(0o644), Metadata::permissions);
+            file.as_file().set_permissions(permissions)?;
             Some(file)
         }
         None => None,
     };
-    let now = read(path)?.map(|(text, _)| text);
+    let now = read(path)?.map(|now| now.text);
     if now.as_deref() != before {
         return Err(told(path, "somebody else is changing it"));
     }
@@ -137,11 +153,14 @@ fn told(path: &Path, why: &str) -> io::Error {
     io::Error::other(format!("put the system prompt into {}: {why}", path.display()))
 }
 
-/// Where the block stands, with the line break after it.
-fn find_block(text: &[u8]) -> Option<(usize, usize)> {
+/// The text without a block that is in it, and without the empty line that comes after one. Nothing where there is none.
+fn without_block(text: &[u8]) -> Option<Vec<u8>> {
     let start = find(text, BEGIN.as_bytes())?;
     let end = start + find(&text[start..], END.as_bytes())? + END.len();
-    Some((start, end + usize::from(text.get(end) == Some(&b'\n'))))
+    let after = &text[end..];
+    let after = after.strip_prefix(b"\n").unwrap_or(after);
+    let after = if start == 0 { after.strip_prefix(b"\n").unwrap_or(after) } else { after };
+    Some([&text[..start], after].concat())
 }
 
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {
@@ -191,16 +210,15 @@ mod tests {
 
     #[test]
     fn before_and_after_are_the_same_in_each_state() {
-        let stale = "top\n<trunkline_system_prompt>\nold\n</trunkline_system_prompt>\nrest\n";
         for (files, during) in [
             (&[][..], BLOCK.to_owned()),
             (&[("CLAUDE.md", "claude\n")][..], format!("{BLOCK}\nclaude\n")),
             (&[("AGENTS.md", "agents\n"), ("CLAUDE.md", "claude\n")][..], format!("{BLOCK}\nagents\n")),
-            (&[("AGENTS.md", stale)][..], format!("top\n{BLOCK}\nrest\n")),
+            (&[("AGENTS.md", "\nagents")][..], format!("{BLOCK}\n\nagents")),
             (&[("AGENTS.md", "")][..], BLOCK.to_owned()),
             (
-                &[("AGENTS.md", "<trunkline_system_prompt>\nunclosed")][..],
-                format!("{BLOCK}\n<trunkline_system_prompt>\nunclosed"),
+                &[("AGENTS.md", "<trunkline_system_prompt>\nopen")][..],
+                format!("{BLOCK}\n<trunkline_system_prompt>\nopen"),
             ),
         ] {
             let folder = Folder::with(files);
@@ -212,6 +230,50 @@ mod tests {
             drop(AgentsFile::install(folder.path(), "Be brief.").unwrap());
             assert_eq!(folder.all(), before);
         }
+    }
+
+    #[test]
+    fn what_a_killed_process_left_goes() {
+        for files in [
+            &[][..],
+            &[("CLAUDE.md", "claude\n")][..],
+            &[("AGENTS.md", "agents\n")][..],
+            &[("AGENTS.md", "\nagents\n"), ("CLAUDE.md", "claude\n")][..],
+        ] {
+            let folder = Folder::with(files);
+            let before = folder.all();
+            let mut killed = AgentsFile::install(folder.path(), "Old.").unwrap();
+            killed.is_restored = true;
+            drop(killed);
+            assert_ne!(folder.all(), before);
+            AgentsFile::install(folder.path(), "Be brief.").unwrap().restore().unwrap();
+            assert_eq!(folder.all(), before);
+        }
+        let folder = Folder::with(&[("AGENTS.md", &format!("top\n{BLOCK}rest\n"))]);
+        AgentsFile::install(folder.path(), "New.").unwrap().restore().unwrap();
+        assert_eq!(folder.text(), "top\nrest\n");
+    }
+
+    #[test]
+    fn one_session_at_a_time_has_its_block_there() {
+        let folder = Folder::with(&[("AGENTS.md", "agents\n")]);
+        let first = AgentsFile::install(folder.path(), "First.").unwrap();
+        let error = AgentsFile::install(folder.path(), "Second.").unwrap_err();
+        assert!(error.to_string().contains("another session"), "{error}");
+        assert!(folder.text().contains("First.") && !folder.text().contains("Second."));
+        first.restore().unwrap();
+        AgentsFile::install(folder.path(), "Second.").unwrap().restore().unwrap();
+        assert_eq!(folder.text(), "agents\n");
+    }
+
+    #[test]
+    fn a_change_at_the_same_time_is_not_overwritten() {
+        let folder = Folder::with(&[("AGENTS.md", "agents\n")]);
+        let path = folder.path().join(FILE);
+        let error = replace(&path, Some(b"what it held"), Some(b"ours"), None).unwrap_err();
+        assert!(error.to_string().contains("somebody else"), "{error}");
+        replace(&path, None, Some(b"ours"), None).unwrap_err();
+        assert_eq!(folder.all(), [("AGENTS.md".to_owned(), "agents\n".to_owned())]);
     }
 
     #[test]
