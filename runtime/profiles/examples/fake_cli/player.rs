@@ -1,0 +1,339 @@
+//! Plays one recording to a live peer, by order and cause, never by time.
+
+use std::{
+    collections::HashMap,
+    io::{Write, stderr, stdout},
+    sync::mpsc::Receiver,
+};
+
+use serde_json::{Value, json};
+use signal_hook::{consts::SIGTERM, low_level::emulate_default_handler};
+
+use super::{
+    dialect,
+    events::Event,
+    mode::Mode,
+    recording::{Exit, Line, Recording, Step, option},
+    report::Report,
+};
+
+/// The folder that every recording was made in.
+const RECORDED_CWD: &str = "$WORK/scratch/proj";
+
+/// A recording on its way.
+#[derive(Debug)]
+pub(crate) struct Player {
+    recording: Recording,
+    /// How the live peer speaks.
+    mode: Mode,
+    steps: Vec<Step>,
+    at: usize,
+    /// The live id of each recorded request that was made again.
+    ids: HashMap<String, Value>,
+    /// What stands for recorded paths and ids.
+    in_place_of: Vec<(String, String)>,
+    /// The recorded id of the prompt whose turn runs, and the live prompt.
+    turn: Option<(Value, Value)>,
+    improvised: usize,
+    told_stderr: bool,
+    signalled: Option<i32>,
+    events: Receiver<Event>,
+    report: Report,
+}
+
+impl Player {
+    pub(crate) fn new(
+        recording: Recording,
+        words: &[String],
+        events: Receiver<Event>,
+        report: Report,
+    ) -> Self {
+        let mode = match (Mode::of_arguments(words), Mode::of(&recording)) {
+            (Mode::OneShot, Mode::Acp) if words.is_empty() => Mode::Acp,
+            (live, _) => live,
+        };
+        let mut steps = recording.steps.clone();
+        if mode == Mode::StreamJson {
+            steps = in_turn(steps);
+            if !recording.is_dialogue() && !steps.is_empty() {
+                steps.insert(0, Step::In(json!({"type": "user"})));
+            }
+        }
+        let cwd = std::env::current_dir().unwrap_or_default().to_string_lossy().into_owned();
+        let mut in_place_of = vec![(RECORDED_CWD.to_owned(), cwd)];
+        if let (Some(live), Some(recorded)) = (option(words, &["--session-id"]), own_id(&recording)) {
+            in_place_of.push((recorded, live.to_owned()));
+        }
+        Self {
+            recording,
+            mode,
+            steps,
+            at: 0,
+            ids: HashMap::new(),
+            in_place_of,
+            turn: None,
+            improvised: 0,
+            told_stderr: false,
+            signalled: None,
+            events,
+            report,
+        }
+    }
+
+    /// Plays to the end, which is an exit code, or a signal that ends this process here.
+    pub(crate) fn play(mut self) -> i32 {
+        if self.mode == Mode::OneShot && self.recording.exit != Exit::Never {
+            self.read_prompt();
+        }
+        while let Some(step) = self.steps.get(self.at).cloned() {
+            match step {
+                Step::Out(line) => {
+                    self.print(&line);
+                    self.at += 1;
+                }
+                Step::Closed => self.at += 1,
+                Step::In(recorded) => {
+                    let stop = dialect::stops(self.mode, &recorded);
+                    let want = if stop { "stop".to_owned() } else { dialect::kind(self.mode, &recorded) };
+                    self.report.tell(&json!({"want": want}));
+                    match self.next() {
+                        Event::Line(live) => self.take(&recorded, &live),
+                        Event::Noise => {}
+                        Event::Eof => return self.end(),
+                        Event::Signal(signal) => return self.die(signal),
+                    }
+                }
+                Step::Signal => {
+                    self.report.tell(&json!({"want": "stop"}));
+                    match self.next() {
+                        Event::Line(live) if dialect::stops(self.mode, &live) => {
+                            self.improvise(&live);
+                            self.at += 1;
+                        }
+                        Event::Line(live) => self.improvise(&live),
+                        Event::Noise => {}
+                        Event::Eof => self.at += 1,
+                        Event::Signal(signal) => {
+                            self.signalled = Some(signal);
+                            self.at += 1;
+                        }
+                    }
+                }
+            }
+        }
+        self.serve()
+    }
+
+    /// What is left when all is said: an end, or service until the peer is done.
+    fn serve(mut self) -> i32 {
+        let open = self.turn.is_some();
+        let never = self.recording.exit == Exit::Never;
+        let failed = !matches!(self.recording.exit, Exit::Code(0));
+        let one_turn = self.mode == Mode::OneShot || self.mode == Mode::Query;
+        if !never && self.recording.ends_itself && (failed || one_turn || self.recording.is_dialogue()) {
+            return self.end();
+        }
+        if open || never {
+            self.report.tell(&json!({"want": "stop"}));
+        }
+        loop {
+            match self.next() {
+                Event::Line(live) if dialect::stops(self.mode, &live) => {
+                    self.improvise(&live);
+                    self.stop_turn();
+                }
+                Event::Line(live) => self.improvise(&live),
+                Event::Noise => {}
+                Event::Eof if never && one_turn => {}
+                Event::Eof => return self.end(),
+                Event::Signal(signal) => return self.die(signal),
+            }
+        }
+    }
+
+    /// One prompt comes with the command line, on stdin, or both: it is whole when stdin ends.
+    fn read_prompt(&mut self) {
+        self.report.tell(&json!({"want": "end of stdin"}));
+        while let Event::Line(_) | Event::Noise = self.next() {}
+    }
+
+    /// A live line at a place where `recorded` came in.
+    fn take(&mut self, recorded: &Value, live: &Value) {
+        let later = |same: &dyn Fn(&Value) -> bool| {
+            self.steps[self.at..]
+                .iter()
+                .position(|step| matches!(step, Step::In(recorded) if same(recorded)))
+                .map(|ahead| self.at + ahead)
+        };
+        let found = later(&|recorded| dialect::same(self.mode, recorded, live))
+            .or_else(|| later(&|recorded| dialect::alike(recorded, live)));
+        let prompts = dialect::prompts(self.mode, live);
+        match found {
+            Some(place) => {
+                let Step::In(recorded) = self.steps[place].clone() else { return };
+                self.at = place + 1;
+                self.matched(&recorded, live);
+            }
+            // What made the CLI end was said in another way.
+            None if prompts && self.recording.ends_itself => {
+                self.at += 1;
+                self.matched(&recorded.clone(), live);
+            }
+            None => self.improvise(live),
+        }
+    }
+
+    fn matched(&mut self, recorded: &Value, live: &Value) {
+        if let (Some(recorded), Some(live)) =
+            (dialect::asks(self.mode, recorded), dialect::asks(self.mode, live))
+        {
+            self.ids.insert(recorded.to_string(), live.clone());
+        }
+        if dialect::prompts(self.mode, recorded) && self.turn.is_none() {
+            let id = dialect::asks(self.mode, recorded).cloned().unwrap_or(Value::Null);
+            self.turn = Some((id, live.clone()));
+        }
+    }
+
+    fn improvise(&mut self, live: &Value) {
+        self.improvised += 1;
+        for line in dialect::improvised(self.mode, live, self.improvised) {
+            say(&line.to_string());
+        }
+    }
+
+    /// Ends a turn that would not have ended.
+    fn stop_turn(&mut self) {
+        let Some((_, prompt)) = self.turn.take() else { return };
+        let line = match self.mode {
+            Mode::StreamJson => {
+                let reason =
+                    if self.recording.exit == Exit::Never { "aborted_streaming" } else { "aborted_tools" };
+                json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
+                    "terminal_reason": reason, "errors": ["stopped"]})
+            }
+            Mode::AppServer => {
+                let thread = prompt.pointer("/params/threadId");
+                let turn = json!({"id": "stopped", "status": "interrupted", "items": [], "error": null});
+                json!({"method": "turn/completed", "params": {"threadId": thread, "turn": turn}})
+            }
+            _ => json!({"jsonrpc": "2.0", "id": prompt.get("id"), "result": {"stopReason": "cancelled"}}),
+        };
+        say(&line.to_string());
+    }
+
+    fn print(&mut self, line: &Line) {
+        let mut json = line.json.clone();
+        if let Some(recorded) = dialect::answers(self.mode, &line.json) {
+            let ends = self.turn.as_ref().is_some_and(|(asked, _)| asked == recorded);
+            // An answer to what this peer did not ask is not given.
+            let Some(live) = self.ids.get(&recorded.to_string()).cloned() else { return };
+            dialect::set_answered(self.mode, &mut json, live);
+            say(&self.translated(&json.to_string()));
+            if ends && self.mode != Mode::AppServer || json.get("error").is_some() && ends {
+                self.turn = None;
+            }
+            return;
+        }
+        say(&self.translated(&line.text));
+        let asked = self.turn.as_ref().map(|(asked, _)| asked);
+        if dialect::ends_turn(self.mode, &line.json, asked) {
+            self.turn = None;
+        }
+    }
+
+    fn translated(&self, text: &str) -> String {
+        self.in_place_of.iter().fold(text.to_owned(), |text, (recorded, live)| text.replace(recorded, live))
+    }
+
+    fn next(&mut self) -> Event {
+        let event = self.events.recv().unwrap_or(Event::Eof);
+        if let Event::Line(live) = &event {
+            if let Some(cwd) = live.pointer("/params/cwd").and_then(Value::as_str) {
+                self.in_place_of[0].1 = cwd.to_owned();
+            }
+            self.report.tell(&json!({"live": live}));
+        }
+        event
+    }
+
+    /// Ends as the recorded process did.
+    fn end(mut self) -> i32 {
+        self.tell_stderr();
+        match self.recording.exit {
+            Exit::Code(code) => code,
+            Exit::Signal { after_eof: false, number } => {
+                let number = self.signalled.unwrap_or(number);
+                drop(emulate_default_handler(number));
+                128 + number
+            }
+            Exit::Signal { after_eof: true, .. } | Exit::Never => {
+                while self.signalled != Some(SIGTERM) {
+                    match self.events.recv() {
+                        Ok(Event::Signal(signal)) => self.signalled = Some(signal),
+                        Ok(Event::Line(_) | Event::Noise | Event::Eof) => {}
+                        Err(_) => break,
+                    }
+                }
+                self.die(SIGTERM)
+            }
+        }
+    }
+
+    fn die(mut self, signal: i32) -> i32 {
+        self.tell_stderr();
+        drop(emulate_default_handler(signal));
+        128 + signal
+    }
+
+    fn tell_stderr(&mut self) {
+        if !std::mem::replace(&mut self.told_stderr, true) {
+            let text = self.translated(&self.recording.stderr);
+            drop(stderr().write_all(text.as_bytes()));
+        }
+    }
+}
+
+/// Writes a line whole; a peer that no longer reads does not get it.
+pub(crate) fn say(text: &str) {
+    let mut out = stdout().lock();
+    drop(out.write_all(format!("{text}\n").as_bytes()).and_then(|()| out.flush()));
+}
+
+/// The session id that the recorded CLI gave itself or was given.
+fn own_id(recording: &Recording) -> Option<String> {
+    let given = recording.option(&["--session-id"]).map(str::to_owned);
+    given.or_else(|| {
+        recording.outputs().find_map(|line| {
+            let paths = ["/session_id", "/sessionId", "/sessionID"];
+            paths.iter().find_map(|path| line.str(path)).filter(|id| !id.is_empty()).map(str::to_owned)
+        })
+    })
+}
+
+/// Prompts that were sent during a turn are put after it: a peer may send one at a time.
+fn in_turn(steps: Vec<Step>) -> Vec<Step> {
+    let (mut ordered, mut held, mut open) = (Vec::new(), std::collections::VecDeque::new(), false);
+    for step in steps {
+        match &step {
+            Step::In(line) if dialect::prompts(Mode::StreamJson, line) => {
+                if open {
+                    held.push_back(step);
+                    continue;
+                }
+                open = true;
+            }
+            Step::Out(line) if dialect::ends_turn(Mode::StreamJson, &line.json, None) => {
+                ordered.push(step);
+                let next = held.pop_front();
+                open = next.is_some();
+                ordered.extend(next);
+                continue;
+            }
+            Step::In(_) | Step::Out(_) | Step::Signal | Step::Closed => {}
+        }
+        ordered.push(step);
+    }
+    ordered.extend(held);
+    ordered
+}

@@ -1,0 +1,87 @@
+//! Every recording of a real CLI, played through its profile: what comes out must be what was recorded.
+//!
+//! The recordings lie beside the repository, or where `TRUNKLINE_RECORDINGS` says. Without them this test fails.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
+
+#[path = "../examples/fake_cli/mode.rs"]
+mod mode;
+#[path = "../examples/fake_cli/recording.rs"]
+mod recording;
+
+mod recordings {
+    pub(crate) use super::{mode, recording};
+
+    pub(crate) mod driver;
+    pub(crate) mod expected;
+    pub(crate) mod judge;
+    pub(crate) mod oracle;
+    pub(crate) mod profile;
+    pub(crate) mod table;
+}
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{Arc, Mutex},
+};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use recording::Recording;
+use recordings::{
+    profile::judged,
+    table::{self, Table},
+};
+
+/// How many recordings are played at a time: they wait more than they work.
+const AT_A_TIME: usize = 6;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(AT_A_TIME);
+    let all = match Recording::all(&root()) {
+        Ok(all) if !all.is_empty() => all,
+        Ok(_) => return missing("there is none"),
+        Err(error) => return missing(&error),
+    };
+    let table: Arc<Mutex<Table>> = Arc::default();
+    let count = all.len();
+    let trials = all.into_iter().map(|recording| {
+        let name = format!("{}/{}", recording.cli(), recording.name);
+        let table = Arc::clone(&table);
+        Trial::test(name.clone(), move || {
+            let (verdict, failure) = judged(&recording);
+            table.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(name, verdict);
+            failure.map_or(Ok(()), |failure| Err(Failed::from(failure)))
+        })
+    });
+    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let table = table.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if table.len() < count {
+        return conclusion.exit_code();
+    }
+    print!("{}", table::written(&table));
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings.md");
+    if std::env::var_os("TRUNKLINE_UPDATE").is_some() {
+        std::fs::write(&file, table::written(&table)).unwrap();
+    }
+    match table::check(&table, &file) {
+        Ok(()) => conclusion.exit_code(),
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Where the recordings are.
+fn root() -> PathBuf {
+    std::env::var_os("TRUNKLINE_RECORDINGS")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/clis"), PathBuf::from)
+        .join("recordings")
+}
+
+fn missing(why: &str) -> ExitCode {
+    println!("the recordings of real CLIs are needed, below {}: {why}", root().display());
+    ExitCode::FAILURE
+}

@@ -1,0 +1,286 @@
+//! The Agent Client Protocol, as each agent speaks it.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Value, json};
+
+use super::{
+    super::{
+        expected::{Answer, Expected, Permission, Session, Text, Turn, Usage},
+        recording::{Recording, Step},
+    },
+    category_of, number, status_in, text,
+};
+
+/// The code of an error that wants a login.
+const AUTH_REQUIRED: i64 = -32000;
+
+#[derive(Default)]
+struct Reading {
+    sessions: Vec<Session>,
+    ids: HashMap<String, usize>,
+    asked: HashMap<String, Value>,
+    /// What each session has used so far: cost, input, output.
+    totals: HashMap<String, (f64, u64, u64)>,
+    /// Messages that an earlier turn began.
+    earlier: HashSet<String>,
+    open: Option<Open>,
+}
+
+struct Open {
+    session: String,
+    request: String,
+    turn: Turn,
+    text: Text,
+    /// The running total of the cost, as last told.
+    cost: Option<f64>,
+}
+
+pub(super) fn expect(recording: &Recording) -> Expected {
+    let mut reading = Reading::default();
+    for step in &recording.steps {
+        match step {
+            Step::In(line) => reading.input(line),
+            Step::Out(line) => reading.output(&line.json, recording),
+            Step::Signal | Step::Closed => {}
+        }
+    }
+    if let Some(mut open) = reading.open.take() {
+        // Nothing came: only a stop ends it.
+        open.turn.stopped = true;
+        open.turn.status = vec!["stopped"];
+        reading.close(open);
+    }
+    if reading.sessions.is_empty() {
+        // No session came to be.
+        let mut turn = Turn::of("FAKE:text");
+        turn.status = vec!["completed", "failed"];
+        reading.sessions.push(Session { turns: vec![turn], ..Session::default() });
+    }
+    Expected { rule: "dialogue", sessions: reading.sessions, or: None }
+}
+
+impl Reading {
+    fn input(&mut self, line: &Value) {
+        if let Some(id) = line.get("id").filter(|_| line.get("method").is_some()) {
+            self.asked.insert(id.to_string(), line.clone());
+        }
+        let session = text(line, "/params/sessionId").unwrap_or_default();
+        match text(line, "/method").unwrap_or_default() {
+            "session/prompt" if self.ids.contains_key(session) => {
+                let prompt = text(line, "/params/prompt/0/text").unwrap_or_default();
+                self.open = Some(Open {
+                    session: session.to_owned(),
+                    request: line["id"].to_string(),
+                    turn: Turn::of(prompt),
+                    text: Text::default(),
+                    cost: None,
+                });
+            }
+            "session/cancel" => {
+                if let Some(open) = &mut self.open {
+                    open.turn.stopped = true;
+                    open.text.stop();
+                }
+            }
+            "session/set_mode" => {
+                if let Some(session) = self.ids.get(session).and_then(|at| self.sessions.get_mut(*at)) {
+                    session.mode = text(line, "/params/modeId").map(str::to_owned);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn output(&mut self, line: &Value, recording: &Recording) {
+        match text(line, "/method") {
+            None => self.answer(line, recording),
+            Some("session/request_permission") => {
+                if let Some(open) = &mut self.open {
+                    let call = &line["params"]["toolCall"];
+                    let tool = open.turn.tool(text(call, "/toolCallId").unwrap_or_default());
+                    // Some agents tell of a call only when it is done, and of a refused one never.
+                    tool.optional |= tool.failed.is_none();
+                    let request = permission(line, recording);
+                    open.turn.permissions.push(request);
+                }
+            }
+            Some("session/update") => self.update(&line["params"]["update"]),
+            Some(_) => {}
+        }
+    }
+
+    fn update(&mut self, update: &Value) {
+        let Some(open) = &mut self.open else { return };
+        match text(update, "/sessionUpdate").unwrap_or_default() {
+            "agent_message_chunk" => {
+                let id = text(update, "/messageId").unwrap_or_default();
+                let chunk = text(update, "/content/text").unwrap_or_default();
+                open.text.delta(id, chunk);
+                if self.earlier.contains(id) {
+                    open.text.optional(id);
+                }
+            }
+            kind @ ("tool_call" | "tool_call_update") => {
+                let tool = open.turn.tool(text(update, "/toolCallId").unwrap_or_default());
+                if kind == "tool_call" {
+                    tool.optional = false;
+                }
+                match text(update, "/status") {
+                    Some("completed") => (tool.failed, tool.optional) = (Some(false), false),
+                    Some("failed") => (tool.failed, tool.optional) = (Some(true), false),
+                    _ => {}
+                }
+            }
+            "usage_update" => {
+                open.cost = update.pointer("/cost/amount").and_then(Value::as_f64).or(open.cost);
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, line: &Value, recording: &Recording) {
+        let id = line.get("id").map(Value::to_string).unwrap_or_default();
+        let Some(asked) = self.asked.remove(&id) else { return };
+        let error = line.get("error").filter(|error| !error.is_null());
+        match text(&asked, "/method").unwrap_or_default() {
+            "session/new" => {
+                let mut session = Session::default();
+                if let Some(id) = text(line, "/result/sessionId") {
+                    self.ids.insert(id.to_owned(), self.sessions.len());
+                    session.native_id = Some(id.to_owned());
+                }
+                if let Some(error) = error {
+                    let mut turn = Turn::of("FAKE:text");
+                    fail(&mut turn, error);
+                    session.turns.push(turn);
+                }
+                self.sessions.push(session);
+            }
+            "session/load" => {
+                let id = text(&asked, "/params/sessionId").map(str::to_owned);
+                let mut session = Session { resume: id.clone(), ..Session::default() };
+                if error.is_some() {
+                    session.context = Some("lost");
+                    let mut turn = Turn::of("FAKE:text");
+                    turn.status = vec!["completed"];
+                    session.turns.push(turn);
+                } else {
+                    session.native_id.clone_from(&id);
+                    self.ids.extend(id.map(|id| (id, self.sessions.len())));
+                }
+                self.sessions.push(session);
+            }
+            "session/prompt" => {
+                if let Some(mut open) = self.open.take_if(|open| open.request == id) {
+                    self.ended(&mut open, line, recording);
+                    self.close(open);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ended(&mut self, open: &mut Open, line: &Value, recording: &Recording) {
+        let result = &line["result"];
+        let turn = &mut open.turn;
+        turn.text = std::mem::take(&mut open.text).pieces();
+        let whole: String = turn.text.iter().map(|piece| piece.ways[0].as_str()).collect();
+        if let Some(error) = line.get("error").filter(|error| !error.is_null()) {
+            fail(turn, error);
+        } else {
+            let stopped = turn.stopped;
+            turn.status = match text(result, "/stopReason").unwrap_or_default() {
+                "cancelled" if stopped => vec!["stopped"],
+                "cancelled" => vec!["stopped", "completed", "refused", "failed"],
+                "max_tokens" | "max_turn_requests" => vec!["limit"],
+                "refusal" => vec!["refused"],
+                _ if recording.cli() == "copilot" && whole.starts_with("Error: ") => vec!["failed"],
+                // Some agents tell an error of the model as their answer.
+                _ if result.get("usage").is_some_and(Value::is_null) => vec!["completed", "failed"],
+                _ => vec!["completed"],
+            };
+        }
+        let session = open.session.clone();
+        self.use_of(open, &session, result, recording);
+    }
+
+    /// Tokens and cost: of the turn for some agents, running totals for others.
+    fn use_of(&mut self, open: &mut Open, session: &str, result: &Value, recording: &Recording) {
+        let total = self.totals.entry(session.to_owned()).or_default();
+        if let Some(cost) = open.cost {
+            open.turn.cost = Some(cost - total.0);
+            total.0 = cost;
+        }
+        let usage = &result["usage"];
+        let quota = &result["_meta"]["quota"]["token_count"];
+        let certain = open.turn.status == ["completed"];
+        let of = |name: &str| number(usage, &format!("/{name}"));
+        if let (Some(input), Some(output)) = (of("inputTokens"), of("outputTokens")) {
+            let cached = of("cachedReadTokens").unwrap_or(0) + of("cachedWriteTokens").unwrap_or(0);
+            let thought = of("thoughtTokens").unwrap_or(0);
+            let before = if recording.cli() == "copilot" { (total.1, total.2) } else { (0, 0) };
+            (total.1, total.2) = (input, output);
+            let (input, output) = (input.saturating_sub(before.0), output.saturating_sub(before.1));
+            open.turn.usage = Some(Usage {
+                input: vec![input, input + cached],
+                output: vec![output, output + thought],
+                optional: !certain,
+            });
+        } else if let (Some(input), Some(output)) =
+            (number(quota, "/input_tokens"), number(quota, "/output_tokens"))
+        {
+            open.turn.usage = Some(Usage { input: vec![input], output: vec![output], optional: !certain });
+        }
+    }
+
+    fn close(&mut self, open: Open) {
+        let Open { session, mut turn, text, .. } = open;
+        if turn.text.is_empty() {
+            turn.text = text.pieces();
+        }
+        if let Some(session) = self.ids.get(&session).and_then(|at| self.sessions.get_mut(*at)) {
+            session.turns.push(turn);
+        }
+    }
+}
+
+fn fail(turn: &mut Turn, error: &Value) {
+    let code = error["code"].as_i64().unwrap_or(0);
+    let message = text(error, "/message").unwrap_or_default();
+    let status = u64::try_from(code).ok().or_else(|| status_in(message));
+    let category = if code == AUTH_REQUIRED { &["auth"] } else { category_of(status) };
+    turn.fails(category, (!message.is_empty()).then(|| message.chars().take(16).collect()));
+}
+
+fn permission(line: &Value, recording: &Recording) -> Permission {
+    let call = &line["params"]["toolCall"];
+    let answer = recording.steps.iter().find_map(|step| match step {
+        Step::In(answer) if answer.get("method").is_none() && answer.get("id") == line.get("id") => {
+            Some(answer)
+        }
+        _ => None,
+    });
+    let strings = call["rawInput"].as_object().into_iter().flat_map(|input| input.values());
+    let strings = strings.filter_map(|value| value.as_str().map(str::to_owned));
+    let places = call["locations"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|at| text(at, "/path").map(str::to_owned));
+    let option = answer.and_then(|answer| text(answer, "/result/outcome/optionId"));
+    let options = line["params"]["options"].as_array().into_iter().flatten();
+    let kind =
+        options.filter(|known| text(known, "/optionId") == option).find_map(|known| text(known, "/kind"));
+    Permission {
+        tool: None,
+        tool_call_id: text(call, "/toolCallId").map(str::to_owned),
+        about: strings.chain(places).chain(text(call, "/title").map(str::to_owned)).collect(),
+        answer: option.map(|option| Answer {
+            approved: kind.is_some_and(|kind| kind.starts_with("allow")),
+            option: Some(option.to_owned()),
+            to_cli: Some(("/result/outcome/optionId", json!(option))),
+            ..Answer::default()
+        }),
+    }
+}
