@@ -15,13 +15,22 @@ use super::{
 /// The code of an error that wants a login.
 const AUTH_REQUIRED: i64 = -32000;
 
+/// What a session has used so far.
+#[derive(Default, Clone, Copy)]
+struct Total {
+    cost: f64,
+    /// Input, output, cached, thought.
+    tokens: [u64; 4],
+    turns: usize,
+}
+
 #[derive(Default)]
 struct Reading {
     sessions: Vec<Session>,
     ids: HashMap<String, usize>,
     asked: HashMap<String, Value>,
     /// What each session has used so far: cost, input, output.
-    totals: HashMap<String, (f64, u64, u64)>,
+    totals: HashMap<String, Total>,
     /// Messages that an earlier turn began.
     earlier: HashSet<String>,
     open: Option<Open>,
@@ -32,6 +41,8 @@ struct Open {
     request: String,
     turn: Turn,
     text: Text,
+    /// The messages that were told of.
+    messages: HashSet<String>,
     /// The running total of the cost, as last told.
     cost: Option<f64>,
 }
@@ -74,6 +85,7 @@ impl Reading {
                     request: line["id"].to_string(),
                     turn: Turn::of(prompt),
                     text: Text::default(),
+                    messages: HashSet::new(),
                     cost: None,
                 });
             }
@@ -116,21 +128,28 @@ impl Reading {
             "agent_message_chunk" => {
                 let id = text(update, "/messageId").unwrap_or_default();
                 let chunk = text(update, "/content/text").unwrap_or_default();
-                open.text.delta(id, chunk);
-                if self.earlier.contains(id) {
-                    open.text.optional(id);
+                // Where messages have no ids, a tool call is what parts them.
+                let key = if id.is_empty() { format!("#{}", open.turn.tools.len()) } else { id.to_owned() };
+                open.text.delta(&key, chunk);
+                if self.earlier.contains(id) || tells_an_error(chunk) {
+                    open.text.optional(&key);
                 }
+                open.messages.insert(id.to_owned());
             }
             kind @ ("tool_call" | "tool_call_update") => {
-                let tool = open.turn.tool(text(update, "/toolCallId").unwrap_or_default());
-                if kind == "tool_call" {
-                    tool.optional = false;
-                }
+                let id = text(update, "/toolCallId").unwrap_or_default();
+                let known = open.turn.tools.iter().any(|tool| tool.id == id);
+                let stopped = open.turn.stopped;
+                let tool = open.turn.tool(id);
                 match text(update, "/status") {
-                    Some("completed") => (tool.failed, tool.optional) = (Some(false), false),
-                    Some("failed") => (tool.failed, tool.optional) = (Some(true), false),
+                    Some("completed") => tool.failed = Some(false),
+                    Some("failed") => tool.failed = Some(true),
                     _ => {}
                 }
+                // What comes after a stop may be told or not.
+                let new = kind == "tool_call" || tool.failed.is_some();
+                tool.optional =
+                    if new && !stopped { false } else { tool.optional || (new && stopped && !known) };
             }
             "usage_update" => {
                 open.cost = update.pointer("/cost/amount").and_then(Value::as_f64).or(open.cost);
@@ -208,34 +227,45 @@ impl Reading {
     /// Tokens and cost: of the turn for some agents, running totals for others.
     fn use_of(&mut self, open: &mut Open, session: &str, result: &Value, recording: &Recording) {
         let total = self.totals.entry(session.to_owned()).or_default();
+        let resumed = self
+            .ids
+            .get(session)
+            .and_then(|at| self.sessions.get(*at))
+            .is_some_and(|one| one.resume.is_some());
+        let begun = total.turns > 0 || !resumed;
+        total.turns += 1;
         if let Some(cost) = open.cost {
-            open.turn.cost = Some(cost - total.0);
-            total.0 = cost;
+            // What a resumed session had cost before, nobody here knows.
+            if begun {
+                open.turn.cost = Some(cost - total.cost);
+            } else {
+                open.turn.no_total = Some(cost);
+            }
+            total.cost = cost;
         }
         let usage = &result["usage"];
         let quota = &result["_meta"]["quota"]["token_count"];
-        let certain = open.turn.status == ["completed"];
+        let optional = open.turn.status != ["completed"];
         let of = |name: &str| number(usage, &format!("/{name}"));
         if let (Some(input), Some(output)) = (of("inputTokens"), of("outputTokens")) {
             let cached = of("cachedReadTokens").unwrap_or(0) + of("cachedWriteTokens").unwrap_or(0);
-            let thought = of("thoughtTokens").unwrap_or(0);
-            let before = if recording.cli() == "copilot" { (total.1, total.2) } else { (0, 0) };
-            (total.1, total.2) = (input, output);
-            let (input, output) = (input.saturating_sub(before.0), output.saturating_sub(before.1));
-            open.turn.usage = Some(Usage {
-                input: vec![input, input + cached],
-                output: vec![output, output + thought],
-                optional: !certain,
-            });
+            let now = [input, output, cached, of("thoughtTokens").unwrap_or(0)];
+            let before = if recording.cli() == "copilot" { total.tokens } else { [0; 4] };
+            total.tokens = now;
+            let [input, output, cached, thought] =
+                std::array::from_fn(|at| now[at].saturating_sub(before[at]));
+            let (input, output) = (vec![input, input + cached], vec![output, output + thought]);
+            open.turn.usage = Some(Usage { input, output, optional: optional || !begun });
         } else if let (Some(input), Some(output)) =
             (number(quota, "/input_tokens"), number(quota, "/output_tokens"))
         {
-            open.turn.usage = Some(Usage { input: vec![input], output: vec![output], optional: !certain });
+            open.turn.usage = Some(Usage { input: vec![input], output: vec![output], optional });
         }
     }
 
     fn close(&mut self, open: Open) {
-        let Open { session, mut turn, text, .. } = open;
+        let Open { session, mut turn, text, messages, .. } = open;
+        self.earlier.extend(messages.into_iter().filter(|id| !id.is_empty()));
         if turn.text.is_empty() {
             turn.text = text.pieces();
         }
@@ -243,6 +273,11 @@ impl Reading {
             session.turns.push(turn);
         }
     }
+}
+
+/// Whether an agent says as its answer that its model failed.
+fn tells_an_error(chunk: &str) -> bool {
+    ["Error: ", "API Error: ", "{\"error\""].iter().any(|begin| chunk.starts_with(begin))
 }
 
 fn fail(turn: &mut Turn, error: &Value) {
