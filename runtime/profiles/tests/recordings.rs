@@ -44,61 +44,6 @@ fn main() -> ExitCode {
         Ok(_) => return missing("there is none"),
         Err(error) => return missing(&error),
     };
-    if std::env::var_os("SHOWEXP").is_some() {
-        for r in &all {
-            let e = recordings::oracle::expect(r);
-            println!("{}/{}: {}{}", r.cli(), r.name, e.rule, e.or.is_some().then_some(" (or)").unwrap_or(""));
-            for s in &e.sessions {
-                println!(
-                    "   S resume={:?} model={:?} mode={:?} native={:?} context={:?}",
-                    s.resume, s.model, s.mode, s.native_id, s.context
-                );
-                for t in &s.turns {
-                    println!(
-                        "      T {:?} {:?} {:?} told={:?} stop={} steers={:?} usage={:?} cost={:?} nt={:?} warned={:?}",
-                        t.prompt,
-                        t.status,
-                        t.category,
-                        t.told.iter().take(3).collect::<Vec<_>>(),
-                        t.stopped,
-                        t.steers,
-                        t.usage.as_ref().map(|u| (&u.input, &u.output, u.optional)),
-                        t.cost,
-                        t.no_total,
-                        t.warned
-                    );
-                    println!(
-                        "         text={:?}",
-                        t.text
-                            .iter()
-                            .map(|p| (
-                                p.optional,
-                                p.ways
-                                    .iter()
-                                    .map(|w| w.chars().take(40).collect::<String>())
-                                    .collect::<Vec<_>>()
-                            ))
-                            .collect::<Vec<_>>()
-                    );
-                    println!(
-                        "         tools={:?}",
-                        t.tools.iter().map(|t| (&t.id, &t.name, t.failed, t.optional)).collect::<Vec<_>>()
-                    );
-                    for p in &t.permissions {
-                        println!(
-                            "         perm={:?} {:?}",
-                            p.about
-                                .iter()
-                                .map(|a| a.chars().take(40).collect::<String>())
-                                .collect::<Vec<_>>(),
-                            p.answer
-                        );
-                    }
-                }
-            }
-        }
-        return ExitCode::SUCCESS;
-    }
     let table: Arc<Mutex<Table>> = Arc::default();
     let count = all.len();
     let trials = all.into_iter().map(|recording| {

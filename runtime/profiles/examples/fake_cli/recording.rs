@@ -12,6 +12,7 @@ use serde_json::Value;
 
 /// A recorded run.
 #[derive(Debug, Clone)]
+#[allow(dead_code, reason = "the player and the test each read some of it")]
 pub(crate) struct Recording {
     /// The folder, which is named after the CLI.
     pub(crate) folder: PathBuf,
@@ -75,6 +76,7 @@ impl Line {
     }
 }
 
+#[allow(dead_code, reason = "the player and the test each use some of it")]
 impl Recording {
     /// Every recording below a folder of folders.
     pub(crate) fn all(root: &Path) -> Result<Vec<Self>, String> {

@@ -89,8 +89,17 @@ fn profile_of(recording: &Recording) -> &'static str {
     }
 }
 
-fn config_of(_recording: &Recording) -> Value {
-    json!({"command": fake_cli()})
+/// One-shot runs are of the way in which a CLI is spoken to where it has no other.
+fn config_of(recording: &Recording) -> Value {
+    let transport = match (recording.cli(), Mode::of(recording)) {
+        ("gemini" | "copilot" | "kilo", mode) if mode != Mode::Acp => Some("json"),
+        _ => None,
+    };
+    let mut config = json!({"command": fake_cli()});
+    if let Some(transport) = transport {
+        config["transport"] = json!(transport);
+    }
+    config
 }
 
 /// The player, which lies among the examples beside the adapter.
