@@ -95,14 +95,15 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// The failure of a turn that this end has cut short. The category is read from what stderr says last, else
-    /// `process_exit`.
+    /// The failure of a turn that this end has cut short. The category is read from what stderr says last, else, and
+    /// where a signal ended it, `process_exit`.
     pub(crate) fn error(&self) -> Error {
         let said = super::ansi::strip(&self.stderr);
         let last: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = last[last.len().saturating_sub(5)..].join("\n");
         let category = match failure::classify(&last, None) {
             Category::Other => Category::ProcessExit,
+            _ if self.exit.signal.is_some() => Category::ProcessExit,
             category => category,
         };
         let text = if last.is_empty() {
