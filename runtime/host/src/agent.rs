@@ -21,6 +21,7 @@ use crate::{
     leftovers::HostFolder,
     link::Inbox,
     supervise::Backoff,
+    usage::UsageLog,
 };
 
 /// What an agent's handles and its driver share.
@@ -32,6 +33,8 @@ pub(crate) struct AgentShared {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) counting: Arc<Counting>,
     pub(crate) files: Arc<StoreDir>,
+    /// Where ended turns are written down, unless they are not.
+    pub(crate) usage: Option<Arc<UsageLog>>,
     /// Whether `session.start` names the exchange folder.
     pub(crate) names_exchange: bool,
     /// Sessions that are open, counted when they are asked for.
@@ -46,6 +49,7 @@ impl AgentShared {
         config: AgentConfig,
         inbox: Arc<Inbox>,
         files: Arc<StoreDir>,
+        usage: Option<Arc<UsageLog>>,
         folder: Arc<HostFolder>,
     ) -> Self {
         Self {
@@ -56,6 +60,7 @@ impl AgentShared {
             inbox,
             counting: Arc::default(),
             files,
+            usage,
             opened: AtomicUsize::new(0),
             standing: AtomicU8::new(0),
             _folder: folder,

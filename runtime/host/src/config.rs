@@ -62,8 +62,10 @@
 //! { "env": { "API_KEY": { "from_file": "/run/secrets/key" }, "TOKEN": { "from_env": "CI_TOKEN" }, "LOG": "debug" } }
 //! ```
 //!
-//! `env` stands in `external`, or in the agent itself, whatever its profile. Places are read when a process starts; one
-//! that has no value then is an error that ends the inputs that wait.
+//! `env` stands in the object of the agent's profile (`external`, `claude_code`, …) or in the agent itself, not in both.
+//! Wherever it stands, its variables are those of the process that the host starts; what a built-in profile gets as its
+//! configuration has no `env`. Places are read when a process starts; one that has no value then is an error that ends
+//! the inputs that wait.
 //!
 //! Durations are texts such as `"1h30m"` or numbers of seconds; sizes are texts such as `"16MiB"` or numbers of
 //! bytes. Relative paths are meant from the folder of the file, but a `work_dir` from the host's current directory.
@@ -118,6 +120,8 @@ pub struct Config {
     /// Where output waits that nobody has read yet. `None` is `state_dir` or the system's folder for large
     /// temporary files.
     pub spool_dir: Option<PathBuf>,
+    /// `usage_log`: whether each ended turn becomes a line of the [usage log](crate::usage).
+    pub usage_log: bool,
     /// How much output may wait, and where.
     pub buffers: Buffers,
     /// What of the file has no effect here, one sentence each, for the operator.
@@ -168,6 +172,7 @@ impl Config {
             state_dir: None,
             policy: None,
             spool_dir: None,
+            usage_log: defaults::USAGE_LOG,
             buffers: Buffers::default(),
             notices: Vec::new(),
             source: Source::Given,

@@ -11,11 +11,13 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use dashmap::DashMap;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    runtime::Handle,
     sync::oneshot,
 };
 use trunkline_process::ChildSpec;
@@ -33,6 +35,7 @@ use crate::{
     link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
     session::SessionShared,
     spool::Store,
+    usage::UsageLog,
 };
 
 /// The folder of the records of live process trees, in the state folder.
@@ -47,6 +50,9 @@ pub struct Host {
     inner: Arc<Inner>,
 }
 
+/// How long a shutdown waits for the last lines of the usage log.
+const USAGE_FLUSH: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 struct Inner {
     agents: DashMap<Arc<str>, Agent>,
@@ -54,6 +60,8 @@ struct Inner {
     store: Arc<Store>,
     max_sessions: Option<usize>,
     down: AtomicBool,
+    /// Where ended turns are written down, unless they are not.
+    usage: Option<Arc<UsageLog>>,
     /// What the organisation's policies took, and whom they forbid.
     notices: Vec<String>,
     /// What hosts before this one left is looked for here, once.
@@ -95,6 +103,7 @@ pub struct HostBuilder {
     state_dir: Option<PathBuf>,
     policy: Option<PathBuf>,
     spool_dir: Option<PathBuf>,
+    no_usage_log: bool,
     buffers: Buffers,
 }
 
@@ -137,6 +146,7 @@ impl HostBuilder {
         self.state_dir = config.state_dir.or(self.state_dir);
         self.policy = config.policy.or(self.policy);
         self.spool_dir = config.spool_dir.or(self.spool_dir);
+        self.no_usage_log |= !config.usage_log;
         self.buffers = config.buffers;
         config.agents.into_iter().fold(self, Self::agent)
     }
@@ -179,6 +189,13 @@ impl HostBuilder {
         self
     }
 
+    /// Writes no [usage log](crate::usage). Without this, each ended turn becomes a line of one in the state folder, where
+    /// there is such a folder.
+    #[must_use]
+    pub fn without_usage_log(self) -> Self {
+        Self { no_usage_log: true, ..self }
+    }
+
     /// Makes the host. No process is started yet.
     ///
     /// # Errors
@@ -196,7 +213,9 @@ impl HostBuilder {
         let exchange_root = place.join("exchange");
         create_private(&exchange_root)?;
         let state_dir = self.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)));
-        let records = state_dir.map(|state| state.join(RECORDS));
+        let records = state_dir.as_ref().map(|state| state.join(RECORDS));
+        let log = |state| Arc::new(UsageLog::new(state, config::defaults::USAGE_LOG_BYTES));
+        let usage = state_dir.filter(|_| !self.no_usage_log).map(log);
         let files = Arc::new(StoreDir::open(&place.join("files"))?);
         let spool_dir = self.spool_dir.unwrap_or_else(config::spool_dir);
         let store = Arc::new(Store::new(spool_dir, self.buffers));
@@ -221,7 +240,8 @@ impl HostBuilder {
             let inbox = Arc::new(Inbox::new(limits, store.clone(), exchange.clone()));
             agent::register_secrets(&config);
             let refusal = refusals.remove(&config.id);
-            let shared = Arc::new(AgentShared::new(config, inbox, files.clone(), folder.clone()));
+            let shared =
+                Arc::new(AgentShared::new(config, inbox, files.clone(), usage.clone(), folder.clone()));
             if refusal.is_some() {
                 shared.set_standing(AgentState::Failed);
             }
@@ -240,6 +260,7 @@ impl HostBuilder {
             store,
             max_sessions: self.max_sessions,
             down: AtomicBool::new(false),
+            usage,
             notices,
             leftovers,
         };
@@ -368,7 +389,7 @@ impl Host {
             return Err(refusal.clone().of(agent));
         }
         // Before the rest: outside a runtime the agent stays as it was.
-        let runtime = tokio::runtime::Handle::current();
+        let runtime = Handle::current();
         if let Some(connect) = entry.take_connect() {
             self.inner.leftovers.sweep(&runtime);
             let shared = entry.shared.clone();
@@ -446,6 +467,13 @@ impl Host {
         for ended in self.inner.signal(steps) {
             // An error means that the driver is gone, and the process with it.
             let _ = ended.await;
+        }
+        if let (Some(usage), Ok(runtime)) = (&self.inner.usage, Handle::try_current())
+            && !usage.is_idle()
+        {
+            let usage = usage.clone();
+            // An error means that the runtime ends, too.
+            let _ = runtime.spawn_blocking(move || usage.flush(USAGE_FLUSH)).await;
         }
     }
 }

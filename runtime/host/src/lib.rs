@@ -55,6 +55,7 @@ mod session;
 mod spool;
 mod supervise;
 mod turn;
+pub mod usage;
 
 pub use counters::{Counters, SessionCounters};
 pub use error::{BuildError, FileError, OpenError, PolicyRefusal, SendError, SteerError, UpdateError};

@@ -48,6 +48,11 @@ pub const BACKLOG: usize = 64 * 1024 * 1024;
 /// `spool`: bytes of one session on disk, before its turn ends with cause `limit`.
 pub const SPOOL: u64 = 8 * 1024 * 1024 * 1024;
 
+/// `usage_log`: whether each ended turn becomes a line of the usage log.
+pub const USAGE_LOG: bool = true;
+/// The size from which on the usage log is kept as the older file and begun anew, in bytes.
+pub const USAGE_LOG_BYTES: u64 = 16 * 1024 * 1024;
+
 /// The organisation's policy, where there is one.
 pub const POLICY: &str = "/etc/trunkline/policy.json";
 

@@ -53,23 +53,27 @@ impl Profile {
     }
 
     /// The profile of this name, whatever its case.
-    ///
-    /// # Errors
-    ///
-    /// The nearest name where one is near, else all of them.
-    pub(super) fn parse(name: &str) -> Result<Self, String> {
+    pub fn of_name(name: &str) -> Option<Self> {
         if name.eq_ignore_ascii_case(EXTERNAL) {
-            return Ok(Self::External);
+            return Some(Self::External);
         }
-        if let Some((known, _)) = BUILT_IN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
-            return Ok(Self::BuiltIn((*known).to_owned()));
-        }
-        let names: Vec<_> =
-            std::iter::once(EXTERNAL).chain(BUILT_IN.iter().map(|(known, _)| *known)).collect();
-        Err(match nearest(name, &names) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", names.join(", ")),
-        })
+        let known = BUILT_IN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        known.map(|(known, _)| Self::BuiltIn((*known).to_owned()))
+    }
+
+    /// The built-in profiles, each by its name and by the key of an agent that holds its configuration.
+    pub fn built_in() -> impl Iterator<Item = (&'static str, &'static str)> {
+        BUILT_IN.into_iter()
+    }
+
+    /// The names of all profiles, that of a program of one's own first.
+    pub(super) fn names() -> Vec<&'static str> {
+        std::iter::once(EXTERNAL).chain(BUILT_IN.iter().map(|(known, _)| *known)).collect()
+    }
+
+    /// The name that is most likely meant.
+    pub(super) fn nearest(name: &str) -> Option<&'static str> {
+        nearest(name, &Self::names())
     }
 
     /// The profile that a key belongs to.

@@ -93,7 +93,7 @@ pub(super) fn read_agent(
 ) -> Result<AgentConfig, ConfigError> {
     let agent = field.object(AGENT_KEYS, &[("`external`", COMMAND_KEYS), ("`runtime`", RUNTIME_KEYS)])?;
     let id = read_id(&agent.require("id")?)?;
-    let profile = read_profile(&agent)?;
+    let profile = read_profile(&agent, context)?;
     let (command, config) = read_program(&agent, &profile, context.folder)?;
     let built_in = profile != Profile::External;
 
@@ -151,14 +151,13 @@ fn read_id(field: &Field<'_>) -> Result<String, ConfigError> {
 
 /// The profile by name; without one, that of the only profile's object that is there. An object of another profile
 /// is refused: it would be ignored.
-fn read_profile(agent: &Reader<'_>) -> Result<Profile, ConfigError> {
+fn read_profile(agent: &Reader<'_>, context: &Context<'_>) -> Result<Profile, ConfigError> {
     let present: Vec<(Field<'_>, &'static str)> =
         Profile::keys().filter_map(|key| Some((agent.get(key)?, key))).collect();
     let profile = match (agent.get("profile"), present.as_slice()) {
         (Some(field), _) => {
             let name = field.str()?;
-            Profile::parse(name)
-                .map_err(|hint| field.invalid(format!("`{}` is no profile; {hint}", shown(name))))?
+            Profile::of_name(name).ok_or_else(|| field.invalid(no_profile(name, &context.agents)))?
         }
         (None, [(_, key)]) => return Ok(Profile::of_key(key).unwrap_or(Profile::External)),
         (None, _) => agent.require("profile").map(|_| Profile::External)?,
@@ -170,6 +169,14 @@ fn read_profile(agent: &Reader<'_>) -> Result<Profile, ConfigError> {
             Err(field.invalid(format!("an agent of profile `{profile}` reads `{reads}`, not `{key}`")))
         }
     }
+}
+
+/// That a name is no profile: which there are, and which agents, since one may have been meant.
+fn no_profile(name: &str, agents: &[String]) -> String {
+    let what = if agents.iter().any(|id| id == name) { "an agent, and no profile" } else { "no profile" };
+    let near = Profile::nearest(name).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+    let (shown, profiles) = (shown(name), Profile::names().join(", "));
+    format!("`{shown}` is {what}; {near}profiles: {profiles}; agents: {}", agents.join(", "))
 }
 
 /// What is started, and what it gets as its configuration.
@@ -200,10 +207,22 @@ fn read_program(
                     format!("an agent of profile `{profile}` has its configuration in `{key}`; keep one");
                 return Err(ConfigError::invalid(agent.place_of("config"), reason));
             }
-            let object = read_object(&field)?;
-            // The adapter checks its own keys when it starts; this one we share, for it says where files may be.
-            let work_dir = object.get("work_dir").and_then(Value::as_str).unwrap_or_default();
-            Ok((Command { work_dir: PathBuf::from(work_dir), env, ..Command::default() }, Some(object)))
+            let mut object = read_object(&field)?;
+            // The adapter checks its own keys when it starts. Two we share: `work_dir` says where files may be, and
+            // `env` may name places, which the host alone reads. The adapter finds the variables in its environment,
+            // and its file holds no secret.
+            let work_dir =
+                object.get("work_dir").and_then(Value::as_str).map(PathBuf::from).unwrap_or_default();
+            let own_env = field.member("env").map(|f| read_env(&f, folder)).transpose()?.unwrap_or_default();
+            if let (Some(field), false) = (agent.get("env"), own_env.is_empty()) {
+                let key = profile.key().unwrap_or_default();
+                return Err(field.invalid(format!("`{key}.env` says the same; keep one")));
+            }
+            if let Some(members) = object.as_object_mut() {
+                members.remove("env");
+            }
+            env.extend(own_env);
+            Ok((Command { work_dir, env, ..Command::default() }, Some(object)))
         }
     }
 }

@@ -8,6 +8,7 @@ use super::agent::AgentConfig;
 use super::confinement::Confinement;
 use super::error::{ConfigError, Problem};
 use super::limits::{Limits, Restart, Timeouts, memory, none_if_zero, sessions};
+use super::quantity::shown;
 use super::read_agent::{AGENT_KEYS, read_agent, read_permission};
 use super::reader::{Field, Reader, nearest};
 use super::{Buffers, Config};
@@ -21,6 +22,7 @@ pub(super) const RUNTIME_KEYS: &[&str] = &[
     "state_dir",
     "policy",
     "spool_dir",
+    "usage_log",
     "mailbox",
     "mailboxes",
     "backlog",
@@ -55,6 +57,9 @@ pub(super) const RUNTIME_KEYS: &[&str] = &[
     "allow_remote_permission_skip",
 ];
 
+/// How many agents an error names.
+const MOST_IDS: usize = 50;
+
 /// What the `runtime` section says for every agent.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
@@ -69,6 +74,8 @@ pub(super) struct Shared {
 pub(super) struct Context<'a> {
     /// Relative paths are meant from here.
     pub(super) folder: &'a Path,
+    /// The ids of all agents, as far as they can be read.
+    pub(super) agents: Vec<String>,
     pub(super) notices: Vec<String>,
 }
 
@@ -84,7 +91,7 @@ impl Context<'_> {
 pub(super) fn parse(text: &[u8], folder: &Path) -> Result<Config, ConfigError> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     let value: Value = serde_json::from_slice(text).map_err(|error| syntax_error(&error))?;
-    let mut context = Context { folder, notices: Vec::new() };
+    let mut context = Context { folder, agents: ids(&value), notices: Vec::new() };
     let elsewhere = [("`runtime`", RUNTIME_KEYS), ("an agent in `agents`", AGENT_KEYS)];
     let root = Field::whole(&value).object(ROOT_KEYS, &elsewhere)?;
     if let Some(hub) = root.get("hub") {
@@ -125,6 +132,7 @@ fn read_runtime(
     runtime.set("state_dir", &mut config.state_dir, |f| f.path_from(folder).map(Some))?;
     runtime.set("policy", &mut config.policy, |f| f.path_from(folder).map(Some))?;
     runtime.set("spool_dir", &mut config.spool_dir, |f| f.path_from(folder).map(Some))?;
+    runtime.set("usage_log", &mut config.usage_log, Field::boolean)?;
     read_buffers(&runtime, &mut config.buffers)?;
 
     for (amurg, ours) in [("default_timeout", "turn_timeout"), ("max_output_bytes", "max_turn_output")] {
@@ -155,6 +163,13 @@ fn read_runtime(
         "what a session may widen is set for each agent, by `allow_session_override`",
     );
     Ok(())
+}
+
+/// The ids of a file's agents, for errors: what is no id is passed over.
+fn ids(file: &Value) -> Vec<String> {
+    let agents = file.get("agents").and_then(Value::as_array).into_iter().flatten();
+    let ids = agents.filter_map(|agent| agent.get("id").and_then(Value::as_str));
+    ids.take(MOST_IDS).map(shown).collect()
 }
 
 fn read_buffers(runtime: &Reader<'_>, buffers: &mut Buffers) -> Result<(), ConfigError> {

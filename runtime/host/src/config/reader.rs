@@ -154,6 +154,12 @@ impl<'a> Field<'a> {
         self.items()?.iter().map(Self::string).collect()
     }
 
+    /// One of its members, whatever the others; `null` equals absent.
+    pub(super) fn member(&self, key: &str) -> Option<Self> {
+        let value = self.value.get(key).filter(|value| !value.is_null())?;
+        Some(Self { at: format!("{}.{key}", self.at), value })
+    }
+
     /// Its members, whatever their keys.
     pub(super) fn members(&self) -> Result<Vec<(&'a str, Self)>> {
         let object = self.any_object()?.as_object().into_iter().flatten();

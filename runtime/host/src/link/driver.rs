@@ -33,6 +33,7 @@ use crate::{
     lane::Lane,
     session::SessionShared,
     spool::Pressure,
+    usage::Told,
 };
 
 /// How many commands are taken in one wake.
@@ -84,6 +85,8 @@ struct Entry {
     shared: Arc<SessionShared>,
     /// The turns under way; the first is mostly the one that speaks.
     turns: VecDeque<(TurnNo, Lane)>,
+    /// What the usage log is to know of it.
+    told: Told,
 }
 
 enum Waiting {

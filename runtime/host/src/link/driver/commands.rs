@@ -10,6 +10,7 @@ use crate::{
     core::{NewSession, WhyClosed},
     error::UpdateError,
     link::Command,
+    usage::Told,
 };
 
 impl Driver {
@@ -23,7 +24,8 @@ impl Driver {
                 if self.sessions.len() <= index {
                     self.sessions.resize_with(index + 1, || None);
                 }
-                self.sessions[index] = Some(Entry { shared: session.clone(), turns: VecDeque::new() });
+                self.sessions[index] =
+                    Some(Entry { shared: session.clone(), turns: VecDeque::new(), told: Told::default() });
                 if self.down {
                     self.core.handle_close(key, WhyClosed::Shutdown, now);
                 }

@@ -1,6 +1,9 @@
 //! What the core asks for, done.
 
-use std::{sync::atomic::Ordering, time::Instant};
+use std::{
+    sync::atomic::Ordering,
+    time::{Instant, SystemTime},
+};
 
 use trunkline_protocol::Meta;
 
@@ -113,7 +116,12 @@ impl Driver {
 
     pub(super) fn deliver(&mut self, key: Key, event: Event, now: Instant) {
         let pressure = &self.pressure;
-        let Some(Some(entry)) = self.sessions.get(key.index() as usize) else { return };
+        let Some(Some(entry)) = self.sessions.get_mut(key.index() as usize) else { return };
+        match (&event.kind, event.place) {
+            (EventKind::Usage(usage), Place::Turn(_)) => entry.told.usage(usage),
+            (EventKind::Info(info), _) => entry.told.info(info),
+            _ => {}
+        }
         let lane = entry.lane_ref(event.place);
         match lane.push(event, pressure) {
             Pushed::Quiet => {}
@@ -138,6 +146,12 @@ impl Driver {
 
     pub(super) fn end(&mut self, key: Key, end: Box<crate::TurnEnd>, meta: Option<Box<Meta>>, now: Instant) {
         let turn = end.turn;
+        if let (Some(log), Some(Some(entry))) =
+            (&self.agent.usage, self.sessions.get_mut(key.index() as usize))
+        {
+            let session = entry.shared.id.as_str();
+            log.push(entry.told.record(&self.agent.id, session, &end, SystemTime::now()));
+        }
         let event = Event { place: Place::Turn(turn), kind: EventKind::End(end), meta };
         let Some(entry) = self.entry(key) else { return };
         match entry.shared.feed {

@@ -1,0 +1,268 @@
+//! The way of a line from the link that saw a turn end to the file.
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use super::{Record, file::LogFile};
+
+/// How many turns may wait to be written.
+const QUEUED: usize = 4096;
+
+/// How long the first of a batch waits for others: so many turns a second wake the thread a few times.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// The usage log of one host. Dropping it lets the thread write what waits, and waits for nothing.
+#[derive(Debug)]
+pub(crate) struct UsageLog {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// There is something to do.
+    more: Condvar,
+    /// A batch was written.
+    written: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How the thread begins, until it runs.
+    file: Option<LogFile>,
+    waiting: Vec<Record>,
+    /// Turns that found no room since the last batch.
+    dropped: u64,
+    /// Whether a batch is on its way to the file.
+    writing: bool,
+    /// How many wait for all to be written.
+    flushes: usize,
+    closed: bool,
+}
+
+impl UsageLog {
+    /// A log in this folder, which is made with the first line. `limit` is the size from which on a file is older.
+    pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
+        let state = State { file: Some(LogFile::new(folder, limit)), ..State::default() };
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(state),
+                more: Condvar::new(),
+                written: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Hands a turn over; never waits.
+    pub(crate) fn push(&self, record: Record) {
+        let mut state = self.shared.lock();
+        if let Some(file) = state.file.take() {
+            let shared = self.shared.clone();
+            let name = "trunkline-usage".to_owned();
+            if let Err(error) = std::thread::Builder::new().name(name).spawn(move || shared.serve(file)) {
+                tracing::warn!(%error, "no usage is logged: its thread cannot be started");
+                state.closed = true;
+            }
+        }
+        if state.closed || state.waiting.len() >= QUEUED {
+            state.dropped += 1;
+            return;
+        }
+        state.waiting.push(record);
+        if state.waiting.len() == 1 || state.waiting.len() == QUEUED / 2 {
+            self.shared.more.notify_one();
+        }
+    }
+
+    /// Whether a flush has something to wait for.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.lock().is_idle()
+    }
+
+    /// Waits until what was handed over is written, at most so long.
+    pub(crate) fn flush(&self, within: Duration) {
+        let mut state = self.shared.lock();
+        state.flushes += 1;
+        self.shared.more.notify_one();
+        let waited = self.shared.written.wait_timeout_while(state, within, |state| !state.is_idle());
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.flushes -= 1;
+    }
+}
+
+impl Drop for UsageLog {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.more.notify_one();
+    }
+}
+
+impl State {
+    fn is_idle(&self) -> bool {
+        self.closed || (self.waiting.is_empty() && !self.writing)
+    }
+
+    /// Whether a batch that has begun to gather goes on.
+    fn gathers(&self) -> bool {
+        !self.closed && self.flushes == 0 && self.waiting.len() < QUEUED / 2
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread: writes in the order in which it was asked, until the log is dropped.
+    fn serve(&self, file: LogFile) {
+        let mut writer = Writer { file, lost: 0, lost_ever: 0, said: 0 };
+        loop {
+            let mut state = self.lock();
+            while state.waiting.is_empty() {
+                if state.closed {
+                    return;
+                }
+                state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            let gathered = self.more.wait_timeout_while(state, GATHER, |state| state.gathers());
+            (state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+            let batch = std::mem::take(&mut state.waiting);
+            let dropped = std::mem::take(&mut state.dropped);
+            state.writing = true;
+            drop(state);
+            writer.write(batch, dropped);
+            self.lock().writing = false;
+            self.written.notify_all();
+        }
+    }
+}
+
+struct Writer {
+    file: LogFile,
+    /// Turns that are not in the file, since its last line that said so.
+    lost: u64,
+    /// All of them.
+    lost_ever: u64,
+    /// How many of them the log has told of.
+    said: u64,
+}
+
+impl Writer {
+    fn write(&mut self, batch: Vec<Record>, dropped: u64) {
+        if dropped > 0 {
+            self.lose(dropped, None);
+        }
+        for record in batch {
+            match self.file.append(&record.line()) {
+                Ok(()) if self.lost > 0 => {
+                    let time = humantime::format_rfc3339_millis(SystemTime::now());
+                    let line = format!("{{\"time\":\"{time}\",\"dropped\":{}}}\n", self.lost);
+                    if self.file.append(line.as_bytes()).is_ok() {
+                        self.lost = 0;
+                    }
+                }
+                Ok(()) => {}
+                Err(error) => self.lose(1, Some(&error)),
+            }
+        }
+    }
+
+    /// Counts turns that are not in the file, and says so whenever there are twice as many.
+    fn lose(&mut self, turns: u64, why: Option<&io::Error>) {
+        self.lost += turns;
+        self.lost_ever += turns;
+        if self.lost_ever >= 2 * self.said.max(1) || self.said == 0 {
+            self.said = self.lost_ever;
+            let (turns, why) = (self.lost_ever, why.map(ToString::to_string));
+            let why = why.as_deref().unwrap_or("more turns ended than could be written");
+            tracing::warn!(turns, path = ?self.file.path(), why, "turns are missing from the usage log");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::usage::{Skipped, read};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn record(turn: u64) -> Record {
+        Record {
+            agent: "a".into(),
+            turn: Some(turn),
+            time: "2026-03-01T12:00:00Z".into(),
+            ..Record::default()
+        }
+    }
+
+    fn turns(folder: &std::path::Path) -> (Vec<u64>, Skipped) {
+        let mut turns = Vec::new();
+        let skipped = read(folder, |record| turns.extend(record.turn)).unwrap();
+        (turns, skipped)
+    }
+
+    #[test]
+    fn what_was_handed_over_is_written_in_order_at_a_flush() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = UsageLog::new(folder.path().join("new/state"), u64::MAX);
+        assert!(log.is_idle());
+        for turn in 0..100 {
+            log.push(record(turn));
+        }
+        log.flush(LONG);
+        assert!(log.is_idle());
+        assert_eq!(turns(&folder.path().join("new/state")).0, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_waits_when_the_log_is_dropped_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = UsageLog::new(folder.path().to_owned(), u64::MAX);
+        log.push(record(1));
+        let shared = log.shared.clone();
+        drop(log);
+        let state = shared.lock();
+        let unwritten = |state: &mut State| state.writing || !state.waiting.is_empty();
+        let waited = shared.written.wait_timeout_while(state, LONG, unwritten).unwrap();
+        assert!(!waited.1.timed_out());
+        assert_eq!(turns(folder.path()).0, [1]);
+    }
+
+    #[test]
+    fn turns_without_room_are_counted_and_the_file_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = UsageLog::new(folder.path().to_owned(), u64::MAX);
+        // Nobody writes yet.
+        let file = log.shared.lock().file.take().unwrap();
+        for turn in 0..QUEUED as u64 + 5 {
+            log.push(record(turn));
+        }
+        std::thread::scope(|threads| {
+            threads.spawn(|| log.shared.serve(file));
+            log.flush(LONG);
+            log.shared.lock().closed = true;
+            log.shared.more.notify_one();
+        });
+        let (turns, skipped) = turns(folder.path());
+        assert_eq!((turns.len(), skipped), (QUEUED, Skipped { dropped: 5, ..Skipped::default() }));
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_delays_nobody_and_is_tried_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        std::fs::write(&state, "").unwrap();
+        let log = UsageLog::new(state.clone(), u64::MAX);
+        log.push(record(1));
+        log.flush(LONG);
+        std::fs::remove_file(&state).unwrap();
+        log.push(record(2));
+        log.flush(LONG);
+        assert_eq!(turns(&state), (vec![2], Skipped { dropped: 1, ..Skipped::default() }));
+    }
+}

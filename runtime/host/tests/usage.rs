@@ -1,0 +1,92 @@
+//! The usage log of a whole host.
+
+mod support;
+
+use std::path::Path;
+
+use trunkline_host::{
+    Feed, Host, HostBuilder, SessionOptions,
+    config::Config,
+    usage::{self, Record},
+};
+
+fn read(folder: &Path) -> Vec<Record> {
+    let mut records = Vec::new();
+    let skipped = usage::read(folder, |record| records.push(record)).expect("the files can be read");
+    assert_eq!(skipped, usage::Skipped::default());
+    records
+}
+
+/// Two turns of one session; what the adapter says of the first is given.
+async fn two_turns(builder: HostBuilder, feed: Feed, during: &str, end: &str) {
+    let (host, mut started) = support::played_with(builder, support::agent(), 4096);
+    let options = SessionOptions { feed, ..SessionOptions::default() };
+    let session = host.open("a", options).expect("a session");
+    let id = session.id().as_str().to_owned();
+    let first = session.send("hush, a secret question").expect("a turn");
+    let mut peer = started.recv().await.expect("a start");
+    peer.read("user.input").await;
+    let ready = r#","extensions":["turns","events","usage","options"],"model":"of-session""#;
+    peer.say("session.ready", &id, ready).await;
+    peer.say("output", &id, r#","turn_id":"t1","content":"hush, a secret answer""#).await;
+    if !during.is_empty() {
+        peer.say("usage", &id, during).await;
+    }
+    peer.say("turn.complete", &id, &format!(r#","turn_id":"t1"{end}"#)).await;
+    if feed == Feed::PerTurn {
+        first.end().await;
+    }
+    let second = session.send("again").expect("a turn");
+    peer.read("user.input").await;
+    peer.say("turn.complete", &id, r#","turn_id":"t2","status":"failed","error":{"message":"hush"}"#).await;
+    if feed == Feed::PerTurn {
+        second.end().await;
+    } else {
+        while !matches!(session.next_event().await.expect("an event").kind,
+            trunkline_host::EventKind::End(end) if end.turn.get() == 2)
+        {}
+    }
+    tokio::join!(host.shutdown(), peer.echo());
+}
+
+#[tokio::test]
+async fn each_ended_turn_is_one_line_without_content() {
+    for feed in [Feed::PerTurn, Feed::Merged] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let end = r#","usage":{"input_tokens":5,"cost_usd":0.5,"scope":"turn"},"model":"m","summary":"hush""#;
+        two_turns(Host::builder().state_dir(folder.path()), feed, "", end).await;
+        let [first, second] = read(folder.path()).try_into().expect("two lines");
+        assert_eq!(
+            (first.agent.as_str(), first.turn, first.status.as_deref()),
+            ("a", Some(1), Some("completed"))
+        );
+        assert_eq!((first.model.as_deref(), first.cost_usd), (Some("m"), Some(0.5)));
+        assert_eq!(first.usage.input_tokens, Some(5));
+        assert_eq!((second.turn, second.status.as_deref()), (Some(2), Some("failed")));
+        assert_eq!((second.model.as_deref(), second.cost_usd), (Some("of-session"), None));
+        assert!(second.usage.is_unknown());
+        assert_eq!(first.session, second.session);
+        let text = std::fs::read_to_string(folder.path().join(usage::FILE_NAME)).expect("the file");
+        assert!(!text.contains("hush"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_told_during_a_turn_counts_where_its_end_says_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let during = r#","turn_id":"t1","output_tokens":7,"scope":"turn""#;
+    two_turns(Host::builder().state_dir(folder.path()), Feed::PerTurn, during, "").await;
+    let records = read(folder.path());
+    assert_eq!((records[0].usage.output_tokens, records[0].model.as_deref()), (Some(7), Some("of-session")));
+    assert!(records[1].usage.is_unknown());
+}
+
+#[tokio::test]
+async fn it_can_be_turned_off() {
+    let folder = tempfile::tempdir().expect("a folder");
+    two_turns(Host::builder().state_dir(folder.path()).without_usage_log(), Feed::PerTurn, "", "").await;
+    let text = r#"{"runtime": {"usage_log": false}, "agents": [{"id": "b", "profile": "echo"}]}"#;
+    let config = Config::parse(text.as_bytes(), folder.path()).expect("it loads");
+    two_turns(Host::builder().config(config).state_dir(folder.path()), Feed::PerTurn, "", "").await;
+    assert!(!folder.path().join(usage::FILE_NAME).exists());
+}
