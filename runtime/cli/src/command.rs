@@ -13,7 +13,9 @@ use crate::{
 
 mod adapter;
 mod agents;
+mod ask;
 mod chat;
+mod config;
 mod demo;
 mod doctor;
 mod profiles;
@@ -21,6 +23,7 @@ mod run;
 mod schema;
 mod serve;
 mod table;
+mod usage;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -31,6 +34,8 @@ pub(crate) enum Command {
     Demo(demo::Demo),
     Agents(agents::Agents),
     Doctor(doctor::Doctor),
+    Config(config::Config),
+    Usage(usage::Usage),
     Profiles(profiles::Profiles),
     Adapter(adapter::Adapter),
     Schema(schema::Schema),
@@ -44,14 +49,16 @@ impl Command {
     pub(crate) fn run(self, config: Option<&Path>) -> Result<ExitCode, Fault> {
         let code = match self {
             // It builds its own runtimes and owns stdout.
-            Self::Adapter(command) => return command.run(),
+            Self::Adapter(command) => return command.run(config),
             Self::Run(command) => on_runtime(command.run(config))?,
             Self::Chat(command) => on_runtime(command.run(config))?,
             Self::Serve(command) => on_runtime(command.run(config))?,
             Self::Demo(command) => on_runtime(command.run(config))?,
             Self::Doctor(command) => on_runtime(command.run(config))?,
             Self::Agents(command) => command.run(config)?,
-            Self::Profiles(command) => command.run()?,
+            Self::Config(command) => command.run(config)?,
+            Self::Usage(command) => command.run(config)?,
+            Self::Profiles(command) => on_runtime(command.run())?,
             Self::Schema(command) => command.run()?,
         };
         Ok(ExitCode::from(code))
@@ -66,6 +73,8 @@ impl Command {
             | Self::Adapter(_)
             | Self::Doctor(_)
             | Self::Agents(_)
+            | Self::Config(_)
+            | Self::Usage(_)
             | Self::Profiles(_)
             | Self::Schema(_) => Reader::Operator,
         }

@@ -10,6 +10,7 @@ use trunkline_host::{
     config::{AgentConfig, Command, Config, Source},
     process::redact,
 };
+use trunkline_profiles::PROFILES;
 
 use crate::{fault::Fault, paint};
 
@@ -19,7 +20,8 @@ const AD_HOC: &str = "adapter";
 /// Which agent.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
-    /// The agent, by its id in the configuration [default: the configured default, else the first]
+    /// The agent, by its id in the configuration, or a built-in adapter by its name [default: the configured default,
+    /// else the first]
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
 
@@ -113,7 +115,25 @@ impl Target {
         self.choose(self.config(file)?, change)
     }
 
+    /// The same, without a trace in the usage log.
+    pub(crate) fn host_unlogged(
+        &self,
+        file: Option<&Path>,
+        change: impl FnOnce(&mut AgentConfig),
+    ) -> Result<Chosen, Fault> {
+        let mut config = self.config(file)?;
+        config.usage_log = false;
+        self.choose(config, change)
+    }
+
     fn choose(&self, mut config: Config, change: impl FnOnce(&mut AgentConfig)) -> Result<Chosen, Fault> {
+        if let Some(id) = &self.agent
+            && config.agent(id).is_none()
+            && let Some(profile) = PROFILES.iter().find(|profile| profile.name == id)
+        {
+            // No agent of the configuration: the built-in adapter of that name, with its defaults.
+            config.agents.push(AgentConfig::built_in(profile.name, profile.name));
+        }
         let chosen = match &self.agent {
             Some(id) => config.agents.iter_mut().find(|agent| agent.id == *id),
             None => {
@@ -219,19 +239,32 @@ pub(crate) fn command_line(agent: &AgentConfig) -> String {
 
 /// That there is no such agent, or none at all.
 pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
-    let known: Vec<_> = config.agents.iter().map(|agent| agent.id.as_str()).collect();
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    let whence = &config.source;
+    let (known, whence) = (agent_names(config), &config.source);
     let next = match config.source {
         Source::BuiltIn => "write a trunkline.json, name one by --config FILE, or use --adapter 'CMD ARGS'",
         _ => "`trunkline agents` lists them; --adapter 'CMD ARGS' runs one that is not configured",
     };
     match asked {
         Some(id) => {
-            Fault::usage(anyhow!("no agent is called {id:?}; configured ({whence}): {known}")).next(next)
+            let profiles = profile_names();
+            Fault::usage(anyhow!(
+                "no agent and no built-in adapter is called {id:?}; agents ({whence}): {known}; built in: {profiles}"
+            ))
+            .next(next)
         }
         None => Fault::usage(anyhow!("no agent is configured ({whence})")).next(next),
     }
+}
+
+/// The agents of a configuration, for an error.
+pub(crate) fn agent_names(config: &Config) -> String {
+    let known: Vec<_> = config.agents.iter().map(|agent| agent.id.as_str()).collect();
+    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+}
+
+/// The built-in adapters, for an error.
+pub(crate) fn profile_names() -> String {
+    PROFILES.iter().map(|profile| profile.name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! `trunkline adapter`: runs a built-in adapter as this process.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, path::Path, process::ExitCode};
 
 use anyhow::anyhow;
 use clap::Args;
-use trunkline_profiles::PROFILES;
 
-use crate::fault::Fault;
+use crate::{fault::Fault, target};
 
 /// Runs a built-in adapter on stdin and stdout, as a host starts it
 #[derive(Debug, Args)]
@@ -28,15 +27,23 @@ pub(crate) struct Adapter {
 }
 
 impl Adapter {
-    pub(super) fn run(self) -> Result<ExitCode, Fault> {
-        trunkline_profiles::run(&self.name, self.arguments).ok_or_else(|| {
-            let names: Vec<_> = PROFILES.iter().map(|profile| profile.name).collect();
-            Fault::usage(anyhow!(
-                "no built-in adapter is called {:?}; there are: {}",
-                self.name,
-                names.join(", ")
-            ))
-            .next("`trunkline profiles` says what each is for")
-        })
+    pub(super) fn run(self, config: Option<&Path>) -> Result<ExitCode, Fault> {
+        trunkline_profiles::run(&self.name, self.arguments).ok_or_else(|| unknown(&self.name, config))
+    }
+}
+
+/// That there is no such adapter. An agent may have been meant, so those are named, too, as far as they can be read.
+fn unknown(name: &str, file: Option<&Path>) -> Fault {
+    let config = target::read(file).ok();
+    let agents = config.as_ref().map_or_else(|| "unknown".to_owned(), target::agent_names);
+    let is_agent = config.as_ref().is_some_and(|config| config.agent(name).is_some());
+    let profiles = target::profile_names();
+    let error = Fault::usage(anyhow!(
+        "no built-in adapter is called {name:?}; built in: {profiles}; agents: {agents}"
+    ));
+    if is_agent {
+        error.next(format!("{name} is an agent: `trunkline run --agent {name}` talks to it"))
+    } else {
+        error.next("`trunkline profiles` says what each is for")
     }
 }

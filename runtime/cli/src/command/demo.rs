@@ -97,7 +97,7 @@ impl Demo {
     fn host(&self, config: Option<&Path>) -> Result<Chosen, Fault> {
         let bounded = |agent: &mut AgentConfig| agent.timeouts.turn = Some(TURN_TIMEOUT);
         if self.target.agent.is_some() || self.target.adapter.is_some() {
-            return self.target.host_with(config, bounded);
+            return self.target.host_unlogged(config, bounded);
         }
         let mut echo = Config::default();
         echo.agents.iter_mut().for_each(bounded);
@@ -106,6 +106,7 @@ impl Demo {
         };
         let host = trunkline_host::Host::builder()
             .config(echo)
+            .without_usage_log()
             .build()
             .context("failed to make the host's private folder")?;
         Ok(Chosen { host, agent })

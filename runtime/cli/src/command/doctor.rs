@@ -30,7 +30,7 @@ use crate::{
 };
 
 mod adapter;
-mod ask;
+
 mod environment;
 mod folders;
 mod isolation;

@@ -1,45 +1,112 @@
 //! `trunkline profiles`: the built-in adapters.
 
-use std::io::Write;
+use std::{ffi::OsString, io::Write, time::Duration};
 
+use anyhow::{Context, anyhow};
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use trunkline_host::config;
+use trunkline_host::process::ChildSpec;
 use trunkline_profiles::PROFILES;
 
-use super::table;
-use crate::{exit, fault::Done};
+use super::{ask::ask, table};
+use crate::{
+    exit,
+    fault::{Done, Fault},
+};
+
+/// How long a built-in adapter may take to describe itself.
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// How many are asked at once.
+const AT_ONCE: usize = 4;
 
 /// Lists the built-in adapters
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline profiles
-  trunkline profiles --json
+  trunkline profiles codex claude-code
+  trunkline profiles --json | jq '.[] | {name, key, use_when}'
 
-An agent of the configuration picks one by `\"profile\": \"NAME\"`;
-`trunkline adapter NAME` runs it by hand.")]
+An agent of the configuration picks one by `\"profile\": \"NAME\"` and configures
+it in the object of its key; `trunkline adapter NAME` runs it by hand, and
+`trunkline run --agent NAME` talks to it where no agent has that name.")]
 pub(crate) struct Profiles {
-    /// As one JSON array
+    /// Those to be listed [default: all]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// As one JSON array, with all that each says of itself: when to use it, capabilities, models, the JSON Schema of
+    /// its configuration
     #[arg(long)]
     json: bool,
 }
 
 impl Profiles {
-    pub(super) fn run(self) -> Done {
-        let mut out = anstream::stdout().lock();
+    pub(super) async fn run(self) -> Done {
+        if let Some(unknown) =
+            self.names.iter().find(|name| PROFILES.iter().all(|profile| profile.name != *name))
+        {
+            let names = crate::target::profile_names();
+            return Err(Fault::usage(anyhow!(
+                "no built-in adapter is called {unknown:?}; there are: {names}"
+            )));
+        }
+        let chosen = |name: &str| self.names.is_empty() || self.names.iter().any(|wanted| wanted == name);
+        let profiles: Vec<_> = PROFILES.iter().filter(|profile| chosen(profile.name)).collect();
         if self.json {
-            let list: Vec<_> = PROFILES
+            let names = profiles.iter().map(|profile| profile.name).collect();
+            let described = describe(names).await?;
+            let list: Vec<_> = profiles
                 .iter()
-                .map(|profile| json!({ "name": profile.name, "description": profile.description }))
+                .zip(described)
+                .map(|(profile, mut described)| {
+                    described["name"] = profile.name.into();
+                    described["description"] = profile.description.into();
+                    described["key"] = key(profile.name).into();
+                    described
+                })
                 .collect();
-            writeln!(out, "{}", json!(list))?;
+            writeln!(anstream::stdout().lock(), "{}", json!(list))?;
             return Ok(exit::OK);
         }
-        let mut list = table::of(&["name", "what it is for"]);
-        for profile in PROFILES {
-            list.add_row([profile.name, profile.description]);
+        let mut list = table::of(&["name", "key", "what it is for"]);
+        for profile in profiles {
+            list.add_row([profile.name, key(profile.name).unwrap_or_default(), profile.description]);
         }
-        out.write_all(table::lines(&list).as_bytes())?;
+        anstream::stdout().lock().write_all(table::lines(&list).as_bytes())?;
         Ok(exit::OK)
+    }
+}
+
+/// The key of an agent that holds a profile's configuration.
+fn key(name: &str) -> Option<&'static str> {
+    config::Profile::of_name(name)?.key()
+}
+
+/// What each says of itself, in the order of the names. An adapter is a program, so it is asked as one.
+async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, Fault> {
+    let own = std::env::current_exe().context("failed to find this program")?;
+    let mut described: Vec<Value> = names.iter().map(|_| Value::Null).collect();
+    let (mut asking, mut left) = (JoinSet::new(), names.into_iter().enumerate());
+    loop {
+        while asking.len() < AT_ONCE
+            && let Some((index, name)) = left.next()
+        {
+            let arguments = ["adapter", name, "--describe"].map(OsString::from);
+            let spec = ChildSpec::new(own.clone()).args(arguments);
+            asking.spawn(async move { (index, name, ask(spec, WITHIN).await) });
+        }
+        let Some(answered) = asking.join_next().await else { return Ok(described) };
+        let (index, name, answer) = answered.context("failed to ask an adapter")?;
+        let answer = answer.with_context(|| format!("failed to start the built-in adapter {name}"))?;
+        described[index] = serde_json::from_slice(&answer.stdout).map_err(|_| {
+            Fault::failed(anyhow!(
+                "the built-in adapter {name} did not describe itself: {}",
+                answer.stderr.trim()
+            ))
+        })?;
     }
 }

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use trunkline_host::config::{AgentConfig, Profile};
 use trunkline_host::process::ChildSpec;
 
-use super::ask::{Answer, ask};
 use super::program;
 use super::report::{Check, Code, Level};
+use crate::command::ask::{Answer, ask};
 
 /// The most checks that are taken from one adapter.
 const MOST: usize = 100;

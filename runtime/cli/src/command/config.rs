@@ -1,0 +1,172 @@
+//! `trunkline config`: looks at configuration files, and makes one of another program's.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use anstream::eprintln;
+use anyhow::{Context, anyhow};
+use clap::{Args, Subcommand};
+use trunkline_host::{config, process::redact};
+
+use crate::{
+    exit,
+    fault::{Done, Fault},
+    paint, target,
+};
+
+mod import;
+mod manifest;
+
+/// The largest file that is imported, in bytes.
+const MOST: u64 = 4 * 1024 * 1024;
+
+/// Checks a configuration, or makes one of another program's file
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  trunkline config check                       the configuration that would be used
+  trunkline config check team.json             this one
+  trunkline config import wave.yaml            a configuration of a Wave manifest, on stdout
+  trunkline config import wave.yaml --output trunkline.json
+
+An Amurg runtime file needs no import: name it by --config FILE."
+)]
+pub(crate) struct Config {
+    #[command(subcommand)]
+    command: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Check(Check),
+    Import(Import),
+}
+
+/// Reads a configuration and tells what of it has no effect; ends with 2 when it cannot be used
+///
+/// What belongs to a built-in adapter is checked by that adapter when it starts; `trunkline doctor` asks it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline config check
+  trunkline config check team.json && trunkline --config team.json serve")]
+struct Check {
+    /// The file [default: the one that would be used]
+    file: Option<PathBuf>,
+}
+
+/// Makes a configuration of a Wave manifest: each persona becomes an agent
+///
+/// A persona's adapter is found by its name, whatever its case; one that is not built in becomes a job that runs its
+/// binary for each input. The tools that a manifest allows are approved without asking, any other is denied. What has
+/// no home in a configuration is told on stderr.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline config import wave.yaml
+  trunkline config import wave.yaml --output trunkline.json
+  trunkline config import - < wave.yaml")]
+struct Import {
+    /// The manifest, YAML or JSON; `-` is stdin
+    file: PathBuf,
+
+    /// Where the configuration is written [default: stdout]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Replaces the file that --output names
+    #[arg(long, requires = "output")]
+    force: bool,
+}
+
+impl Config {
+    pub(super) fn run(self, file: Option<&Path>) -> Done {
+        match self.command {
+            What::Check(check) => check.run(file),
+            What::Import(import) => import.run(),
+        }
+    }
+}
+
+impl Check {
+    fn run(self, file: Option<&Path>) -> Done {
+        let config = target::config(self.file.as_deref().or(file))?;
+        let names = target::agent_names(&config);
+        let first = config.first_choice().map(|agent| agent.id.as_str()).unwrap_or_default();
+        writeln!(
+            anstream::stdout().lock(),
+            "{}: {} {}: {names}; the default is {first}",
+            config.source,
+            config.agents.len(),
+            if config.agents.len() == 1 { "agent" } else { "agents" },
+        )?;
+        Ok(exit::OK)
+    }
+}
+
+impl Import {
+    fn run(self) -> Done {
+        let text = read(&self.file).with_context(|| format!("failed to read {}", self.file.display()))?;
+        let folder = self.file.parent().unwrap_or(Path::new("")).to_owned();
+        let prompt = |path: &Path| read(&folder.join(path));
+        let imported = import::import(&text, &prompt).map_err(|error| {
+            Fault::usage(anyhow!("failed to import {}: {error}", self.file.display()))
+                .next("correct the manifest, or write a configuration by hand; `trunkline agents --help` has an example")
+        })?;
+        let loaded = config::Config::parse(imported.text.as_bytes(), &folder).map_err(|error| {
+            Fault::usage(anyhow!("what {} comes to is no configuration: {error}", self.file.display()))
+        })?;
+        match &self.output {
+            None => anstream::stdout().lock().write_all(imported.text.as_bytes())?,
+            Some(path) => write(path, &imported.text, self.force)?,
+        }
+        let dim = paint::DIM;
+        for note in imported.notes.iter().chain(&loaded.notices) {
+            eprintln!("{dim} note: {}{dim:#}", redact::text(note));
+        }
+        Ok(exit::OK)
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let source: Box<dyn Read> =
+        if path == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(path)?) };
+    source.take(MOST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {MOST} bytes")));
+    }
+    Ok(text)
+}
+
+/// Writes a new file; one that is there stays, unless it is to be replaced, and then as a whole.
+fn write(path: &Path, text: &str, force: bool) -> Result<(), Fault> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Fault::usage(anyhow!("{} is there already", path.display()))
+            .next("name another file, or say --force"),
+        _ => Fault::failed(anyhow!(error).context(format!("failed to write {}", path.display()))),
+    };
+    let create = |path: &Path| -> io::Result<()> {
+        // A configuration may hold secrets.
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    if !force {
+        return create(path).map_err(failed);
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let beside = path.with_file_name(name);
+    create(&beside).and_then(|()| std::fs::rename(&beside, path)).map_err(|error| {
+        // What is left of it is of no use.
+        let _ = std::fs::remove_file(&beside);
+        failed(error)
+    })
+}

@@ -1,0 +1,255 @@
+//! From a manifest to the text of a configuration.
+
+use std::{collections::BTreeMap, io, path::Path};
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+use trunkline_host::{config::Profile, policy::Pattern};
+
+use super::manifest::{Adapter, Manifest, Persona, Sandbox};
+
+/// What a manifest came to.
+#[derive(Debug)]
+pub(super) struct Imported {
+    /// The configuration, as the text of a file.
+    pub(super) text: String,
+    /// What has no home in it, or may surprise, one sentence each.
+    pub(super) notes: Vec<String>,
+}
+
+/// A profile as manifests name it.
+struct Known {
+    profile: &'static str,
+    /// Its names in manifests, and those of its binary. The first is what the profile starts by itself.
+    names: &'static [&'static str],
+    /// The key of its system prompt, if it has one.
+    prompt: Option<&'static str>,
+    /// The keys of tools that its program allows and denies by itself, if it has such lists.
+    tools: Option<(&'static str, &'static str)>,
+}
+
+const KNOWN: [Known; 7] = [
+    Known {
+        profile: "claude-code",
+        names: &["claude", "claude-code", "claudecode"],
+        prompt: Some("system_prompt"),
+        tools: Some(("allowed_tools", "disallowed_tools")),
+    },
+    Known { profile: "codex", names: &["codex", "openai-codex"], prompt: None, tools: None },
+    Known {
+        profile: "github-copilot",
+        names: &["copilot", "github-copilot"],
+        prompt: None,
+        tools: Some(("allowed_tools", "denied_tools")),
+    },
+    Known { profile: "gemini-cli", names: &["gemini", "gemini-cli"], prompt: None, tools: None },
+    Known { profile: "kilo-code", names: &["kilo", "kilo-code", "kilocode"], prompt: None, tools: None },
+    Known { profile: "opencode", names: &["opencode"], prompt: None, tools: None },
+    Known { profile: "pi", names: &["pi"], prompt: None, tools: None },
+];
+
+/// A JSON object whose members keep their order.
+struct Ordered(Vec<(&'static str, Value)>);
+
+impl Serialize for Ordered {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
+#[derive(Serialize)]
+struct Config {
+    agents: Vec<Ordered>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    runtime: Map<String, Value>,
+}
+
+/// Makes a configuration of a manifest; `prompt` reads a file that it names. A runtime file, which is a configuration
+/// already, stays as it is.
+///
+/// # Errors
+/// What is wrong with the manifest.
+pub(super) fn import(text: &str, prompt: &dyn Fn(&Path) -> io::Result<String>) -> Result<Imported, String> {
+    let value = read(text)?;
+    if value.get("agents").is_some_and(Value::is_array) {
+        let notes =
+            vec!["this is a configuration already, and stays as it is: name it by --config".to_owned()];
+        let text = serde_json::to_string_pretty(&value).unwrap_or_default();
+        return Ok(Imported { text: format!("{text}\n"), notes });
+    }
+    let mut notes = Vec::new();
+    let manifest = Manifest::read(&value, &mut notes)?;
+    let mut personas = manifest.personas;
+    if personas.is_empty() {
+        notes.push("the manifest has no personas: each adapter becomes an agent".to_owned());
+        let alone = |name: &String| (name.clone(), Persona { adapter: name.clone(), ..Persona::default() });
+        personas = manifest.adapters.keys().map(alone).collect();
+    }
+    if personas.is_empty() {
+        return Err("it has neither `personas` nor `adapters`".to_owned());
+    }
+    let mut agents = Vec::new();
+    for (name, persona) in &personas {
+        let mut agent = agent(name, persona, &manifest.adapters, prompt, &mut notes)?;
+        if !manifest.env_passthrough.is_empty() {
+            agent.0.push(("env_passthrough", json!(manifest.env_passthrough)));
+        }
+        agents.push(agent);
+    }
+    let mut runtime = Map::new();
+    if let Some(minutes) = manifest.timeout_minutes {
+        runtime.insert("turn_timeout".to_owned(), json!(format!("{minutes}m")));
+    }
+    if let Some(sandbox) = manifest.sandbox.as_ref().and_then(|sandbox| confined(sandbox, &mut notes)) {
+        runtime.insert("sandbox".to_owned(), sandbox);
+    }
+    let text = serde_json::to_string_pretty(&Config { agents, runtime }).unwrap_or_default();
+    Ok(Imported { text: format!("{text}\n"), notes })
+}
+
+/// Reads YAML, of which JSON is a part.
+fn read(text: &str) -> Result<Value, String> {
+    let text = text.trim_start_matches('\u{feff}');
+    if text.trim_start().starts_with('{')
+        && let Ok(value) = serde_json::from_str(text)
+    {
+        return Ok(value);
+    }
+    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+}
+
+/// One persona as an agent.
+fn agent(
+    name: &str,
+    persona: &Persona,
+    adapters: &BTreeMap<String, Adapter>,
+    prompt: &dyn Fn(&Path) -> io::Result<String>,
+    notes: &mut Vec<String>,
+) -> Result<Ordered, String> {
+    let mut note = |text: String| notes.push(format!("persona {name}: {text}"));
+    let named = adapters.iter().find(|(known, _)| known.eq_ignore_ascii_case(&persona.adapter));
+    let adapter = named.map(|(_, adapter)| adapter.clone()).unwrap_or_default();
+    if named.is_none() && !adapters.is_empty() {
+        note(format!("the manifest has no adapter `{}`; it is taken for a program's name", persona.adapter));
+    }
+    let binary = adapter.binary.as_deref().unwrap_or(&persona.adapter);
+    let known = known(&persona.adapter).or_else(|| known(file_name(binary)));
+    let allow = persona.allow.as_ref().or(adapter.allow.as_ref());
+    let deny: Vec<_> = adapter.deny.iter().chain(&persona.deny).cloned().collect();
+
+    let mut own = Map::new();
+    let profile = match known {
+        Some(known) => {
+            if binary != known.names[0] {
+                own.insert("command".to_owned(), json!(binary));
+            }
+            if let Some(model) = &persona.model {
+                own.insert("model".to_owned(), json!(model));
+            }
+            match (&persona.system_prompt_file, known.prompt) {
+                (Some(file), Some(key)) => match prompt(Path::new(file)) {
+                    Ok(text) => drop(own.insert(key.to_owned(), json!(text))),
+                    Err(error) => note(format!("`system_prompt_file` {file} cannot be read: {error}")),
+                },
+                (Some(_), None) => note(format!(
+                    "`system_prompt_file` has no home: {} takes a system prompt from the session alone",
+                    known.profile
+                )),
+                (None, _) => {}
+            }
+            if let Some((allowed, denied)) = known.tools {
+                own.extend(allow.map(|tools| (allowed.to_owned(), json!(tools))));
+                own.extend((!deny.is_empty()).then(|| (denied.to_owned(), json!(deny))));
+            } else if allow.is_some() || !deny.is_empty() {
+                note(format!(
+                    "its tools are judged when {} asks for one, by the names that it gives them",
+                    known.profile
+                ));
+            }
+            known.profile
+        }
+        None => {
+            own.insert("command".to_owned(), json!(binary));
+            note(format!(
+                "`{}` is no adapter that is built in: `{binary}` is run for each input, which it finds on its stdin; if it \
+                 speaks the adapter protocol, make it an agent of profile `external`",
+                persona.adapter
+            ));
+            if persona.model.is_some() {
+                note("`model` has no home: a job has none".to_owned());
+            }
+            if persona.system_prompt_file.is_some() {
+                note("`system_prompt_file` has no home: a job has no system prompt".to_owned());
+            }
+            "generic-job"
+        }
+    };
+    if persona.temperature.is_some() {
+        note("`temperature` has no home: a session may ask for one".to_owned());
+    }
+
+    let key = Profile::of_name(profile).and_then(|profile| profile.key()).unwrap_or(profile);
+    let mut agent = vec![("id", json!(name))];
+    agent.extend(persona.description.as_ref().map(|text| ("description", json!(text))));
+    agent.push(("profile", json!(profile)));
+    if !own.is_empty() {
+        agent.push((key, Value::Object(own)));
+    }
+    if let Some(permission) = permission(name, allow, &deny)? {
+        agent.push(("permission", permission));
+    }
+    if let Some(domains) = &persona.allowed_domains {
+        agent.push(("allowed_domains", json!(domains)));
+    }
+    Ok(Ordered(agent))
+}
+
+/// What is approved and denied without asking. Where a manifest has a list of allowed tools, any other is denied.
+fn permission(name: &str, allow: Option<&Vec<String>>, deny: &[String]) -> Result<Option<Value>, String> {
+    for pattern in allow.into_iter().flatten().chain(deny) {
+        pattern
+            .parse::<Pattern>()
+            .map_err(|error| format!("personas.{name}: `{pattern}` is no pattern of tools: {error}"))?;
+    }
+    let mut permission = Map::new();
+    if let Some(allow) = allow.filter(|allow| !allow.is_empty()) {
+        permission.insert("default".to_owned(), json!("deny"));
+        permission.insert("allow".to_owned(), json!(allow));
+    }
+    if !deny.is_empty() {
+        permission.insert("deny".to_owned(), json!(deny));
+    }
+    Ok((!permission.is_empty()).then_some(Value::Object(permission)))
+}
+
+/// The sandbox of every agent.
+fn confined(sandbox: &Sandbox, notes: &mut Vec<String>) -> Option<Value> {
+    let domains = &sandbox.allowed_domains;
+    let network = if domains.is_empty() { json!("none") } else { json!({ "allow": domains }) };
+    match sandbox.backend.as_deref() {
+        Some("bubblewrap") => Some(json!({ "backend": "bubblewrap", "network": network })),
+        Some("docker") => {
+            let image = sandbox.image.as_deref().unwrap_or("ubuntu:24.04");
+            notes.push(format!(
+                "the sandbox is docker's: the image {image} must have the agents' programs and trunkline"
+            ));
+            Some(json!({ "backend": "docker", "image": image, "network": network }))
+        }
+        None | Some("none") => None,
+        Some(other) => {
+            notes.push(format!("`runtime.sandbox.backend` {other} has no home: no sandbox is set"));
+            None
+        }
+    }
+}
+
+fn known(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.names.iter().any(|of| of.eq_ignore_ascii_case(name)))
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests;

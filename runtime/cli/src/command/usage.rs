@@ -1,0 +1,194 @@
+//! `trunkline usage`: what turns used, summed up from the usage log.
+
+use std::{
+    io::Write,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use anstream::eprintln;
+use anyhow::anyhow;
+use clap::{Args, ValueEnum};
+use trunkline_host::{config, usage};
+
+use self::sum::{Sums, Total};
+use super::table;
+use crate::{
+    exit,
+    fault::{Done, Fault},
+    paint, target,
+};
+
+mod sum;
+
+/// Sums up what turns used: tokens and cost, by agent, model and day
+///
+/// Each host writes a line for each ended turn to `usage.jsonl` in its state folder, unless `runtime.usage_log` is
+/// false: when, which agent and session, the model, tokens and cost, and nothing of what was said. Files of more than
+/// 16 MiB make place for a new one; the last two are read.
+///
+/// A number that nobody told is no zero: a row shows `-` where no turn told it. Days are those of UTC.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline usage
+  trunkline usage --by agent --since 7d
+  trunkline usage --by day,model --since 2026-03-01
+  trunkline usage --json | jq .total.cost_usd")]
+pub(crate) struct Usage {
+    /// What a row is of
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', default_value = "day,agent,model")]
+    by: Vec<Key>,
+
+    /// Only turns that ended after this: a time before now (7d, 12h), a day (2026-03-01) or a time (RFC 3339)
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What rows are told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Key {
+    Agent,
+    Model,
+    Day,
+}
+
+impl Key {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Model => "model",
+            Self::Day => "day",
+        }
+    }
+}
+
+impl Usage {
+    pub(super) fn run(self, file: Option<&Path>) -> Done {
+        let since = self.since.as_deref().map(|when| moment(when, SystemTime::now())).transpose()?;
+        let config = target::read(file)?;
+        let Some(folder) = config.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)))
+        else {
+            return Err(Fault::usage(anyhow!("there is no state folder, so no usage is logged"))
+                .next("set HOME, or `runtime.state_dir` in the configuration"));
+        };
+        let mut sums = Sums::new(self.by.clone(), since);
+        let skipped = usage::read(&folder, |record| sums.add(&record)).map_err(|error| {
+            Fault::failed(
+                anyhow!(error).context(format!("failed to read the usage log in {}", folder.display())),
+            )
+        })?;
+        let (bad, dropped) = (skipped.bad + sums.bad(), skipped.dropped);
+        let mut out = anstream::stdout().lock();
+        if self.json {
+            let mut report = sums.json();
+            report["since"] = since.map(|since| humantime::format_rfc3339_seconds(since).to_string()).into();
+            report["bad_lines"] = bad.into();
+            report["dropped_turns"] = dropped.into();
+            report["folder"] = folder.to_string_lossy().into();
+            writeln!(out, "{report}")?;
+        } else {
+            out.write_all(self.text(&sums).as_bytes())?;
+        }
+        drop(out);
+        let dim = paint::DIM;
+        let note = |text: String| eprintln!("{dim} note: {text}{dim:#}");
+        if sums.total().turns == 0 && !self.json {
+            let when = if since.is_some() { " since then" } else { "" };
+            note(format!("no turn is logged in {}{when}", folder.join(usage::FILE_NAME).display()));
+        }
+        if bad > 0 {
+            note(format!("{bad} lines of the usage log could not be read"));
+        }
+        if dropped > 0 {
+            note(format!("{dropped} turns are missing from the usage log: more ended than could be written"));
+        }
+        Ok(exit::OK)
+    }
+
+    fn text(&self, sums: &Sums) -> String {
+        let keys: Vec<_> = self.by.iter().map(|key| key.name()).collect();
+        let mut list = table::of(&[&keys[..], &["turns", "in", "cached", "out", "cost"]].concat());
+        for (names, total) in sums.rows() {
+            list.add_row(names.iter().map(|name| shown(name)).chain(cells(total)));
+        }
+        if sums.rows().count() != 1 {
+            let names = (0..keys.len()).map(|column| if column == 0 { "total" } else { "" }.to_owned());
+            list.add_row(names.chain(cells(sums.total())));
+        }
+        table::lines(&list)
+    }
+}
+
+fn cells(total: &Total) -> [String; 5] {
+    let known = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let about = if total.estimated { "~" } else { "" };
+    [
+        total.turns.to_string(),
+        known(total.tokens.input_tokens),
+        known(total.tokens.cache_read_tokens),
+        known(total.tokens.output_tokens),
+        total.cost_usd.map_or_else(|| "-".to_owned(), |cost| format!("{about}${cost:.4}")),
+    ]
+}
+
+/// The longest name that a table shows, in characters.
+const MOST: usize = 60;
+
+/// A name as a terminal may be shown it: adapters choose those of models.
+fn shown(name: &str) -> String {
+    let mut shown: String = name.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if name.chars().nth(MOST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The moment that a person means.
+fn moment(text: &str, now: SystemTime) -> Result<SystemTime, Fault> {
+    let text = text.trim();
+    let before = |time: Duration| now.checked_sub(time);
+    let moment = match humantime::parse_duration(text) {
+        Ok(time) => before(time),
+        Err(_) => humantime::parse_rfc3339_weak(text)
+            .or_else(|_| humantime::parse_rfc3339(&format!("{text}T00:00:00Z")))
+            .ok(),
+    };
+    moment.filter(|moment| *moment >= SystemTime::UNIX_EPOCH).ok_or_else(|| {
+        Fault::usage(anyhow!("--since {text:?} is no time"))
+            .next("write a time before now (7d, 12h), a day (2026-03-01) or a time (2026-03-01T12:00:00Z)")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_taken_as_people_write_it() {
+        let now = humantime::parse_rfc3339("2026-03-08T12:00:00Z").unwrap();
+        for (text, expected) in [
+            ("7d", "2026-03-01T12:00:00Z"),
+            ("12h", "2026-03-08T00:00:00Z"),
+            ("2026-03-01", "2026-03-01T00:00:00Z"),
+            ("2026-03-01T10:30:00Z", "2026-03-01T10:30:00Z"),
+            ("2026-03-01 10:30:00", "2026-03-01T10:30:00Z"),
+        ] {
+            let moment = moment(text, now).unwrap();
+            assert_eq!(humantime::format_rfc3339_seconds(moment).to_string(), expected, "{text}");
+        }
+        for text in ["", "yesterday", "2026-13-01", "99999999999999d"] {
+            assert!(moment(text, now).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_name_stays_a_word_of_bounded_length() {
+        assert_eq!(shown("a\u{1b}[2Jb\n"), "a [2Jb ");
+        assert_eq!(shown(&"x".repeat(500)).chars().count(), MOST + 1);
+    }
+}
