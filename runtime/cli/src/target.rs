@@ -127,13 +127,7 @@ impl Target {
     }
 
     fn choose(&self, mut config: Config, change: impl FnOnce(&mut AgentConfig)) -> Result<Chosen, Fault> {
-        if let Some(id) = &self.agent
-            && config.agent(id).is_none()
-            && let Some(profile) = PROFILES.iter().find(|profile| profile.name == id)
-        {
-            // No agent of the configuration: the built-in adapter of that name, with its defaults.
-            config.agents.push(AgentConfig::built_in(profile.name, profile.name));
-        }
+        self.agent.iter().for_each(|id| add_built_in(&mut config, id));
         let chosen = match &self.agent {
             Some(id) => config.agents.iter_mut().find(|agent| agent.id == *id),
             None => {
@@ -253,6 +247,13 @@ pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
             .next(next)
         }
         None => Fault::usage(anyhow!("no agent is configured ({whence})")).next(next),
+    }
+}
+
+/// Adds the built-in adapter of this name, with its defaults, where no agent is called so.
+pub(crate) fn add_built_in(config: &mut Config, name: &str) {
+    if config.agent(name).is_none() && PROFILES.iter().any(|profile| profile.name == name) {
+        config.agents.push(AgentConfig::built_in(name, name));
     }
 }
 

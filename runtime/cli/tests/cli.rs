@@ -9,10 +9,13 @@ mod cli {
     mod demo;
     mod doctor;
     mod hostile;
+    mod import;
     mod lists;
+    mod registry;
     mod relay;
     mod run;
     mod signals;
+    mod usage;
 
     use std::{
         ffi::OsStr,

@@ -44,7 +44,8 @@ mod text;
 ///
 /// For each agent: is its command there, and which version; its working directory; the names of its variables and
 /// credentials, never their values; the containment, the limits and the sandbox that it would get, and why not better
-/// ones; its own `--diagnose`, where it is a built-in adapter or marked `sdk: true`.
+/// ones; its own `--diagnose`, where it is a built-in adapter or marked `sdk: true`. A built-in adapter that wraps an
+/// agent's program looks there for that, its version and its credentials, with the agent's configuration and variables.
 ///
 /// No adapter is started without --start, and nothing is left behind. Any other program is only looked at: it would
 /// take a flag for a run. A few well-known programs (node, python3, …) are asked for their `--version`.
@@ -53,13 +54,14 @@ mod text;
 Examples:
   trunkline doctor
   trunkline doctor claude --start
+  trunkline doctor codex          also where no agent is called so
   trunkline doctor --json | jq '.agents[] | select(.status == \"fail\")'
   trunkline doctor --codes
 
 It ends with 0 when all passed or some warned, with 1 when an error was found (or a
 warning, with --strict), and with 2 when the configuration cannot be read.")]
 pub(crate) struct Doctor {
-    /// The agents to check [default: all]
+    /// The agents to check, or built-in adapters by their names [default: all agents]
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
 
@@ -76,7 +78,7 @@ pub(crate) struct Doctor {
     strict: bool,
 
     /// How long a program may take to answer, and to be ready with --start
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     timeout: Duration,
 
     /// Lists the codes that checks may have, and what they mean
@@ -151,6 +153,7 @@ impl Doctor {
 
     /// Keeps the agents that were named.
     fn choose(&self, config: &mut Config) -> Result<(), Fault> {
+        self.agents.iter().for_each(|id| target::add_built_in(config, id));
         if let Some(unknown) = self.agents.iter().find(|id| config.agent(id).is_none()) {
             return Err(target::no_agent(Some(unknown), config));
         }

@@ -37,7 +37,22 @@ fn an_unknown_agent_is_code_2_and_names_those_there_are() {
         .run(["run", "--agent", "claude", "hello"])
         .must_end_with(2)
         .must_say("claude")
-        .must_say("echo");
+        .must_say("agents (built in): echo; built in: echo, ");
+}
+
+#[test]
+fn a_built_in_adapter_is_an_agent_by_its_name_where_none_has_it() {
+    let home = Home::new();
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [ { "id": "mine", "external": { "command": "/nowhere" } } ] }"#,
+    );
+    assert_eq!(home.run(["run", "--agent", "echo", "hello"]).must_end_with(0).stdout.trim(), "hello");
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [ { "id": "echo", "external": { "command": "/nowhere" } } ] }"#,
+    );
+    home.run(["run", "--agent", "echo", "hello"]).must_end_with(3);
 }
 
 #[test]

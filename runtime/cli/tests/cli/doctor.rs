@@ -679,3 +679,45 @@ fn the_codes_are_listed() {
     assert!(codes.as_array().unwrap().iter().any(|code| code["code"] == "command.missing"));
     assert!(home.run(["doctor", "--codes"]).stdout.contains("command.missing"));
 }
+
+#[test]
+fn a_built_in_adapter_is_diagnosed_with_the_agents_configuration_and_variables() {
+    let http = |header: &str, env: &str| {
+        format!(
+            r#""profile": "generic-http", "http": {{ "base_url": "http://127.0.0.1:1/", "headers": {header}, "env": {env} }}"#
+        )
+    };
+    // The adapter finds the variable, which the host took out of its configuration.
+    let header = r#"{ "Authorization": { "from_env": "SERVICE_KEY", "prefix": "Bearer " } }"#;
+    let home = home_with(&http(header, r#"{ "SERVICE_KEY": { "from_file": "key" } }"#));
+    home.file("key", "canary-in-a-file\n");
+    let ran = doctor(&home);
+    ran.must_end_with(1);
+    let of_adapter = |ran: &Ran| -> Vec<_> {
+        let told = told(&report(ran)).into_iter();
+        told.map(|(_, code, _)| code).filter(|code| code.starts_with("adapter:")).collect()
+    };
+    assert_eq!(of_adapter(&ran), ["adapter:http.reachable"], "{}", ran.stdout);
+    assert!(
+        check(&ran, "credentials.present")["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("SERVICE_KEY, from the file")
+    );
+    assert!(!ran.stdout.contains("canary"), "{}", ran.stdout);
+    // Without it, the adapter itself says what is missing.
+    let ran = doctor(&home_with(&http(header, "{}")));
+    assert_eq!(of_adapter(&ran), ["adapter:http.credentials", "adapter:http.reachable"], "{}", ran.stdout);
+    // What the adapter does not know is told in its words.
+    let unclear = fails_with(&http("7", "{}"), "adapter.unclear");
+    assert!(unclear["detail"].as_str().unwrap().contains("headers"), "{unclear}");
+}
+
+#[test]
+fn a_built_in_adapter_is_looked_at_by_its_name() {
+    let home = home_with(r#""external": { "command": "cat" }"#);
+    let ran = home.run(["doctor", "echo", "--json"]);
+    ran.must_end_with(0);
+    assert_eq!(report(&ran)["agents"][0]["agent"], "echo");
+    home.run(["doctor", "ecko"]).must_end_with(2).must_say("built in: echo");
+}

@@ -33,8 +33,23 @@ fn agents_are_listed() {
 #[test]
 fn profiles_are_listed() {
     let ran = Home::new().run(["profiles", "--json"]);
-    let profiles: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
-    assert!(profiles.iter().any(|profile| profile["name"] == "echo"));
+    let profiles: Vec<Value> = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
+    for profile in &profiles {
+        let name = profile["name"].as_str().unwrap();
+        for text in ["description", "key", "use_when", "dont_use_when", "version"] {
+            assert!(profile[text].as_str().is_some_and(|text| !text.is_empty()), "{name} has no {text}");
+        }
+        assert!(profile["capabilities"].is_object() && profile["extensions"].is_array(), "{name}");
+    }
+    let echo = profiles.iter().find(|profile| profile["name"] == "echo").unwrap();
+    assert_eq!(echo["key"], "echo");
+    let ran = Home::new().run(["profiles"]);
+    assert!(
+        ran.must_end_with(0).stdout.lines().any(|line| line.trim_start().starts_with("echo ")),
+        "{}",
+        ran.stdout
+    );
+    Home::new().run(["profiles", "ecko"]).must_end_with(2).must_say("echo");
 }
 
 #[test]
@@ -57,7 +72,15 @@ fn an_adapter_prints_its_description_and_nothing_else() {
 
 #[test]
 fn an_unknown_adapter_is_code_2() {
-    Home::new().run(["adapter", "ecko"]).must_end_with(2).must_say("echo");
+    let home = Home::new();
+    home.run(["adapter", "ecko"]).must_end_with(2).must_say("built in: echo, ").must_say("agents: echo");
+    home.file("trunkline.json", r#"{ "agents": [ { "id": "mine", "profile": "echo" } ] }"#);
+    home.run(["adapter", "mine"])
+        .must_end_with(2)
+        .must_say("agents: mine")
+        .must_say("`trunkline run --agent mine` talks to it");
+    home.file("trunkline.json", "{");
+    home.run(["adapter", "ecko"]).must_end_with(2).must_say("agents: unknown");
 }
 
 #[test]

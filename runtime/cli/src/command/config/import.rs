@@ -22,8 +22,6 @@ struct Known {
     profile: &'static str,
     /// Its names in manifests, and those of its binary. The first is what the profile starts by itself.
     names: &'static [&'static str],
-    /// The key of its system prompt, if it has one.
-    prompt: Option<&'static str>,
     /// The keys of tools that its program allows and denies by itself, if it has such lists.
     tools: Option<(&'static str, &'static str)>,
 }
@@ -32,20 +30,18 @@ const KNOWN: [Known; 7] = [
     Known {
         profile: "claude-code",
         names: &["claude", "claude-code", "claudecode"],
-        prompt: Some("system_prompt"),
         tools: Some(("allowed_tools", "disallowed_tools")),
     },
-    Known { profile: "codex", names: &["codex", "openai-codex"], prompt: None, tools: None },
+    Known { profile: "codex", names: &["codex", "openai-codex"], tools: None },
     Known {
         profile: "github-copilot",
         names: &["copilot", "github-copilot"],
-        prompt: None,
         tools: Some(("allowed_tools", "denied_tools")),
     },
-    Known { profile: "gemini-cli", names: &["gemini", "gemini-cli"], prompt: None, tools: None },
-    Known { profile: "kilo-code", names: &["kilo", "kilo-code", "kilocode"], prompt: None, tools: None },
-    Known { profile: "opencode", names: &["opencode"], prompt: None, tools: None },
-    Known { profile: "pi", names: &["pi"], prompt: None, tools: None },
+    Known { profile: "gemini-cli", names: &["gemini", "gemini-cli"], tools: None },
+    Known { profile: "kilo-code", names: &["kilo", "kilo-code", "kilocode"], tools: None },
+    Known { profile: "opencode", names: &["opencode"], tools: None },
+    Known { profile: "pi", names: &["pi"], tools: None },
 ];
 
 /// A JSON object whose members keep their order.
@@ -146,16 +142,11 @@ fn agent(
             if let Some(model) = &persona.model {
                 own.insert("model".to_owned(), json!(model));
             }
-            match (&persona.system_prompt_file, known.prompt) {
-                (Some(file), Some(key)) => match prompt(Path::new(file)) {
-                    Ok(text) => drop(own.insert(key.to_owned(), json!(text))),
+            if let Some(file) = &persona.system_prompt_file {
+                match prompt(Path::new(file)) {
+                    Ok(text) => drop(own.insert("system_prompt".to_owned(), json!(text))),
                     Err(error) => note(format!("`system_prompt_file` {file} cannot be read: {error}")),
-                },
-                (Some(_), None) => note(format!(
-                    "`system_prompt_file` has no home: {} takes a system prompt from the session alone",
-                    known.profile
-                )),
-                (None, _) => {}
+                }
             }
             if let Some((allowed, denied)) = known.tools {
                 own.extend(allow.map(|tools| (allowed.to_owned(), json!(tools))));

@@ -111,7 +111,7 @@ fn what_else_has_a_home_finds_it_and_the_rest_is_told() {
         "apiVersion: v1\nkind: WaveManifest\nmetadata: { name: x }\nskill_mounts: []\n\
          personas:\n  navigator:\n    adapter: claude\n    description: Looks around\n    hooks: {}\n    \
          system_prompt_file: prompts/navigator.md\n    sandbox: { allowed_domains: [example.org] }\n  \
-         lost: { adapter: codex, system_prompt_file: nowhere.md }\n  late: { adapter: claude, system_prompt_file: nowhere.md }\n\
+         lost: { adapter: codex, system_prompt_file: nowhere.md }\n\
          runtime:\n  default_timeout_minutes: 20\n  workspace_root: .wave\n  sandbox:\n    enabled: true\n    \
          backend: bubblewrap\n    default_allowed_domains: [example.org]\n    env_passthrough: [API_KEY]\n",
     );
@@ -126,8 +126,7 @@ fn what_else_has_a_home_finds_it_and_the_rest_is_told() {
         "`skill_mounts` has no home",
         "`personas.navigator.hooks` has no home",
         "`runtime.workspace_root` has no home",
-        "persona lost: `system_prompt_file` has no home: codex takes a system prompt from the session alone",
-        "persona late: `system_prompt_file` nowhere.md cannot be read: entity not found",
+        "persona lost: `system_prompt_file` nowhere.md cannot be read: entity not found",
     ] {
         assert!(notes.iter().any(|note| note == expected), "{expected}: {notes:?}");
     }

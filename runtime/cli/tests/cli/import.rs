@@ -1,0 +1,88 @@
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use super::Home;
+
+const MANIFEST: &str = "\
+adapters:
+  claude: { binary: claude, mode: headless, output_format: json, default_permissions: { allowed_tools: [Read], deny: [] } }
+  mine: { binary: ./mine }
+personas:
+  reviewer: { adapter: claude, model: opus, temperature: 0.2 }
+  worker: { adapter: MINE }
+";
+
+#[test]
+fn a_manifest_becomes_a_configuration_that_loads() {
+    let home = Home::new();
+    home.file("wave.yaml", MANIFEST);
+    let ran = home.run(["config", "import", "wave.yaml"]);
+    ran.must_end_with(0)
+        .must_say("persona reviewer: `temperature` has no home")
+        .must_say("persona worker: `MINE` is no adapter");
+    let config: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(
+        (&config["agents"][0]["id"], &config["agents"][1]["id"]),
+        (&"reviewer".into(), &"worker".into())
+    );
+
+    home.run(["config", "import", "wave.yaml", "--output", "trunkline.json"]).must_end_with(0);
+    let ran = home.run(["config", "check"]);
+    assert!(
+        ran.must_end_with(0).stdout.contains("2 agents: reviewer, worker; the default is reviewer"),
+        "{}",
+        ran.stdout
+    );
+    let ran = home.run_with_stdin(["config", "import", "-"], MANIFEST);
+    assert_eq!(
+        ran.must_end_with(0).stdout,
+        std::fs::read_to_string(home.path().join("trunkline.json")).unwrap()
+    );
+}
+
+#[test]
+fn a_file_is_replaced_only_by_force() {
+    let home = Home::new();
+    home.file("wave.yaml", MANIFEST);
+    let out = home.file("out.json", "mine");
+    home.run(["config", "import", "wave.yaml", "--output", "out.json"]).must_end_with(2).must_say("--force");
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "mine");
+    home.run(["config", "import", "wave.yaml", "--output", "out.json", "--force"]).must_end_with(0);
+    assert!(std::fs::read_to_string(&out).unwrap().contains("reviewer"));
+    assert_eq!(std::fs::metadata(&out).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 2, "nothing is left beside it");
+    // A link is replaced, not followed.
+    let target = home.file("target", "kept");
+    std::os::unix::fs::symlink(&target, home.path().join("link")).unwrap();
+    home.run(["config", "import", "wave.yaml", "--output", "link"]).must_end_with(2);
+    home.run(["config", "import", "wave.yaml", "--output", "link", "--force"]).must_end_with(0);
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "kept");
+}
+
+#[test]
+fn what_is_no_manifest_is_code_2() {
+    let home = Home::new();
+    home.file("bad.yaml", "personas: { p: {} }");
+    home.run(["config", "import", "bad.yaml"]).must_end_with(2).must_say("personas.p.adapter: it is missing");
+    home.file("none.yaml", "a: [");
+    home.run(["config", "import", "none.yaml"]).must_end_with(2).must_say("none.yaml");
+    home.run(["config", "import", "nowhere.yaml"]).must_end_with(1).must_say("nowhere.yaml");
+}
+
+#[test]
+fn a_check_tells_what_has_no_effect_and_what_is_wrong() {
+    let home = Home::new();
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/samples/amurg-runtime.json");
+    home.run(["config", "check", sample])
+        .must_end_with(0)
+        .must_say("`hub` has no effect")
+        .must_say("runtime.org_id");
+    home.run(["config", "import", sample]).must_end_with(0).must_say("a configuration already");
+    let bad = home.file("bad.json", r#"{ "agents": [{ "id": "a", "profile": "clod" }] }"#);
+    home.run([std::ffi::OsStr::new("config"), "check".as_ref(), bad.as_ref()])
+        .must_end_with(2)
+        .must_say("`clod` is no profile")
+        .must_say("claude-code")
+        .must_say("agents: a");
+}

@@ -1,0 +1,96 @@
+use serde_json::{Value, json};
+
+use super::Home;
+
+const STATE: &str = ".local/state/trunkline";
+
+/// A home whose usage log has these lines.
+fn home(lines: &[Value]) -> Home {
+    let home = Home::new();
+    std::fs::create_dir_all(home.path().join(STATE)).unwrap();
+    let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    home.file(&format!("{STATE}/usage.jsonl"), &text);
+    home
+}
+
+#[test]
+fn a_turn_is_logged_and_summed_up() {
+    let home = Home::new();
+    home.run(["run", "hush"]).must_end_with(0);
+    home.run(["run", "/fail hush"]).must_end_with(1);
+    let log = std::fs::read_to_string(home.path().join(STATE).join("usage.jsonl")).unwrap();
+    assert_eq!(log.lines().count(), 2, "{log}");
+    assert!(!log.contains("hush"), "{log}");
+    let report: Value = serde_json::from_str(&home.run(["usage", "--json"]).must_end_with(0).stdout).unwrap();
+    assert_eq!((&report["total"]["turns"], &report["rows"][0]["agent"]), (&json!(2), &json!("echo")));
+    assert_eq!(report["total"]["cost_usd"], Value::Null);
+}
+
+#[test]
+fn a_relays_turns_are_logged_and_a_demos_are_not() {
+    let home = Home::new();
+    let input = "{\"type\":\"session.start\",\"session_id\":\"a\"}\n\
+        {\"type\":\"user.input\",\"session_id\":\"a\",\"content\":\"hi\"}\n";
+    let mut child = home.command(["serve"]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let (mut stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    std::io::Write::write_all(&mut stdin, input.as_bytes()).unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(stdout));
+    assert!(lines.any(|line| line.unwrap().contains("turn.complete")));
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+    home.run(["demo", "--sessions", "2", "--turns", "2", "--json"]).must_end_with(0);
+    home.run(["demo", "--sessions", "2", "--turns", "2", "--json", "--agent", "echo"]).must_end_with(0);
+    let log = std::fs::read_to_string(home.path().join(STATE).join("usage.jsonl")).unwrap();
+    assert_eq!(log.lines().count(), 1, "{log}");
+}
+
+#[test]
+fn a_configuration_turns_the_log_off_and_names_its_folder() {
+    let home = Home::new();
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [{ "id": "e", "profile": "echo" }], "runtime": { "usage_log": false, "state_dir": "here" } }"#,
+    );
+    home.run(["run", "x"]).must_end_with(0);
+    home.run(["usage"]).must_end_with(0).must_say("no turn is logged in ");
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [{ "id": "e", "profile": "echo" }], "runtime": { "state_dir": "here" } }"#,
+    );
+    home.run(["run", "x"]).must_end_with(0);
+    assert!(home.path().join("here/usage.jsonl").exists());
+    assert!(home.run(["usage", "--by", "agent"]).must_end_with(0).stdout.contains("e "));
+}
+
+#[test]
+fn sums_are_by_the_keys_that_are_asked_for_and_bad_lines_are_told() {
+    let turn = |time: &str, model: &str, cost: f64| {
+        json!({ "time": time, "agent": "a", "session": "s", "model": model, "cost_usd": cost,
+                "usage": { "input_tokens": 10, "output_tokens": 2 } })
+    };
+    let home = home(&[
+        turn("2026-03-01T10:00:00Z", "big", 0.5),
+        turn("2026-03-01T11:00:00Z", "small\u{1b}[2J", 0.25),
+        json!("no turn"),
+        json!({ "time": "2026-03-01T11:30:00Z", "dropped": 7 }),
+        turn("2026-03-02T10:00:00Z", "big", 1.0),
+    ]);
+    let ran = home.run(["usage", "--by", "model"]);
+    ran.must_end_with(0)
+        .must_say("1 lines of the usage log could not be read")
+        .must_say("7 turns are missing");
+    let rows: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["model", "turns", "in", "cached", "out", "cost"]);
+    assert_eq!(rows[1], ["big", "2", "20", "-", "4", "$1.5000"]);
+    assert_eq!(rows[3], ["total", "3", "30", "-", "6", "$1.7500"]);
+    assert!(!ran.stdout.contains('\u{1b}'), "{}", ran.stdout);
+
+    let ran = home.run(["usage", "--json", "--by", "day", "--since", "2026-03-02"]);
+    let report: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
+    assert_eq!(report["rows"].as_array().unwrap().len(), 1);
+    assert_eq!((&report["rows"][0]["day"], &report["total"]["turns"]), (&json!("2026-03-02"), &json!(1)));
+    assert_eq!((&report["bad_lines"], &report["dropped_turns"]), (&json!(1), &json!(7)));
+
+    home.run(["usage", "--since", "yesterday"]).must_end_with(2).must_say("next:");
+    home.run(["usage", "--by", "colour"]).must_end_with(2);
+}
