@@ -1,5 +1,6 @@
 //! Gemini CLI: `gemini --acp`, or `gemini --output-format stream-json` once a turn.
 
+mod held;
 mod json;
 
 use trunkline_sdk::{Adapter, Description, Error};

@@ -1,6 +1,6 @@
 //! Kilo Code: `kilo acp`, or `kilo run --format json` once a turn.
 
-mod json;
+pub(crate) mod json;
 
 use trunkline_sdk::{Adapter, Description, Error};
 

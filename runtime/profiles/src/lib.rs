@@ -14,6 +14,7 @@ mod gemini_cli;
 mod generic_http;
 mod github_copilot;
 mod kilo_code;
+mod oneshot;
 mod opencode;
 mod profile;
 mod quiet;

@@ -95,6 +95,13 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    /// The end of a program called `agent`, for tests of what reads it.
+    #[cfg(test)]
+    pub(crate) fn of(code: i32, stderr: &str) -> Self {
+        let exit = Exit { code: Some(code), signal: None };
+        Self { exit, stderr: stderr.to_owned(), name: "agent".to_owned() }
+    }
+
     /// The failure of a turn that this end has cut short. The category is read from what stderr says last, else, and
     /// where a signal ended it, `process_exit`.
     pub(crate) fn error(&self) -> Error {

@@ -94,6 +94,28 @@ pub(crate) struct Common {
     pub(crate) patience: Patience,
 }
 
+impl Common {
+    /// The defaults of a profile that runs this program.
+    #[cfg(test)]
+    pub(crate) fn for_test(command: &str) -> Self {
+        Self {
+            command: command.to_owned(),
+            args: Vec::new(),
+            work_dir: String::new(),
+            env: BTreeMap::new(),
+            model: String::new(),
+            model_aliases: BTreeMap::new(),
+            system_prompt: String::new(),
+            prompt_template: String::new(),
+            variables_prefix: String::new(),
+            skills: Vec::new(),
+            mcp_servers: None,
+            tool_loop: ToolLoopAction::default(),
+            patience: Patience::default(),
+        }
+    }
+}
+
 /// Makes the configuration of a profile that wraps an agent: the keys that all of them have, and its own. An unknown key
 /// is an error; an empty string is the same as an absent key.
 ///

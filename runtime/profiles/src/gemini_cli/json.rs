@@ -1,25 +1,253 @@
-//! One process a turn, its work as lines of JSON.
+//! `gemini --output-format stream-json`, one run a turn.
 
-use trunkline_sdk::{Adapter, Error, Input, Turn};
+use serde_json::Value;
+use trunkline_sdk::protocol::{ErrorEvent, Output, Usage, UsageScope};
+use trunkline_sdk::{Category, Error, Status, TurnComplete};
 
 use super::Gemini;
+use super::held::Held;
+use crate::agent::failure;
+use crate::agent::launch::Launch;
+use crate::agent::options::Options;
+use crate::agent::process::Ended;
+use crate::agent::settings::Common;
+use crate::oneshot::json::{count, text, tool_end, tool_start};
+use crate::oneshot::{Dialect, Native, OneShot, Reader, Runs, Told};
 
 /// The agent without ACP.
-pub(super) struct Json {
-    #[allow(dead_code, reason = "the other mode reads it")]
-    settings: Gemini,
-}
+pub(super) type Json = OneShot<Gemini>;
 
-impl Json {
-    pub(super) fn new(settings: Gemini) -> Self {
-        Self { settings }
+impl Runs for Gemini {
+    type Dialect = GeminiJson;
+
+    fn common(&self) -> Common {
+        self.common()
+    }
+
+    fn dialect(&self, options: &Options) -> Result<GeminiJson, Error> {
+        let mode = options.permission_mode.as_deref().or(options.mode.as_deref());
+        let approval_mode = mode.unwrap_or(&self.approval_mode).to_owned();
+        if approval_mode == "yolo" && !self.dangerous {
+            let why = "approval mode `yolo` runs every tool unasked; it needs `dangerous: true` in the configuration";
+            return Err(Error::new(Category::PermissionDenied, why));
+        }
+        Ok(GeminiJson {
+            chooses_id: true,
+            approval_mode,
+            include_directories: self.include_directories.clone(),
+            sandbox: self.sandbox,
+            system_prompt_file: self.system_prompt_file.clone(),
+        })
     }
 }
 
-impl Adapter for Json {
-    type State = ();
+/// How gemini is run once a turn.
+#[derive(Debug, Clone)]
+pub(crate) struct GeminiJson {
+    /// Whether the CLI takes `--session-id`.
+    pub(crate) chooses_id: bool,
+    /// `default`, `auto_edit`, `yolo` or `plan`; empty is the CLI's own default.
+    pub(crate) approval_mode: String,
+    /// Further folders of the workspace.
+    pub(crate) include_directories: Vec<String>,
+    pub(crate) sandbox: bool,
+    /// A file whose text takes the place of the agent's own instructions.
+    pub(crate) system_prompt_file: String,
+}
 
-    async fn turn(&self, _: Turn, _: Input, (): &mut ()) -> Result<(), Error> {
-        Err(Error::other("this profile has no mode without ACP; set `transport` to \"acp\""))
+impl Dialect for GeminiJson {
+    type Reader = GeminiReader;
+
+    fn launch(&self, options: &Options, session: &Native, launch: Launch) -> Launch {
+        let mut launch = launch
+            .option("-m", options.model.as_deref())
+            .args(["--output-format", "stream-json"])
+            .option("--approval-mode", Some(&self.approval_mode));
+        if self.sandbox {
+            launch = launch.arg("--sandbox");
+        }
+        if !self.system_prompt_file.is_empty() {
+            launch = launch.env("GEMINI_SYSTEM_MD", &self.system_prompt_file);
+        }
+        for folder in self.include_directories.iter().chain(&options.add_dirs) {
+            launch = launch.arg("--include-directories").arg(folder);
+        }
+        match session {
+            Native::Unknown => launch,
+            Native::Chosen(id) => launch.arg("--session-id").arg(id),
+            Native::Known(id) => launch.arg("--resume").arg(id),
+        }
+    }
+
+    fn chooses_id(&self) -> bool {
+        self.chooses_id
+    }
+
+    fn reader(&self) -> GeminiReader {
+        GeminiReader::default()
+    }
+
+    /// `GEMINI_SYSTEM_MD` replaces the agent's own instructions, so what is to be added goes before the first prompt.
+    fn prepends_system_prompt(&self) -> bool {
+        true
     }
 }
+
+/// Reads the lines of one run.
+#[derive(Debug, Default)]
+pub(crate) struct GeminiReader {
+    held: Held,
+    result: Option<Value>,
+    model: Option<String>,
+    error: Option<String>,
+}
+
+impl Reader for GeminiReader {
+    fn line(&mut self, line: &Value, out: &mut Vec<Told>) {
+        match text(line, "/type") {
+            "init" => {
+                let (id, model) = (text(line, "/session_id"), text(line, "/model"));
+                if !id.is_empty() {
+                    out.push(Told::Session(id.to_owned()));
+                }
+                if !model.is_empty() {
+                    self.model = Some(model.to_owned());
+                    out.push(Told::Model(model.to_owned()));
+                }
+            }
+            // The user's own words come back as a message too.
+            "message" if text(line, "/role") == "assistant" => {
+                if let Some(piece) = self.held.take(text(line, "/content")) {
+                    out.push(Output::text(piece).into());
+                }
+            }
+            "tool_use" => {
+                self.flush(out);
+                let (id, tool) = (text(line, "/tool_id"), text(line, "/tool_name"));
+                out.extend(tool_start(id, tool, line.get("parameters")).map(Into::into));
+            }
+            "tool_result" => {
+                self.flush(out);
+                let failed = text(line, "/status") == "error";
+                let content = match text(line, "/output") {
+                    "" => text(line, "/error/message"),
+                    output => output,
+                };
+                out.extend(tool_end(text(line, "/tool_id"), content, failed).map(Into::into));
+            }
+            "error" => {
+                let message = text(line, "/message").to_owned();
+                if text(line, "/severity") == "error" {
+                    self.error = Some(message);
+                } else {
+                    out.push(ErrorEvent { message, fatal: Some(false), ..ErrorEvent::default() }.into());
+                }
+            }
+            "result" => self.result = Some(line.clone()),
+            _ => {}
+        }
+    }
+
+    fn end(mut self, ended: &Ended, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {
+        let failed = match &self.result {
+            Some(result) => text(result, "/status") != "success",
+            None => true,
+        };
+        if let Some(rest) = self.held.end(failed)
+            && !rest.is_empty()
+        {
+            out.push(Output::text(rest).into());
+        }
+        let Some(result) = &self.result else { return Err(without_result(ended)) };
+        let usage = usage(result, self.model.as_deref());
+        if failed {
+            // The usage of a failed turn is told as an event: its end carries the failure.
+            out.extend(usage.map(Into::into));
+            let message = match text(result, "/error/message") {
+                "" => self.error.unwrap_or_else(|| "the turn ended with an error".to_owned()),
+                message => message.to_owned(),
+            };
+            let http = http_of(ended.exit.code).or_else(|| http_in(&message));
+            return Err(match ended.exit.code {
+                Some(53) => Error::limit(Category::MaxTurns, message),
+                _ => failure::failed(message, http),
+            });
+        }
+        Ok(TurnComplete {
+            status: Some(Status::Completed),
+            duration_ms: count(result, "/stats/duration_ms"),
+            model: self.model,
+            usage,
+            ..TurnComplete::default()
+        })
+    }
+}
+
+impl GeminiReader {
+    fn flush(&mut self, out: &mut Vec<Told>) {
+        if let Some(piece) = self.held.boundary() {
+            out.push(Output::text(piece).into());
+        }
+    }
+}
+
+/// An end without a result, by its exit code.
+fn without_result(ended: &Ended) -> Error {
+    let of = |category, what: &str| {
+        let said = ended.error();
+        failure::of(category, format!("{what}: {said}"), None)
+    };
+    match ended.exit.code {
+        Some(41) => of(Category::Auth, "no credentials; set GEMINI_API_KEY, or log in with `gemini`"),
+        Some(42)
+            if failure::is_unknown_session(&ended.stderr) || ended.stderr.contains("session identifier") =>
+        {
+            of(Category::SessionNotFound, "there is no such session")
+        }
+        Some(42) => of(Category::Other, "gemini refused its command line"),
+        Some(53) => Error::limit(Category::MaxTurns, ended.error().to_string()),
+        Some(55) => of(
+            Category::PermissionDenied,
+            "the folder is not trusted; trust it in `gemini`, or set GEMINI_CLI_TRUST_WORKSPACE=true in `env`",
+        ),
+        code => match http_of(code) {
+            Some(http) => failure::failed(ended.error().to_string(), Some(http)),
+            None => ended.error(),
+        },
+    }
+}
+
+/// A failed request exits with its HTTP status modulo 256.
+fn http_of(code: Option<i32>) -> Option<u16> {
+    let code = u16::try_from(code?).ok()?;
+    match code {
+        144..=195 => Some(code + 256),
+        244..=255 => Some(code + 256),
+        _ => None,
+    }
+}
+
+/// The status within the provider's own words: `{"error":{"code":401,…}}`.
+fn http_in(message: &str) -> Option<u16> {
+    let at = message.find("\"code\":")?;
+    let digits: String =
+        message[at + 7..].trim_start().chars().take_while(char::is_ascii_digit).take(3).collect();
+    digits.parse().ok().filter(|code| (400..600).contains(code))
+}
+
+fn usage(result: &Value, model: Option<&str>) -> Option<Usage> {
+    let stats = result.get("stats")?;
+    let read = |path| count(stats, path);
+    Some(Usage {
+        input_tokens: Some(read("/input_tokens")?),
+        output_tokens: read("/output_tokens"),
+        total_tokens: read("/total_tokens"),
+        cache_read_tokens: read("/cached"),
+        model: model.map(str::to_owned),
+        scope: Some(UsageScope::Turn),
+        ..Usage::default()
+    })
+}
+
+#[cfg(test)]
+mod tests;

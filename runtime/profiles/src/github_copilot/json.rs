@@ -1,25 +1,258 @@
-//! One process a turn, its work as lines of JSON.
+//! `copilot --output-format json`, one run a turn.
 
-use trunkline_sdk::{Adapter, Error, Input, Turn};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use trunkline_sdk::protocol::{ModelUsage, Progress, Thinking, Usage, UsageScope};
+use trunkline_sdk::{Error, Status, TurnComplete};
 
 use super::Copilot;
+use crate::agent::failure;
+use crate::agent::launch::Launch;
+use crate::agent::options::Options;
+use crate::agent::process::Ended;
+use crate::agent::settings::Common;
+use crate::oneshot::json::{count, output, text, tool_end, tool_start};
+use crate::oneshot::{Dialect, Native, OneShot, Reader, Runs, Told};
+
+/// The largest usage file that is read, in bytes.
+const MAX_USAGE: u64 = 1024 * 1024;
 
 /// The agent without ACP.
-pub(super) struct Json {
-    #[allow(dead_code, reason = "the other mode reads it")]
-    settings: Copilot,
-}
+pub(super) type Json = OneShot<Copilot>;
 
-impl Json {
-    pub(super) fn new(settings: Copilot) -> Self {
-        Self { settings }
+impl Runs for Copilot {
+    type Dialect = CopilotJson;
+
+    fn common(&self) -> Common {
+        self.common()
+    }
+
+    fn dialect(&self, _: &Options) -> Result<CopilotJson, Error> {
+        // The private temporary folder is removed with this process.
+        let file = format!("usage-{}.json", uuid::Uuid::new_v4());
+        Ok(CopilotJson {
+            allowed_tools: self.allowed_tools.clone(),
+            denied_tools: self.denied_tools.clone(),
+            allow_all: self.dangerous,
+            max_autopilot_continues: self.max_autopilot_continues,
+            usage_file: Some(std::env::temp_dir().join(file)),
+        })
     }
 }
 
-impl Adapter for Json {
-    type State = ();
+/// How copilot is run once a turn. A tool that is not allowed is denied: nobody can be asked.
+#[derive(Debug, Clone)]
+pub(crate) struct CopilotJson {
+    pub(crate) allowed_tools: Vec<String>,
+    pub(crate) denied_tools: Vec<String>,
+    /// Every tool runs unasked.
+    pub(crate) allow_all: bool,
+    /// 0 is the CLI's own.
+    pub(crate) max_autopilot_continues: u32,
+    /// The file that the CLI writes a run's tokens to, if it can.
+    pub(crate) usage_file: Option<PathBuf>,
+}
 
-    async fn turn(&self, _: Turn, _: Input, (): &mut ()) -> Result<(), Error> {
-        Err(Error::other("this profile has no mode without ACP; set `transport` to \"acp\""))
+impl Dialect for CopilotJson {
+    type Reader = CopilotReader;
+
+    fn launch(&self, options: &Options, session: &Native, launch: Launch) -> Launch {
+        let mut launch = launch
+            .args(["--output-format", "json", "--no-color", "--no-auto-update"])
+            .option("--model", options.model.as_deref());
+        launch = launch
+            .option("--agent", options.mode.as_deref())
+            .option("--reasoning-effort", options.reasoning_effort.as_deref());
+        if self.max_autopilot_continues > 0 {
+            launch = launch.arg("--max-autopilot-continues").arg(self.max_autopilot_continues.to_string());
+        }
+        if self.allow_all {
+            launch = launch.arg("--allow-all-tools");
+        }
+        for tool in options.allowed_tools.as_ref().unwrap_or(&self.allowed_tools) {
+            launch = launch.arg(format!("--allow-tool={tool}"));
+        }
+        for tool in self.denied_tools.iter().chain(options.denied_tools.iter().flatten()) {
+            launch = launch.arg(format!("--deny-tool={tool}"));
+        }
+        for folder in &options.add_dirs {
+            launch = launch.arg("--add-dir").arg(folder);
+        }
+        if let Some(file) = &self.usage_file {
+            launch = launch.arg("--usage-output-file").arg(file);
+        }
+        match session {
+            Native::Unknown => launch,
+            // It makes the session or goes on with it.
+            Native::Chosen(id) => launch.arg("--session-id").arg(id),
+            Native::Known(id) => launch.arg(format!("--resume={id}")),
+        }
+    }
+
+    /// Its own id comes with the last line only.
+    fn chooses_id(&self) -> bool {
+        true
+    }
+
+    fn reader(&self) -> CopilotReader {
+        if let Some(file) = &self.usage_file {
+            // An earlier run's numbers are not this run's.
+            drop(std::fs::remove_file(file));
+        }
+        CopilotReader { usage_file: self.usage_file.clone(), ..CopilotReader::default() }
+    }
+
+    fn prepends_system_prompt(&self) -> bool {
+        true
     }
 }
+
+/// Reads the lines of one run.
+#[derive(Debug, Default)]
+pub(crate) struct CopilotReader {
+    usage_file: Option<PathBuf>,
+    /// Messages of which pieces have been told.
+    streamed: HashSet<String>,
+    error: Option<(String, Option<u16>)>,
+    result: Option<Value>,
+    model: Option<String>,
+}
+
+impl Reader for CopilotReader {
+    fn line(&mut self, line: &Value, out: &mut Vec<Told>) {
+        let data = line.get("data").unwrap_or(&Value::Null);
+        let id = text(data, "/messageId");
+        match text(line, "/type") {
+            "assistant.message_delta" => {
+                let piece = text(data, "/deltaContent");
+                if !piece.is_empty() {
+                    self.streamed.insert(id.to_owned());
+                    out.push(output(piece, id).into());
+                }
+            }
+            "assistant.message" => {
+                let whole = text(data, "/content");
+                if !whole.is_empty() && !self.streamed.contains(id) {
+                    out.push(output(whole, id).into());
+                }
+                self.told_model(text(data, "/model"), out);
+            }
+            "assistant.reasoning_delta" => {
+                let id = text(data, "/reasoningId");
+                let content = text(data, "/deltaContent").to_owned();
+                if !content.is_empty() {
+                    self.streamed.insert(id.to_owned());
+                    out.push(Thinking { content, ..Thinking::default() }.into());
+                }
+            }
+            "assistant.reasoning" => {
+                let content = text(data, "/content").to_owned();
+                if !content.is_empty() && !self.streamed.contains(text(data, "/reasoningId")) {
+                    out.push(Thinking { content, ..Thinking::default() }.into());
+                }
+            }
+            "tool.execution_start" => {
+                let (id, tool) = (text(data, "/toolCallId"), text(data, "/toolName"));
+                out.extend(tool_start(id, tool, data.get("arguments")).map(Into::into));
+            }
+            "tool.execution_complete" => {
+                let failed = data.get("success").and_then(Value::as_bool) == Some(false)
+                    || data.pointer("/shellExecution/exitCode").and_then(Value::as_i64).unwrap_or(0) != 0;
+                let content = match text(data, "/result/content") {
+                    "" => text(data, "/error/message"),
+                    content => content,
+                };
+                out.extend(tool_end(text(data, "/toolCallId"), content, failed).map(Into::into));
+            }
+            "assistant.turn_retry" => {
+                let reason = text(data, "/reason");
+                let message = format!("the model is asked again: {reason}");
+                out.push(Progress { message, ..Progress::default() }.into());
+            }
+            "session.error" => {
+                let http = count(data, "/statusCode").and_then(|code| u16::try_from(code).ok());
+                self.error = Some((text(data, "/message").to_owned(), http));
+            }
+            "result" => {
+                let id = text(line, "/sessionId");
+                if !id.is_empty() {
+                    out.push(Told::Session(id.to_owned()));
+                }
+                self.result = Some(line.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn end(self, ended: &Ended, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {
+        let usage = self.usage_file.as_deref().and_then(|file| usage_in(file, self.model.as_deref()));
+        let code = self.result.as_ref().and_then(|result| result.get("exitCode")).and_then(Value::as_i64);
+        let failed = self.error.is_some() || code != Some(0) || !ended.exit.success();
+        if failed {
+            out.extend(usage.map(Into::into));
+            return Err(match self.error {
+                Some((message, http)) => failure::failed(message, http),
+                None => ended.error(),
+            });
+        }
+        let result = self.result.unwrap_or_default();
+        Ok(TurnComplete {
+            status: Some(Status::Completed),
+            duration_ms: count(&result, "/usage/sessionDurationMs"),
+            model: self.model,
+            usage,
+            ..TurnComplete::default()
+        })
+    }
+}
+
+impl CopilotReader {
+    fn told_model(&mut self, model: &str, out: &mut Vec<Told>) {
+        if !model.is_empty() && self.model.as_deref() != Some(model) {
+            self.model = Some(model.to_owned());
+            out.push(Told::Model(model.to_owned()));
+        }
+    }
+}
+
+/// The tokens of a run.
+fn usage_in(file: &Path, model: Option<&str>) -> Option<Usage> {
+    if std::fs::metadata(file).ok()?.len() > MAX_USAGE {
+        return None;
+    }
+    usage(&serde_json::from_slice(&std::fs::read(file).ok()?).ok()?, model)
+}
+
+fn usage(file: &Value, model: Option<&str>) -> Option<Usage> {
+    let metrics = file.get("modelMetrics")?.as_object()?;
+    let one = |value: &Value| {
+        let read = |name: &str| count(value, &format!("/usage/{name}"));
+        ModelUsage {
+            input_tokens: read("inputTokens"),
+            output_tokens: read("outputTokens"),
+            cache_read_tokens: read("cacheReadTokens"),
+            cache_write_tokens: read("cacheWriteTokens"),
+            reasoning_tokens: read("reasoningTokens"),
+            ..ModelUsage::default()
+        }
+    };
+    let models: std::collections::BTreeMap<_, _> =
+        metrics.iter().map(|(name, value)| (name.clone(), one(value))).collect();
+    let sum = |of: fn(&ModelUsage) -> Option<u64>| models.values().filter_map(of).reduce(|a, b| a + b);
+    Some(Usage {
+        input_tokens: sum(|usage| usage.input_tokens),
+        output_tokens: sum(|usage| usage.output_tokens),
+        cache_read_tokens: sum(|usage| usage.cache_read_tokens),
+        cache_write_tokens: sum(|usage| usage.cache_write_tokens),
+        reasoning_tokens: sum(|usage| usage.reasoning_tokens),
+        model: model.map(str::to_owned),
+        models: (models.len() > 1).then_some(models.clone()),
+        scope: Some(UsageScope::Turn),
+        ..Usage::default()
+    })
+}
+
+#[cfg(test)]
+mod tests;

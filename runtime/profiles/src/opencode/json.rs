@@ -1,25 +1,24 @@
-//! One process a turn, its work as lines of JSON.
+//! `opencode run --format json`, one run a turn: as [`kilo`](crate::kilo_code).
 
-use trunkline_sdk::{Adapter, Error, Input, Turn};
+use trunkline_sdk::Error;
 
 use super::Opencode;
+use crate::agent::options::Options;
+use crate::agent::settings::Common;
+use crate::kilo_code::json::KiloJson;
+use crate::oneshot::{OneShot, Runs};
 
 /// The agent without ACP.
-pub(super) struct Json {
-    #[allow(dead_code, reason = "the other mode reads it")]
-    settings: Opencode,
-}
+pub(super) type Json = OneShot<Opencode>;
 
-impl Json {
-    pub(super) fn new(settings: Opencode) -> Self {
-        Self { settings }
+impl Runs for Opencode {
+    type Dialect = KiloJson;
+
+    fn common(&self) -> Common {
+        self.common()
     }
-}
 
-impl Adapter for Json {
-    type State = ();
-
-    async fn turn(&self, _: Turn, _: Input, (): &mut ()) -> Result<(), Error> {
-        Err(Error::other("this profile has no mode without ACP; set `transport` to \"acp\""))
+    fn dialect(&self, options: &Options) -> Result<KiloJson, Error> {
+        Ok(KiloJson::new(self.dangerous, &self.provider, &self.mode, options))
     }
 }

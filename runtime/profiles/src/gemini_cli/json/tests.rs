@@ -1,0 +1,116 @@
+use super::*;
+use crate::oneshot::reading::{Read, survives_any_shape};
+
+const DIALECT: fn() -> GeminiJson = || GeminiJson {
+    chooses_id: true,
+    approval_mode: String::new(),
+    include_directories: Vec::new(),
+    sandbox: false,
+    system_prompt_file: String::new(),
+};
+
+fn options(start: trunkline_sdk::SessionStart) -> Options {
+    Options::of(&crate::agent::settings::Common::for_test("gemini"), start)
+}
+
+fn line(dialect: &GeminiJson, options: &Options, native: &Native) -> Vec<String> {
+    let launch = dialect.launch(options, native, options.launch());
+    launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn the_command_line_says_what_is_asked_and_never_the_prompt() {
+    let start = || trunkline_sdk::SessionStart::default();
+    let plain = options(start());
+    assert_eq!(
+        line(&DIALECT(), &plain, &Native::Chosen("u".into())),
+        ["--output-format", "stream-json", "--session-id", "u"]
+    );
+    assert_eq!(
+        line(&DIALECT(), &plain, &Native::Known("u".into())),
+        ["--output-format", "stream-json", "--resume", "u"]
+    );
+    let asked = options(trunkline_sdk::SessionStart {
+        model: Some("gemini-x".into()),
+        add_dirs: Some(vec!["/a".into()]),
+        ..start()
+    });
+    let dialect = GeminiJson {
+        approval_mode: "plan".into(),
+        include_directories: vec!["/b".into()],
+        sandbox: true,
+        ..DIALECT()
+    };
+    let all = "-m gemini-x --output-format stream-json --approval-mode plan --sandbox \
+               --include-directories /b --include-directories /a";
+    assert_eq!(line(&dialect, &asked, &Native::Unknown), all.split_whitespace().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_run_with_a_tool_is_told() {
+    let lines = r#"
+        {"type":"init","session_id":"s-1","model":"gemini-x"}
+        {"type":"message","role":"user","content":"list it"}
+        {"type":"message","role":"assistant","content":"I look.","delta":true}
+        {"type":"tool_use","tool_name":"run_shell_command","tool_id":"t-1","parameters":{"command":"ls"}}
+        {"type":"tool_result","tool_id":"t-1","status":"success","output":"a.txt"}
+        {"type":"message","role":"assistant","content":"One file.","delta":true}
+        {"type":"result","status":"success","stats":{"total_tokens":12,"input_tokens":10,"output_tokens":2,"cached":4,"duration_ms":5}}"#;
+    let read = Read::run(&DIALECT(), lines, 0, "warning: no ripgrep");
+    assert_eq!(
+        read.told,
+        [
+            "session s-1",
+            "model gemini-x",
+            "output I look.",
+            r#"start t-1 run_shell_command {"command":"ls"}"#,
+            "end t-1 done a.txt",
+            "output One file.",
+        ]
+    );
+    let end = read.end.unwrap();
+    let usage = end.usage.unwrap();
+    assert_eq!(
+        (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens),
+        (Some(10), Some(2), Some(4))
+    );
+}
+
+#[test]
+fn a_failed_run_has_its_category() {
+    let result = |message: &str| {
+        format!(
+            r#"{{"type":"result","status":"error","error":{{"type":"unknown","message":{message:?}}},"stats":{{}}}}"#
+        )
+    };
+    let category = |lines: &str, code, stderr| Read::run(&DIALECT(), lines, code, stderr).category();
+    assert_eq!(category(&result(r#"[API Error: {"error":{"code":401,"message":"no"}}]"#), 145, ""), "auth");
+    assert_eq!(category(&result("busy"), 173, ""), "rate_limit");
+    assert_eq!(category("", 41, "you must specify the GEMINI_API_KEY"), "auth");
+    assert_eq!(
+        category("", 42, "Error resuming session: Invalid session identifier \"x\"."),
+        "session_not_found"
+    );
+    assert_eq!(category("", 53, "Reached max session turns"), "max_turns");
+    assert_eq!(category("", 55, "not running in a trusted directory"), "permission_denied");
+    assert_eq!(category("", 0, ""), "process_exit");
+}
+
+#[test]
+fn a_broken_stream_tells_its_text_once() {
+    let lines = r#"
+        {"type":"message","role":"assistant","content":"partial ","delta":true}
+        {"type":"message","role":"assistant","content":"text","delta":true}
+        {"type":"message","role":"assistant","content":"partial ","delta":true}
+        {"type":"message","role":"assistant","content":"text","delta":true}
+        {"type":"error","severity":"error","message":"Model stream ended without a finish reason."}
+        {"type":"result","status":"error","stats":{"input_tokens":1}}"#;
+    let read = Read::run(&DIALECT(), lines, 0, "");
+    assert_eq!(read.told, ["output partial ", "output text", "usage Some(1) None None"]);
+    assert!(read.end.unwrap_err().to_string().contains("without a finish reason"));
+}
+
+#[test]
+fn any_shape_is_survived() {
+    survives_any_shape(&DIALECT(), &["init", "message", "tool_use", "tool_result", "error", "result", "new"]);
+}

@@ -1,0 +1,105 @@
+use super::*;
+use crate::oneshot::reading::{Read, survives_any_shape};
+
+fn dialect() -> CopilotJson {
+    CopilotJson {
+        allowed_tools: Vec::new(),
+        denied_tools: Vec::new(),
+        allow_all: false,
+        max_autopilot_continues: 0,
+        usage_file: None,
+    }
+}
+
+#[test]
+fn the_command_line_names_tools_and_session() {
+    let dialect = CopilotJson {
+        allowed_tools: vec!["shell(ls:*)".into()],
+        denied_tools: vec!["write".into()],
+        usage_file: Some("/t/u.json".into()),
+        ..dialect()
+    };
+    let start = trunkline_sdk::SessionStart { model: Some("gpt".into()), ..Default::default() };
+    let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start);
+    let launch = dialect.launch(&options, &Native::Chosen("u".into()), options.launch());
+    let args: Vec<_> = launch.args.iter().map(|arg| arg.to_str().unwrap()).collect();
+    let all = "--output-format json --no-color --no-auto-update --model gpt --allow-tool=shell(ls:*) \
+               --deny-tool=write --usage-output-file /t/u.json --session-id u";
+    assert_eq!(args, all.split_whitespace().collect::<Vec<_>>());
+    let launch = dialect.launch(&options, &Native::Known("u".into()), options.launch());
+    assert_eq!(launch.args.last().unwrap(), "--resume=u");
+    let all = CopilotJson { allow_all: true, ..dialect };
+    assert!(
+        all.launch(&options, &Native::Unknown, options.launch()).args.contains(&"--allow-all-tools".into())
+    );
+}
+
+#[test]
+fn a_run_with_deltas_and_a_tool_is_told_once() {
+    let lines = r#"
+        {"type":"user.message","data":{"content":"go"}}
+        {"type":"assistant.message_delta","data":{"messageId":"m1","deltaContent":"I "},"ephemeral":true}
+        {"type":"assistant.message_delta","data":{"messageId":"m1","deltaContent":"run."},"ephemeral":true}
+        {"type":"assistant.message","data":{"messageId":"m1","model":"gpt","content":"I run.","toolRequests":[]}}
+        {"type":"tool.execution_start","data":{"toolCallId":"c1","toolName":"bash","arguments":{"command":"false"}}}
+        {"type":"tool.execution_complete","data":{"toolCallId":"c1","success":true,"shellExecution":{"exitCode":1},"result":{"content":"no"}}}
+        {"type":"assistant.message","data":{"messageId":"m2","model":"gpt","content":"It failed."}}
+        {"type":"result","sessionId":"s-1","exitCode":0,"usage":{"sessionDurationMs":7}}"#;
+    let read = Read::run(&dialect(), lines, 0, "");
+    assert_eq!(
+        read.told,
+        [
+            "output I ",
+            "output run.",
+            "model gpt",
+            r#"start c1 bash {"command":"false"}"#,
+            "end c1 failed no",
+            "output It failed.",
+            "session s-1",
+        ]
+    );
+    assert_eq!(read.end.unwrap().duration_ms, Some(7));
+}
+
+#[test]
+fn failures_have_their_category() {
+    let error = |text: &str, code: u16| {
+        format!(
+            "{{\"type\":\"session.error\",\"data\":{{\"errorType\":\"query\",\"message\":{text:?},\"statusCode\":{code}}}}}\n\
+             {{\"type\":\"result\",\"sessionId\":\"s\",\"exitCode\":1}}"
+        )
+    };
+    let category = |lines: &str, code, stderr| Read::run(&dialect(), lines, code, stderr).category();
+    assert_eq!(category(&error("Authentication failed", 401), 1, ""), "auth");
+    assert_eq!(category(&error("slow down", 429), 1, ""), "rate_limit");
+    assert_eq!(category("", 1, "Error: No authentication information found."), "auth");
+    assert_eq!(category("", 1, "Error: No session, task, or name matched 'x'."), "session_not_found");
+    assert_eq!(category(r#"{"type":"assistant.turn_start","data":{}}"#, 0, ""), "process_exit");
+}
+
+#[test]
+fn the_usage_file_gives_the_tokens() {
+    let file = serde_json::json!({ "modelMetrics": {
+        "a": { "usage": { "inputTokens": 10, "outputTokens": 2, "cacheReadTokens": 4 } },
+        "b": { "usage": { "inputTokens": 1, "outputTokens": 1 } },
+    }});
+    let usage = usage(&file, Some("a")).unwrap();
+    assert_eq!(
+        (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens),
+        (Some(11), Some(3), Some(4))
+    );
+    assert_eq!((usage.reasoning_tokens, usage.models.unwrap().len()), (None, 2));
+    assert!(super::usage(&serde_json::json!({ "modelMetrics": 3 }), None).is_none());
+}
+
+#[test]
+fn any_shape_is_survived() {
+    let types = [
+        "assistant.message",
+        "assistant.message_delta",
+        "tool.execution_complete",
+        "session.error",
+        "result",
+    ];
+    survives_any_shape(&dialect(), &types);
+}

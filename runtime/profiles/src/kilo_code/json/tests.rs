@@ -1,0 +1,77 @@
+use super::*;
+use crate::oneshot::reading::{Read, survives_any_shape};
+
+fn dialect() -> KiloJson {
+    KiloJson { auto: false, model: None, mode: None }
+}
+
+#[test]
+fn the_command_line_names_model_and_session_and_no_bypass() {
+    let start = trunkline_sdk::SessionStart { model: Some("m".into()), ..Default::default() };
+    let options = Options::of(&crate::agent::settings::Common::for_test("kilo"), start);
+    let args = |dialect: KiloJson| {
+        let launch = dialect.launch(&options, &Native::Known("ses_1".into()), options.launch());
+        launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let asked = KiloJson::new(false, "p", "plan", &options);
+    assert_eq!(args(asked), "run --format json -m p/m --thinking --agent plan --session ses_1");
+    assert_eq!(
+        args(KiloJson { auto: true, ..dialect() }),
+        "run --format json --auto --thinking --session ses_1"
+    );
+}
+
+#[test]
+fn steps_add_up() {
+    let lines = r#"
+        {"type":"step_start","sessionID":"ses_1","part":{}}
+        {"type":"text","sessionID":"ses_1","part":{"id":"p1","text":"I run."}}
+        {"type":"tool_use","sessionID":"ses_1","part":{"callID":"c1","tool":"bash","state":{"status":"completed","input":{"command":"x"},"output":"no","title":"x","metadata":{"exit":3}}}}
+        {"type":"step_finish","sessionID":"ses_1","part":{"reason":"tool-calls","cost":0.25,"tokens":{"input":2,"output":3,"reasoning":1,"cache":{"read":10,"write":0}}}}
+        {"type":"text","sessionID":"ses_1","part":{"id":"p2","text":"Done."}}
+        {"type":"step_finish","sessionID":"ses_1","part":{"reason":"stop","cost":0.5,"tokens":{"input":1,"output":1}}}"#;
+    let read = Read::run(&dialect(), lines, 0, "");
+    assert_eq!(
+        read.told,
+        [
+            "session ses_1",
+            "output I run.",
+            r#"start c1 bash {"command":"x"}"#,
+            "end c1 failed no",
+            "output Done."
+        ]
+    );
+    let end = read.end.unwrap();
+    let usage = end.usage.unwrap();
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.cost_usd), (Some(13), Some(5), Some(0.75)));
+    assert_eq!(
+        (usage.cache_read_tokens, usage.reasoning_tokens, end.num_turns),
+        (Some(10), Some(1), Some(2))
+    );
+}
+
+#[test]
+fn failures_have_their_category() {
+    let category = |lines: &str, code, stderr| Read::run(&dialect(), lines, code, stderr).category();
+    let api = |code| {
+        format!(
+            r#"{{"type":"error","error":{{"name":"APIError","data":{{"message":"no","statusCode":{code}}}}}}}"#
+        )
+    };
+    assert_eq!(category(&api(401), 1, ""), "auth");
+    assert_eq!(category(&api(429), 1, ""), "rate_limit");
+    let unknown =
+        r#"{"type":"error","error":{"name":"UnknownError","data":{"message":"Model not found: p/x."}}}"#;
+    assert_eq!(category(unknown, 1, ""), "model_not_found");
+    let denied = r#"{"type":"error","error":"run ended with an auto-rejected permission; pass --auto"}"#;
+    assert_eq!(category(denied, 1, ""), "permission_denied");
+    assert_eq!(category("", 1, "\u{1b}[91mError: \u{1b}[0mSession not found"), "session_not_found");
+    assert_eq!(category("", 0, ""), "process_exit");
+    let cut = r#"{"type":"step_finish","part":{"reason":"other","tokens":{"input":0}}}"#;
+    assert_eq!(category(cut, 0, ""), "overloaded");
+}
+
+#[test]
+fn any_shape_is_survived() {
+    survives_any_shape(&dialect(), &["text", "reasoning", "tool_use", "step_finish", "error"]);
+}

@@ -1,0 +1,82 @@
+//! The adapter of an agent that runs once a turn.
+
+use trunkline_sdk::{
+    Adapter, Category, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
+};
+
+use super::{Conversation, Dialect};
+use crate::agent::model;
+use crate::agent::options::Options;
+use crate::agent::settings::Common;
+
+/// A profile whose agent can be run once a turn.
+pub(crate) trait Runs: Send + Sync + 'static {
+    /// How it is run.
+    type Dialect: Dialect;
+
+    /// What all wrapped agents are configured with.
+    fn common(&self) -> Common;
+
+    /// How it is run for one session.
+    ///
+    /// # Errors
+    /// When the session asks for what the configuration does not allow.
+    fn dialect(&self, options: &Options) -> Result<Self::Dialect, Error>;
+}
+
+/// Serves a profile by one run of its agent a turn.
+#[derive(Debug)]
+pub(crate) struct OneShot<K> {
+    profile: K,
+}
+
+impl<K: Runs> OneShot<K> {
+    pub(crate) fn new(profile: K) -> Self {
+        Self { profile }
+    }
+}
+
+impl<K: Runs> Adapter for OneShot<K> {
+    type State = Option<Conversation<K::Dialect>>;
+
+    async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
+        match state {
+            Some(conversation) => conversation.turn(turn, input).await,
+            None => Err(Error::new(Category::Protocol, "the session was not started")),
+        }
+    }
+
+    async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
+        let options = Options::of(&self.profile.common(), start);
+        let dialect = self.profile.dialect(&options)?;
+        Ok(Some(Conversation::new(session, dialect, options)))
+    }
+
+    /// Holds from the next run on.
+    async fn update(
+        &self,
+        _: &Session,
+        update: SessionUpdate,
+        state: &mut Self::State,
+    ) -> Result<SessionInfo, Error> {
+        let Some(conversation) = state else { return Ok(SessionInfo::default()) };
+        let mut options = conversation.options().clone();
+        if let Some(name) = update.model {
+            options.model = Some(model::resolve(&name, &self.profile.common().model_aliases));
+        }
+        options.reasoning_effort = update.reasoning_effort.or(options.reasoning_effort);
+        options.mode = update.mode.or(options.mode);
+        options.permission_mode = update.permission_mode.or(options.permission_mode);
+        options.allowed_tools = update.allowed_tools.or(options.allowed_tools);
+        options.denied_tools = update.denied_tools.or(options.denied_tools);
+        let dialect = self.profile.dialect(&options)?;
+        let info = SessionInfo {
+            model: options.model.clone(),
+            mode: options.mode.clone(),
+            permission_mode: options.permission_mode.clone(),
+            ..SessionInfo::default()
+        };
+        conversation.change(dialect, options);
+        Ok(info)
+    }
+}

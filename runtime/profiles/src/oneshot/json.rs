@@ -1,0 +1,43 @@
+//! Reading JSON that may have any shape.
+
+use serde_json::Value;
+use trunkline_sdk::protocol::{Output, ToolEnd, ToolStart};
+use trunkline_sdk::{Json, ToolCallId};
+
+/// The text at a path, `""` where there is none.
+pub(crate) fn text<'a>(value: &'a Value, path: &str) -> &'a str {
+    value.pointer(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The count at a path; a fraction is rounded down.
+pub(crate) fn count(value: &Value, path: &str) -> Option<u64> {
+    let number = value.pointer(path)?;
+    number.as_u64().or_else(|| number.as_f64().filter(|n| *n >= 0.0).map(|n| n as u64))
+}
+
+/// The start of a tool call; nothing where it has no usable id.
+pub(crate) fn tool_start(id: &str, tool: &str, input: Option<&Value>) -> Option<ToolStart> {
+    Some(ToolStart {
+        tool_call_id: ToolCallId::new(id).ok()?,
+        tool: tool.to_owned(),
+        kind: None,
+        title: None,
+        input: input.and_then(|input| Json::of(input).ok()),
+        locations: None,
+        message_id: None,
+        parent_tool_call_id: None,
+        history: None,
+    })
+}
+
+/// The end of a tool call.
+pub(crate) fn tool_end(id: &str, content: &str, is_error: bool) -> Option<ToolEnd> {
+    let id = ToolCallId::new(id).ok()?;
+    let content = (!content.is_empty()).then(|| content.to_owned());
+    Some(ToolEnd { content, is_error: Some(is_error), ..ToolEnd::new(id) })
+}
+
+/// A piece of the answer that belongs to a message.
+pub(crate) fn output(content: &str, message_id: &str) -> Output {
+    Output { message_id: trunkline_sdk::protocol::MessageId::new(message_id).ok(), ..Output::text(content) }
+}

@@ -1,0 +1,76 @@
+//! Reads a whole run for a test: lines in, what is told out.
+
+use serde_json::Value;
+use trunkline_sdk::protocol::AdapterBody;
+use trunkline_sdk::{Error, TurnComplete};
+
+use super::{Dialect, Reader, Told};
+use crate::agent::process::Ended;
+
+/// What a run told, each event as its JSON, and how it ended.
+pub(crate) struct Read {
+    pub(crate) told: Vec<String>,
+    pub(crate) end: Result<TurnComplete, Error>,
+}
+
+impl Read {
+    pub(crate) fn run<D: Dialect>(dialect: &D, lines: &str, code: i32, stderr: &str) -> Self {
+        let mut reader = dialect.reader();
+        let mut out = Vec::new();
+        for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+            reader.line(&serde_json::from_str::<Value>(line).unwrap(), &mut out);
+        }
+        let end = reader.end(&Ended::of(code, stderr), &mut out);
+        Self { told: out.iter().map(shown).collect(), end }
+    }
+
+    /// The category of the failure.
+    pub(crate) fn category(&self) -> &'static str {
+        let error = self.end.as_ref().expect_err("a failed run");
+        error.failure().category.map_or("none", trunkline_sdk::Category::as_str)
+    }
+}
+
+/// Every shape of a line, with every member of the wrong type: nothing panics.
+pub(crate) fn survives_any_shape<D: Dialect>(dialect: &D, types: &[&str]) {
+    let odd = [Value::Null, 1.into(), "x".into(), serde_json::json!([1]), serde_json::json!({"a": {}})];
+    for kind in types {
+        for value in &odd {
+            let mut reader = dialect.reader();
+            let mut out = Vec::new();
+            let names = ["data", "part", "error", "content", "session_id", "sessionID", "stats", "status"];
+            let mut line = serde_json::json!({ "type": kind });
+            for name in names {
+                line[name] = value.clone();
+                reader.line(&line, &mut out);
+            }
+            // Any verdict will do.
+            drop(reader.end(&Ended::of(0, ""), &mut out));
+        }
+    }
+}
+
+fn shown(told: &Told) -> String {
+    match told {
+        Told::Session(id) => format!("session {id}"),
+        Told::Model(model) => format!("model {model}"),
+        Told::Event(AdapterBody::Output(output)) => format!("output {}", output.content),
+        Told::Event(AdapterBody::Thinking(thinking)) => format!("thinking {}", thinking.content),
+        Told::Event(AdapterBody::ToolStart(start)) => {
+            let input = start.input.as_ref().map_or("", |input| input.get());
+            format!("start {} {} {input}", start.tool_call_id.as_str(), start.tool)
+        }
+        Told::Event(AdapterBody::ToolEnd(end)) => {
+            let failed = if end.is_error == Some(true) { "failed" } else { "done" };
+            format!(
+                "end {} {failed} {}",
+                end.tool_call_id.as_str(),
+                end.content.as_deref().unwrap_or_default()
+            )
+        }
+        Told::Event(AdapterBody::Usage(usage)) => {
+            format!("usage {:?} {:?} {:?}", usage.input_tokens, usage.output_tokens, usage.cost_usd)
+        }
+        Told::Event(event) => format!("{event:?}"),
+    }
+}
