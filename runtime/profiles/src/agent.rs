@@ -2,7 +2,7 @@
 //!
 //! - how one is configured and asked: `settings`, `options`, `variables`, `model`, `template`
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`, `version`, `credentials`
-//! - what it is given: `system_prompt`, `skills`, `mcp`, `attachment`
+//! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `attachment`
 //! - what is told of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
 #![allow(dead_code, unused_imports, reason = "filled while the profiles land")]
 
@@ -14,6 +14,7 @@ pub(crate) mod launch;
 pub(crate) mod lines;
 pub(crate) mod mcp;
 pub(crate) mod model;
+pub(crate) mod opencode_config;
 pub(crate) mod options;
 pub(crate) mod patience;
 pub(crate) mod process;

@@ -1,9 +1,11 @@
 //! Where agents look for skills: a folder of our own, or the agent's.
 
 use std::{
+    collections::{HashMap, hash_map::Entry},
     io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    sync::{LazyLock, Mutex, PoisonError},
 };
 
 use tempfile::TempDir;
@@ -36,30 +38,51 @@ impl SkillsFolder {
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
+
+    /// The folder in it that holds the skills, for agents that take that one.
+    pub(crate) fn skills(&self) -> PathBuf {
+        self.0.path().join(LOOKED_IN[0]).join("skills")
+    }
 }
 
-/// Links in a folder of the agent's own (census row I03). Dropping it removes those that it made and that still lead
-/// where it said.
+/// Links in a folder of the agent's own (census row I03), shared by the sessions of this process. Dropping the last that
+/// wants one removes it, if it still leads where it did.
 #[derive(Debug)]
 pub(crate) struct Installed {
-    links: Vec<(PathBuf, PathBuf)>,
+    links: Vec<PathBuf>,
     skipped: Vec<String>,
 }
+
+/// A link that this process made.
+struct Link {
+    target: PathBuf,
+    wanted_by: usize,
+}
+
+static LINKS: LazyLock<Mutex<HashMap<PathBuf, Link>>> = LazyLock::new(Mutex::default);
 
 /// Links each skill into the agent's own folder, such as `$CODEX_HOME/skills`. An entry that is there already stays.
 pub(crate) fn install(skills: &[Skill], folder: &Path) -> io::Result<Installed> {
     std::fs::create_dir_all(folder)?;
     let mut installed = Installed { links: Vec::new(), skipped: Vec::new() };
     for skill in skills {
-        let link = folder.join(skill.name());
-        match symlink(skill.folder(), &link) {
-            Ok(()) => installed.links.push((link, skill.folder().to_owned())),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                if std::fs::read_link(&link).ok().as_deref() != Some(skill.folder()) {
-                    installed.skipped.push(skill.name().to_owned());
+        let path = folder.join(skill.name());
+        let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let leads = |path: &Path| std::fs::read_link(path).is_ok_and(|target| target == skill.folder());
+        match symlink(skill.folder(), &path) {
+            Ok(()) => {
+                links.insert(path.clone(), Link { target: skill.folder().to_owned(), wanted_by: 1 });
+                installed.links.push(path);
+            }
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) if !leads(&path) => installed.skipped.push(skill.name().to_owned()),
+            // Without an owner here it is another process's, or what a killed one left.
+            Err(_) => {
+                if let Some(link) = links.get_mut(&path) {
+                    link.wanted_by += 1;
+                    installed.links.push(path);
                 }
             }
-            Err(error) => return Err(error),
         }
     }
     Ok(installed)
@@ -74,10 +97,17 @@ impl Installed {
 
 impl Drop for Installed {
     fn drop(&mut self) {
-        for (link, target) in &self.links {
-            if std::fs::read_link(link).is_ok_and(|now| now == *target) {
-                // What is left behind is a link to the same skill, which the next one takes as its own.
-                drop(std::fs::remove_file(link));
+        let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
+        for path in &self.links {
+            let Entry::Occupied(mut link) = links.entry(path.clone()) else { continue };
+            link.get_mut().wanted_by -= 1;
+            if link.get().wanted_by > 0 {
+                continue;
+            }
+            let link = link.remove();
+            if std::fs::read_link(path).is_ok_and(|target| target == link.target) {
+                // What is left behind is a link to the same skill, which the next one finds as it wants it.
+                drop(std::fs::remove_file(path));
             }
         }
     }

@@ -84,9 +84,12 @@ fn an_entry_of_the_agent_s_own_stays() {
     assert_eq!(installed.skipped(), ["a"]);
     assert_eq!(fs::read_to_string(folder.join("a/SKILL.md")).unwrap(), "theirs");
     assert_eq!(fs::read_to_string(folder.join("b/SKILL.md")).unwrap(), "ours");
-    // The same again is no conflict.
-    assert_eq!(install(&made[1..], &folder).unwrap().skipped(), [""; 0]);
+    // Another session wants one of them, too.
+    let second = install(&made[1..], &folder).unwrap();
+    assert_eq!(second.skipped(), [""; 0]);
     drop(installed);
+    assert!(folder.join("b/SKILL.md").exists());
+    drop(second);
     assert!(folder.join("a/SKILL.md").exists() && !folder.join("b").exists());
 }
 

@@ -1,0 +1,92 @@
+//! What opencode and kilo are configured with beside the user's own files: JSON in `OPENCODE_CONFIG_CONTENT` and
+//! `KILO_CONFIG_CONTENT`.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    mcp::{self, McpServer},
+    skills::SkillsFolder,
+    system_prompt::PromptFile,
+};
+
+/// The content of the variable: what the configuration sets it to, and on top of it the session's servers, skills and
+/// system prompt. Nothing where there is nothing to set.
+///
+/// The files and folders must live as long as the agent.
+///
+/// # Errors
+/// What to tell where the configuration's is no JSON object: it stands, and nothing is added.
+pub(crate) fn content(
+    configured: Option<&str>,
+    servers: &[McpServer],
+    skills: Option<&SkillsFolder>,
+    prompt: Option<&PromptFile>,
+) -> Result<Option<String>, String> {
+    let configured = configured.filter(|text| !text.trim().is_empty()).unwrap_or("{}");
+    let Ok(Value::Object(mut config)) = serde_json::from_str(configured) else {
+        let why = "the configuration in its variable is no JSON object: MCP servers, skills and system prompt are left out";
+        return Err(why.to_owned());
+    };
+    let mut added = Map::new();
+    if !servers.is_empty()
+        && let Value::Object(servers) = mcp::opencode_config(servers)
+    {
+        added.extend(servers);
+    }
+    if let Some(skills) = skills {
+        added.insert("skills".to_owned(), json!({"paths": [skills.skills().to_string_lossy()]}));
+    }
+    if let Some(prompt) = prompt {
+        added.insert("instructions".to_owned(), json!([prompt.path().to_string_lossy()]));
+    }
+    merge(&mut config, added);
+    Ok((!config.is_empty()).then(|| Value::Object(config).to_string()))
+}
+
+/// Adds members: objects are merged, lists joined, and everything else replaced.
+fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+    for (key, value) in from {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Object(into)), Value::Object(from)) => merge(into, from),
+            (Some(Value::Array(into)), Value::Array(from)) => into.extend(from),
+            (_, value) => drop(into.insert(key, value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::skills::Skill;
+
+    #[test]
+    fn the_session_s_come_on_top_of_the_configuration_s() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("SKILL.md"), "").unwrap();
+        let skill = Skill::new(home.path(), Some("review")).unwrap();
+        let folder = SkillsFolder::new(&[skill]).unwrap();
+        let prompt = PromptFile::new("Be brief.").unwrap();
+        let (servers, _) = mcp::parse(&[json!({"files": {"command": "x"}})]);
+        let configured =
+            json!({"model": "m", "instructions": ["mine.md"], "mcp": {"own": {"type": "local"}}}).to_string();
+        let content = content(Some(&configured), &servers, Some(&folder), Some(&prompt)).unwrap().unwrap();
+        let content: Value = serde_json::from_str(&content).unwrap();
+        assert_eq!(content["model"], "m");
+        assert_eq!(content["instructions"], json!(["mine.md", prompt.path()]));
+        assert_eq!(content["mcp"]["own"]["type"], "local");
+        assert_eq!(content["mcp"]["files"]["command"], json!(["x"]));
+        let paths = content["skills"]["paths"][0].as_str().unwrap();
+        assert!(std::path::Path::new(paths).join("review/SKILL.md").exists());
+    }
+
+    #[test]
+    fn nothing_to_add_sets_no_variable() {
+        assert_eq!(content(None, &[], None, None), Ok(None));
+        assert_eq!(content(Some(" "), &[], None, None), Ok(None));
+        assert_eq!(content(Some(r#"{"a":1}"#), &[], None, None), Ok(Some(r#"{"a":1}"#.to_owned())));
+        let prompt = PromptFile::new("Be brief.").unwrap();
+        content(Some("no JSON"), &[], None, Some(&prompt)).unwrap_err();
+        content(Some("[]"), &[], None, Some(&prompt)).unwrap_err();
+        assert!(content(None, &[], None, Some(&prompt)).unwrap().is_some());
+    }
+}
