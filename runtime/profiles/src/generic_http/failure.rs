@@ -46,12 +46,8 @@ impl Failed {
     }
 
     /// No answer in time.
-    pub(super) fn quiet(url: &Url, after: Duration) -> Self {
-        let text = format!(
-            "{} has not answered for {}; a longer `timeout` waits longer",
-            shown(url),
-            humantime::format_duration(after)
-        );
+    pub(super) fn quiet(url: &Url, longest: &humantime::FormattedDuration) -> Self {
+        let text = format!("{} has not answered for {longest}; a longer `timeout` waits longer", shown(url));
         Self::new(Reached::Perhaps, Category::Timeout, &text)
     }
 
