@@ -14,9 +14,12 @@ mod gemini_cli;
 mod generic_http;
 mod github_copilot;
 mod kilo_code;
+mod mock;
 mod oneshot;
 mod opencode;
+mod play;
 mod profile;
+mod replay;
 mod utf8;
 
 pub use echo::Echo;

@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use trunkline_sdk::Program;
 
-use crate::{Echo, gemini_cli, generic_http::GenericHttp, github_copilot, kilo_code, opencode};
+use crate::{Echo, gemini_cli, github_copilot, kilo_code, opencode};
 
 /// A built-in adapter.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,9 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "generic-http",
         description: "Any server: each input a request, its response the answer, streamed where it is",
-        run: |arguments| Program::configured(GenericHttp::new).arguments(arguments).run(),
+        run: |arguments| {
+            Program::configured(crate::generic_http::GenericHttp::new).arguments(arguments).run()
+        },
     },
     Profile {
         name: "gemini-cli",
@@ -47,6 +49,16 @@ pub const PROFILES: &[Profile] = &[
         name: "opencode",
         description: "opencode over ACP, else one process a turn",
         run: |arguments| Program::configured(opencode::adapter).arguments(arguments).run(),
+    },
+    Profile {
+        name: "replay",
+        description: "A recorded session, played back in its own time or at once",
+        run: |arguments| Program::configured(crate::replay::Replay::new).arguments(arguments).run(),
+    },
+    Profile {
+        name: "mock",
+        description: "What a script says: outputs, delays, tools, permissions, failures; for tests",
+        run: |arguments| Program::configured(crate::mock::Mock::new).arguments(arguments).run(),
     },
 ];
 

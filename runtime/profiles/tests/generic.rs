@@ -6,5 +6,9 @@
 mod adapter;
 #[path = "generic/http.rs"]
 mod http;
+#[path = "generic/mock.rs"]
+mod mock;
+#[path = "generic/replay.rs"]
+mod replay;
 #[path = "generic/server.rs"]
 mod server;

@@ -135,8 +135,9 @@ impl Adapter {
     /// Waits for the running turn's end.
     pub(crate) fn finish(&mut self, session: &str) -> Turn {
         let mut messages = Vec::new();
+        let until = Instant::now() + LIMIT;
         loop {
-            let message = self.next(session);
+            let message = self.next_until(session, until);
             if message["type"] == "turn.complete" {
                 return Turn { messages, end: message };
             }
@@ -150,8 +151,12 @@ impl Adapter {
 
     /// The session's next message; what is of others waits.
     pub(crate) fn next(&mut self, session: &str) -> Value {
-        let until = Instant::now() + LIMIT;
+        self.next_until(session, Instant::now() + LIMIT)
+    }
+
+    fn next_until(&mut self, session: &str, until: Instant) -> Value {
         loop {
+            assert!(Instant::now() < until, "what is waited for comes soon");
             if let Some(message) = self.came.get_mut(session).and_then(VecDeque::pop_front) {
                 return message;
             }
@@ -168,8 +173,9 @@ impl Adapter {
 
     /// Waits for a message of a type; those before it are dropped.
     pub(crate) fn wait_for(&mut self, session: &str, kind: &str) -> Value {
+        let until = Instant::now() + LIMIT;
         loop {
-            let message = self.next(session);
+            let message = self.next_until(session, until);
             if message["type"] == kind {
                 return message;
             }
@@ -182,6 +188,20 @@ impl Adapter {
         let until = Instant::now() + LIMIT;
         while self.child.try_wait().unwrap().is_none() {
             assert!(Instant::now() < until, "the adapter ends with its input");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Adapter {
+    /// Waits for the process's end, which it brings about itself.
+    pub(crate) fn exit_code(mut self) -> Option<i32> {
+        let until = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < until, "the adapter ends");
             std::thread::yield_now();
         }
     }

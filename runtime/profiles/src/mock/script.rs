@@ -1,0 +1,337 @@
+//! What a mock is told to do: key `mock`.
+
+use std::{borrow::Cow, path::Path};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+use serde_json::{Map, Value, json};
+use trunkline_sdk::{
+    Category,
+    protocol::{AdapterBody, AdapterMessage},
+};
+
+use crate::agent::settings::Wait;
+
+/// A script, or a few options for every turn; without either it echoes.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct MockConfig {
+    /// The turns of each session. Those with `when` serve every input that contains it; the others are played one
+    /// after the other.
+    pub(super) turns: Vec<ScriptedTurn>,
+    /// What follows when all were played.
+    pub(super) then: Then,
+    /// What a turn answers that no script covers, as a text or any JSON. Unset: the input.
+    pub(super) stdout: Option<Value>,
+    /// How long such a turn takes.
+    pub(super) delay: Wait,
+    /// How many tokens it uses.
+    pub(super) tokens: Option<u64>,
+    /// Its exit code; any but 0 fails it.
+    pub(super) exit_code: Option<i32>,
+    /// Why it fails. Unset: it does not.
+    pub(super) failure: String,
+}
+
+/// What follows when all scripted turns were played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Then {
+    /// What no script covers: `stdout` or an echo.
+    #[default]
+    Echo,
+    /// The script again.
+    Repeat,
+    /// Its last turn again.
+    Last,
+    /// A failed turn.
+    Fail,
+}
+
+/// One turn of a script.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScriptedTurn {
+    /// Serve every input that contains this, and no other.
+    #[serde(default)]
+    pub(super) when: String,
+    /// What happens, in order.
+    pub(super) steps: Vec<Step>,
+}
+
+/// What a mock does. In texts `{{input}}` is what the user said; in texts of a turn with `when`, `{{rest}}` is what
+/// stands behind that.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Step {
+    /// Says something.
+    Output(String),
+    /// Says something on stderr.
+    Stderr(String),
+    /// Says something on a channel.
+    On {
+        /// The channel.
+        channel: String,
+        /// The text.
+        content: String,
+    },
+    /// Thinks something.
+    Thinking(String),
+    /// Waits.
+    Delay(Wait),
+    /// Waits until it is stopped.
+    UntilStop,
+    /// Calls a tool.
+    Tool {
+        /// The tool.
+        tool: String,
+        /// Its input.
+        #[serde(default)]
+        input: Option<Value>,
+        /// What it gives.
+        #[serde(default)]
+        content: String,
+        /// Whether it fails.
+        #[serde(default)]
+        is_error: bool,
+        /// How long it takes.
+        #[serde(default)]
+        delay: Wait,
+    },
+    /// Asks whether it may do something, and does one or the other.
+    Permission {
+        /// The tool.
+        tool: String,
+        /// What a person reads.
+        #[serde(default)]
+        description: String,
+        /// What it acts on.
+        #[serde(default)]
+        resource: String,
+        /// What happens when it may.
+        #[serde(default)]
+        approved: Vec<Self>,
+        /// What happens when it may not.
+        #[serde(default)]
+        denied: Vec<Self>,
+    },
+    /// Writes a file that the user gets.
+    File {
+        /// Its name.
+        name: String,
+        /// What is in it.
+        #[serde(default)]
+        content: String,
+    },
+    /// Creates an empty file at a path, which shows that something was done.
+    Touch(String),
+    /// Sends any message, given as on the wire, without its ids.
+    Event(Event),
+    /// Tells tokens and cost, as in a `usage` message.
+    Usage(Usage),
+    /// Fails the turn.
+    Fail {
+        /// The kind of failure.
+        #[serde(default)]
+        category: Kind,
+        /// What a person reads.
+        #[serde(default)]
+        message: String,
+        /// The agent's own code.
+        #[serde(default)]
+        code: Option<String>,
+        /// When trying again makes sense, in RFC 3339.
+        #[serde(default)]
+        retry_at: Option<String>,
+    },
+    /// Ends the turn with an exit code; any but 0 fails it.
+    ExitCode(i32),
+    /// Ends the process.
+    Exit(u8),
+}
+
+/// A category by its name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind(pub(super) Category);
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self(Category::Other)
+    }
+}
+
+impl<'de> Deserialize<'de> for Kind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let unknown =
+            || de::Error::custom(format!("{name:?} is no category of failures, such as rate_limit"));
+        Category::named(&name).map(Self).ok_or_else(unknown)
+    }
+}
+
+impl JsonSchema for Kind {
+    fn schema_name() -> Cow<'static, str> {
+        "Category".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Category::json_schema(generator)
+    }
+}
+
+/// A message of the adapter, checked when the configuration is read.
+#[derive(Debug, Clone)]
+pub(super) struct Event(pub(super) AdapterBody);
+
+impl Event {
+    fn of(mut message: Map<String, Value>) -> Result<Self, String> {
+        message.insert("session_id".to_owned(), json!("script"));
+        let text = Value::Object(message).to_string();
+        AdapterMessage::parse(&text)
+            .map(|message| Self(message.body))
+            .map_err(|error| format!("no message of an adapter: {error}"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::of(Map::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Event {
+    fn schema_name() -> Cow<'static, str> {
+        "Event".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object", "required": ["type"], "properties": { "type": { "type": "string" } } })
+    }
+}
+
+/// The members of a `usage` message.
+#[derive(Debug, Clone)]
+pub(super) struct Usage(pub(super) AdapterBody);
+
+impl<'de> Deserialize<'de> for Usage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut message = Map::deserialize(deserializer)?;
+        message.insert("type".to_owned(), json!("usage"));
+        Event::of(message).map(|event| Self(event.0)).map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Usage {
+    fn schema_name() -> Cow<'static, str> {
+        "Usage".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        trunkline_sdk::protocol::Usage::json_schema(generator)
+    }
+}
+
+/// Where a session is in the script.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    played: usize,
+}
+
+/// What an input is answered by.
+#[derive(Debug)]
+pub(super) enum Next<'a> {
+    Turn(&'a ScriptedTurn),
+    Uncovered,
+    Over,
+}
+
+impl MockConfig {
+    /// What comes next in a session for an input.
+    pub(super) fn next<'a>(&'a self, progress: &mut Progress, input: &str) -> Next<'a> {
+        let called = |turn: &&ScriptedTurn| !turn.when.is_empty() && input.contains(&turn.when);
+        if let Some(turn) = self.turns.iter().find(called) {
+            return Next::Turn(turn);
+        }
+        let ordered: Vec<_> = self.turns.iter().filter(|turn| turn.when.is_empty()).collect();
+        let at = progress.played;
+        progress.played += 1;
+        let turn = match (ordered.get(at), self.then) {
+            (Some(turn), _) => Some(*turn),
+            (None, _) if ordered.is_empty() => return Next::Uncovered,
+            (None, Then::Echo) => return Next::Uncovered,
+            (None, Then::Fail) => None,
+            (None, Then::Repeat) => Some(ordered[at % ordered.len()]),
+            (None, Then::Last) => ordered.last().copied(),
+        };
+        turn.map_or(Next::Over, Next::Turn)
+    }
+}
+
+/// Puts what the user said into a text.
+pub(super) fn fill(text: &str, input: &str, when: &str) -> String {
+    let rest = input.split_once(when).map_or(input, |(_, rest)| rest).trim();
+    text.replace("{{rest}}", rest).replace("{{input}}", input)
+}
+
+/// Whether a path is one that a script may create a file at: absolute, and without a step back.
+pub(super) fn is_plain(path: &Path) -> bool {
+    path.is_absolute() && path.components().all(|part| !matches!(part, std::path::Component::ParentDir))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<MockConfig, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    fn played(then: &str) -> Vec<String> {
+        let config = read(&format!(
+            r#"{{"turns":[{{"steps":[{{"output":"1"}}]}},{{"when":"now","steps":[{{"output":"w"}}]}},{{"steps":[{{"output":"2"}}]}}],"then":"{then}"}}"#
+        ))
+        .unwrap();
+        let mut progress = Progress::default();
+        let inputs = ["a", "b now", "c", "d", "e"];
+        let mut answers = Vec::new();
+        for input in inputs {
+            answers.push(match config.next(&mut progress, input) {
+                Next::Turn(turn) => match &turn.steps[0] {
+                    Step::Output(text) => text.clone(),
+                    step => panic!("{step:?}"),
+                },
+                Next::Uncovered => "uncovered".to_owned(),
+                Next::Over => "over".to_owned(),
+            });
+        }
+        answers
+    }
+
+    #[test]
+    fn turns_follow_one_another_and_then_what_was_chosen() {
+        assert_eq!(played("echo"), ["1", "w", "2", "uncovered", "uncovered"]);
+        assert_eq!(played("repeat"), ["1", "w", "2", "1", "2"]);
+        assert_eq!(played("last"), ["1", "w", "2", "2", "2"]);
+        assert_eq!(played("fail"), ["1", "w", "2", "over", "over"]);
+    }
+
+    #[test]
+    fn a_bad_script_is_told_before_it_is_played() {
+        let why = |text: &str| read(text).expect_err(text);
+        assert!(why(r#"{"turns":[{"steps":[{"shout":"x"}]}]}"#).contains("shout"));
+        assert!(why(r#"{"turns":[{"steps":[{"fail":{"category":"bad luck"}}]}]}"#).contains("no category"));
+        assert!(why(r#"{"turns":[{"steps":[{"event":{"type":"shout"}}]}]}"#).contains("no message"));
+        assert!(why(r#"{"turns":[{"steps":[{"usage":3}]}]}"#).contains("expected a map"));
+        assert!(why(r#"{"nope":1}"#).contains("nope"));
+        assert!(read(r#"{"turns":[{"steps":["until_stop",{"delay":"1s"},{"exit":3}]}]}"#).is_ok());
+    }
+
+    #[test]
+    fn texts_hold_what_the_user_said() {
+        assert_eq!(
+            fill("<{{input}}|{{rest}}>", "please /say hi {{rest}}", "/say"),
+            "<please /say hi {{rest}}|hi {{rest}}>"
+        );
+        assert_eq!(fill("{{rest}}", "hello", ""), "hello");
+    }
+}

@@ -1,0 +1,230 @@
+//! `replay`: a recorded session, played back as an adapter.
+
+mod recording;
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::BufReader,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::sleep;
+use trunkline_sdk::{
+    Adapter, Check, Description, Error, Input, Session, SessionStart, Turn,
+    protocol::{AdapterBody, SessionInfo},
+};
+
+use self::recording::{Recorded, RecordedTurn, Recording, Step};
+use crate::play::{Played, learnt, play};
+
+/// How often a pause of the recording says that the turn goes on.
+const WORKING: Duration = Duration::from_secs(10);
+
+/// What is played, and how fast.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReplayConfig {
+    /// The recording: JSON lines of records with their time, of a conformance transcript, of an adapter's own messages,
+    /// or of `trunkline run --json`.
+    file: PathBuf,
+    /// How fast: 1 as it was, 2 twice as fast, 0 at once. What has no times is played at once.
+    #[serde(default = "as_it_was")]
+    #[schemars(range(min = 0.0))]
+    speed: f64,
+    /// The recorded session that every session plays. Unset: the first session the first one, and so on, over again.
+    #[serde(default)]
+    session: String,
+}
+
+fn as_it_was() -> f64 {
+    1.0
+}
+
+/// Plays a recording back.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    config: ReplayConfig,
+    recording: Result<Recording, String>,
+    opened: AtomicUsize,
+}
+
+/// What is left of the recorded session.
+#[derive(Debug, Default)]
+pub(crate) struct Playing {
+    turns: VecDeque<RecordedTurn>,
+    id: String,
+    played: usize,
+}
+
+impl Replay {
+    pub(crate) fn new(config: ReplayConfig) -> Self {
+        let recording = load(&config.file, &config.session);
+        Self { config, recording, opened: AtomicUsize::new(0) }
+    }
+
+    fn recording(&self) -> Result<&Recording, Error> {
+        self.recording.as_ref().map_err(|why| Error::other(why.clone()))
+    }
+
+    /// The recorded session of the next session.
+    fn choose<'a>(&self, recording: &'a Recording) -> &'a Recorded {
+        let sessions = &recording.sessions;
+        let wanted = |session: &&Recorded| session.id == self.config.session;
+        sessions.iter().find(wanted).unwrap_or_else(|| {
+            let with_turns: Vec<_> = sessions.iter().filter(|session| !session.turns.is_empty()).collect();
+            with_turns[self.opened.fetch_add(1, Ordering::Relaxed) % with_turns.len()]
+        })
+    }
+
+    /// A recorded pause at the speed that was asked for.
+    fn pause(&self, recorded: Duration) -> Duration {
+        let speed = self.config.speed;
+        if speed > 0.0 {
+            Duration::try_from_secs_f64(recorded.as_secs_f64() / speed).unwrap_or_default()
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    async fn play(&self, turn: Turn, recorded: RecordedTurn) -> Result<(), Error> {
+        for Step { after, body, approved, withdrawn } in recorded.steps {
+            self.wait(&turn, after).await;
+            if turn.is_stopped() {
+                return Err(Error::stopped());
+            }
+            match play(&turn, body, withdrawn.map(|after| self.pause(after))).await {
+                Played::Decided(decision) if !turn.is_stopped() => {
+                    if let Some(then) = approved.filter(|then| *then != decision.is_approved()) {
+                        let word = |approved| if approved { "approved" } else { "denied" };
+                        turn.progress(format!(
+                            "{} now, {} then: the recording goes on as it was",
+                            word(decision.is_approved()),
+                            word(then)
+                        ))
+                        .await;
+                    }
+                }
+                Played::Said | Played::Decided(_) | Played::Answered => {}
+                Played::End(end) => {
+                    let session = turn.session().clone();
+                    turn.finish(*end);
+                    for Step { body, .. } in recorded.afterwards {
+                        say(&session, body).await;
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Err(Error::other("the recording breaks off in this turn"))
+    }
+
+    async fn wait(&self, turn: &Turn, recorded: Duration) {
+        let mut left = self.pause(recorded);
+        while !left.is_zero() {
+            let nap = left.min(WORKING);
+            tokio::select! {
+                biased;
+                () = turn.stopped() => return,
+                () = sleep(nap) => left -= nap,
+            }
+            if !left.is_zero() {
+                turn.working().await;
+            }
+        }
+    }
+}
+
+impl Adapter for Replay {
+    type State = Playing;
+
+    async fn start(&self, session: &Session, _: SessionStart) -> Result<Playing, Error> {
+        let recorded = self.choose(self.recording()?).clone();
+        for step in recorded.greeting {
+            say(session, step.body).await;
+        }
+        Ok(Playing { turns: recorded.turns.into(), id: recorded.id, played: 0 })
+    }
+
+    async fn turn(&self, turn: Turn, _: Input, playing: &mut Playing) -> Result<(), Error> {
+        let Some(recorded) = playing.turns.pop_front() else {
+            return Err(Error::other(format!(
+                "the recording {} is over: session {} has {} turns, and all were played",
+                self.config.file.display(),
+                playing.id,
+                playing.played
+            )));
+        };
+        playing.played += 1;
+        self.play(turn, recorded).await
+    }
+
+    fn describe(&self) -> Description {
+        Description::new("replay", env!("CARGO_PKG_VERSION")).use_when(
+            "a recorded session is shown, tested against or looked at again, with its permissions asked anew",
+            "answers must depend on what is said: every input gets the next recorded turn",
+        )
+    }
+
+    async fn diagnose(&self) -> Vec<Check> {
+        match &self.recording {
+            Err(why) => vec![Check::error("replay.recording", why).hint("set `file` to a recording")],
+            Ok(recording) => {
+                let turns: usize = recording.sessions.iter().map(|session| session.turns.len()).sum();
+                let text = format!(
+                    "{} holds {} sessions with {turns} turns",
+                    self.config.file.display(),
+                    recording.sessions.len()
+                );
+                let mut checks = vec![Check::info("replay.recording", text)];
+                if recording.skipped > 0 {
+                    checks.push(Check::warn(
+                        "replay.lines",
+                        format!("{} lines say nothing", recording.skipped),
+                    ));
+                }
+                checks
+            }
+        }
+    }
+}
+
+/// Says something outside turns; requests and ends have no place there.
+async fn say(session: &Session, body: AdapterBody) {
+    match body {
+        AdapterBody::SessionReady(ready) => {
+            let info = learnt(ready.info);
+            if info != SessionInfo::default() {
+                session.info(info);
+            }
+        }
+        AdapterBody::SessionInfo(info) => session.info(*info),
+        AdapterBody::SessionClosed(closed) => {
+            session.end(closed.reason.unwrap_or(trunkline_sdk::ClosedReason::Finished), closed.error);
+        }
+        body => session.emit(body).await,
+    }
+}
+
+fn load(file: &Path, session: &str) -> Result<Recording, String> {
+    if file.as_os_str().is_empty() {
+        return Err("`file` is empty: it names the recording".to_owned());
+    }
+    let told = |why: String| format!("the recording {} {why}", file.display());
+    let is_file =
+        std::fs::metadata(file).map_err(|error| told(format!("cannot be read: {error}")))?.is_file();
+    if !is_file {
+        return Err(told("is no regular file".to_owned()));
+    }
+    let opened = File::open(file).map_err(|error| told(format!("cannot be read: {error}")))?;
+    let recording = Recording::read(BufReader::new(opened)).map_err(told)?;
+    if !session.is_empty() && !recording.sessions.iter().any(|known| known.id == session) {
+        let known: Vec<_> = recording.sessions.iter().take(20).map(|known| known.id.as_str()).collect();
+        return Err(told(format!("has no session {session:?}; there are {}", known.join(", "))));
+    }
+    Ok(recording)
+}

@@ -1,0 +1,428 @@
+//! What a recording holds: sessions, their turns, and what was said in each.
+
+use std::{collections::HashMap, io::BufRead, time::Duration};
+
+use serde_json::{Map, Value, json};
+use trunkline_sdk::protocol::{AdapterBody, AdapterMessage, RequestId};
+
+/// The most bytes that a recording may have.
+const MOST: u64 = 64 * 1024 * 1024;
+
+/// The session of recordings that name none: those of one turn.
+const UNNAMED: &str = "run";
+
+/// Every session of a recording, in the order in which they were opened.
+#[derive(Debug, Default)]
+pub(super) struct Recording {
+    pub(super) sessions: Vec<Recorded>,
+    /// Lines that say nothing: neither a message nor a record of one.
+    pub(super) skipped: usize,
+}
+
+/// One session.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Recorded {
+    pub(super) id: String,
+    /// What was said before the first input.
+    pub(super) greeting: Vec<Step>,
+    pub(super) turns: Vec<RecordedTurn>,
+}
+
+/// One turn: what was said up to its end, the end included, and after it.
+#[derive(Debug, Default, Clone)]
+pub(super) struct RecordedTurn {
+    pub(super) steps: Vec<Step>,
+    pub(super) afterwards: Vec<Step>,
+}
+
+/// Something that was said.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    /// How long after what was said before it, by either side.
+    pub(super) after: Duration,
+    pub(super) body: AdapterBody,
+    /// How the host decided, of a permission request.
+    pub(super) approved: Option<bool>,
+    /// After how long it was taken back, of a request.
+    pub(super) withdrawn: Option<Duration>,
+}
+
+/// Who said a line.
+enum Side {
+    Host,
+    Adapter,
+}
+
+impl Recording {
+    /// Reads a recording: JSON lines, each a record with its time (`{"t": …, "in": …}`, `{"t": …, "out": …}`), a line of
+    /// a conformance transcript, a message as an adapter wrote it, or an event of `trunkline run --json`.
+    ///
+    /// # Errors
+    /// Where it cannot be read, is too large, or holds no turn.
+    pub(super) fn read(from: impl BufRead) -> Result<Self, String> {
+        let mut reader = Reader::default();
+        let mut left = MOST + 1;
+        for line in from.take(MOST + 1).split(b'\n') {
+            let line = line.map_err(|error| format!("cannot be read: {error}"))?;
+            left = left
+                .checked_sub(line.len() as u64 + 1)
+                .ok_or_else(|| format!("is larger than {} MiB", MOST / 1024 / 1024))?;
+            if !line.trim_ascii().is_empty() {
+                reader.line(&line);
+            }
+        }
+        let recording = reader.recording;
+        match recording.sessions.iter().any(|session| !session.turns.is_empty()) {
+            true => Ok(recording),
+            false => Err(format!("holds no turn ({} lines say nothing)", recording.skipped)),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    recording: Recording,
+    places: HashMap<String, Place>,
+}
+
+/// Where the reading of a session is.
+#[derive(Default)]
+struct Place {
+    session: usize,
+    /// The turns by their ids.
+    turns: HashMap<String, usize>,
+    /// The turn that what has no turn id belongs to.
+    open: Option<usize>,
+    /// When something was said last, in seconds.
+    last: Option<f64>,
+    /// Whether the host is recorded too: only then is something known to stand outside turns.
+    hears_host: bool,
+    /// Where requests stand that were not answered yet: turn, step, time.
+    pending: HashMap<RequestId, (usize, usize, f64)>,
+}
+
+impl Reader {
+    fn line(&mut self, line: &[u8]) {
+        let Some((at, side, message)) = record(line) else {
+            self.recording.skipped += 1;
+            return;
+        };
+        let id = message.get("session_id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if id.is_empty() {
+            return;
+        }
+        match side {
+            Side::Host => self.host(&id, at, &message),
+            Side::Adapter => match AdapterMessage::parse(&Value::Object(message).to_string()) {
+                Ok(message) => self.adapter(&id, at, message),
+                Err(_) => self.recording.skipped += 1,
+            },
+        }
+    }
+
+    fn place(&mut self, id: &str) -> (&mut Recorded, &mut Place) {
+        let sessions = &mut self.recording.sessions;
+        let place = self.places.entry(id.to_owned()).or_insert_with(|| {
+            sessions.push(Recorded { id: id.to_owned(), ..Recorded::default() });
+            Place { session: sessions.len() - 1, ..Place::default() }
+        });
+        (&mut sessions[place.session], place)
+    }
+
+    fn host(&mut self, id: &str, at: Option<f64>, message: &Map<String, Value>) {
+        let kind = message.get("type").and_then(Value::as_str).unwrap_or_default();
+        let (session, place) = self.place(id);
+        let before = place.last;
+        place.last = at.or(before);
+        place.hears_host = true;
+        match kind {
+            "user.input" if message.get("mode").and_then(Value::as_str) != Some("steer") => {
+                session.turns.push(RecordedTurn::default());
+                let turn = session.turns.len() - 1;
+                if let Some(turn_id) = message.get("turn_id").and_then(Value::as_str) {
+                    place.turns.insert(turn_id.to_owned(), turn);
+                }
+                place.open.get_or_insert(turn);
+            }
+            "permission.response" => {
+                let request = message.get("request_id").and_then(Value::as_str);
+                let request = request.and_then(|request| RequestId::new(request).ok());
+                if let Some((turn, step, _)) = request.and_then(|request| place.pending.remove(&request)) {
+                    let approved = message.get("approved") == Some(&Value::Bool(true));
+                    session.turns[turn].steps[step].approved = Some(approved);
+                }
+            }
+            // Not something that the agent waited for.
+            _ => place.last = before,
+        }
+    }
+
+    fn adapter(&mut self, id: &str, at: Option<f64>, message: AdapterMessage) {
+        let (session, place) = self.place(id);
+        let after = match (place.last, at) {
+            (Some(last), Some(now)) => Duration::try_from_secs_f64(now - last).unwrap_or_default(),
+            _ => Duration::ZERO,
+        };
+        place.last = at.or(place.last);
+        let step = Step { after, body: message.body, approved: None, withdrawn: None };
+        let turn_id = message.turn_id.as_ref().map(|turn| turn.as_str());
+        let named = turn_id.and_then(|turn| place.turns.get(turn).copied());
+        let turn = match (named, turn_id, place.open) {
+            (Some(turn), ..) => Some(turn),
+            // A turn of a recording without inputs begins with what is said first in it.
+            (None, Some(turn_id), _) => {
+                session.turns.push(RecordedTurn::default());
+                place.turns.insert(turn_id.to_owned(), session.turns.len() - 1);
+                Some(session.turns.len() - 1)
+            }
+            (None, None, Some(turn)) => Some(turn),
+            (None, None, None) if place.hears_host || is_of_session(&step.body) => None,
+            (None, None, None) => {
+                session.turns.push(RecordedTurn::default());
+                Some(session.turns.len() - 1)
+            }
+        };
+        let Some(turn) = turn else {
+            return match session.turns.last_mut() {
+                Some(turn) => turn.afterwards.push(step),
+                None => session.greeting.push(step),
+            };
+        };
+        place.open = Some(turn);
+        let steps = &mut session.turns[turn].steps;
+        let now = at.unwrap_or_default();
+        match &step.body {
+            AdapterBody::TurnComplete(_) => {
+                steps.push(step);
+                // Inputs that wait are served next.
+                let next = turn + 1;
+                place.open = (next < session.turns.len()).then_some(next);
+                return;
+            }
+            AdapterBody::PermissionRequest(request) => {
+                place.pending.insert(request.request_id.clone(), (turn, steps.len(), now));
+            }
+            AdapterBody::InputRequest(request) => {
+                place.pending.insert(request.request_id.clone(), (turn, steps.len(), now));
+            }
+            AdapterBody::PermissionCancel(cancel) => {
+                if let Some((turn, step, asked)) = place.pending.remove(&cancel.request_id) {
+                    let after = Duration::try_from_secs_f64(now - asked).unwrap_or_default();
+                    session.turns[turn].steps[step].withdrawn = Some(after);
+                }
+                return;
+            }
+            _ => {}
+        }
+        session.turns[turn].steps.push(step);
+    }
+}
+
+/// What tells of a session rather than of a turn.
+fn is_of_session(body: &AdapterBody) -> bool {
+    matches!(body, AdapterBody::SessionReady(_) | AdapterBody::SessionInfo(_) | AdapterBody::SessionClosed(_))
+}
+
+/// Reads one line of any of the forms: seconds, who said it, and the message.
+fn record(line: &[u8]) -> Option<(Option<f64>, Side, Map<String, Value>)> {
+    let Value::Object(mut line) = serde_json::from_slice(line).ok()? else { return None };
+    let at = line.get("t").and_then(Value::as_f64);
+    for (member, side) in [("in", Side::Host), ("out", Side::Adapter)] {
+        if at.is_some()
+            && let Some(said) = line.remove(member)
+        {
+            return Some((at, side, object(said)?));
+        }
+    }
+    if let Some(event) = line.get("ev").and_then(Value::as_str) {
+        let side = match event {
+            "host" => Side::Host,
+            "adapter" => Side::Adapter,
+            _ => return None,
+        };
+        let said = line.remove("line")?;
+        return Some((at.map(|nanos| nanos / 1e9), side, object(said)?));
+    }
+    let kind = line.get("type")?.as_str()?.to_owned();
+    if !line.contains_key("session_id") {
+        return Some((None, side_of(&kind), shown(line, &kind)));
+    }
+    Some((None, side_of(&kind), line))
+}
+
+fn object(said: Value) -> Option<Map<String, Value>> {
+    match said {
+        Value::Object(message) => Some(message),
+        Value::String(text) => serde_json::from_str(&text).ok(),
+        _ => None,
+    }
+}
+
+fn side_of(kind: &str) -> Side {
+    match trunkline_sdk::protocol::HostKind::named(kind) {
+        Some(_) => Side::Host,
+        None => Side::Adapter,
+    }
+}
+
+/// The message that an event of `trunkline run --json` shows.
+fn shown(mut event: Map<String, Value>, kind: &str) -> Map<String, Value> {
+    event.insert("session_id".to_owned(), json!(UNNAMED));
+    if let Some(turn) = event.remove("turn") {
+        event.insert("turn_id".to_owned(), json!(turn.to_string()));
+    }
+    if kind == "end" {
+        event.insert("type".to_owned(), json!("turn.complete"));
+        let exit = event.remove("exit").unwrap_or_default();
+        for (name, from) in [("exit_code", "code"), ("signal", "signal")] {
+            if !exit[from].is_null() {
+                event.insert(name.to_owned(), exit[from].clone());
+            }
+        }
+    }
+    event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Recording {
+        Recording::read(text.as_bytes()).expect(text)
+    }
+
+    /// Sessions, each with the types of its greeting and of its turns.
+    fn outline(recording: &Recording) -> Vec<(String, Vec<Vec<&'static str>>)> {
+        let kinds = |steps: &[Step]| steps.iter().map(|step| step.body.kind().as_str()).collect::<Vec<_>>();
+        let of = |session: &Recorded| {
+            let mut outline = vec![kinds(&session.greeting)];
+            for turn in &session.turns {
+                outline.push(kinds(&turn.steps));
+                if !turn.afterwards.is_empty() {
+                    outline.push(kinds(&turn.afterwards));
+                }
+            }
+            (session.id.clone(), outline)
+        };
+        recording.sessions.iter().map(of).collect()
+    }
+
+    #[test]
+    fn records_with_times_are_cut_into_turns() {
+        let recording = read(
+            r#"{"t":0.0,"in":{"type":"session.start","session_id":"a"}}
+{"t":0.1,"out":{"type":"session.ready","session_id":"a"}}
+{"t":0.2,"out":"{\"type\":\"output\",\"session_id\":\"a\",\"content\":\"welcome\"}"}
+{"t":5.0,"in":{"type":"user.input","session_id":"a","content":"x","turn_id":"1"}}
+{"t":5.5,"out":{"type":"permission.request","session_id":"a","turn_id":"1","request_id":"r","tool":"t","description":"d","resource":"r"}}
+{"t":9.5,"in":{"type":"permission.response","session_id":"a","request_id":"r","approved":true}}
+{"t":9.75,"out":{"type":"output","session_id":"a","turn_id":"1","content":"done"}}
+{"t":9.75,"out":{"type":"turn.complete","session_id":"a","turn_id":"1"}}
+{"t":9.80,"out":{"type":"output","session_id":"a","content":"by the way"}}
+noise
+"#,
+        );
+        assert_eq!(
+            outline(&recording),
+            [(
+                "a".to_owned(),
+                vec![
+                    vec!["session.ready", "output"],
+                    vec!["permission.request", "output", "turn.complete"],
+                    vec!["output"]
+                ]
+            )]
+        );
+        let steps = &recording.sessions[0].turns[0].steps;
+        assert_eq!(steps[0].approved, Some(true));
+        let waits: Vec<_> = steps.iter().map(|step| step.after.as_millis()).collect();
+        assert_eq!(waits, [500, 250, 0], "a person's time is not the agent's");
+        assert_eq!(recording.skipped, 1);
+    }
+
+    #[test]
+    fn turns_that_overlap_are_told_apart_by_their_ids() {
+        let recording = read(
+            r#"{"t":1,"in":{"type":"user.input","session_id":"a","turn_id":"1"}}
+{"t":1,"in":{"type":"user.input","session_id":"a","turn_id":"2"}}
+{"t":1,"in":{"type":"user.input","session_id":"b"}}
+{"t":2,"out":{"type":"output","session_id":"b","content":"B"}}
+{"t":2,"out":{"type":"output","session_id":"a","turn_id":"1","content":"1"}}
+{"t":2,"out":{"type":"turn.complete","session_id":"a","turn_id":"1"}}
+{"t":2,"out":{"type":"turn.complete","session_id":"a","turn_id":"2"}}
+{"t":2,"out":{"type":"turn.complete","session_id":"b"}}"#,
+        );
+        assert_eq!(
+            outline(&recording),
+            [
+                ("a".to_owned(), vec![vec![], vec!["output", "turn.complete"], vec!["turn.complete"]]),
+                ("b".to_owned(), vec![vec![], vec!["output", "turn.complete"]]),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_adapters_own_lines_are_cut_at_each_end() {
+        let recording = read(
+            r#"{"type":"session.ready","session_id":"a"}
+{"type":"output","session_id":"a","content":"1"}
+{"type":"turn.complete","session_id":"a"}
+{"type":"output","session_id":"a","content":"2"}
+{"type":"turn.complete","session_id":"a","status":"failed"}
+{"type":"pong","session_id":""}"#,
+        );
+        assert_eq!(
+            outline(&recording),
+            [(
+                "a".to_owned(),
+                vec![vec!["session.ready"], vec!["output", "turn.complete"], vec!["output", "turn.complete"]]
+            )]
+        );
+    }
+
+    #[test]
+    fn what_a_command_showed_is_a_recording_too() {
+        let recording = read(
+            r#"{"type":"session.info","place":"outside","model":"m"}
+{"type":"permission.request","place":"turn","turn":1,"request_id":"r","tool":"t","description":"d","resource":"r"}
+{"type":"permission.response","request_id":"r","approved":false,"reason":"policy"}
+{"type":"output","place":"turn","turn":1,"content":"hi"}
+{"type":"end","place":"turn","turn":1,"cause":"failed","status":"failed","exit":{"code":3,"signal":null},"error":{"category":"auth","message":"no"},"usage":null}"#,
+        );
+        assert_eq!(
+            outline(&recording),
+            [(
+                "run".to_owned(),
+                vec![vec!["session.info"], vec!["permission.request", "output", "turn.complete"]]
+            )]
+        );
+        let steps = &recording.sessions[0].turns[0].steps;
+        assert_eq!(steps[0].approved, Some(false));
+        let AdapterBody::TurnComplete(end) = &steps[2].body else { panic!("an end") };
+        assert_eq!(
+            (end.exit_code, end.error.as_ref().and_then(|error| error.message.as_deref())),
+            (Some(3), Some("no"))
+        );
+    }
+
+    #[test]
+    fn transcripts_and_withdrawn_requests() {
+        let recording = read(
+            r#"{"t":1000000000,"ev":"host","line":"{\"type\":\"user.input\",\"session_id\":\"a\"}\n"}
+{"t":2000000000,"ev":"adapter","line":"{\"type\":\"permission.request\",\"session_id\":\"a\",\"request_id\":\"r\",\"tool\":\"t\",\"description\":\"d\",\"resource\":\"r\"}"}
+{"t":3500000000,"ev":"adapter","line":"{\"type\":\"permission.cancel\",\"session_id\":\"a\",\"request_id\":\"r\"}"}
+{"t":3500000000,"ev":"adapter","line":"{\"type\":\"turn.complete\",\"session_id\":\"a\"}"}
+{"t":4500000000,"ev":"exited","code":0,"signal":null}"#,
+        );
+        let steps = &recording.sessions[0].turns[0].steps;
+        assert_eq!((steps.len(), steps[0].after), (2, Duration::from_secs(1)));
+        assert_eq!(steps[0].withdrawn, Some(Duration::from_millis(1500)));
+    }
+
+    #[test]
+    fn what_holds_no_turn_is_no_recording() {
+        for text in ["", "\n\n", "noise", r#"{"type":"session.ready","session_id":"a"}"#] {
+            assert!(Recording::read(text.as_bytes()).unwrap_err().contains("no turn"), "{text}");
+        }
+    }
+}
