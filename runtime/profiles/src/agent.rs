@@ -1,7 +1,7 @@
 //! What every wrapped agent needs, written once.
 //!
 //! - how one is configured and asked: `settings`, `options`, `variables`, `model`, `template`
-//! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`, `version`, `credentials`
+//! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`, `version`, `credentials`, `diagnose`
 //! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `attachment`
 //! - what is told of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
 #![allow(dead_code, unused_imports, reason = "filled while the profiles land")]
@@ -9,6 +9,7 @@
 pub(crate) mod ansi;
 pub(crate) mod attachment;
 pub(crate) mod credentials;
+pub(crate) mod diagnose;
 pub(crate) mod failure;
 pub(crate) mod launch;
 pub(crate) mod lines;

@@ -22,6 +22,9 @@ use crate::agent::{
 /// How long a program may take to tell its version.
 const DEADLINE: Duration = Duration::from_secs(10);
 
+/// How long it may take to exit after its last word.
+const EXIT: Duration = Duration::from_secs(2);
+
 /// How many lines of it are read, and how long one may be, in bytes.
 const MOST_LINES: usize = 64;
 const LONGEST_LINE: usize = 64 * 1024;
@@ -75,25 +78,9 @@ fn cell(launch: &Launch) -> Arc<OnceCell<Answer>> {
 
 /// Runs the program. Only its absence is an error: everything else is an answer that stands.
 async fn ask(launch: &Launch, deadline: Duration) -> Result<Answer, Error> {
-    let mut launch = launch.clone().arg("--version");
-    launch.max_line = LONGEST_LINE;
     let name = launch.name().to_string_lossy().into_owned();
-    let mut agent = Agent::start(&launch, Stdin::Null).await?;
-    let mut said = String::new();
-    let read = async {
-        for _ in 0..MOST_LINES {
-            match agent.next().await {
-                Some(Line::Whole(line)) => {
-                    said.push_str(&String::from_utf8_lossy(&line));
-                    said.push('\n');
-                }
-                Some(Line::TooLong(_)) => {}
-                None => break,
-            }
-        }
-    };
-    let is_late = timeout(deadline, read).await.is_err();
-    let Ended { stderr, .. } = agent.end(Duration::ZERO, Duration::ZERO).await;
+    let Said { is_late, stdout: said, end: Ended { stderr, .. } } =
+        hear(launch.clone().arg("--version"), deadline).await?;
     let version = Version::parse(&said).or_else(|| Version::parse(&stderr));
     Ok(version.ok_or_else(|| match is_late {
         true => format!("`{name} --version` was not done within {} s", deadline.as_secs()),
@@ -102,6 +89,46 @@ async fn ask(launch: &Launch, deadline: Duration) -> Result<Answer, Error> {
             format!("`{name} --version` tells no version: {}", failure::message(said))
         }
     }))
+}
+
+/// What a short run of a program came to.
+pub(crate) struct Said {
+    /// It was ended, since it was not done in time.
+    pub(crate) is_late: bool,
+    /// The first lines of its stdout.
+    pub(crate) stdout: String,
+    /// How it ended.
+    pub(crate) end: Ended,
+}
+
+/// Runs a program that says a few lines and ends, and ends it where it does not. Of a flood the first lines are heard.
+///
+/// # Errors
+/// Where it cannot be started.
+pub(crate) async fn hear(mut launch: Launch, deadline: Duration) -> Result<Said, Error> {
+    launch.max_line = LONGEST_LINE;
+    let mut agent = Agent::start(&launch, Stdin::Null).await?;
+    let mut stdout = String::new();
+    let read = async {
+        for _ in 0..MOST_LINES {
+            match agent.next().await {
+                Some(Line::Whole(line)) => {
+                    stdout.push_str(&String::from_utf8_lossy(&line));
+                    stdout.push('\n');
+                }
+                Some(Line::TooLong(_)) => {}
+                None => return true,
+            }
+        }
+        false
+    };
+    let read = timeout(deadline, read).await;
+    let end = match read {
+        // Its stdout has ended: what is left is to exit.
+        Ok(true) => agent.end(EXIT, Duration::ZERO).await,
+        Ok(false) | Err(_) => agent.end(Duration::ZERO, Duration::ZERO).await,
+    };
+    Ok(Said { is_late: read.is_err(), stdout, end })
 }
 
 /// The error for a program whose version is below what a profile needs.

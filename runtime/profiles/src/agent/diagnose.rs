@@ -1,0 +1,231 @@
+//! What `--diagnose` checks of every wrapped agent: that its program is there, its version, its credentials by name, and
+//! its own word on whether it is logged in (census rows D01 to D06).
+
+use std::{path::Path, time::Duration};
+
+use trunkline_sdk::{Category, Check};
+
+use super::{
+    credentials::{self, Credentials},
+    launch::Launch,
+    settings::Common,
+    version,
+};
+
+/// How long the agent's own check may take.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+/// The checks of a profile by its configuration. Nothing is changed, and nothing but the program itself is asked.
+pub(crate) async fn checks(profile: &str, common: &Common) -> Vec<Check> {
+    let launch = Launch::new(&common.command).args(&common.args).envs(&common.env);
+    let mut checks = vec![];
+    checks.extend(work_dir(&common.work_dir));
+    let is_installed = match version::probe(&launch).await {
+        Ok(version) => {
+            let name = launch.name().to_string_lossy();
+            checks.push(Check::info("agent.installed", format!("{name} {version} is installed")));
+            true
+        }
+        Err(error) if error.failure().category == Some(Category::NotInstalled) => {
+            checks.push(Check::error("agent.installed", error.to_string()));
+            false
+        }
+        Err(error) => {
+            let why = format!("{error}; it is taken for the newest version");
+            checks.push(Check::warn("agent.version", why));
+            true
+        }
+    };
+    let Some(accepted) = credentials::of(profile) else { return checks };
+    let value = |name: &str| common.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    let is_found = found(profile, accepted, value, &mut checks);
+    if is_installed && let Some(arguments) = accepted.check() {
+        checks.push(own_check(launch.args(arguments.iter().copied()), accepted, is_found).await);
+    } else if !is_found {
+        checks.push(Check::warn("agent.credentials", accepted.missing()));
+    }
+    checks
+}
+
+fn work_dir(work_dir: &str) -> Option<Check> {
+    if work_dir.is_empty() {
+        return None;
+    }
+    let path = Path::new(work_dir);
+    let check = match (path.is_absolute(), path.is_dir()) {
+        (true, true) => Check::info("agent.work_dir", format!("{work_dir} is there")),
+        (true, false) => Check::error("agent.work_dir", format!("{work_dir} is no directory"))
+            .hint("make it, or name another in `work_dir`"),
+        (false, _) => Check::warn("agent.work_dir", format!("{work_dir} is not absolute"))
+            .hint("it depends on where the host was started; name it from `/` on"),
+    };
+    Some(check)
+}
+
+/// Tells which credentials there are, and whether there are any.
+fn found(
+    profile: &str,
+    accepted: &Credentials,
+    value: impl Fn(&str) -> Option<String>,
+    checks: &mut Vec<Check>,
+) -> bool {
+    let variables = accepted.found(&value);
+    if profile == "claude-code" && variables.contains(&"ANTHROPIC_API_KEY") {
+        let text =
+            "ANTHROPIC_API_KEY is set: what is used is paid by the key, also where there is a subscription";
+        checks.push(Check::warn("agent.credentials", text).hint("unset it to use the subscription"));
+        return true;
+    }
+    if !variables.is_empty() {
+        checks.push(Check::info("agent.credentials", format!("set: {}", variables.join(", "))));
+        return true;
+    }
+    match accepted.file(&value) {
+        Some(file) if file.is_file() => {
+            checks.push(Check::info("agent.credentials", format!("a login is in {}", file.display())));
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The agent's own word. What it prints stays untold: it names accounts.
+async fn own_check(launch: Launch, accepted: &Credentials, is_found: bool) -> Check {
+    let command: Vec<_> = std::iter::once(launch.name())
+        .chain(accepted.check().unwrap_or_default().iter().map(|argument| argument.as_ref()))
+        .map(|word| word.to_string_lossy())
+        .collect();
+    let command = command.join(" ");
+    match version::hear(launch, DEADLINE).await {
+        Ok(said) if said.is_late => {
+            Check::warn("agent.login", format!("`{command}` was not done within {} s", DEADLINE.as_secs()))
+        }
+        Ok(said) if said.end.exit.success() => {
+            Check::info("agent.login", format!("`{command}` says: logged in"))
+        }
+        Ok(_) if is_found => Check::info("agent.login", format!("`{command}` knows of no login of its own")),
+        Ok(_) => {
+            Check::warn("agent.login", format!("`{command}` says: not logged in")).hint(accepted.missing())
+        }
+        Err(error) => Check::warn("agent.login", error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::agent::{patience::Patience, tool_loop::ToolLoopAction};
+
+    /// A profile whose program is a shell with this script, and nothing of this process's environment that matters.
+    fn common(script: &str, env: &[(&str, &str)]) -> Common {
+        let unset =
+            ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "CODEX_HOME"];
+        let unset = unset.into_iter().map(|name| (name, "")).chain([("HOME", "/no/such/home")]);
+        let env: BTreeMap<_, _> = unset
+            .chain(env.iter().copied())
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        Common {
+            command: "sh".into(),
+            args: vec!["-c".into(), script.into(), "agent".into()],
+            work_dir: String::new(),
+            env,
+            model: String::new(),
+            model_aliases: BTreeMap::new(),
+            system_prompt: String::new(),
+            prompt_template: String::new(),
+            variables_prefix: String::new(),
+            skills: Vec::new(),
+            mcp_servers: None,
+            tool_loop: ToolLoopAction::Off,
+            patience: Patience { start: None, silence: None, turn: None },
+        }
+    }
+
+    async fn told(profile: &str, common: &Common) -> Vec<(String, String)> {
+        let text = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
+        let checks = serde_json::to_value(checks(profile, common).await).unwrap();
+        checks.as_array().unwrap().iter().map(|check| (text(check, "code"), text(check, "level"))).collect()
+    }
+
+    fn pairs<'t>(told: &'t [(String, String)]) -> Vec<(&'t str, &'t str)> {
+        told.iter().map(|(code, level)| (code.as_str(), level.as_str())).collect()
+    }
+
+    const WORKS: &str = "case $1 in --version) echo 1.2.3;; *) exit 0;; esac";
+    const LOGGED_OUT: &str = "case $1 in --version) echo 1.2.3;; *) echo secret@example; exit 1;; esac";
+
+    #[tokio::test]
+    async fn each_finding_has_its_code_and_level() {
+        for (profile, common, expected) in [
+            (
+                "codex",
+                common(WORKS, &[("OPENAI_API_KEY", "k")]),
+                &[("agent.installed", "info"), ("agent.credentials", "info"), ("agent.login", "info")][..],
+            ),
+            ("codex", common(WORKS, &[]), &[("agent.installed", "info"), ("agent.login", "info")][..]),
+            ("codex", common(LOGGED_OUT, &[]), &[("agent.installed", "info"), ("agent.login", "warn")][..]),
+            (
+                "codex",
+                common(LOGGED_OUT, &[("CODEX_API_KEY", "k")]),
+                &[("agent.installed", "info"), ("agent.credentials", "info"), ("agent.login", "info")][..],
+            ),
+            (
+                "claude-code",
+                common(WORKS, &[("ANTHROPIC_API_KEY", "k")]),
+                &[("agent.installed", "info"), ("agent.credentials", "warn"), ("agent.login", "info")][..],
+            ),
+            (
+                "codex",
+                common("exit 3", &[("OPENAI_API_KEY", "k")]),
+                &[("agent.version", "warn"), ("agent.credentials", "info"), ("agent.login", "info")][..],
+            ),
+            ("generic-cli", common(WORKS, &[]), &[("agent.installed", "info")][..]),
+            (
+                "codex",
+                Common { command: "no-such-agent".into(), ..common("", &[]) },
+                &[("agent.installed", "error"), ("agent.credentials", "warn")][..],
+            ),
+            (
+                "generic-cli",
+                Common { work_dir: "/no/such/dir".into(), ..common(WORKS, &[]) },
+                &[("agent.work_dir", "error"), ("agent.installed", "info")][..],
+            ),
+            (
+                "generic-cli",
+                Common { work_dir: "/".into(), ..common(WORKS, &[]) },
+                &[("agent.work_dir", "info"), ("agent.installed", "info")][..],
+            ),
+            (
+                "generic-cli",
+                Common { work_dir: "here".into(), ..common(WORKS, &[]) },
+                &[("agent.work_dir", "warn"), ("agent.installed", "info")][..],
+            ),
+        ] {
+            assert_eq!(pairs(&told(profile, &common).await), expected, "{profile}");
+        }
+    }
+
+    #[tokio::test]
+    async fn values_and_accounts_stay_untold() {
+        let common = common(LOGGED_OUT, &[("OPENAI_API_KEY", "sk-value")]);
+        let told = serde_json::to_string(&checks("codex", &common).await).unwrap();
+        assert!(
+            told.contains("OPENAI_API_KEY") && !told.contains("sk-value") && !told.contains("secret@"),
+            "{told}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_login_in_a_file_is_found() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("auth.json"), "{}").unwrap();
+        let common = common(WORKS, &[("CODEX_HOME", home.path().to_str().unwrap())]);
+        let checks = json!(checks("codex", &common).await);
+        assert!(checks[1]["message"].as_str().unwrap().contains("auth.json"), "{checks}");
+    }
+}
