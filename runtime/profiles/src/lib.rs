@@ -17,6 +17,7 @@ mod kilo_code;
 mod mock;
 mod oneshot;
 mod opencode;
+mod pi;
 mod play;
 mod profile;
 mod replay;

@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use trunkline_sdk::Program;
 
-use crate::{Echo, gemini_cli, github_copilot, kilo_code, opencode};
+use crate::{Echo, gemini_cli, github_copilot, kilo_code, opencode, pi::PiAdapter};
 
 /// A built-in adapter.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +49,11 @@ pub const PROFILES: &[Profile] = &[
         name: "opencode",
         description: "opencode over ACP, else one process a turn",
         run: |arguments| Program::configured(opencode::adapter).arguments(arguments).run(),
+    },
+    Profile {
+        name: "pi",
+        description: "pi by its RPC mode: a small coding agent whose turns take steers",
+        run: |arguments| Program::configured(PiAdapter::new).arguments(arguments).run(),
     },
     Profile {
         name: "replay",

@@ -18,6 +18,8 @@ use crate::oneshot::{Dialect, Native, OneShot, Reader, Runs, Told};
 pub(super) type Json = OneShot<Gemini>;
 
 impl Runs for Gemini {
+    const PROFILE: &'static str = "gemini-cli";
+
     type Dialect = GeminiJson;
 
     fn common(&self) -> Common {

@@ -23,6 +23,8 @@ const MAX_USAGE: u64 = 1024 * 1024;
 pub(super) type Json = OneShot<Copilot>;
 
 impl Runs for Copilot {
+    const PROFILE: &'static str = "github-copilot";
+
     type Dialect = CopilotJson;
 
     fn common(&self) -> Common {

@@ -18,6 +18,8 @@ use crate::oneshot::{Dialect, Native, OneShot, Reader, Runs, Told};
 pub(super) type Json = OneShot<Kilo>;
 
 impl Runs for Kilo {
+    const PROFILE: &'static str = "kilo-code";
+
     type Dialect = KiloJson;
 
     fn common(&self) -> Common {

@@ -1,16 +1,19 @@
 //! The adapter of an agent that runs once a turn.
 
 use trunkline_sdk::{
-    Adapter, Category, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
+    Adapter, Category, Check, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
 
 use super::{Conversation, Dialect};
-use crate::agent::model;
 use crate::agent::options::Options;
 use crate::agent::settings::Common;
+use crate::agent::{diagnose, model};
 
 /// A profile whose agent can be run once a turn.
 pub(crate) trait Runs: Send + Sync + 'static {
+    /// The profile's name.
+    const PROFILE: &'static str;
+
     /// How it is run.
     type Dialect: Dialect;
 
@@ -78,5 +81,8 @@ impl<K: Runs> Adapter for OneShot<K> {
         };
         conversation.change(dialect, options);
         Ok(info)
+    }
+    async fn diagnose(&self) -> Vec<Check> {
+        diagnose::checks(K::PROFILE, &self.profile.common()).await
     }
 }

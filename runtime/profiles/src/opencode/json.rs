@@ -12,6 +12,8 @@ use crate::oneshot::{OneShot, Runs};
 pub(super) type Json = OneShot<Opencode>;
 
 impl Runs for Opencode {
+    const PROFILE: &'static str = "opencode";
+
     type Dialect = KiloJson;
 
     fn common(&self) -> Common {

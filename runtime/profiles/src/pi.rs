@@ -1,0 +1,122 @@
+//! pi, by its RPC mode: one process for each session, which takes prompts, steers and aborts as lines of JSON.
+//!
+//! pi has no permissions: its tools run unasked. What a session allows is the list of its tools.
+
+mod command_line;
+mod conversation;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use trunkline_sdk::protocol::Capabilities;
+use trunkline_sdk::{
+    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
+    Turn,
+};
+
+use self::conversation::Conversation;
+use crate::agent::options::Options;
+use crate::agent::settings::settings;
+use crate::agent::{diagnose, model};
+
+settings! {
+    /// The configuration, key `pi`.
+    struct Pi, "pi";
+    {
+        /// Who runs the model, when the model's name does not say it.
+        provider: String = String::new(),
+        /// How hard the model thinks when a session does not say: `off`, `minimal`, `low`, `medium`, `high`, `xhigh`.
+        thinking: String = String::new(),
+        /// The only tools that the agent has. Empty: all of its own.
+        allowed_tools: Vec<String> = Vec::new(),
+        /// Keeps the agent from the network, but for its model: no updates, no downloads.
+        offline: bool = true,
+    }
+}
+
+/// The adapter of pi.
+pub(crate) struct PiAdapter {
+    settings: Pi,
+}
+
+impl PiAdapter {
+    pub(crate) fn new(settings: Pi) -> Self {
+        Self { settings }
+    }
+}
+
+impl Adapter for PiAdapter {
+    type State = Option<Conversation>;
+
+    async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
+        match state {
+            Some(conversation) => conversation.turn(turn, input).await,
+            None => Err(Error::new(Category::Protocol, "the session was not started")),
+        }
+    }
+
+    async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
+        let options = Options::of(&self.settings.common(), start);
+        Conversation::new(session, self.settings.clone(), options).map(Some)
+    }
+
+    /// Holds from the next turn on, for which the agent starts anew with the same conversation.
+    async fn update(
+        &self,
+        _: &Session,
+        update: SessionUpdate,
+        state: &mut Self::State,
+    ) -> Result<SessionInfo, Error> {
+        let Some(conversation) = state else { return Ok(SessionInfo::default()) };
+        let aliases = &self.settings.model_aliases;
+        let info = conversation
+            .change(|options| {
+                options.model =
+                    update.model.map(|name| model::resolve(&name, aliases)).or(options.model.take());
+                options.reasoning_effort = update.reasoning_effort.or(options.reasoning_effort.take());
+                options.allowed_tools = update.allowed_tools.or(options.allowed_tools.take());
+            })
+            .await;
+        Ok(info)
+    }
+
+    async fn close(&self, _: &Session, state: Self::State) {
+        if let Some(conversation) = state {
+            conversation.close().await;
+        }
+    }
+
+    fn describe(&self) -> Description {
+        Description::new("pi", env!("CARGO_PKG_VERSION"))
+            .use_when(
+                "a small coding agent with few tools is wanted, whose turns take steers",
+                "a person shall be asked before tools run: pi asks nobody",
+            )
+            .capabilities(Capabilities {
+                native_session_ids: Some(true),
+                turn_completion: Some(true),
+                resume_attach: Some(true),
+                exec_model: Some("interactive".to_owned()),
+                max_sessions: None,
+            })
+            .honours([
+                "cwd",
+                "model",
+                "reasoning_effort",
+                "system_prompt",
+                "system_prompt_mode",
+                "allowed_tools",
+                "skills",
+                "env",
+                "variables",
+                "extra_args",
+            ])
+            .resumes()
+            .steerable()
+            .config::<Pi>()
+    }
+
+    async fn diagnose(&self) -> Vec<Check> {
+        diagnose::checks("pi", &self.settings.common()).await
+    }
+}

@@ -1,0 +1,416 @@
+//! One session with pi: its process, and its turns.
+
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use trunkline_sdk::protocol::{Choice, Context, ContextUsage, QuestionField};
+use trunkline_sdk::{
+    Answer, Category, Error, FieldKind, Input, Json, Question, Session, SessionInfo, Steer, Turn,
+};
+
+use super::reader::{Asked, Reader, Told};
+use super::{Pi, command_line};
+use crate::agent::attachment::{self, Attachment, Native};
+use crate::agent::failure;
+use crate::agent::lines::Line;
+use crate::agent::options::Options;
+use crate::agent::patience::{Watch, late};
+use crate::agent::process::{Agent, InputClosed, Stdin};
+use crate::agent::report::Report;
+use crate::agent::skills::{self, Skill};
+use crate::agent::system_prompt::PromptFile;
+use crate::agent::template;
+use crate::oneshot::json::{count, text};
+
+/// What the process has to end by itself after its stdin was closed, and after SIGTERM.
+const END: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(1));
+
+/// The ids of our commands. Steers are `steer-N`.
+const STATE: &str = "state";
+const PROMPT: &str = "prompt";
+const STATS: &str = "stats";
+const ABORT: &str = "abort";
+
+/// A conversation with pi.
+pub(crate) struct Conversation {
+    settings: Pi,
+    options: Options,
+    skills: Vec<Skill>,
+    prompt_file: Option<PromptFile>,
+    agent: Option<Agent>,
+    native: Option<String>,
+    /// It was resumed, and pi has not said yet that it knows it.
+    unproven: bool,
+    /// A turn was given up before its end: the process may still be at it.
+    busy: bool,
+    report: Report,
+}
+
+impl Conversation {
+    /// Begins, or goes on with what the session resumes. The process starts with the first turn.
+    ///
+    /// # Errors
+    /// When the instructions cannot be written down.
+    pub(super) fn new(session: &Session, settings: Pi, options: Options) -> Result<Self, Error> {
+        let native = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
+        if let Some(id) = &native {
+            session.info(SessionInfo { native_session_id: Some(id.clone()), ..SessionInfo::default() });
+        }
+        let (skills, problems) = skills::parse(&options.skills);
+        for problem in problems {
+            tracing::warn!(problem, "a skill is left out");
+        }
+        let prompt_file = options.system_prompt.as_deref().map(PromptFile::new).transpose()?;
+        let report = Report::new(options.tool_loop);
+        let unproven = native.is_some();
+        Ok(Self {
+            settings,
+            options,
+            skills,
+            prompt_file,
+            agent: None,
+            native,
+            unproven,
+            busy: false,
+            report,
+        })
+    }
+
+    /// Changes its options: the process starts anew, and goes on with the same conversation.
+    pub(super) async fn change(&mut self, change: impl FnOnce(&mut Options)) -> SessionInfo {
+        change(&mut self.options);
+        self.end_agent().await;
+        SessionInfo {
+            model: self.options.model.clone(),
+            reasoning_effort: self.options.reasoning_effort.clone(),
+            allowed_tools: self.options.allowed_tools.clone(),
+            ..SessionInfo::default()
+        }
+    }
+
+    pub(super) async fn close(mut self) {
+        self.end_agent().await;
+    }
+
+    async fn end_agent(&mut self) {
+        if let Some(agent) = self.agent.take() {
+            let wait = if self.busy { Duration::ZERO } else { END.0 };
+            agent.end(wait, END.1).await;
+        }
+        self.busy = false;
+    }
+
+    /// Serves a turn.
+    ///
+    /// # Errors
+    /// Why it failed.
+    pub(super) async fn turn(&mut self, turn: Turn, input: Input) -> Result<(), Error> {
+        if self.busy {
+            self.end_agent().await;
+        }
+        let prompt = self.prompt(turn.session(), input).await?;
+        self.ensure(&turn).await?;
+        self.busy = true;
+        let mut agent = self.agent.take().ok_or_else(gone)?;
+        let done = self.serve(&turn, &mut agent, &prompt).await;
+        self.agent = Some(agent);
+        match done {
+            Ok(reader) => {
+                self.busy = false;
+                let mut out = Vec::new();
+                let end = reader.end(&mut out);
+                for told in out {
+                    if let Told::Event(event) = told {
+                        self.report.emit(&turn, event).await?;
+                    }
+                }
+                let mut end = end?;
+                end.native_session_id.clone_from(&self.native);
+                end.session_params = self.params();
+                turn.finish(end);
+                Ok(())
+            }
+            Err(None) => {
+                let ended = self.agent.take();
+                self.busy = false;
+                match ended {
+                    Some(agent) => Err(agent.end(Duration::ZERO, END.1).await.error()),
+                    None => Err(gone()),
+                }
+            }
+            Err(Some(error)) => {
+                self.end_agent().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// What goes on with this conversation: its id and where it works.
+    fn params(&self) -> Option<Json> {
+        let cwd = self.options.cwd.clone().or_else(|| std::env::current_dir().ok())?;
+        Json::of(&json!({ "native_session_id": self.native.as_ref()?, "cwd": cwd })).ok()
+    }
+
+    async fn prompt(&self, session: &Session, input: Input) -> Result<Value, Error> {
+        let content = if self.options.prompt_template.is_empty() {
+            input.content
+        } else {
+            let values = json!({
+                "input": input.content,
+                "session": { "id": session.id().as_str() },
+                "variables": self.options.variables,
+            });
+            template::render(&self.options.prompt_template, &values)
+        };
+        let files = attachment::read_all(input.files, Native::Images).await;
+        let images: Vec<Value> = files
+            .iter()
+            .filter_map(|file| match file {
+                Attachment::Image(image) => {
+                    Some(json!({ "type": "image", "data": image.data, "mimeType": image.mime }))
+                }
+                Attachment::Text(_) | Attachment::Path(_) => None,
+            })
+            .collect();
+        let message = attachment::with_paths(&content, &files);
+        if message.trim().is_empty() && images.is_empty() {
+            return Err(Error::other("the input is empty; the agent needs a prompt"));
+        }
+        let mut prompt = json!({ "id": PROMPT, "type": "prompt", "message": message });
+        if !images.is_empty() {
+            prompt["images"] = images.into();
+        }
+        Ok(prompt)
+    }
+
+    /// Starts the process where none runs, and learns the conversation's id from it.
+    async fn ensure(&mut self, turn: &Turn) -> Result<(), Error> {
+        if self.agent.is_some() {
+            return Ok(());
+        }
+        match self.start(turn.session()).await {
+            Err(error) if self.unproven && error.failure().category == Some(Category::SessionNotFound) => {
+                let lost = format!("{error}; a new conversation begins");
+                turn.error(Category::SessionNotFound, lost).await;
+                (self.native, self.unproven) = (None, false);
+                self.start(turn.session()).await?;
+                let lost = SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() };
+                turn.session().info(lost);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    async fn start(&mut self, session: &Session) -> Result<(), Error> {
+        let prompt_file = self.prompt_file.as_ref().map(PromptFile::path);
+        let native = self.native.as_deref();
+        let launch = command_line::launch(&self.settings, &self.options, native, &self.skills, prompt_file);
+        let mut agent = Agent::start(&launch, Stdin::Owned).await?;
+        let greet = async {
+            send(&agent_input(&agent)?, &json!({ "id": STATE, "type": "get_state" })).await?;
+            let mut out = Vec::new();
+            while let Some(line) = agent.next().await {
+                Reader::default().line(&parsed(&line), &mut out);
+                for told in out.drain(..) {
+                    if let Told::Answer { id, result } = told
+                        && id == STATE
+                    {
+                        return Ok(result);
+                    }
+                }
+            }
+            Err(InputClosed)
+        };
+        let greeted = match self.options.patience.start {
+            Some(wait) => {
+                timeout(wait, greet).await.map_err(|_| late("did not answer its start within", wait))?
+            }
+            None => greet.await,
+        };
+        let state = match greeted {
+            Ok(Ok(state)) => state,
+            Ok(Err(why)) => return Err(failure::failed(why, None)),
+            Err(InputClosed) => {
+                let ended = agent.end(Duration::ZERO, END.1).await;
+                let unknown =
+                    failure::is_unknown_session(&ended.stderr) || ended.stderr.contains("No session found");
+                let error = ended.error();
+                return Err(if unknown {
+                    failure::of(Category::SessionNotFound, error.to_string(), None)
+                } else {
+                    error
+                });
+            }
+        };
+        let known = |path| Some(text(&state, path).to_owned()).filter(|text| !text.is_empty());
+        let native = known("/sessionId");
+        let context = self.unproven.then_some(Context::Kept);
+        self.unproven = false;
+        if native != self.native || context.is_some() {
+            self.native = native.or(self.native.take());
+            session.info(SessionInfo {
+                native_session_id: self.native.clone(),
+                model: known("/model/id"),
+                context,
+                ..SessionInfo::default()
+            });
+        }
+        self.agent = Some(agent);
+        Ok(())
+    }
+
+    /// Runs one prompt to the agent's rest. An error of `None` is the process's end.
+    async fn serve(
+        &mut self,
+        turn: &Turn,
+        agent: &mut Agent,
+        prompt: &Value,
+    ) -> Result<Reader, Option<Error>> {
+        let input = agent.input().map_err(|_| None)?.clone();
+        send(&input, prompt).await.map_err(|_| None)?;
+        let (mut reader, mut out) = (Reader::default(), Vec::new());
+        let mut watch = Watch::new(self.options.patience);
+        let mut questions = FuturesUnordered::new();
+        let mut steers: Vec<(String, Steer)> = Vec::new();
+        let (mut steered, mut aborting, mut asked_stats) = (0_u32, false, false);
+        loop {
+            let line = tokio::select! {
+                biased;
+                () = turn.stopped(), if !aborting => {
+                    aborting = true;
+                    send(&input, &json!({ "id": ABORT, "type": "abort" })).await.map_err(|_| None)?;
+                    continue;
+                }
+                error = watch.expired(turn) => return Err(Some(error)),
+                Some(response) = questions.next() => {
+                    if questions.is_empty() {
+                        watch.resume();
+                    }
+                    send(&input, &response).await.map_err(|_| None)?;
+                    continue;
+                }
+                Some(steer) = turn.next_steer(), if !aborting => {
+                    steered += 1;
+                    let id = format!("steer-{steered}");
+                    let message = json!({ "id": id, "type": "steer", "message": steer.content() });
+                    send(&input, &message).await.map_err(|_| None)?;
+                    steers.push((id, steer));
+                    continue;
+                }
+                line = agent.next() => line.ok_or(None)?,
+            };
+            watch.heard();
+            if let Line::TooLong(bytes) = line {
+                let text = format!("a line of {bytes} bytes of the agent was left out");
+                turn.error(Category::Oversize, text).await;
+                continue;
+            }
+            reader.line(&parsed(&line), &mut out);
+            for told in out.drain(..) {
+                match told {
+                    Told::Event(event) => self.report.emit(turn, event).await.map_err(Some)?,
+                    Told::Asks(asked) => {
+                        watch.pause();
+                        questions.push(ask(turn, asked));
+                    }
+                    // Whether a retry follows is known once a command after it is answered.
+                    Told::Rests if !asked_stats => {
+                        asked_stats = true;
+                        let stats = json!({ "id": STATS, "type": "get_session_stats" });
+                        send(&input, &stats).await.map_err(|_| None)?;
+                    }
+                    Told::Rests => {}
+                    Told::Answer { id, result } => match (id.as_str(), result) {
+                        (STATS, stats) => {
+                            asked_stats = false;
+                            if reader.retries {
+                                continue;
+                            }
+                            if let Ok(stats) = stats {
+                                tell_context(turn, &stats).await;
+                            }
+                            return Ok(reader);
+                        }
+                        (PROMPT, Err(why)) => return Err(Some(failure::failed(why, None))),
+                        (id, result) => {
+                            if let Some(at) = steers.iter().position(|(known, _)| known == id) {
+                                match (steers.swap_remove(at).1, result) {
+                                    (steer, Ok(_)) => drop(steer.accept()),
+                                    (steer, Err(why)) => steer.refuse(why),
+                                }
+                            }
+                        }
+                    },
+                }
+            }
+        }
+    }
+}
+
+fn gone() -> Error {
+    Error::new(Category::ProcessExit, "the agent has ended")
+}
+
+fn agent_input(agent: &Agent) -> Result<crate::agent::process::AgentInput, InputClosed> {
+    agent.input().cloned()
+}
+
+async fn send(input: &crate::agent::process::AgentInput, message: &Value) -> Result<(), InputClosed> {
+    input.line(message.to_string()).await
+}
+
+fn parsed(line: &Line) -> Value {
+    match line {
+        Line::Whole(line) => serde_json::from_slice(line).unwrap_or_default(),
+        Line::TooLong(_) => Value::Null,
+    }
+}
+
+async fn tell_context(turn: &Turn, stats: &Value) {
+    let usage = ContextUsage {
+        used_tokens: count(stats, "/contextUsage/tokens"),
+        total_tokens: count(stats, "/contextUsage/contextWindow"),
+    };
+    if usage.used_tokens.is_some() {
+        turn.context_usage(usage).await;
+    }
+}
+
+/// The only field of a question.
+const FIELD: &str = "answer";
+
+/// Asks the user what an extension asks, and gives the line that answers it.
+async fn ask(turn: &Turn, asked: Asked) -> Value {
+    let answer = turn.ask(question(&asked)).await;
+    answered(&asked.id, &asked.method, &answer)
+}
+
+fn question(asked: &Asked) -> Question {
+    let kind = match asked.method.as_str() {
+        "confirm" => FieldKind::Boolean,
+        "select" => FieldKind::Choice,
+        _ => FieldKind::Text,
+    };
+    let choice = |option: &String| Choice { id: option.clone(), ..Choice::default() };
+    let choices: Vec<Choice> = asked.options.iter().map(choice).collect();
+    Question::new(&asked.title).field(QuestionField {
+        id: FIELD.to_owned(),
+        kind: Some(kind),
+        choices: (!choices.is_empty()).then_some(choices),
+        ..QuestionField::default()
+    })
+}
+
+fn answered(id: &str, method: &str, answer: &Answer) -> Value {
+    let value = answer.values.get(FIELD).and_then(|value| value.to::<Value>().ok());
+    let mut response = json!({ "type": "extension_ui_response", "id": id });
+    match (method, value) {
+        ("confirm", Some(value)) => response["confirmed"] = json!(value.as_bool() == Some(true)),
+        (_, Some(Value::String(value))) => response["value"] = value.into(),
+        _ => response["cancelled"] = true.into(),
+    }
+    response
+}

@@ -1,0 +1,280 @@
+//! What pi's lines mean: pure.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use trunkline_sdk::protocol::{
+    AdapterBody, Compaction, CompactionTrigger, Output, Progress, Thinking, ToolUpdate, Usage, UsageScope,
+};
+use trunkline_sdk::{Category, Error, Status, ToolCallId, TurnComplete};
+
+use crate::agent::failure;
+use crate::oneshot::json::{count, text, tool_end, tool_start};
+
+/// What a line means beside events.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Told {
+    /// An event of the turn.
+    Event(AdapterBody),
+    /// The answer to a command, by the command's id.
+    Answer {
+        id: String,
+        /// Its data, or why it was refused.
+        result: Result<Value, String>,
+    },
+    /// The agent rests; unless a retry follows, the turn has ended.
+    Rests,
+    /// An extension asks the user.
+    Asks(Asked),
+}
+
+/// What an extension asks.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Asked {
+    pub(super) id: String,
+    pub(super) method: String,
+    pub(super) title: String,
+    pub(super) options: Vec<String>,
+}
+
+/// Reads the lines of one turn.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    /// Whether pieces of the running message have been told.
+    streamed: bool,
+    /// What each running tool has printed so far: pi repeats it whole.
+    printed: HashMap<String, String>,
+    usage: Option<Usage>,
+    failure: Option<String>,
+    aborted: bool,
+    length: bool,
+    /// A retry waits for its time.
+    pub(super) retries: bool,
+    model: Option<String>,
+    provider: Option<String>,
+    steps: u64,
+}
+
+/// The most of a tool's output that is remembered in order to tell what is new, in bytes.
+const MAX_PRINTED: usize = 1024 * 1024;
+
+impl Reader {
+    /// Takes one line.
+    pub(super) fn line(&mut self, line: &Value, out: &mut Vec<Told>) {
+        match text(line, "/type") {
+            "response" => {
+                let id = text(line, "/id").to_owned();
+                let refused = line.get("success").and_then(Value::as_bool) == Some(false);
+                let result = if refused {
+                    Err(text(line, "/error").to_owned())
+                } else {
+                    Ok(line.get("data").cloned().unwrap_or_default())
+                };
+                out.push(Told::Answer { id, result });
+            }
+            "agent_start" => self.retries = false,
+            "message_start" => self.streamed = false,
+            "message_update" => self.delta(line, out),
+            "message_end" if text(line, "/message/role") == "assistant" => {
+                self.message(line.get("message").unwrap_or(&Value::Null), out);
+            }
+            "tool_execution_start" => {
+                let start = tool_start(text(line, "/toolCallId"), text(line, "/toolName"), line.get("args"));
+                out.extend(start.map(event));
+            }
+            "tool_execution_update" => {
+                let printed = joined(line.pointer("/partialResult/content"));
+                out.extend(self.update(text(line, "/toolCallId"), printed).map(event));
+            }
+            "tool_execution_end" => {
+                let id = text(line, "/toolCallId");
+                self.printed.remove(id);
+                let failed = line.get("isError").and_then(Value::as_bool).unwrap_or(false);
+                out.extend(tool_end(id, &joined(line.pointer("/result/content")), failed).map(event));
+            }
+            "compaction_end" => {
+                let manual = text(line, "/reason") == "manual";
+                let trigger = if manual { CompactionTrigger::Manual } else { CompactionTrigger::Auto };
+                let pre_tokens = count(line, "/result/tokensBefore");
+                out.push(event(Compaction { trigger: Some(trigger), pre_tokens, ..Compaction::default() }));
+            }
+            "auto_retry_start" => {
+                self.retries = true;
+                let (attempt, most) = (count(line, "/attempt"), count(line, "/maxAttempts"));
+                let message = format!(
+                    "attempt {} of {} failed: {}",
+                    attempt.unwrap_or(0),
+                    most.unwrap_or(0),
+                    text(line, "/errorMessage")
+                );
+                out.push(event(Progress { message, ..Progress::default() }));
+            }
+            "auto_retry_end" => {
+                self.retries = false;
+                let failed = line.get("success").and_then(Value::as_bool) == Some(false);
+                self.failure = failed.then(|| text(line, "/finalError").to_owned());
+            }
+            "agent_end" => out.push(Told::Rests),
+            "extension_error" => {
+                let message = format!("an extension failed: {}", text(line, "/error"));
+                let error =
+                    trunkline_sdk::protocol::ErrorEvent { message, fatal: Some(false), ..Default::default() };
+                out.push(event(error));
+            }
+            "extension_ui_request" => out.extend(asked(line)),
+            _ => {}
+        }
+    }
+
+    /// How the turn ended, and its usage.
+    ///
+    /// # Errors
+    /// Why it failed or was stopped.
+    pub(super) fn end(self, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {
+        let failed = match self.failure {
+            Some(message) => Some(failure::failed(message.clone(), http_in(&message))),
+            None if self.aborted => Some(Error::stopped()),
+            None if self.length => {
+                Some(Error::limit(Category::ContextExhausted, "the model has reached its output limit"))
+            }
+            None => None,
+        };
+        if let Some(error) = failed {
+            out.extend(self.usage.map(event));
+            return Err(error);
+        }
+        Ok(TurnComplete {
+            status: Some(Status::Completed),
+            num_turns: Some(self.steps),
+            model: self.model,
+            provider: self.provider,
+            usage: self.usage,
+            ..TurnComplete::default()
+        })
+    }
+
+    fn delta(&mut self, line: &Value, out: &mut Vec<Told>) {
+        let piece = text(line, "/assistantMessageEvent/delta").to_owned();
+        if piece.is_empty() {
+            return;
+        }
+        match text(line, "/assistantMessageEvent/type") {
+            "text_delta" => {
+                self.streamed = true;
+                out.push(event(Output::text(piece)));
+            }
+            "thinking_delta" => {
+                self.streamed = true;
+                out.push(event(Thinking { content: piece, ..Thinking::default() }));
+            }
+            _ => {}
+        }
+    }
+
+    /// A whole message of the assistant: its tokens, and its text where no piece of it came.
+    fn message(&mut self, message: &Value, out: &mut Vec<Told>) {
+        self.steps += 1;
+        if !self.streamed {
+            let whole = joined(message.get("content"));
+            if !whole.is_empty() {
+                out.push(event(Output::text(whole)));
+            }
+        }
+        self.streamed = false;
+        // The last message decides: a good one after a retry clears a failure.
+        let reason = text(message, "/stopReason");
+        self.failure = (reason == "error").then(|| match text(message, "/errorMessage") {
+            "" => "the model failed".to_owned(),
+            error => error.to_owned(),
+        });
+        self.aborted = reason == "aborted";
+        self.length = reason == "length";
+        let named = |path| Some(text(message, path).to_owned()).filter(|name| !name.is_empty());
+        self.model = named("/model").or(self.model.take());
+        self.provider = named("/provider").or(self.provider.take());
+        self.add(message.get("usage").unwrap_or(&Value::Null));
+    }
+
+    fn add(&mut self, tokens: &Value) {
+        let read = |path: &str| count(tokens, path).unwrap_or(0);
+        if read("/totalTokens") == 0 && read("/input") + read("/output") == 0 {
+            return;
+        }
+        let sum =
+            self.usage.get_or_insert_with(|| Usage { scope: Some(UsageScope::Turn), ..Usage::default() });
+        let (cached, written) = (read("/cacheRead"), read("/cacheWrite"));
+        let add = |to: &mut Option<u64>, more: u64| *to = Some(to.unwrap_or(0) + more);
+        add(&mut sum.input_tokens, read("/input") + cached + written);
+        add(&mut sum.output_tokens, read("/output"));
+        add(&mut sum.cache_read_tokens, cached);
+        add(&mut sum.cache_write_tokens, written);
+        if let Some(cost) = tokens.pointer("/cost/total").and_then(Value::as_f64) {
+            sum.cost_usd = Some(sum.cost_usd.unwrap_or(0.0) + cost);
+        }
+    }
+
+    /// What a tool has printed since the last update.
+    fn update(&mut self, id: &str, printed: String) -> Option<ToolUpdate> {
+        let before = self.printed.get(id).map_or("", String::as_str);
+        // A window that has moved on says nothing of what is new.
+        let new = printed.strip_prefix(before)?.to_owned();
+        if new.is_empty() {
+            return None;
+        }
+        if printed.len() <= MAX_PRINTED {
+            self.printed.insert(id.to_owned(), printed);
+        }
+        Some(ToolUpdate {
+            tool_call_id: ToolCallId::new(id).ok()?,
+            content: Some(new),
+            stream: None,
+            title: None,
+            input: None,
+            data: None,
+            message_id: None,
+            parent_tool_call_id: None,
+            history: None,
+        })
+    }
+}
+
+fn event(event: impl Into<AdapterBody>) -> Told {
+    Told::Event(event.into())
+}
+
+/// The texts of a list of blocks.
+fn joined(content: Option<&Value>) -> String {
+    match content {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(blocks)) => blocks
+            .iter()
+            .filter(|block| text(block, "/type") == "text")
+            .map(|block| text(block, "/text"))
+            .collect(),
+        _ => String::new(),
+    }
+}
+
+/// A question that waits for an answer; what is merely shown is none.
+fn asked(line: &Value) -> Option<Told> {
+    let method = text(line, "/method");
+    let waits = ["select", "confirm", "input", "editor"].contains(&method);
+    let title = match text(line, "/message") {
+        "" => text(line, "/title").to_owned(),
+        message => format!("{}: {message}", text(line, "/title")),
+    };
+    if !waits {
+        let shown = (method == "notify").then(|| text(line, "/message").to_owned())?;
+        return Some(event(Progress { message: shown, ..Progress::default() }));
+    }
+    let options = line.get("options").and_then(Value::as_array).into_iter().flatten();
+    let options = options.filter_map(Value::as_str).map(str::to_owned).collect();
+    let id = text(line, "/id").to_owned();
+    Some(Told::Asks(Asked { id, method: method.to_owned(), title, options }))
+}
+
+/// The HTTP status that an error's text begins with: `429 …`.
+fn http_in(message: &str) -> Option<u16> {
+    let first = message.split(|c: char| !c.is_ascii_digit()).next()?;
+    first.parse().ok().filter(|code| (400..600).contains(code))
+}

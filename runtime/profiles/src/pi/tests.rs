@@ -1,0 +1,125 @@
+//! Runs in the shapes of pi 0.73, read line by line.
+
+use serde_json::Value;
+use trunkline_sdk::protocol::AdapterBody;
+
+use super::reader::{Reader, Told};
+
+fn read(lines: &str) -> (Vec<String>, Reader) {
+    let (mut reader, mut out) = (Reader::default(), Vec::new());
+    for line in lines.lines().filter(|line| !line.trim().is_empty()) {
+        reader.line(&serde_json::from_str::<Value>(line).unwrap(), &mut out);
+    }
+    (out.iter().map(shown).collect(), reader)
+}
+
+fn shown(told: &Told) -> String {
+    match told {
+        Told::Event(AdapterBody::Output(output)) => format!("output {}", output.content),
+        Told::Event(AdapterBody::ToolStart(start)) => format!("start {}", start.tool),
+        Told::Event(AdapterBody::ToolUpdate(update)) => {
+            format!("update {:?}", update.content.as_deref().unwrap_or_default())
+        }
+        Told::Event(AdapterBody::ToolEnd(end)) => {
+            format!("end {:?} {:?}", end.content.as_deref().unwrap_or_default(), end.is_error)
+        }
+        Told::Event(AdapterBody::Progress(progress)) => format!("progress {}", progress.message),
+        told => format!("{told:?}"),
+    }
+}
+
+#[test]
+fn a_turn_with_a_tool_is_told_once_and_adds_up() {
+    let lines = r#"
+        {"id":"prompt","type":"response","command":"prompt","success":true}
+        {"type":"agent_start"}
+        {"type":"message_end","message":{"role":"user","content":[{"type":"text","text":"list"}]}}
+        {"type":"message_start","message":{"role":"assistant","content":[]}}
+        {"type":"message_update","assistantMessageEvent":{"type":"text_delta","contentIndex":0,"delta":"I look."}}
+        {"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"I look."}],"model":"m","stopReason":"toolUse","usage":{"input":2,"output":3,"cacheRead":10,"cacheWrite":0,"totalTokens":15,"cost":{"total":0.25}}}}
+        {"type":"tool_execution_start","toolCallId":"c1","toolName":"bash","args":{"command":"ls"}}
+        {"type":"tool_execution_update","toolCallId":"c1","partialResult":{"content":[{"type":"text","text":"a\n"}]}}
+        {"type":"tool_execution_update","toolCallId":"c1","partialResult":{"content":[{"type":"text","text":"a\nb\n"}]}}
+        {"type":"tool_execution_end","toolCallId":"c1","result":{"content":[{"type":"text","text":"a\nb\n"}]},"isError":false}
+        {"type":"message_start","message":{"role":"assistant","content":[]}}
+        {"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"Two."}],"model":"m","stopReason":"stop","usage":{"input":1,"output":1,"totalTokens":2,"cost":{"total":0.5}}}}
+        {"type":"agent_end","messages":[]}"#;
+    let (told, reader) = read(lines);
+    assert_eq!(
+        told[1..],
+        [
+            "output I look.",
+            "start bash",
+            r#"update "a\n""#,
+            r#"update "b\n""#,
+            r#"end "a\nb\n" Some(false)"#,
+            "output Two.",
+            "Rests",
+        ]
+    );
+    let end = reader.end(&mut Vec::new()).unwrap();
+    let usage = end.usage.unwrap();
+    assert_eq!((usage.input_tokens, usage.output_tokens, usage.cost_usd), (Some(13), Some(4), Some(0.75)));
+    assert_eq!((end.num_turns, end.model.as_deref()), (Some(2), Some("m")));
+}
+
+#[test]
+fn a_retry_that_follows_is_waited_for_and_its_failure_counts() {
+    let failed = r#"{"type":"message_end","message":{"role":"assistant","stopReason":"error","errorMessage":"429 slow down"}}
+        {"type":"agent_end"}
+        {"type":"auto_retry_start","attempt":1,"maxAttempts":3,"delayMs":1,"errorMessage":"429 slow down"}"#;
+    let (told, reader) = read(failed);
+    assert!(reader.retries);
+    assert_eq!(told, ["Rests", "progress attempt 1 of 3 failed: 429 slow down"]);
+
+    let over = failed.to_owned()
+        + r#"
+        {"type":"auto_retry_end","success":false,"attempt":3,"finalError":"429 slow down"}"#;
+    let (_, reader) = read(&over);
+    assert!(!reader.retries);
+    let error = reader.end(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.failure().category, Some(trunkline_sdk::Category::RateLimit));
+
+    let mended = failed.to_owned()
+        + r#"
+        {"type":"agent_start"}
+        {"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"Well."}],"stopReason":"stop"}}
+        {"type":"auto_retry_end","success":true,"attempt":2}"#;
+    assert!(read(&mended).1.end(&mut Vec::new()).is_ok());
+}
+
+#[test]
+fn an_abort_is_a_stop() {
+    let aborted =
+        r#"{"type":"message_end","message":{"role":"assistant","content":[],"stopReason":"aborted"}}"#;
+    let error = read(aborted).1.end(&mut Vec::new()).unwrap_err();
+    assert_eq!(error.status(), trunkline_sdk::Status::Stopped);
+}
+
+#[test]
+fn any_shape_is_survived() {
+    let odd = [Value::Null, 1.into(), "x".into(), serde_json::json!([1]), serde_json::json!({"a": {}})];
+    for kind in [
+        "response",
+        "message_update",
+        "message_end",
+        "tool_execution_update",
+        "tool_execution_end",
+        "auto_retry_end",
+        "extension_ui_request",
+        "compaction_end",
+    ] {
+        for value in &odd {
+            let mut line = serde_json::json!({ "type": kind });
+            for name in
+                ["message", "assistantMessageEvent", "partialResult", "result", "usage", "id", "method"]
+            {
+                line[name] = value.clone();
+                let mut reader = Reader::default();
+                reader.line(&line, &mut Vec::new());
+                // Any verdict will do.
+                drop(reader.end(&mut Vec::new()));
+            }
+        }
+    }
+}
