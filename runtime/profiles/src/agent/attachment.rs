@@ -138,7 +138,7 @@ impl TextFile {
 }
 
 /// A path as a URI.
-fn uri(path: &str) -> String {
+pub(crate) fn uri(path: &str) -> String {
     use std::fmt::Write;
     let mut uri = String::from("file://");
     for byte in path.bytes() {

@@ -152,7 +152,7 @@ mod tests {
         checks.as_array().unwrap().iter().map(|check| (text(check, "code"), text(check, "level"))).collect()
     }
 
-    fn pairs<'t>(told: &'t [(String, String)]) -> Vec<(&'t str, &'t str)> {
+    fn pairs(told: &[(String, String)]) -> Vec<(&str, &str)> {
         told.iter().map(|(code, level)| (code.as_str(), level.as_str())).collect()
     }
 

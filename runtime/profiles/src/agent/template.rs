@@ -1,6 +1,49 @@
 //! Prompt templates: `{{path.to.value}}` (census row C10).
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// The most parts of a variable's name that become levels.
+const MOST_PARTS: usize = 8;
+
+/// What an agent is sent for an input: the template filled, or the input as it is where there is none.
+///
+/// Known are `input`, `session.id`, and a session's variables: as `variables.NAME`, by their own names, by their parts
+/// (`agent.name`, `agentId` also as `agent.id`), and below `context`.
+pub(crate) fn words(
+    template: &str,
+    input: &str,
+    session: &str,
+    variables: &BTreeMap<String, String>,
+) -> String {
+    if template.is_empty() {
+        return input.to_owned();
+    }
+    let mut values = Map::new();
+    for (name, value) in variables {
+        let path: Vec<_> = name.splitn(MOST_PARTS, '.').collect();
+        insert(&mut values, &path, value);
+        if let Some(object @ ("agent" | "company" | "run" | "task")) = name.strip_suffix("Id") {
+            insert(&mut values, &[object, "id"], value);
+        }
+    }
+    values.insert("context".to_owned(), json!(variables));
+    values.insert("variables".to_owned(), json!(variables));
+    values.insert("session".to_owned(), json!({"id": session}));
+    values.insert("input".to_owned(), Value::from(input));
+    render(template, &Value::Object(values))
+}
+
+/// Sets the value at a path, unless something else is there.
+fn insert(values: &mut Map<String, Value>, path: &[&str], value: &str) {
+    let Some((key, rest)) = path.split_first() else { return };
+    if rest.is_empty() {
+        values.entry(*key).or_insert_with(|| Value::from(value));
+    } else if let Value::Object(inner) = values.entry(*key).or_insert_with(|| Value::Object(Map::new())) {
+        insert(inner, rest, value);
+    }
+}
 
 /// Fills a template: each `{{path}}` becomes the text of the value at that path, and nothing where there is none.
 /// Numbers index lists. What is no path stays as it is; a value is not looked through for further paths.
@@ -75,6 +118,30 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(render(template, &values), filled, "{template:?}");
+        }
+    }
+
+    #[test]
+    fn an_input_is_filled_with_the_session_s_variables() {
+        let variables = [
+            ("agentId", "a1"),
+            ("agent.name", "Ada"),
+            ("runId", "r1"),
+            ("input", "no"),
+            ("team", "t"),
+            ("a.b.c", "d"),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        for (template, filled) in [
+            ("", "do {{team}}"),
+            ("{{input}} ({{session.id}})", "do {{team}} (s1)"),
+            ("You are agent {{agent.id}} ({{agent.name}}), {{agentId}}.", "You are agent a1 (Ada), a1."),
+            (
+                "{{run.id}} {{variables.team}} {{team}} {{context.runId}} {{a.b.c}} {{company.id}}",
+                "r1 t t r1 d ",
+            ),
+        ] {
+            assert_eq!(words(template, "do {{team}}", "s1", &variables), filled, "{template}");
         }
     }
 
