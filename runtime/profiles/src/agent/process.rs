@@ -251,9 +251,6 @@ pub(crate) fn not_started(error: &SpawnError) -> Error {
         text.push_str(": ");
         text.push_str(&source.to_string());
     }
-    if category == Category::NotInstalled {
-        text.push_str("; install it, or name its path in `command`");
-    }
     failure::of(category, text, None)
 }
 
