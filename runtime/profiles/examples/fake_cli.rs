@@ -1,7 +1,8 @@
 //! A CLI that plays a recording of a real one, for tests of the profiles.
 //!
 //! `FAKE_CLI_RECORDING` names the recording, as the path of its files without what follows the scenario's name;
-//! `FAKE_CLI_REPORT` names a socket on which a test is told what happens.
+//! `FAKE_CLI_REPORT` names a socket on which a test is told what happens. `FAKE_CLI_SERVE`, in place of the recording,
+//! names a folder of recordings: every prompt is then answered by a turn of one of them, for ever.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "modules that a test shares")]
@@ -9,11 +10,13 @@
 mod fake_cli {
     pub(crate) mod dialect;
     pub(crate) mod events;
+    pub(crate) mod library;
     pub(crate) mod mode;
     pub(crate) mod player;
     pub(crate) mod query;
     pub(crate) mod recording;
     pub(crate) mod report;
+    pub(crate) mod server;
 }
 
 use std::{path::PathBuf, process::ExitCode};
@@ -36,6 +39,13 @@ fn main() -> ExitCode {
 
 fn run() -> Result<i32, String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(folder) = std::env::var_os("FAKE_CLI_SERVE").map(PathBuf::from) {
+        if Mode::of_arguments(&words) == Mode::Query {
+            return Ok(query::of_folder(&folder, &words));
+        }
+        let events = events::watch().map_err(|error| error.to_string())?;
+        return Ok(Server::new(&folder, &words)?.serve(&events));
+    }
     let path = PathBuf::from(std::env::var_os("FAKE_CLI_RECORDING").ok_or("FAKE_CLI_RECORDING is not set")?);
     let (folder, name) =
         path.parent().zip(path.file_name().and_then(|name| name.to_str())).ok_or("no recording")?;

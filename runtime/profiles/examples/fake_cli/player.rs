@@ -230,7 +230,7 @@ impl Player {
             let Some(live) = self.ids.get(&recorded.to_string()).cloned() else { return };
             dialect::set_answered(self.mode, &mut json, live);
             say(&self.translated(&json.to_string()));
-            if ends && self.mode != Mode::AppServer || json.get("error").is_some() && ends {
+            if ends && (self.mode != Mode::AppServer || json.get("error").is_some()) {
                 self.turn = None;
             }
             return;

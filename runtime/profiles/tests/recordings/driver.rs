@@ -314,7 +314,10 @@ impl Driver {
     fn step(&mut self, time: Duration) -> Result<(), String> {
         match self.events.recv_timeout(time) {
             Ok(Event::Message(message)) => self.note(message),
-            Ok(Event::Report(report)) => self.reported(report),
+            Ok(Event::Report(report)) => {
+                self.reported(&report);
+                Ok(())
+            }
             Ok(Event::Garbage(line)) => Err(format!("no message: {line}")),
             Ok(Event::Gone) => Err("the adapter has ended".to_owned()),
             Err(RecvTimeoutError::Timeout) => Ok(()),
@@ -322,7 +325,7 @@ impl Driver {
         }
     }
 
-    fn reported(&mut self, report: Value) -> Result<(), String> {
+    fn reported(&mut self, report: &Value) {
         if let Some(want) = report["want"].as_str() {
             self.want = Some(want.to_owned());
             self.wanted_since = Instant::now();
@@ -337,7 +340,6 @@ impl Driver {
                 ["turn/start", "session/prompt"].iter().any(|method| report["live"]["method"] == *method);
             self.observed.told.push(report["live"].clone());
         }
-        Ok(())
     }
 
     fn note(&mut self, message: Value) -> Result<(), String> {
@@ -418,7 +420,7 @@ impl Driver {
                     ended = Ok(());
                     break;
                 }
-                Ok(Event::Report(report)) => drop(self.reported(report)),
+                Ok(Event::Report(report)) => self.reported(&report),
                 Ok(Event::Message(_) | Event::Garbage(_)) => {}
                 Err(RecvTimeoutError::Timeout) => break,
             }

@@ -9,7 +9,7 @@ pub(crate) struct Expected {
     pub(crate) rule: &'static str,
     pub(crate) sessions: Vec<Session>,
     /// Another outcome that is as good.
-    pub(crate) or: Option<Box<Expected>>,
+    pub(crate) or: Option<Box<Self>>,
 }
 
 /// One session.

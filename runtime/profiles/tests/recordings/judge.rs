@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{
     driver::{Observed, SeenSession, SeenTurn, short},
     expected::{Expected, Permission, Piece, Session, Tool, Turn},
+    mode::Mode,
     recording::{Recording, option},
 };
 
@@ -17,6 +18,9 @@ const CENT_OF_A_CENT: f64 = 1e-7;
 /// What is wrong; nothing: all is well.
 pub(crate) fn judge(expected: &Expected, observed: &Observed, recording: &Recording) -> Result<(), String> {
     let mut wrong = Vec::new();
+    if !observed.starts.iter().any(|words| Mode::of_arguments(words) != Mode::Query) {
+        wrong.push("the CLI was never started for a turn".to_owned());
+    }
     if expected.sessions.len() != observed.sessions.len() {
         wrong.push(format!("{} sessions instead of {}", observed.sessions.len(), expected.sessions.len()));
     }
@@ -215,11 +219,11 @@ impl Judge<'_> {
     }
 
     fn usage(&mut self, turn: &Turn, seen: &SeenTurn, complete: &Value) {
-        let told = seen
+        let mut told = seen
             .messages
             .iter()
             .filter(|message| message["type"] == "usage" && message["scope"] != "session");
-        let told = Some(&complete["usage"]).filter(|usage| usage.is_object()).or_else(|| told.last());
+        let told = Some(&complete["usage"]).filter(|usage| usage.is_object()).or_else(|| told.next_back());
         if let Some(total) = turn.no_total
             && told
                 .and_then(|told| told["cost_usd"].as_f64())

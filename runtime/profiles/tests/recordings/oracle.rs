@@ -52,7 +52,7 @@ fn one_turn(recording: &Recording, rule: &'static str, mut session: Session, mut
     session.resume = recording.resumes().map(str::to_owned);
     session.model = recording.option(&["--model", "-m"]).map(str::to_owned);
     if session.resume.is_some() && refused_to_resume(recording) {
-        return begun_afresh(recording, session, turn);
+        return begun_afresh(recording, &session, turn);
     }
     turn.prompt = prompt(recording);
     let (rule, warned) = match recording.exit {
@@ -96,7 +96,7 @@ fn refused_to_resume(recording: &Recording) -> bool {
 }
 
 /// The session to resume is not there: the profile says so, begins another, and the turn goes on in that.
-fn begun_afresh(recording: &Recording, session: Session, mut turn: Turn) -> Expected {
+fn begun_afresh(recording: &Recording, session: &Session, mut turn: Turn) -> Expected {
     let clear = |words: &str| {
         recording.stderr.contains(words) || recording.outputs().any(|line| line.text.contains(words))
     };

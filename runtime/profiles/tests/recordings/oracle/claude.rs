@@ -50,7 +50,7 @@ pub(super) fn expect(recording: &Recording) -> Expected {
     session.resume = recording.resumes().map(str::to_owned);
     session.model = recording.option(&["--model"]).map(str::to_owned);
     if session.resume.is_some() && refused_to_resume(recording) {
-        return begun_afresh(recording, session, Turn::default());
+        return begun_afresh(recording, &session, Turn::default());
     }
     session.turns = turns(recording, &mut totals);
     Expected { rule: "dialogue", sessions: vec![session], or: None }

@@ -1,0 +1,177 @@
+//! The turns of all recordings of a CLI, by what they show: what a CLI that never ends answers from.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{
+    dialect,
+    mode::Mode,
+    recording::{Line, Recording, Step},
+};
+
+/// What a recorded turn shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shows {
+    /// A short answer.
+    Text,
+    /// An answer that goes on until it is stopped.
+    Slow,
+    /// A command that is permitted, after the request.
+    Allowed,
+    /// The same, denied.
+    Denied,
+    /// An error of the model.
+    Error,
+}
+
+/// A recorded turn.
+#[derive(Debug, Clone)]
+pub(crate) struct Turn {
+    pub(crate) shows: Shows,
+    /// The recorded prompt.
+    pub(crate) prompt: Value,
+    /// What follows it, to the end of the turn.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// All that is known of a CLI.
+#[derive(Debug, Default)]
+pub(crate) struct Library {
+    turns: Vec<Turn>,
+    /// Requests that are no prompts, and their answers.
+    answers: Vec<(Value, Value)>,
+}
+
+impl Library {
+    /// Reads a folder of recordings; those of this way to speak count.
+    pub(crate) fn of(folder: &Path, mode: Mode) -> Result<Self, String> {
+        let mut library = Self::default();
+        for recording in Recording::of_folder(folder)? {
+            let of = Mode::of(&recording);
+            if of == mode {
+                library.add(mode, &recording.steps);
+            } else if mode == Mode::StreamJson && of == Mode::OneShot {
+                let prompt = serde_json::json!({"type": "user", "text": recording.argv.last()});
+                let steps = std::iter::once(Step::In(prompt)).chain(recording.steps).collect::<Vec<_>>();
+                library.add(mode, &steps);
+            }
+        }
+        if library.turn(Shows::Text).is_none() {
+            return Err(format!("no turn with a text is recorded in {}", folder.display()));
+        }
+        Ok(library)
+    }
+
+    /// The first turn that shows this.
+    pub(crate) fn turn(&self, shows: Shows) -> Option<&Turn> {
+        self.turns.iter().find(|turn| turn.shows == shows)
+    }
+
+    /// What was answered to a request of this kind.
+    pub(crate) fn answer(&self, mode: Mode, live: &Value) -> Option<&Value> {
+        let kind = dialect::kind(mode, live);
+        self.answers.iter().find(|(asked, _)| dialect::kind(mode, asked) == kind).map(|(_, answer)| answer)
+    }
+
+    fn add(&mut self, mode: Mode, steps: &[Step]) {
+        let mut open: Option<(Value, Vec<Step>)> = None;
+        for (at, step) in steps.iter().enumerate() {
+            match step {
+                Step::In(line) if dialect::prompts(mode, line) && open.is_none() => {
+                    open = Some((line.clone(), Vec::new()));
+                    continue;
+                }
+                Step::In(line) if open.is_none() => self.request(mode, line, &steps[at..]),
+                Step::In(_) | Step::Out(_) | Step::Signal | Step::Closed => {}
+            }
+            let Some((prompt, taken)) = &mut open else { continue };
+            taken.push(step.clone());
+            let Step::Out(line) = step else { continue };
+            if dialect::ends_turn(mode, &line.json, dialect::asks(mode, prompt)) {
+                let (prompt, steps) = (prompt.clone(), std::mem::take(taken));
+                self.turns.extend(Turn::of(mode, prompt, steps));
+                open = None;
+            }
+        }
+    }
+
+    fn request(&mut self, mode: Mode, line: &Value, after: &[Step]) {
+        let Some(asked) = dialect::asks(mode, line) else { return };
+        let answer = after.iter().find_map(|step| match step {
+            Step::Out(Line { json, .. }) if dialect::answers(mode, json) == Some(asked) => Some(json.clone()),
+            Step::In(_) | Step::Out(_) | Step::Signal | Step::Closed => None,
+        });
+        let well =
+            |answer: &Value| answer.get("error").is_none() && answer.pointer("/response/error").is_none();
+        self.answers.extend(answer.filter(well).map(|answer| (line.clone(), answer)));
+    }
+}
+
+impl Turn {
+    fn of(mode: Mode, prompt: Value, steps: Vec<Step>) -> Option<Self> {
+        let text = prompt.to_string();
+        let inputs: Vec<&Value> = steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::In(line) => Some(line),
+                Step::Out(_) | Step::Signal | Step::Closed => None,
+            })
+            .collect();
+        let stopped = inputs.iter().any(|line| dialect::stops(mode, line));
+        let asked = requests(mode, &steps).count();
+        let failed = steps.iter().any(|step| match step {
+            Step::Out(line) => line.json.get("error").is_some(),
+            Step::In(_) | Step::Signal | Step::Closed => false,
+        });
+        let shows = match () {
+            () if text.contains("FAKE:err:400") || text.contains("FAKE:err:500") => Shows::Error,
+            () if failed => return None,
+            () if stopped && asked == 0 && text.contains("FAKE:slow") => Shows::Slow,
+            () if stopped => return None,
+            () if asked == 1 && inputs.len() == 1 && text.contains("touch ") => {
+                if approves(inputs[0]) {
+                    Shows::Allowed
+                } else {
+                    Shows::Denied
+                }
+            }
+            () if asked == 0 && inputs.is_empty() && text.contains("FAKE:text") => Shows::Text,
+            () => return None,
+        };
+        Some(Self { shows, prompt, steps })
+    }
+
+    /// The command that the recorded prompt asked for.
+    pub(crate) fn command(&self) -> Option<String> {
+        command_in(&self.prompt.to_string())
+    }
+
+    /// The recorded requests of the CLI.
+    pub(crate) fn request(&self, mode: Mode) -> Option<(usize, &Value)> {
+        requests(mode, &self.steps).next()
+    }
+}
+
+/// The command in a prompt such as `FAKE:bash:touch x;;`.
+pub(crate) fn command_in(prompt: &str) -> Option<String> {
+    let begin = prompt.find("touch ")?;
+    let command = &prompt[begin..];
+    Some(command[..command.find(";;")?].to_owned())
+}
+
+/// Whether an answer to a permission request permits.
+pub(crate) fn approves(answer: &Value) -> bool {
+    let at = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
+    let option = at("/result/outcome/optionId").unwrap_or_default();
+    at("/response/response/behavior") == Some("allow")
+        || at("/result/decision").is_some_and(|decision| decision.starts_with("accept"))
+        || ["allow", "once", "always", "proceed", "approved"].iter().any(|word| option.starts_with(word))
+}
+
+fn requests(mode: Mode, steps: &[Step]) -> impl Iterator<Item = (usize, &Value)> {
+    steps.iter().enumerate().filter_map(move |(at, step)| match step {
+        Step::Out(line) => dialect::asks(mode, &line.json).map(|_| (at, &line.json)),
+        Step::In(_) | Step::Signal | Step::Closed => None,
+    })
+}
