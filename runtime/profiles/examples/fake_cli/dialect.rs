@@ -8,7 +8,8 @@ use super::mode::Mode;
 pub(crate) fn answers(mode: Mode, line: &Value) -> Option<&Value> {
     match mode {
         Mode::StreamJson => line.pointer("/response/request_id").filter(|_| is(line, "control_response")),
-        _ => line.get("id").filter(|_| line.get("method").is_none()),
+        Mode::AppServer | Mode::Acp => line.get("id").filter(|_| line.get("method").is_none()),
+        Mode::OneShot | Mode::Query => None,
     }
 }
 
@@ -16,7 +17,8 @@ pub(crate) fn answers(mode: Mode, line: &Value) -> Option<&Value> {
 pub(crate) fn asks(mode: Mode, line: &Value) -> Option<&Value> {
     match mode {
         Mode::StreamJson => line.get("request_id").filter(|_| is(line, "control_request")),
-        _ => line.get("id").filter(|_| line.get("method").is_some()),
+        Mode::AppServer | Mode::Acp => line.get("id").filter(|_| line.get("method").is_some()),
+        Mode::OneShot | Mode::Query => None,
     }
 }
 

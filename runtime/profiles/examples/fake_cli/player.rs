@@ -268,6 +268,7 @@ impl Player {
                 128 + number
             }
             Exit::Signal { after_eof: true, .. } | Exit::Never => {
+                self.report.tell(&json!({"want": "stop"}));
                 while self.signalled != Some(SIGTERM) {
                     match self.events.recv() {
                         Ok(Event::Signal(signal)) => self.signalled = Some(signal),

@@ -61,7 +61,7 @@ fn one_turn(recording: &Recording, rule: &'static str, mut session: Session, mut
             turn.status = vec!["stopped"];
             ("stopped by a signal", true)
         }
-        Exit::Never => {
+        Exit::Never | Exit::Signal { after_eof: true, .. } => {
             turn.stopped = true;
             turn.status = vec!["stopped"];
             ("hangs, is stopped", true)

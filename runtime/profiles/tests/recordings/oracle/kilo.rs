@@ -22,7 +22,9 @@ pub(super) fn expect(recording: &Recording) -> Expected {
             "tool_use" => {
                 let tool = turn.tool(text(part, "/callID").unwrap_or_default());
                 tool.name = text(part, "/tool").map(str::to_owned);
-                tool.failed = Some(text(part, "/state/status") == Some("error"));
+                // A command that fails is completed, with its exit code beside.
+                let exit = number(part, "/state/metadata/exit").unwrap_or(0);
+                tool.failed = Some(text(part, "/state/status") == Some("error") || exit != 0);
             }
             "step_finish" => {
                 let of = |name: &str| number(part, &format!("/tokens/{name}")).unwrap_or(0);
