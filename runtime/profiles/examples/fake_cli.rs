@@ -2,7 +2,8 @@
 //!
 //! `FAKE_CLI_RECORDING` names the recording, as the path of its files without what follows the scenario's name;
 //! `FAKE_CLI_REPORT` names a socket on which a test is told what happens. `FAKE_CLI_SERVE`, in place of the recording,
-//! names a folder of recordings: every prompt is then answered by a turn of one of them, for ever.
+//! names a folder of recordings, below `TRUNKLINE_RECORDINGS` where that is set: every prompt is then answered by a
+//! turn of one of them, for ever.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "modules that a test shares")]
@@ -21,7 +22,9 @@ mod fake_cli {
 
 use std::{path::PathBuf, process::ExitCode};
 
-use fake_cli::{events, mode::Mode, player::Player, query, recording::Recording, report::Report};
+use fake_cli::{
+    events, mode::Mode, player::Player, query, recording::Recording, report::Report, server::Server,
+};
 use serde_json::json;
 
 /// The exit code for a command line that the recorded CLI would not have taken.
@@ -40,6 +43,8 @@ fn main() -> ExitCode {
 fn run() -> Result<i32, String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let Some(folder) = std::env::var_os("FAKE_CLI_SERVE").map(PathBuf::from) {
+        let all = std::env::var_os("TRUNKLINE_RECORDINGS").map(PathBuf::from).unwrap_or_default();
+        let folder = all.join("recordings").join(folder);
         if Mode::of_arguments(&words) == Mode::Query {
             return Ok(query::of_folder(&folder, &words));
         }

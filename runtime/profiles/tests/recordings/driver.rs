@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    os::unix::net::UnixListener,
+    os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
@@ -76,6 +76,10 @@ enum Event {
     Garbage(String),
     Gone,
     Report(Value),
+    /// A CLI has begun to report.
+    Opened,
+    /// It has ended.
+    Closed,
 }
 
 /// Plays a recording through a profile, and returns what came out.
@@ -146,6 +150,9 @@ fn command(setup: &Setup, folder: &Path) -> Result<Command, String> {
 
 struct Driver {
     child: Child,
+    socket: PathBuf,
+    /// How many CLIs have reported, and how many of them still run.
+    reported: (usize, usize),
     stdin: Option<ChildStdin>,
     events: Receiver<Event>,
     cwd: PathBuf,
@@ -163,13 +170,20 @@ struct Driver {
 impl Driver {
     fn start(setup: &Setup, folder: &Path) -> Result<Self, String> {
         let mut command = command(setup, folder)?;
-        let listener = UnixListener::bind(folder.join("report")).map_err(|error| error.to_string())?;
+        let socket = folder.join("report");
+        let listener = UnixListener::bind(&socket).map_err(|error| error.to_string())?;
         let (sender, events) = sync_channel(WAITING);
         let of_reports = sender.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let sender = of_reports.clone();
-                thread::spawn(move || lines(stream, &sender, Event::Report));
+                if sender.send(Event::Opened).is_err() {
+                    return;
+                }
+                thread::spawn(move || {
+                    lines(stream, &sender, Event::Report);
+                    drop(sender.send(Event::Closed));
+                });
             }
         });
         let mut child = command
@@ -194,6 +208,8 @@ impl Driver {
         Ok(Self {
             stdin: child.stdin.take(),
             child,
+            socket,
+            reported: (0, 0),
             events,
             cwd,
             sessions: 0,
@@ -320,8 +336,20 @@ impl Driver {
             }
             Ok(Event::Garbage(line)) => Err(format!("no message: {line}")),
             Ok(Event::Gone) => Err("the adapter has ended".to_owned()),
+            Ok(event @ (Event::Opened | Event::Closed)) => {
+                self.count(&event);
+                Ok(())
+            }
             Err(RecvTimeoutError::Timeout) => Ok(()),
             Err(RecvTimeoutError::Disconnected) => Err("nobody is left".to_owned()),
+        }
+    }
+
+    fn count(&mut self, event: &Event) {
+        match event {
+            Event::Opened => self.reported = (self.reported.0 + 1, self.reported.1 + 1),
+            Event::Closed => self.reported.1 -= 1,
+            Event::Message(_) | Event::Garbage(_) | Event::Gone | Event::Report(_) => {}
         }
     }
 
@@ -409,21 +437,34 @@ impl Driver {
         stdin.write_all(format!("{body}\n").as_bytes()).map_err(|error| format!("write {kind}: {error}"))
     }
 
+    /// Takes what comes until it is done, in time.
+    fn drain(&mut self, otherwise: &str, done: impl Fn(&Self, &Event) -> bool) -> Result<(), String> {
+        let until = Instant::now() + END;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(event) = self.events.recv_timeout(left) else {
+                return Err(format!("{otherwise} within {END:?}"));
+            };
+            self.count(&event);
+            if let Event::Report(report) = &event {
+                self.reported(report);
+            }
+            if done(self, &event) {
+                return Ok(());
+            }
+        }
+    }
+
     /// Closes stdin: the adapter must end, well and in time.
     fn end(&mut self) -> Result<(), String> {
         self.stdin = None;
-        let until = Instant::now() + END;
-        let mut ended = Err(format!("the adapter did not end within {END:?}"));
-        while Instant::now() < until {
-            match self.events.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Event::Gone) | Err(RecvTimeoutError::Disconnected) => {
-                    ended = Ok(());
-                    break;
-                }
-                Ok(Event::Report(report)) => self.reported(&report),
-                Ok(Event::Message(_) | Event::Garbage(_)) => {}
-                Err(RecvTimeoutError::Timeout) => break,
-            }
+        let mut ended = self.drain("the adapter did not end", |_, event| matches!(event, Event::Gone));
+        if ended.is_ok() {
+            // Whoever connected before this is heard before this; and no CLI may outlive its adapter.
+            let before = self.reported.0;
+            drop(UnixStream::connect(&self.socket));
+            let all = |driver: &Self, _: &Event| driver.reported.0 > before && driver.reported.1 == 0;
+            ended = self.drain("a CLI outlives its adapter", all);
         }
         if ended.is_err() {
             drop(self.child.kill());

@@ -29,7 +29,9 @@ pub(super) fn expect(recording: &Recording) -> Expected {
             }
             "tool.execution_complete" => {
                 let success = line.json.pointer("/data/success").and_then(serde_json::Value::as_bool);
-                turn.tool(of("toolCallId")).failed = success.map(|success| !success);
+                // A command that fails is a success, with its exit code beside.
+                let exit = number(&line.json, "/data/shellExecution/exitCode").unwrap_or(0);
+                turn.tool(of("toolCallId")).failed = success.map(|success| !success || exit != 0);
             }
             "session.error" => {
                 let by_word = ["authentication", "authorization"].contains(&of("errorType"));
