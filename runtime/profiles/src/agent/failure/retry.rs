@@ -74,15 +74,19 @@ fn wait(text: &str, now: SystemTime) -> Option<SystemTime> {
 }
 
 /// `resets 3pm (UTC)`, `resets May 14, 5pm (UTC)`, `try again at 8:35 PM`, `try again at May 26th, 2026 8:35 PM`. A time
-/// of day without a date is the next one, UTC where no zone is said.
+/// of day without a date is the next one, UTC where no zone is said. What another zone's clock shows is not known here.
 fn clock(text: &str, now: SystemTime) -> Option<SystemTime> {
     static CLOCK: LazyLock<Regex> = LazyLock::new(|| {
         regex(
-            r"(?:resets?(?: at| on)?|again at|again on|available at|until)[:\s]+(?:(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s+(?P<day>[0-9]{1,2})(?:st|nd|rd|th)?(?:,?\s+(?P<year>[0-9]{4}))?,?\s+(?:at\s+)?)?(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{2}))?\s*(?P<half>am|pm)?\b",
+            r"(?:resets?(?: at| on)?|again at|again on|available at|until)[:\s]+(?:(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s+(?P<day>[0-9]{1,2})(?:st|nd|rd|th)?(?:,?\s+(?P<year>[0-9]{4}))?,?\s+(?:at\s+)?)?(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{2}))?\s*(?P<half>am|pm)?\b(?:\s*\((?P<zone>[a-z_/+-]{1,40})\))?",
         )
     });
     let found = CLOCK.captures(text)?;
     let number = |name: &str| found.name(name).and_then(|digits| digits.as_str().parse::<u64>().ok());
+    let is_utc = |zone: &str| ["utc", "gmt", "z", "etc/utc"].contains(&zone.to_ascii_lowercase().as_str());
+    if found.name("zone").is_some_and(|zone| !is_utc(zone.as_str())) {
+        return None;
+    }
     // A bare number is no time of day.
     if found.name("minute").is_none() && found.name("half").is_none() {
         return None;

@@ -212,6 +212,7 @@ fn noon() -> SystemTime {
 fn times_to_retry_are_read() {
     for (text, time) in [
         ("resets 3pm (UTC)", "2026-05-14T15:00:00Z"),
+        ("resets 3pm (GMT)", "2026-05-14T15:00:00Z"),
         ("resets 3am", "2026-05-15T03:00:00Z"),
         ("resets 11:59am (UTC)", "2026-05-14T12:01:00Z"),
         ("resets 11:50am (UTC)", "2026-05-15T11:50:00Z"),
@@ -250,6 +251,7 @@ fn times_to_retry_are_read() {
         "resets 25pm",
         "try again at 99:99",
         "retry 3 of 5",
+        "resets 3pm (America/New_York)",
         "resets Foo 3",
         "try again at 7",
         "resets 13:77",

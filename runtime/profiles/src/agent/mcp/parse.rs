@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
+use trunkline_process::redact;
 
 use super::{McpServer, Secret, Transport};
 
@@ -138,20 +139,28 @@ fn pairs(value: Option<&Value>) -> Result<BTreeMap<String, Secret>, &'static str
         Value::Number(_) | Value::Bool(_) => Ok(Secret::new(value.to_string())),
         _ => Err(WRONG),
     };
-    match value {
-        None | Some(Value::Null) => Ok(BTreeMap::new()),
+    let pairs: BTreeMap<String, Secret> = match value {
+        None | Some(Value::Null) => BTreeMap::new(),
         Some(Value::Object(members)) => {
-            members.iter().map(|(name, value)| Ok((name.clone(), text(value)?))).collect()
+            let pair = |(name, value): (&String, &Value)| Ok((name.clone(), text(value)?));
+            members.iter().map(pair).collect::<Result<_, &str>>()?
         }
-        Some(Value::Array(elements)) => elements
-            .iter()
-            .map(|element| {
+        Some(Value::Array(elements)) => {
+            let pair = |element: &Value| {
                 let name = element.get("name").and_then(Value::as_str).ok_or(WRONG)?;
                 Ok((name.to_owned(), text(element.get("value").ok_or(WRONG)?)?))
-            })
-            .collect(),
-        Some(_) => Err(WRONG),
+            };
+            elements.iter().map(pair).collect::<Result<_, &str>>()?
+        }
+        Some(_) => return Err(WRONG),
+    };
+    // What an agent says of its servers is shown, too.
+    for (name, value) in pairs.iter().filter(|(name, _)| redact::is_sensitive(name)) {
+        // The word after a scheme such as Bearer is the secret.
+        let secret = value.reveal();
+        redact::register_all([(name, secret), (name, secret.rsplit(' ').next().unwrap_or(secret))]);
     }
+    Ok(pairs)
 }
 
 fn bounded(text: &str) -> Result<String, &'static str> {

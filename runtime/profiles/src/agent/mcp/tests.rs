@@ -95,6 +95,19 @@ fn what_is_wrong_is_told_without_values_and_the_others_stay() {
 }
 
 #[test]
+fn secret_headers_and_variables_are_hidden_from_now_on() {
+    let (servers, _) = parse(
+        &json!({"a": {"url": "http://x", "headers": {"Authorization": "Bearer very-own-header-value", "X-Agent-ID": "plain-agent-identity"}}, "b": {"command": "x", "env": {"THE_TOKEN": "very-own-token-value"}}}),
+    );
+    assert_eq!(servers.len(), 2);
+    let shown =
+        trunkline_process::redact::text("very-own-header-value plain-agent-identity very-own-token-value");
+    assert!(!shown.contains("own-") && shown.contains("plain-agent-identity"), "{shown}");
+    let whole = trunkline_process::redact::text("sent Bearer very-own-header-value");
+    assert!(!whole.contains("header-value"), "{whole}");
+}
+
+#[test]
 fn claude_s_file_is_private_and_has_its_shape() {
     let config = claude_config(&three());
     assert_eq!(
