@@ -11,6 +11,7 @@ mod cli {
     mod hostile;
     mod import;
     mod lists;
+    mod pages;
     mod registry;
     mod relay;
     mod run;

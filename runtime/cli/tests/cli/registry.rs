@@ -1,7 +1,10 @@
 use std::collections::BTreeSet;
 
+use serde_json::Value;
 use trunkline_host::config::Profile;
 use trunkline_profiles::PROFILES;
+
+use super::{Home, pages::described};
 
 #[test]
 fn the_host_knows_every_built_in_adapter() {
@@ -17,5 +20,37 @@ fn each_key_belongs_to_one_built_in_adapter() {
     assert_eq!(keys.len(), Profile::built_in().count());
     for (name, key) in Profile::built_in() {
         assert_eq!(Profile::of_name(name).and_then(|profile| profile.key()), Some(key));
+    }
+}
+
+#[test]
+fn what_an_import_writes_is_known_to_its_adapter() {
+    let described = described();
+    let home = Home::new();
+    home.file("prompt.md", "Be short.");
+    for profile in
+        described.iter().filter(|profile| profile["config_schema"]["properties"]["model"].is_object())
+    {
+        let name = profile["name"].as_str().unwrap();
+        home.file(
+            "wave.yaml",
+            &format!(
+                "adapters: {{ {name}: {{ binary: /opt/agent, default_permissions: {{ allowed_tools: [A], deny: [B] }} }} }}\n\
+                 personas: {{ p: {{ adapter: {name}, model: m, system_prompt_file: prompt.md }} }}\n"
+            ),
+        );
+        let ran = home.run(["config", "import", "wave.yaml"]);
+        let config: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
+        let agent = &config["agents"][0];
+        if agent["profile"] == "generic-job" {
+            continue;
+        }
+        assert_eq!(agent["profile"], name);
+        let own = agent[profile["key"].as_str().unwrap()].as_object().unwrap();
+        assert!(own.contains_key("model") && own.contains_key("system_prompt"), "{own:?}");
+        let known = profile["config_schema"]["properties"].as_object().unwrap();
+        for key in own.keys() {
+            assert!(known.contains_key(key), "{name} knows no {key}");
+        }
     }
 }
