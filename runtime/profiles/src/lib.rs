@@ -12,6 +12,7 @@ mod agent;
 mod echo;
 mod gemini_cli;
 mod generic_http;
+mod generic_job;
 mod github_copilot;
 mod kilo_code;
 mod mock;
@@ -20,6 +21,7 @@ mod opencode;
 mod pi;
 mod play;
 mod profile;
+mod raw_process;
 mod replay;
 mod utf8;
 

@@ -24,6 +24,11 @@ pub const PROFILES: &[Profile] = &[
         run: |arguments| Program::new(Echo).arguments(arguments).run(),
     },
     Profile {
+        name: "generic-job",
+        description: "Any program that runs to its end: each input a run, its output the answer",
+        run: |arguments| Program::configured(crate::generic_job::GenericJob::new).arguments(arguments).run(),
+    },
+    Profile {
         name: "generic-http",
         description: "Any server: each input a request, its response the answer, streamed where it is",
         run: |arguments| {

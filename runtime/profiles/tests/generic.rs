@@ -6,9 +6,13 @@
 mod adapter;
 #[path = "generic/http.rs"]
 mod http;
+#[path = "generic/job.rs"]
+mod job;
 #[path = "generic/mock.rs"]
 mod mock;
 #[path = "generic/replay.rs"]
 mod replay;
 #[path = "generic/server.rs"]
 mod server;
+#[path = "generic/witness.rs"]
+mod witness;

@@ -1,0 +1,323 @@
+//! A program whose output is passed on as it comes, lines or not, its tree ended with it.
+
+use std::{
+    ffi::OsStr,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::{ChildStderr, ChildStdin, ChildStdout},
+    time::{Instant, sleep_until, timeout},
+};
+use trunkline_process::{Child, DEFAULT_PATH, Exit, Signal, program_candidates, spawn};
+use trunkline_sdk::{Category, Channel, Check, Error};
+
+use crate::{
+    agent::{launch::Launch, process::not_started},
+    utf8::Decoder,
+};
+
+/// Output that comes in small pieces is gathered until so much of it is there,
+const GATHERED: usize = 8 * 1024;
+
+/// or nothing has come for so long,
+const QUIET: Duration = Duration::from_millis(50);
+
+/// or the first of it has waited for so long.
+const LONGEST: Duration = Duration::from_millis(200);
+
+/// How long pipes are read after the process, and with it its tree, has ended.
+const LAST_CALL: Duration = Duration::from_secs(1);
+
+/// How much of the last line on stderr is told, in bytes.
+const TOLD: usize = 1024;
+
+/// What a program did.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// It wrote text on one of its two channels.
+    Text(Channel, String),
+    /// It has ended, and all that it wrote was told.
+    Ended(Exit),
+}
+
+/// A running program. Dropping it kills its tree.
+#[derive(Debug)]
+pub(crate) struct RawProcess {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Stream<ChildStdout>,
+    stderr: Stream<ChildStderr>,
+    last_line: LastLine,
+    /// How it ended, and until when its pipes are read after that.
+    ended: Option<(Exit, Instant)>,
+    name: String,
+}
+
+impl RawProcess {
+    /// Starts a program in its own tree.
+    ///
+    /// # Errors
+    /// `not_installed` where there is no such program, else why it did not start.
+    pub(crate) async fn start(launch: &Launch) -> Result<Self, Error> {
+        let name = launch.name().to_string_lossy().into_owned();
+        let mut child = spawn(launch.spec()).await.map_err(|error| not_started(&error))?;
+        let (stdin, stdout, stderr) = (child.take_stdin(), child.take_stdout(), child.take_stderr());
+        let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
+            return Err(Error::other(format!("{name} was started without its pipes")));
+        };
+        Ok(Self {
+            child,
+            stdin,
+            stdout: Stream::new(stdout),
+            stderr: Stream::new(stderr),
+            last_line: LastLine::default(),
+            ended: None,
+            name,
+        })
+    }
+
+    /// Its stdin, once; dropping it is the program's end of input.
+    pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
+    }
+
+    /// What it does next.
+    ///
+    /// # Cancel safety
+    /// Nothing that it wrote is lost.
+    pub(crate) async fn next(&mut self) -> Heard {
+        loop {
+            let until = self.ended.map(|(_, until)| until);
+            let over = until.is_some_and(|until| Instant::now() >= until);
+            if let Some(text) = self.stdout.due(over) {
+                return Heard::Text(Channel::Stdout, text);
+            }
+            if let Some(text) = self.stderr.due(over) {
+                self.last_line.add(&text);
+                return Heard::Text(Channel::Stderr, text);
+            }
+            if let Some((exit, _)) = self.ended
+                && (over || self.stdout.is_done() && self.stderr.is_done())
+            {
+                return Heard::Ended(exit);
+            }
+            let dues = [self.stdout.flush_at(), self.stderr.flush_at(), until];
+            let due = dues.into_iter().flatten().min();
+            // Output before the end, so that the end comes last; time last of all.
+            tokio::select! {
+                biased;
+                () = self.stdout.read(), if !self.stdout.ended => {}
+                () = self.stderr.read(), if !self.stderr.ended => {}
+                exit = self.child.wait(), if self.ended.is_none() => {
+                    self.ended = Some((exit, Instant::now() + LAST_CALL));
+                }
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            }
+        }
+    }
+
+    /// Signals its process group.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Err(error) = self.child.signal_tree(signal) {
+            tracing::debug!(name = self.name, ?signal, %error, "the program was not signalled");
+        }
+    }
+
+    /// Ends it: SIGTERM, and SIGKILL to all of its tree when `term` is over. What it writes meanwhile is thrown away.
+    pub(crate) async fn end(mut self, term: Duration) -> Exit {
+        self.stdin = None;
+        self.signal(Signal::Terminate);
+        let ended = timeout(term, async { while !matches!(self.next().await, Heard::Ended(_)) {} }).await;
+        if ended.is_err() {
+            self.signal(Signal::Kill);
+        }
+        self.child.finish().await
+    }
+
+    /// Frees what it has left, once it has ended.
+    pub(crate) async fn finish(self) -> Exit {
+        self.child.finish().await
+    }
+
+    /// The last line that it wrote on stderr, if any.
+    pub(crate) fn last_words(&self) -> String {
+        let line = self.last_line.get();
+        if line.is_empty() { String::new() } else { format!(": {line}") }
+    }
+
+    /// Its name without its folder.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// One of its outputs.
+#[derive(Debug)]
+struct Stream<R> {
+    reader: R,
+    chunk: Box<[u8]>,
+    text: Decoder,
+    gathered: String,
+    first: Option<Instant>,
+    latest: Option<Instant>,
+    ended: bool,
+}
+
+impl<R: AsyncRead + Unpin> Stream<R> {
+    fn new(reader: R) -> Self {
+        let chunk = vec![0; GATHERED].into_boxed_slice();
+        let (text, gathered) = (Decoder::default(), String::new());
+        Self { reader, chunk, text, gathered, first: None, latest: None, ended: false }
+    }
+
+    async fn read(&mut self) {
+        match self.reader.read(&mut self.chunk).await {
+            Ok(0) | Err(_) => {
+                self.ended = true;
+                self.gathered.push_str(&self.text.finish());
+            }
+            Ok(read) => {
+                self.gathered.push_str(&self.text.push(&self.chunk[..read]));
+                let now = Instant::now();
+                self.first.get_or_insert(now);
+                self.latest = Some(now);
+            }
+        }
+    }
+
+    /// When what is gathered is passed on.
+    fn flush_at(&self) -> Option<Instant> {
+        if self.gathered.is_empty() {
+            return None;
+        }
+        match (self.first, self.latest) {
+            (Some(first), Some(latest)) => Some((latest + QUIET).min(first + LONGEST)),
+            _ => Some(Instant::now()),
+        }
+    }
+
+    /// What is to be passed on now; `over`: nothing more is waited for.
+    fn due(&mut self, over: bool) -> Option<String> {
+        let due = self.flush_at()?;
+        if !(over || self.ended || self.gathered.len() >= GATHERED || due <= Instant::now()) {
+            return None;
+        }
+        (self.first, self.latest) = (None, None);
+        Some(std::mem::take(&mut self.gathered))
+    }
+
+    fn is_done(&self) -> bool {
+        self.ended && self.gathered.is_empty()
+    }
+}
+
+/// The last line of a text that comes in pieces, within a bound.
+#[derive(Debug, Default)]
+struct LastLine {
+    whole: String,
+    open: String,
+}
+
+impl LastLine {
+    fn add(&mut self, text: &str) {
+        for part in text.split_inclusive('\n') {
+            let room = TOLD.saturating_sub(self.open.len());
+            self.open.push_str(&part[..part.floor_char_boundary(room)]);
+            if part.ends_with('\n') {
+                let line = std::mem::take(&mut self.open);
+                if !line.trim().is_empty() {
+                    self.whole = line;
+                }
+            }
+        }
+    }
+
+    fn get(&self) -> &str {
+        let open = self.open.trim();
+        if open.is_empty() { self.whole.trim() } else { open }
+    }
+}
+
+/// Whether a program is there, and may be run.
+pub(crate) fn find(program: &str, work_dir: Option<&Path>) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+    let here = work_dir.map_or_else(|| std::env::current_dir().unwrap_or_default(), Path::to_owned);
+    let runs = |file: &PathBuf| {
+        std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    };
+    program_candidates(OsStr::new(program), &path, &here).into_iter().find(runs)
+}
+
+/// What `--diagnose` says of a program and of the directory that it runs in.
+pub(crate) fn diagnose(program: &str, work_dir: &str) -> Vec<Check> {
+    let folder = (!work_dir.is_empty()).then(|| Path::new(work_dir));
+    let mut checks = Vec::new();
+    if let Some(folder) = folder
+        && !folder.is_dir()
+    {
+        let text = format!("the directory {} is not there", folder.display());
+        checks.push(Check::error("work_dir", text).hint("set `work_dir` to one that is"));
+    }
+    checks.push(match find(program, folder) {
+        Some(found) => {
+            Check::info("program", format!("{program} is installed")).detail(found.to_string_lossy())
+        }
+        None => Check::error("program", format!("there is no program {program}"))
+            .hint("install it, or name its path in `command`"),
+    });
+    checks
+}
+
+/// The failure of a turn that names no program.
+pub(crate) fn no_command() -> Error {
+    Error::new(Category::NotInstalled, "`command` is empty: it names the program to run")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_the_last_that_says_something() {
+        let last = |pieces: &[&str]| {
+            let mut last = LastLine::default();
+            pieces.iter().for_each(|piece| last.add(piece));
+            last.get().to_owned()
+        };
+        assert_eq!(last(&[]), "");
+        assert_eq!(last(&["one\ntw", "o\n\n"]), "two");
+        assert_eq!(last(&["one\n", "thr", "ee"]), "three");
+        assert_eq!(last(&[&"é".repeat(5000)]).len(), TOLD);
+    }
+
+    async fn heard(script: &str) -> (String, String, Exit) {
+        let launch = Launch::new("sh").arg("-c").arg(script);
+        let mut process = RawProcess::start(&launch).await.expect("sh starts");
+        let (mut out, mut err) = (String::new(), String::new());
+        loop {
+            match process.next().await {
+                Heard::Text(Channel::Stderr, text) => err.push_str(&text),
+                Heard::Text(_, text) => out.push_str(&text),
+                Heard::Ended(exit) => return (out, err, exit),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn all_that_a_program_wrote_comes_before_its_end() {
+        let (out, err, exit) = heard("printf 'a\\nb'; printf 'x' >&2; exit 3").await;
+        assert_eq!((out.as_str(), err.as_str(), exit.code), ("a\nb", "x", Some(3)));
+        let (out, _, exit) = heard("head -c 300000 /dev/zero | tr '\\0' y").await;
+        assert_eq!((out.len(), exit.code), (300_000, Some(0)));
+    }
+
+    #[tokio::test]
+    async fn what_its_children_hold_open_does_not_hold_up_its_end() {
+        let (out, _, exit) = heard("sleep 300 & echo done").await;
+        assert_eq!((out.as_str(), exit.code), ("done\n", Some(0)));
+    }
+}
