@@ -52,9 +52,11 @@ fn output_comes_before_the_end_of_the_run() {
 
 #[test]
 fn a_run_that_takes_too_long_is_ended_with_all_of_its_processes() {
-    let more = json!({ "max_runtime": "300ms" });
-    let mut adapter =
-        script("trap '' TERM; (trap '' TERM; echo $$; exec sleep 300) & wait; sleep 300", &more);
+    let witness = Witness::new();
+    let held = witness.path();
+    let text =
+        format!("trap '' TERM; exec 3>'{}'; sleep 300 & setsid sleep 300 & wait; sleep 300", held.display());
+    let mut adapter = script(&text, &json!({ "max_runtime": "300ms" }));
     let turn = adapter.send("s", "x");
     assert_eq!((turn.status(), turn.category()), ("failed", "timeout"));
     assert!(turn.error().contains("300ms"), "{}", turn.error());
