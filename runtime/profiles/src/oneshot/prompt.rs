@@ -1,6 +1,5 @@
 //! What an agent is sent for an input.
 
-use serde_json::json;
 use trunkline_sdk::{Error, Input, Session};
 
 use crate::agent::attachment;
@@ -18,16 +17,8 @@ pub(super) fn text(
     input: &Input,
     preface: Option<&str>,
 ) -> Result<String, Error> {
-    let mut text = if options.prompt_template.is_empty() {
-        input.content.clone()
-    } else {
-        let values = json!({
-            "input": input.content,
-            "session": { "id": session.id().as_str() },
-            "variables": options.variables,
-        });
-        template::render(&options.prompt_template, &values)
-    };
+    let id = session.id().as_str();
+    let mut text = template::words(&options.prompt_template, &input.content, id, &options.variables);
     for file in &input.files {
         let size = std::fs::metadata(&file.file_path).map(|metadata| metadata.len()).ok();
         text.push_str("\n\n");

@@ -154,16 +154,8 @@ impl Conversation {
     }
 
     async fn prompt(&self, session: &Session, input: Input) -> Result<Value, Error> {
-        let content = if self.options.prompt_template.is_empty() {
-            input.content
-        } else {
-            let values = json!({
-                "input": input.content,
-                "session": { "id": session.id().as_str() },
-                "variables": self.options.variables,
-            });
-            template::render(&self.options.prompt_template, &values)
-        };
+        let Options { prompt_template, variables, .. } = &self.options;
+        let content = template::words(prompt_template, &input.content, session.id().as_str(), variables);
         let files = attachment::read_all(input.files, Native::Images).await;
         let images: Vec<Value> = files
             .iter()
