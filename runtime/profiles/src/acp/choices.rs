@@ -1,0 +1,214 @@
+//! Modes and models of a session: what may be chosen, and how the choice is told.
+
+use serde_json::{Value, json};
+use trunkline_sdk::SessionInfo;
+use trunkline_sdk::protocol::{Mode, Model};
+
+use super::read::{list, text};
+
+/// The most modes and models that are told.
+const MOST: usize = 512;
+
+/// What a session may choose, of one kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// Ids and what a person reads.
+    pub(crate) values: Vec<(String, Option<String>)>,
+    pub(crate) current: Option<String>,
+    /// The configuration option that chooses, where no method of its own does.
+    option: Option<String>,
+}
+
+/// Modes, models and efforts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Choices {
+    pub(crate) mode: Choice,
+    pub(crate) model: Choice,
+    pub(crate) effort: Choice,
+}
+
+/// A request that chooses.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Choosing {
+    pub(crate) method: &'static str,
+    pub(crate) params: Value,
+    /// The id that is chosen.
+    pub(crate) id: String,
+}
+
+impl Choice {
+    /// The id of a value that is asked for: an id, a name, or the last part of an id that is a URL.
+    pub(crate) fn find(&self, asked: &str) -> Option<&str> {
+        let ids = || self.values.iter().map(|(id, _)| id.as_str());
+        let last = |id: &&str| id.rsplit(['#', '/']).next().is_some_and(|last| last.eq_ignore_ascii_case(asked));
+        let named = |(_, name): &&(String, Option<String>)| {
+            name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(asked))
+        };
+        ids()
+            .find(|id| *id == asked)
+            .or_else(|| ids().find(|id| id.eq_ignore_ascii_case(asked)))
+            .or_else(|| self.values.iter().find(named).map(|(id, _)| id.as_str()))
+            .or_else(|| ids().filter(|id| id.contains("://")).find(last))
+    }
+
+    /// The ids, for an error.
+    pub(crate) fn listed(&self) -> String {
+        let ids: Vec<&str> = self.values.iter().take(40).map(|(id, _)| id.as_str()).collect();
+        ids.join(", ")
+    }
+
+    fn read_list(&mut self, state: &Value, values: &str, id: &str, current: &str) {
+        let read = |one: &Value| Some((text(one, id)?.to_owned(), text(one, "name").map(str::to_owned)));
+        let values: Vec<_> = list(state, values).iter().take(MOST).filter_map(read).collect();
+        if !values.is_empty() {
+            self.values = values;
+            self.option = None;
+        }
+        if let Some(current) = text(state, current) {
+            self.current = Some(current.to_owned());
+        }
+    }
+
+    fn read_option(&mut self, option: &Value, id: &str) {
+        let read = |one: &Value| Some((text(one, "value")?.to_owned(), text(one, "name").map(str::to_owned)));
+        // Options may stand in groups, which hold options of their own.
+        let flat = list(option, "options").iter().flat_map(|one| match list(one, "options") {
+            [] => std::slice::from_ref(one),
+            group => group,
+        });
+        let values: Vec<_> = flat.take(MOST).filter_map(read).collect();
+        if self.values.is_empty() || self.option.is_some() {
+            self.option = Some(id.to_owned());
+            self.values = values;
+        }
+        if let Some(current) = text(option, "currentValue") {
+            self.current = Some(current.to_owned());
+        }
+    }
+
+    fn choose(&self, session: &str, id: &str, method: &'static str, member: &str) -> Choosing {
+        let (method, params) = match &self.option {
+            Some(option) => (
+                "session/set_config_option",
+                json!({ "sessionId": session, "configId": option, "value": id }),
+            ),
+            None => (method, json!({ "sessionId": session, member: id })),
+        };
+        Choosing { method, params, id: id.to_owned() }
+    }
+}
+
+impl Choices {
+    /// Reads the answer to `session/new` or `session/load`, or an update of the options.
+    pub(crate) fn read(&mut self, answer: &Value) {
+        if let Some(modes) = answer.get("modes") {
+            self.mode.read_list(modes, "availableModes", "id", "currentModeId");
+        }
+        if let Some(models) = answer.get("models") {
+            self.model.read_list(models, "availableModels", "modelId", "currentModelId");
+        }
+        for option in list(answer, "configOptions").iter().take(64) {
+            let Some(id) = text(option, "id") else { continue };
+            match text(option, "category").unwrap_or(id) {
+                "mode" => self.mode.read_option(option, id),
+                "model" => self.model.read_option(option, id),
+                "thought_level" => self.effort.read_option(option, id),
+                _ => {}
+            }
+        }
+    }
+
+    /// The request for a mode; nothing where the agent has none of that name.
+    pub(crate) fn choose_mode(&self, session: &str, asked: &str) -> Option<Choosing> {
+        let id = self.mode.find(asked)?;
+        Some(self.mode.choose(session, id, "session/set_mode", "modeId"))
+    }
+
+    /// The request for a model. A model that the agent does not list may still be one.
+    pub(crate) fn choose_model(&self, session: &str, asked: &str) -> Option<Choosing> {
+        if self.model.values.is_empty() {
+            return None;
+        }
+        let id = self.model.find(asked).unwrap_or(asked);
+        Some(self.model.choose(session, id, "session/set_model", "modelId"))
+    }
+
+    /// The request for an effort.
+    pub(crate) fn choose_effort(&self, session: &str, asked: &str) -> Option<Choosing> {
+        self.effort.option.as_ref()?;
+        let id = self.effort.find(asked)?;
+        Some(self.effort.choose(session, id, "", ""))
+    }
+
+    /// What a host is told of them.
+    pub(crate) fn info(&self) -> SessionInfo {
+        let list = |choice: &Choice| (!choice.values.is_empty()).then(|| choice.values.clone());
+        SessionInfo {
+            mode: self.mode.current.clone(),
+            modes: list(&self.mode)
+                .map(|modes| modes.into_iter().map(|(id, name)| Mode { id, name }).collect()),
+            model: self.model.current.clone(),
+            models: list(&self.model)
+                .map(|models| models.into_iter().map(|(id, label)| Model { id, label }).collect()),
+            reasoning_effort: self.effort.current.clone(),
+            ..SessionInfo::default()
+        }
+    }
+}
+
+/// Whether the agent asks nobody in a mode of this name, or runs what it likes.
+pub(crate) fn is_dangerous_mode(id: &str) -> bool {
+    let id: String = id.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
+    ["yolo", "bypass", "fullaccess", "autopilot", "danger", "allowall", "unrestricted", "skippermission"]
+        .iter()
+        .any(|word| id.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_chosen_by_their_method_or_by_an_option() {
+        let mut choices = Choices::default();
+        choices.read(&json!({
+            "modes": {"availableModes": [{"id": "https://x/modes#plan", "name": "Plan"}, {"id": 7}], "currentModeId": "https://x/modes#agent"},
+            "configOptions": [
+                {"id": "mode", "category": "mode", "type": "select", "currentValue": "https://x/modes#agent", "options": [{"value": "other"}]},
+                {"id": "m", "category": "model", "currentValue": "a/b", "options": [{"name": "group", "options": [{"value": "a/b"}, {"value": "a/c", "name": "C"}]}]},
+            ],
+        }));
+        let mode = choices.choose_mode("s", "plan").unwrap();
+        assert_eq!(
+            (mode.method, mode.params),
+            ("session/set_mode", json!({"sessionId": "s", "modeId": "https://x/modes#plan"}))
+        );
+        assert_eq!(choices.choose_mode("s", "none"), None);
+        let model = choices.choose_model("s", "c").unwrap();
+        assert_eq!(
+            (model.method, model.params),
+            ("session/set_config_option", json!({"sessionId": "s", "configId": "m", "value": "a/c"}))
+        );
+        assert_eq!(choices.choose_effort("s", "high"), None);
+        assert_eq!(choices.info().modes.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn any_shape_is_read() {
+        let mut choices = Choices::default();
+        for answer in [json!(null), json!({"modes": [], "models": 3, "configOptions": [{"id": 1}, {"id": "mode", "options": {}}]})] {
+            choices.read(&answer);
+        }
+        assert!(choices.choose_mode("s", "x").is_none());
+    }
+
+    #[test]
+    fn modes_that_ask_nobody_are_known() {
+        for id in ["yolo", "bypassPermissions", "agent-full-access", "https://x#autopilot", "danger-full-access"] {
+            assert!(is_dangerous_mode(id), "{id}");
+        }
+        for id in ["default", "plan", "autoEdit", "acceptEdits", "read-only", "code", "dontAsk"] {
+            assert!(!is_dangerous_mode(id), "{id}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! `fs/read_text_file` and `fs/write_text_file`, within the session's directories.
+//!
+//! Every path is opened beneath a handle of its directory, and no symbolic link is followed on the way, so that neither
+//! `..` nor a link nor a rename in between leads out.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use serde_json::{Value, json};
+
+use super::read::{count, text};
+
+/// The largest file that is read or written, in bytes.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// The code of a request with parameters that cannot be used, and of one that failed.
+const BAD_PARAMETERS: i64 = -32602;
+const FAILED: i64 = -32603;
+const NOT_FOUND: i64 = -32002;
+
+/// The answer to a request.
+pub(crate) type Answer = Result<Value, (i64, String)>;
+
+/// The directories of a session, absolute.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Directories(Vec<Directory>);
+
+/// A directory, as it was named, and where that is in truth.
+#[derive(Debug, Clone)]
+struct Directory {
+    named: PathBuf,
+    real: PathBuf,
+}
+
+impl Directories {
+    pub(crate) fn new(directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        let absolute = directories.into_iter().filter(|path| path.is_absolute());
+        let looked_up = |named: PathBuf| {
+            let real = named.canonicalize().unwrap_or_else(|_| named.clone());
+            Directory { named, real }
+        };
+        Self(absolute.map(looked_up).collect())
+    }
+
+    /// Whether a path lies in one of them, by its names alone.
+    pub(crate) fn contain(&self, path: &Path) -> bool {
+        self.split(path).is_ok()
+    }
+
+    /// The directory of a path and what remains of it beneath.
+    fn split<'p>(&'p self, path: &'p Path) -> Result<(&'p Path, PathBuf), (i64, String)> {
+        let shown = || path.to_string_lossy().chars().take(300).collect::<String>();
+        if !path.is_absolute() {
+            return Err((BAD_PARAMETERS, format!("{}: an absolute path is needed", shown())));
+        }
+        if path.components().any(|part| matches!(part, Component::ParentDir)) {
+            return Err((BAD_PARAMETERS, format!("{}: a path with `..` is refused", shown())));
+        }
+        // The directory may itself be reached by a link; what is asked for beneath it may not.
+        let beneath = |Directory { named, real }: &'p Directory| {
+            let rest = path.strip_prefix(named).or_else(|_| path.strip_prefix(real)).ok()?;
+            Some((real.as_path(), rest.to_owned()))
+        };
+        self.0
+            .iter()
+            .filter_map(beneath)
+            .find(|(_, rest)| rest.components().next().is_some())
+            .ok_or_else(|| {
+                let outside = format!("{}: outside the session's directories, so refused", shown());
+                (BAD_PARAMETERS, outside)
+            })
+    }
+
+    /// Answers `fs/read_text_file`.
+    pub(crate) fn read(&self, params: &Value) -> Answer {
+        let path = path(params)?;
+        let (root, rest) = self.split(Path::new(path))?;
+        let root = open_root(root)?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = File::from(open_beneath(root.as_fd(), &rest, flags, Mode::empty()).map_err(|errno| refused(path, errno))?);
+        let metadata = file.metadata().map_err(|error| (FAILED, format!("{path}: {error}")))?;
+        if !metadata.is_file() {
+            return Err((BAD_PARAMETERS, format!("{path}: no regular file")));
+        }
+        if metadata.len() > LARGEST {
+            return Err((FAILED, format!("{path}: {} bytes are more than the {LARGEST} that are read", metadata.len())));
+        }
+        let mut bytes = Vec::new();
+        file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| (FAILED, format!("{path}: {error}")))?;
+        let contents = String::from_utf8(bytes).map_err(|_| (FAILED, format!("{path}: no UTF-8 text")))?;
+        let contents = lines(&contents, count(params, "line"), count(params, "limit"));
+        Ok(json!({ "content": contents }))
+    }
+
+    /// Answers `fs/write_text_file`. Directories on the way are made, as editors do.
+    pub(crate) fn write(&self, params: &Value) -> Answer {
+        let path = path(params)?;
+        let Some(contents) = params.get("content").and_then(Value::as_str) else {
+            return Err((BAD_PARAMETERS, "`content` is missing".to_owned()));
+        };
+        if contents.len() as u64 > LARGEST {
+            return Err((FAILED, format!("{path}: {} bytes are more than the {LARGEST} that are written", contents.len())));
+        }
+        let (root, rest) = self.split(Path::new(path))?;
+        let root = open_root(root)?;
+        make_directories(root.as_fd(), &rest).map_err(|errno| refused(path, errno))?;
+        // Without blocking: a FIFO without a reader would wait for one. Not cut by the open: it may be no regular file.
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let mode = Mode::from_raw_mode(0o666);
+        let mut file = File::from(open_beneath(root.as_fd(), &rest, flags, mode).map_err(|errno| refused(path, errno))?);
+        let failed = |error: std::io::Error| (FAILED, format!("{path}: {error}"));
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err((BAD_PARAMETERS, format!("{path}: no regular file")));
+        }
+        file.set_len(0).map_err(failed)?;
+        file.write_all(contents.as_bytes()).map_err(failed)?;
+        Ok(json!({}))
+    }
+
+    /// A directory of the session for a program to run in: the first, or one that is asked for and lies within.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub(crate) fn directory(&self, asked: Option<&str>) -> Result<Option<PathBuf>, (i64, String)> {
+        let Some(asked) = asked else {
+            return Ok(self.0.first().map(|directory| directory.real.clone()));
+        };
+        let real = Path::new(asked).canonicalize().map_err(|error| (BAD_PARAMETERS, format!("cwd {asked}: {error}")))?;
+        if !real.is_dir() {
+            return Err((BAD_PARAMETERS, format!("cwd {asked}: no directory")));
+        }
+        if self.0.iter().any(|directory| real.starts_with(&directory.real)) {
+            return Ok(Some(real));
+        }
+        Err((BAD_PARAMETERS, format!("cwd {asked}: outside the session's directories, so refused")))
+    }
+}
+
+fn path(params: &Value) -> Result<&str, (i64, String)> {
+    text(params, "path").ok_or_else(|| (BAD_PARAMETERS, "`path` is missing".to_owned()))
+}
+
+fn open_root(root: &Path) -> Result<OwnedFd, (i64, String)> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(root, flags, Mode::empty()).map_err(|errno| (FAILED, format!("{}: {errno}", root.display())))
+}
+
+fn refused(path: &str, errno: Errno) -> (i64, String) {
+    match errno {
+        Errno::NOENT => (NOT_FOUND, format!("{path}: not found")),
+        Errno::LOOP => (BAD_PARAMETERS, format!("{path}: through a symbolic link, so refused")),
+        errno => (FAILED, format!("{path}: {errno}")),
+    }
+}
+
+/// Opens a file beneath a directory, one name after the other, and follows no link.
+fn open_beneath(root: BorrowedFd<'_>, rest: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+    let (folder, name) = walk(root, rest)?;
+    let at = folder.as_ref().map_or(root, AsFd::as_fd);
+    rustix::fs::openat(at, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)
+}
+
+/// The directory that holds a path's last name; nothing where it is the root.
+fn walk<'p>(root: BorrowedFd<'_>, rest: &'p Path) -> Result<(Option<OwnedFd>, &'p std::ffi::OsStr), Errno> {
+    let name = rest.file_name().ok_or(Errno::INVAL)?;
+    let mut at: Option<OwnedFd> = None;
+    for part in rest.parent().unwrap_or(Path::new("")).components() {
+        let Component::Normal(part) = part else { return Err(Errno::INVAL) };
+        let here = at.as_ref().map_or(root, AsFd::as_fd);
+        at = Some(open_directory(here, part)?);
+    }
+    Ok((at, name))
+}
+
+fn open_directory(at: BorrowedFd<'_>, name: &std::ffi::OsStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(at, name, flags, Mode::empty()).map_err(|errno| match errno {
+        // A link is no directory here; a look tells them apart, for the report only.
+        Errno::NOTDIR if is_link(at, name) => Errno::LOOP,
+        errno => errno,
+    })
+}
+
+fn is_link(at: BorrowedFd<'_>, name: &std::ffi::OsStr) -> bool {
+    rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Symlink)
+}
+
+fn make_directories(root: BorrowedFd<'_>, rest: &Path) -> Result<(), Errno> {
+    let mut at: Option<OwnedFd> = None;
+    for part in rest.parent().unwrap_or(Path::new("")).components() {
+        let Component::Normal(part) = part else { return Err(Errno::INVAL) };
+        let here = at.as_ref().map_or(root, AsFd::as_fd);
+        match rustix::fs::mkdirat(here, part, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        at = Some(open_directory(here, part)?);
+    }
+    Ok(())
+}
+
+/// From this line on, counted from one, at most so many lines.
+fn lines(contents: &str, line: Option<u64>, limit: Option<u64>) -> String {
+    if line.is_none() && limit.is_none() {
+        return contents.to_owned();
+    }
+    let skipped = usize::try_from(line.unwrap_or(1).saturating_sub(1)).unwrap_or(usize::MAX);
+    let taken = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    contents.split_inclusive('\n').skip(skipped).take(taken).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn ground() -> (tempfile::TempDir, Directories, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("work");
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(root.join("sub/a.txt"), "one\ntwo\nthree\n").unwrap();
+        std::fs::write(root.join("../secret"), "secret").unwrap();
+        (folder, Directories::new([root.clone()]), root)
+    }
+
+    fn of(root: &Path, path: &str) -> Value {
+        json!({ "path": root.join(path) })
+    }
+
+    #[test]
+    fn files_are_read_whole_or_by_lines() {
+        let (_folder, directories, root) = ground();
+        let read = |params: &Value| directories.read(params).map(|answer| answer["content"].as_str().unwrap().to_owned());
+        let mut params = of(&root, "sub/a.txt");
+        assert_eq!(read(&params).unwrap(), "one\ntwo\nthree\n");
+        params["line"] = json!(2);
+        params["limit"] = json!(1);
+        assert_eq!(read(&params).unwrap(), "two\n");
+        params["line"] = json!(0);
+        assert_eq!(read(&params).unwrap(), "one\n");
+        params["line"] = json!(99);
+        assert_eq!(read(&params).unwrap(), "");
+        assert_eq!(read(&of(&root, "sub/none.txt")).unwrap_err().0, NOT_FOUND);
+        assert!(read(&of(&root, "sub")).is_err());
+        assert!(read(&json!({})).is_err() && read(&json!({"path": 3})).is_err());
+    }
+
+    #[test]
+    fn nothing_outside_is_read_or_written() {
+        let (_folder, directories, root) = ground();
+        symlink(root.join("../secret"), root.join("link")).unwrap();
+        symlink(root.join(".."), root.join("out")).unwrap();
+        symlink("a.txt", root.join("sub/inner")).unwrap();
+        for path in ["../secret", "sub/../../secret", "link", "out/secret", "sub/inner", "/etc/passwd", "", "."] {
+            let mut params = of(&root, path);
+            assert!(directories.read(&params).is_err(), "{path:?} was read");
+            params["content"] = json!("overwritten");
+            assert!(directories.write(&params).is_err(), "{path:?} was written");
+        }
+        assert!(directories.read(&json!({"path": "sub/a.txt"})).is_err(), "a relative path");
+        assert_eq!(std::fs::read_to_string(root.join("../secret")).unwrap(), "secret");
+        assert_eq!(std::fs::read_to_string(root.join("sub/a.txt")).unwrap(), "one\ntwo\nthree\n");
+    }
+
+    #[test]
+    fn files_are_written_with_their_directories() {
+        let (_folder, directories, root) = ground();
+        let mut params = of(&root, "new/deep/b.txt");
+        params["content"] = json!("longer than before");
+        directories.write(&params).unwrap();
+        params["content"] = json!("short");
+        directories.write(&params).unwrap();
+        assert_eq!(std::fs::read_to_string(root.join("new/deep/b.txt")).unwrap(), "short");
+        assert!(directories.write(&of(&root, "c.txt")).is_err(), "no content");
+        assert!(!root.join("c.txt").exists());
+    }
+
+    #[test]
+    fn what_is_no_regular_file_neither_blocks_nor_is_cut() {
+        let (_folder, directories, root) = ground();
+        let fifo = root.join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::from_raw_mode(0o600)).unwrap();
+        let mut params = of(&root, "fifo");
+        assert!(directories.read(&params).is_err());
+        params["content"] = json!("x");
+        assert!(directories.write(&params).is_err());
+        std::fs::write(root.join("binary"), [0xff, 0xfe]).unwrap();
+        assert!(directories.read(&of(&root, "binary")).is_err());
+    }
+
+    #[test]
+    fn programs_run_within_the_directories() {
+        let (_folder, directories, root) = ground();
+        assert_eq!(directories.directory(None).unwrap(), Some(root.clone()));
+        assert_eq!(directories.directory(root.join("sub").to_str()).unwrap(), Some(root.join("sub")));
+        symlink("/", root.join("slash")).unwrap();
+        for outside in ["/", "/etc", root.join("slash").to_str().unwrap(), root.join("..").to_str().unwrap(), "none"] {
+            assert!(directories.directory(Some(outside)).is_err(), "{outside}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What an agent says of itself in its answer to `initialize`, and how some differ from the specification.
+
+use serde_json::Value;
+use trunkline_sdk::{Category, Error};
+
+use super::read::{has, list, text};
+use crate::agent::mcp::AcpTransports;
+
+/// The version of the protocol that is spoken.
+pub(crate) const VERSION: u64 = 1;
+
+/// What an agent is and can.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Hello {
+    pub(crate) name: Option<String>,
+    pub(crate) version: Option<String>,
+    /// Goes on with sessions and repeats what was said.
+    pub(crate) loads: bool,
+    /// Goes on with sessions and repeats nothing.
+    pub(crate) resumes: bool,
+    pub(crate) lists: bool,
+    pub(crate) closes: bool,
+    /// Takes `additionalDirectories`.
+    pub(crate) adds_directories: bool,
+    /// Takes `systemPrompt`.
+    pub(crate) takes_system_prompt: bool,
+    pub(crate) images: bool,
+    /// Takes texts as resources.
+    pub(crate) resources: bool,
+    pub(crate) mcp: AcpTransports,
+    pub(crate) logins: Vec<Login>,
+    pub(crate) quirks: Quirks,
+}
+
+/// A way to log in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Login {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// The variables that it needs, where it says so.
+    pub(crate) variables: Vec<String>,
+}
+
+/// How an agent differs from the specification, known by its name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Quirks {
+    /// The usage of a prompt is that of the session so far.
+    pub(crate) running_usage: bool,
+    /// A failure of the model comes as text, and the prompt ends well.
+    pub(crate) failures_as_text: FailuresAsText,
+    /// It goes on repeating what was said after it has answered `session/load`.
+    pub(crate) repeats_late: bool,
+    /// `toolCallId` begins with the tool's name and `__`.
+    pub(crate) names_tools_in_ids: bool,
+    /// The title of a call's first sight is the tool's name.
+    pub(crate) names_tools_in_titles: bool,
+    /// Takes `_meta.systemPrompt.append`.
+    pub(crate) appends_system_prompt: bool,
+}
+
+/// How an agent tells by text that the model failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum FailuresAsText {
+    #[default]
+    Never,
+    /// `Error: …`, and no tokens are counted.
+    Prefixed,
+    /// The provider's JSON, and the usage is null.
+    RawJson,
+}
+
+impl Quirks {
+    fn of(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let base = Self::default();
+        match name.as_str() {
+            "gemini-cli" => Self { repeats_late: true, names_tools_in_ids: true, ..base },
+            "copilot" => {
+                Self { running_usage: true, failures_as_text: FailuresAsText::Prefixed, ..base }
+            }
+            "kilo" | "opencode" => Self { names_tools_in_titles: true, ..base },
+            "@agentclientprotocol/codex-acp" => {
+                Self { failures_as_text: FailuresAsText::RawJson, ..base }
+            }
+            "@agentclientprotocol/claude-agent-acp" | "@zed-industries/claude-code-acp" => {
+                Self { appends_system_prompt: true, ..base }
+            }
+            // Nobody knows when an unknown agent is done repeating.
+            _ => Self { repeats_late: true, ..base },
+        }
+    }
+}
+
+impl Hello {
+    /// Reads the answer.
+    ///
+    /// # Errors
+    /// `protocol` where the agent speaks another version.
+    pub(crate) fn of(answer: &Value) -> Result<Self, Error> {
+        let version = answer.get("protocolVersion").and_then(Value::as_u64).unwrap_or(VERSION);
+        if version != VERSION {
+            return Err(Error::new(
+                Category::Protocol,
+                format!("the agent speaks version {version} of the Agent Client Protocol, not {VERSION}; install one that does"),
+            ));
+        }
+        let nothing = Value::Null;
+        let can = answer.get("agentCapabilities").unwrap_or(&nothing);
+        let [prompt, session, mcp] = ["promptCapabilities", "sessionCapabilities", "mcpCapabilities"]
+            .map(|group| can.get(group).unwrap_or(&nothing));
+        let info = answer.get("agentInfo").unwrap_or(&nothing);
+        let name = text(info, "name").map(str::to_owned);
+        Ok(Self {
+            quirks: name.as_deref().map_or(Quirks { repeats_late: true, ..Quirks::default() }, Quirks::of),
+            name,
+            version: text(info, "version").map(str::to_owned),
+            loads: has(can, "loadSession"),
+            resumes: has(session, "resume"),
+            lists: has(session, "list"),
+            closes: has(session, "close"),
+            adds_directories: has(session, "additionalDirectories"),
+            takes_system_prompt: has(session, "systemPrompt"),
+            images: has(prompt, "image"),
+            resources: has(prompt, "embeddedContext"),
+            mcp: AcpTransports { http: has(mcp, "http"), sse: has(mcp, "sse") },
+            logins: list(answer, "authMethods").iter().take(64).filter_map(Login::of).collect(),
+        })
+    }
+
+    /// What it is called in an error.
+    pub(crate) fn called(&self) -> &str {
+        self.name.as_deref().unwrap_or("the agent")
+    }
+
+    /// The login that needs nothing but variables which are set.
+    pub(crate) fn login_by_variables(&self, is_set: impl Fn(&str) -> bool) -> Option<&Login> {
+        self.logins
+            .iter()
+            .find(|login| !login.variables.is_empty() && login.variables.iter().any(|name| is_set(name)))
+    }
+
+    /// What to do without credentials: the variables and logins that the agent names.
+    pub(crate) fn login_hint(&self) -> String {
+        let variables: Vec<&str> =
+            self.logins.iter().flat_map(|login| &login.variables).map(String::as_str).collect();
+        let names: Vec<&str> = self.logins.iter().map(|login| login.name.as_str()).collect();
+        match (variables.is_empty(), names.is_empty()) {
+            (true, true) => "log in with the agent's own program".to_owned(),
+            (true, false) => format!("log in with the agent's own program ({})", names.join("; ")),
+            (false, _) => format!("set {}, or log in with the agent's own program", variables.join(" or ")),
+        }
+    }
+}
+
+impl Login {
+    fn of(method: &Value) -> Option<Self> {
+        let id = text(method, "id")?;
+        let told = list(method, "vars").iter().filter_map(|one| text(one, "name").or_else(|| one.as_str()));
+        let mut variables: Vec<String> = told.take(16).map(str::to_owned).collect();
+        variables.extend(text(method, "varName").map(str::to_owned));
+        if variables.is_empty() {
+            // Those of the agents that take a key from their environment without saying so.
+            let known: &[&str] = match id {
+                "gemini-api-key" => &["GEMINI_API_KEY"],
+                "vertex-ai" => &["GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
+                "openai-api-key" => &["OPENAI_API_KEY"],
+                "codex-api-key" => &["CODEX_API_KEY"],
+                "api-key" => &["OPENAI_API_KEY", "CODEX_API_KEY"],
+                _ => &[],
+            };
+            variables.extend(known.iter().map(|name| (*name).to_owned()));
+        }
+        let name = text(method, "name").unwrap_or(id).chars().take(120).collect();
+        Some(Self { id: id.to_owned(), name, variables })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn capabilities_are_true_or_an_object_and_anything_else_is_none() {
+        let hello = Hello::of(&json!({
+            "protocolVersion": 1,
+            "agentCapabilities": {
+                "loadSession": true,
+                "promptCapabilities": {"image": true, "embeddedContext": "yes"},
+                "mcpCapabilities": {"http": true, "sse": 1},
+                "sessionCapabilities": {"list": {}, "resume": null, "additionalDirectories": {}},
+            },
+            "agentInfo": {"name": "Copilot", "version": "1.0.102"},
+            "authMethods": [{"id": "a", "type": "env_var", "vars": [{"name": "A_KEY"}]}, 7, {"name": "no id"}],
+        }))
+        .unwrap();
+        assert!(hello.loads && hello.lists && !hello.resumes && hello.adds_directories);
+        assert!(hello.images && !hello.resources && hello.mcp.http && !hello.mcp.sse);
+        assert!(hello.quirks.running_usage);
+        assert_eq!(hello.logins.len(), 1);
+        assert_eq!(hello.login_by_variables(|name| name == "A_KEY").unwrap().id, "a");
+        assert_eq!(hello.login_by_variables(|_| false), None);
+        assert!(hello.login_hint().contains("A_KEY"));
+    }
+
+    #[test]
+    fn an_answer_of_any_shape_is_read_and_another_version_is_an_error() {
+        for answer in [json!(null), json!([]), json!({"agentCapabilities": 3, "authMethods": {}})] {
+            assert!(!Hello::of(&answer).unwrap().loads);
+        }
+        let error = Hello::of(&json!({"protocolVersion": 2})).unwrap_err();
+        assert_eq!(error.failure().category, Some(Category::Protocol));
+    }
+}

@@ -1,0 +1,283 @@
+//! One agent process and its sessions; and the processes that run.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use agent_client_protocol_schema::ProtocolVersion;
+use agent_client_protocol_schema::v1::{
+    ClientCapabilities, FileSystemCapabilities, Implementation, InitializeRequest,
+};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use trunkline_sdk::{Category, Error};
+
+use super::hello::Hello;
+use super::inbox::{Inbox, Item};
+use crate::agent::launch::Launch;
+use crate::agent::patience;
+use crate::agent::process::{Agent, Ended, Stdin};
+use crate::agent::rpc::{CallError, Dialect, Handler, Id, METHOD_NOT_FOUND, Peer};
+
+/// The most sessions of one process.
+const MOST_SESSIONS: usize = 4096;
+
+/// Updates of sessions whose id is not known yet: the most of them, and their bytes.
+const MOST_EARLY: usize = 256;
+const MOST_EARLY_BYTES: usize = 4 * 1024 * 1024;
+
+/// The most processes without a session that are kept for the next one.
+const MOST_IDLE: usize = 1;
+
+/// What an agent may ask of its client.
+const REQUESTS: &[&str] = &[
+    "session/request_permission",
+    "fs/read_text_file",
+    "fs/write_text_file",
+    "terminal/create",
+    "terminal/output",
+    "terminal/wait_for_exit",
+    "terminal/kill",
+    "terminal/release",
+];
+
+/// A running agent.
+pub(crate) struct Link {
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) hello: Hello,
+    router: Arc<Router>,
+}
+
+/// Gives each session what is meant for it.
+#[derive(Default)]
+struct Router(Mutex<Routes>);
+
+#[derive(Default)]
+struct Routes {
+    sessions: HashMap<String, Weak<Inbox>>,
+    /// Sessions that are being made: their updates may come before their id.
+    opening: usize,
+    early: VecDeque<(String, Item)>,
+    early_bytes: usize,
+}
+
+#[derive(Deserialize)]
+struct Addressed {
+    #[serde(rename = "sessionId")]
+    session: String,
+}
+
+impl Router {
+    fn lock(&self) -> MutexGuard<'_, Routes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn inbox(&self, session: &str) -> Option<Arc<Inbox>> {
+        self.lock().sessions.get(session)?.upgrade()
+    }
+
+    fn begin(&self) {
+        self.lock().opening += 1;
+    }
+
+    fn end(&self) {
+        let mut routes = self.lock();
+        routes.opening = routes.opening.saturating_sub(1);
+        if routes.opening == 0 {
+            routes.early = VecDeque::new();
+            routes.early_bytes = 0;
+        }
+    }
+
+    fn register(&self, session: &str, inbox: &Arc<Inbox>) {
+        let mut routes = self.lock();
+        if routes.sessions.len() >= MOST_SESSIONS {
+            routes.sessions.retain(|_, inbox| inbox.strong_count() > 0);
+        }
+        routes.sessions.insert(session.to_owned(), Arc::downgrade(inbox));
+        let early = std::mem::take(&mut routes.early);
+        for (id, item) in early {
+            if id == session {
+                routes.early_bytes = routes.early_bytes.saturating_sub(size(&item));
+                // What finds no room is counted there.
+                drop(inbox.put(item));
+            } else {
+                routes.early.push_back((id, item));
+            }
+        }
+    }
+
+    fn early(&self, session: String, item: Item) {
+        let mut routes = self.lock();
+        let bytes = size(&item);
+        let has_room = routes.early.len() < MOST_EARLY && routes.early_bytes + bytes <= MOST_EARLY_BYTES;
+        if routes.opening > 0 && has_room {
+            routes.early_bytes += bytes;
+            routes.early.push_back((session, item));
+        }
+    }
+}
+
+fn size(item: &Item) -> usize {
+    match item {
+        Item::Update(params) | Item::Request { params, .. } => params.get().len(),
+    }
+}
+
+impl Handler for Router {
+    fn notified(&self, method: &str, params: &RawValue) {
+        if method != "session/update" {
+            return tracing::debug!(method, "a notification of an unknown kind");
+        }
+        let Ok(Addressed { session }) = serde_json::from_str(params.get()) else {
+            return tracing::debug!("an update of no session");
+        };
+        let item = Item::Update(params.to_owned());
+        match self.inbox(&session) {
+            // What finds no room is counted there.
+            Some(inbox) => drop(inbox.put(item)),
+            None => self.early(session, item),
+        }
+    }
+
+    fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, params: &RawValue) {
+        if !REQUESTS.contains(&method) {
+            let unknown = format!("method not found: {}", method.chars().take(100).collect::<String>());
+            return peer.answer_now::<()>(&id, Err((METHOD_NOT_FOUND, unknown)));
+        }
+        let inbox = serde_json::from_str::<Addressed>(params.get())
+            .ok()
+            .and_then(|addressed| self.inbox(&addressed.session));
+        let Some(inbox) = inbox else {
+            return peer.answer_now::<()>(&id, Err((-32602, "no such session".to_owned())));
+        };
+        let item = Item::Request { id, method: method.to_owned(), params: params.to_owned() };
+        if let Err(Item::Request { id, .. }) = inbox.put(item) {
+            peer.answer_now::<()>(&id, Err((-32603, "too much of this session is unread".to_owned())));
+        }
+    }
+
+    fn noise(&self, what: &str) {
+        tracing::debug!(what, "not the protocol");
+    }
+
+    fn gone(&self, ended: &Ended) {
+        tracing::debug!(exit = %ended.exit, "the agent has ended");
+    }
+}
+
+impl Link {
+    /// Starts an agent and greets it.
+    ///
+    /// # Errors
+    /// Why it did not start, or did not answer.
+    async fn start(launch: &Launch, deadline: Option<Duration>) -> Result<Arc<Self>, Error> {
+        let name = launch.name().to_string_lossy().into_owned();
+        let agent = Agent::start(launch, Stdin::Owned).await?;
+        let router = Arc::new(Router::default());
+        let peer = Peer::new(agent, Dialect::V2, router.clone());
+        let request = InitializeRequest::new(ProtocolVersion::V1)
+            .client_capabilities(
+                ClientCapabilities::new()
+                    .fs(FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
+                    .terminal(true),
+            )
+            .client_info(
+                Implementation::new("trunkline", env!("CARGO_PKG_VERSION")).title("Trunkline".to_owned()),
+            );
+        let answer = peer.call::<_, Value>("initialize", &request, deadline).await;
+        let answer = answer.map_err(|error| match error {
+            CallError::Late(wait) => patience::late(&format!("({name}) did not start within"), wait),
+            error => error.error(&format!("{name} did not start")),
+        });
+        let hello = answer.and_then(|answer| Hello::of(&answer)).inspect_err(|_| peer.abandon())?;
+        Ok(Arc::new(Self { peer, hello, router }))
+    }
+
+    /// Gives a session what the agent sends of it, from now on.
+    pub(crate) fn register(&self, session: &str, inbox: &Arc<Inbox>) {
+        self.router.register(session, inbox);
+    }
+
+    /// Keeps updates of unknown sessions until the returned value is dropped: one of them is being made.
+    pub(crate) fn opening(&self) -> Opening<'_> {
+        self.router.begin();
+        Opening(&self.router)
+    }
+}
+
+/// While this lives, a session is being made.
+pub(crate) struct Opening<'a>(&'a Router);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// The agents that run: one for each way of starting it.
+#[derive(Default)]
+pub(crate) struct Pool(Mutex<Vec<(Launch, Slot)>>);
+
+/// A place for a process. Who holds the lock starts it; the others wait.
+type Slot = Arc<tokio::sync::Mutex<Option<Arc<Link>>>>;
+
+impl Pool {
+    fn slot(&self, launch: &Launch) -> Slot {
+        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = match slots.iter().position(|(known, _)| known == launch) {
+            Some(at) => slots.remove(at),
+            None => (launch.clone(), Slot::default()),
+        };
+        // The last used stand last; of those that nobody uses only few are kept.
+        let mut idle = slots.iter().filter(|(_, slot)| is_idle(slot)).count();
+        slots.retain(|(_, slot)| {
+            let goes = is_idle(slot) && idle > MOST_IDLE - 1;
+            idle -= usize::from(goes);
+            !goes
+        });
+        let slot = place.1.clone();
+        slots.push(place);
+        slot
+    }
+
+    /// The running agent of a launch, started if there is none. Its start has at most this long.
+    ///
+    /// # Errors
+    /// Why it did not start.
+    pub(crate) async fn link(&self, launch: &Launch, deadline: Option<Duration>) -> Result<Arc<Link>, Error> {
+        let slot = self.slot(launch);
+        let mut place = slot.lock().await;
+        if let Some(link) = place.as_ref().filter(|link| !link.peer.is_gone()) {
+            return Ok(link.clone());
+        }
+        *place = None;
+        let link = Link::start(launch, deadline).await?;
+        *place = Some(link.clone());
+        Ok(link)
+    }
+
+    /// Ends the agents that no session uses.
+    pub(crate) fn clear(&self) {
+        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|(_, slot)| !is_idle(slot));
+    }
+}
+
+/// Whether nobody uses or starts the process of a place.
+fn is_idle(slot: &Slot) -> bool {
+    Arc::strong_count(slot) == 1
+        && slot.try_lock().is_ok_and(|place| place.as_ref().is_none_or(|link| Arc::strong_count(link) == 1))
+}
+
+/// The failure of a session's use of its agent, by the answer to a call.
+pub(crate) fn failure(error: &CallError, what: &str, hello: &Hello, kind_hint: Option<&str>) -> Error {
+    match error {
+        CallError::Rpc(rpc) if rpc.code == -32000 => {
+            let hint = kind_hint.map_or_else(|| hello.login_hint(), str::to_owned);
+            Error::new(Category::Auth, format!("{what}: {}; {hint}", rpc.message)).code("-32000")
+        }
+        error => error.error(what),
+    }
+}

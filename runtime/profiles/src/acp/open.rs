@@ -1,0 +1,382 @@
+//! Opening a session with an agent: anew, or one that there was.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_client_protocol_schema::v1::{
+    AuthenticateRequest, LoadSessionRequest, NewSessionRequest, ResumeSessionRequest,
+};
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout, timeout_at};
+use trunkline_sdk::protocol::{AdapterBody, Context, ErrorEvent};
+use trunkline_sdk::{Category, Error, Session, SessionInfo};
+
+use super::agent::Prepared;
+use super::choices::{Choosing, is_dangerous_mode};
+use super::files::Directories;
+use super::hello::Hello;
+use super::inbox::{Arrival, Inbox, Item};
+use super::link::{Link, failure};
+use super::read::text;
+use super::room::Room;
+use super::update::{Reader, Told, When};
+use super::Acp;
+use crate::agent::mcp;
+use crate::agent::options::Options;
+use crate::agent::rpc::CallError;
+
+/// How long an agent is quiet before it counts as done with repeating what was said: those that answer first, and
+/// others.
+const QUIET: Duration = Duration::from_millis(400);
+const QUIET_AT_ONCE: Duration = Duration::from_millis(20);
+
+/// The longest that such repetition is waited for.
+const REPETITION: Duration = Duration::from_secs(20);
+
+/// An open session.
+pub(crate) struct Open {
+    pub(crate) room: Arc<Room>,
+    pub(crate) reader: Reader,
+    /// Instructions that go before the first prompt.
+    pub(crate) preface: Option<String>,
+    /// Files that the agent reads while the session lives.
+    pub(crate) kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
+}
+
+/// What a session is opened with.
+pub(crate) struct Opening {
+    pub(crate) acp: Acp,
+    pub(crate) session: Session,
+    pub(crate) options: Options,
+    /// The agent's own id of the session that there was.
+    pub(crate) native: Option<String>,
+    /// Whether what was said before is told.
+    pub(crate) history: bool,
+    /// Whether the host is told that the session remembers.
+    pub(crate) resumed: bool,
+}
+
+/// Why a session was not resumed.
+enum NotResumed {
+    /// The agent does not know it, or cannot resume.
+    Unknown(String),
+    Failed(Error),
+}
+
+impl Opening {
+    /// Opens the session.
+    ///
+    /// # Errors
+    /// Why the agent did not start or did not take it.
+    pub(crate) async fn open(self) -> Result<Open, Error> {
+        let Prepared { launch, mut preface, kept, warnings } = self.acp.prepare(&self.options)?;
+        for warning in warnings {
+            self.warn(Category::Other, warning).await;
+        }
+        let link = self.acp.link(&launch).await?;
+        let inbox = Arc::new(Inbox::default());
+        let mut reader = Reader::new(link.hello.quirks);
+        if preface.is_some() && (link.hello.appends_by_meta() || link.hello.takes_system_prompt) {
+            preface = None;
+        }
+        let (id, answer, is_fresh) = match &self.native {
+            Some(native) => match self.resume(&link, native, &inbox, &mut reader).await {
+                Ok(answer) => {
+                    if self.resumed {
+                        self.tell(SessionInfo { context: Some(Context::Kept), ..SessionInfo::default() });
+                    }
+                    (native.clone(), answer, false)
+                }
+                Err(NotResumed::Failed(error)) => return Err(error),
+                Err(NotResumed::Unknown(why)) => {
+                    self.warn(
+                        Category::SessionNotFound,
+                        format!("session {native} cannot be resumed ({why}); a new one begins, which knows nothing of it"),
+                    )
+                    .await;
+                    self.tell(SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() });
+                    let (id, answer) = self.new_session(&link, &inbox).await?;
+                    (id, answer, true)
+                }
+            },
+            None => {
+                let (id, answer) = self.new_session(&link, &inbox).await?;
+                (id, answer, true)
+            }
+        };
+        if is_fresh {
+            reader.totals.fresh();
+        } else {
+            // The agent has them from before.
+            preface = None;
+        }
+        reader.choices.read(&answer);
+        let directories = Directories::new(directories(&self.options));
+        let room = Room::new(link, id.clone(), inbox, directories, launch, self.acp.permissions());
+        let room = Arc::new(room);
+        self.choose(&room, &mut reader).await?;
+        let native_session_id = Some(id);
+        self.tell(SessionInfo { native_session_id, ..reader.choices.info() });
+        Ok(Open { room, reader, preface, kept })
+    }
+
+    fn tell(&self, info: SessionInfo) {
+        self.session.info(info);
+    }
+
+    async fn warn(&self, category: Category, message: String) {
+        let (category, fatal) = (Some(category), Some(false));
+        let event = ErrorEvent { category, message, fatal, ..ErrorEvent::default() };
+        self.session.emit(event).await;
+    }
+
+    /// The MCP servers that the agent reaches; what is wrong with the others is told.
+    async fn servers(&self, hello: &Hello) -> Vec<Value> {
+        let mut servers = Vec::new();
+        for told in &self.options.mcp_servers {
+            let (parsed, warnings) = mcp::parse(told);
+            servers.extend(parsed);
+            for warning in warnings {
+                self.warn(Category::Other, warning).await;
+            }
+        }
+        let (written, warnings) = mcp::acp_servers(&servers, hello.mcp);
+        for warning in warnings {
+            self.warn(Category::Other, format!("{warning}; the session goes on without it")).await;
+        }
+        written
+    }
+
+    /// What opens a session, of either kind: the official types with what they do not have.
+    async fn parameters(&self, hello: &Hello, request: Value) -> Value {
+        let mut request = request;
+        request["mcpServers"] = Value::Array(self.servers(hello).await);
+        if hello.adds_directories && !self.options.add_dirs.is_empty() {
+            request["additionalDirectories"] = json!(self.options.add_dirs);
+        }
+        if let Some(prompt) = &self.options.system_prompt {
+            let replaces = self.options.replaces_system_prompt;
+            if hello.appends_by_meta() {
+                let prompt = if replaces { json!(prompt) } else { json!({ "append": prompt }) };
+                request["_meta"] = json!({ "systemPrompt": prompt });
+            } else if hello.takes_system_prompt {
+                let mode = if replaces { "override" } else { "append" };
+                request["systemPrompt"] =
+                    json!({ "mode": mode, "content": [{ "type": "text", "text": prompt }] });
+            }
+        }
+        request
+    }
+
+    async fn new_session(&self, link: &Arc<Link>, inbox: &Arc<Inbox>) -> Result<(String, Value), Error> {
+        let _early = link.opening();
+        let request = NewSessionRequest::new(cwd(&self.options));
+        let request = self.parameters(&link.hello, json!(request)).await;
+        let what = format!("{} did not open a session", link.hello.called());
+        let mut answer = self.call(link, "session/new", &request).await;
+        if let Err(CallError::Rpc(error)) = &answer
+            && error.code == -32000
+            && self.authenticate(link).await?
+        {
+            answer = self.call(link, "session/new", &request).await;
+        }
+        let answer = answer.map_err(|error| self.failure(&error, &what, &link.hello))?;
+        match text(&answer, "sessionId") {
+            Some(id) => {
+                link.register(id, inbox);
+                Ok((id.to_owned(), answer))
+            }
+            None => Err(Error::new(Category::Protocol, format!("{what}: its answer has no `sessionId`"))),
+        }
+    }
+
+    /// Logs in by a method that takes its key from a variable which is set. Whether it did.
+    async fn authenticate(&self, link: &Link) -> Result<bool, Error> {
+        let is_set = |name: &str| {
+            let given = self.options.env.get(name).is_some_and(|value| !value.is_empty());
+            given || std::env::var_os(name).is_some_and(|value| !value.is_empty())
+        };
+        let Some(login) = link.hello.login_by_variables(is_set) else { return Ok(false) };
+        let request = AuthenticateRequest::new(login.id.clone());
+        let answer = link.peer.call::<_, Value>("authenticate", &request, self.deadline()).await;
+        let what = format!("{} did not log in by {:?}", link.hello.called(), login.id);
+        answer.map(|_| true).map_err(|error| self.failure(&error, &what, &link.hello))
+    }
+
+    /// Goes on with a session that there was.
+    async fn resume(
+        &self,
+        link: &Arc<Link>,
+        native: &str,
+        inbox: &Arc<Inbox>,
+        reader: &mut Reader,
+    ) -> Result<Value, NotResumed> {
+        let hello = &link.hello;
+        let cwd = cwd(&self.options);
+        let (method, request) = if hello.loads {
+            ("session/load", json!(LoadSessionRequest::new(native.to_owned(), cwd)))
+        } else if hello.resumes {
+            ("session/resume", json!(ResumeSessionRequest::new(native.to_owned(), cwd)))
+        } else {
+            return Err(NotResumed::Unknown(format!("{} cannot resume sessions", hello.called())));
+        };
+        let request = self.parameters(hello, request).await;
+        link.register(native, inbox);
+        let what = format!("{} did not resume session {native}", hello.called());
+        let mut authenticated = false;
+        let answer = loop {
+            let call = self.call(link, method, &request);
+            tokio::pin!(call);
+            let answer = loop {
+                tokio::select! {
+                    biased;
+                    arrival = inbox.next() => self.repeated(arrival, link, reader).await,
+                    answer = &mut call => break answer,
+                }
+            };
+            match answer {
+                Err(CallError::Rpc(error)) if error.code == -32000 && !authenticated => {
+                    authenticated = true;
+                    if self.authenticate(link).await.map_err(NotResumed::Failed)? {
+                        continue;
+                    }
+                    break Err(CallError::Rpc(error));
+                }
+                answer => break answer,
+            }
+        };
+        let answer = answer.map_err(|error| match &error {
+            CallError::Rpc(rpc) if rpc.code != -32000 => {
+                NotResumed::Unknown(crate::agent::failure::message(&error.to_string()))
+            }
+            _ => NotResumed::Failed(self.failure(&error, &what, hello)),
+        })?;
+        let quiet = if hello.quirks.repeats_late { QUIET } else { QUIET_AT_ONCE };
+        let until = Instant::now() + REPETITION;
+        while let Ok(Ok(arrival)) = timeout_at(until, timeout(quiet, inbox.next())).await {
+            self.repeated(arrival, link, reader).await;
+        }
+        Ok(answer)
+    }
+
+    /// What an agent repeats is told as history where that is asked for, and swallowed where not.
+    async fn repeated(&self, arrival: Arrival, link: &Link, reader: &mut Reader) {
+        let item = match arrival {
+            Arrival::Item(item) => item,
+            Arrival::Lost(lost) => return tracing::debug!(lost, "updates of a resumed session"),
+        };
+        let params = match item {
+            Item::Update(params) => params,
+            Item::Request { id, .. } => {
+                let early = Err((-32603, "the session is being resumed".to_owned()));
+                return link.peer.answer_now::<()>(&id, early);
+            }
+        };
+        let Ok(params) = serde_json::from_str::<Value>(params.get()) else { return };
+        let mut told = Vec::new();
+        reader.update(params.get("update").unwrap_or(&Value::Null), When::Before, &|_| None, &mut told);
+        for told in told {
+            match told {
+                Told::Info(info) => self.tell(*info),
+                Told::Text(output) if self.history => self.session.emit(AdapterBody::from(output)).await,
+                Told::Event(event) if self.history => self.session.emit(event).await,
+                Told::Text(_) | Told::Event(_) | Told::SystemError => {}
+            }
+        }
+    }
+
+    /// Sets the mode, the model and the effort that the session asks for.
+    async fn choose(&self, room: &Room, reader: &mut Reader) -> Result<(), Error> {
+        let mode = self.options.mode.as_deref().or(self.options.permission_mode.as_deref());
+        let mode = mode.map(|mode| self.acp.kind().mode(mode)).or_else(|| self.acp.kind().default_mode());
+        if let Some(mode) = mode {
+            choose_mode(&self.acp, room, reader, &mode).await?;
+        }
+        if let Some(model) = &self.options.model
+            && !self.acp.kind().starts_with_model()
+            && let Err(error) = choose_model(&self.acp, room, reader, model).await
+        {
+            self.warn(Category::ModelNotFound, format!("{error}; the agent's own model is used")).await;
+        }
+        if let Some(effort) = &self.options.reasoning_effort
+            && let Some(choosing) = reader.choices.choose_effort(&room.id, effort)
+        {
+            call_choice(&self.acp, room, &choosing).await?;
+            reader.choices.effort.current = Some(choosing.id);
+        }
+        Ok(())
+    }
+
+    async fn call(&self, link: &Link, method: &str, request: &Value) -> Result<Value, CallError> {
+        link.peer.call(method, request, self.deadline()).await
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.options.patience.start
+    }
+
+    fn failure(&self, error: &CallError, what: &str, hello: &Hello) -> Error {
+        failure(error, what, hello, self.acp.login_hint().as_deref())
+    }
+}
+
+/// Sets a mode. One in which the agent asks nobody needs the configuration's word.
+pub(crate) async fn choose_mode(acp: &Acp, room: &Room, reader: &mut Reader, mode: &str) -> Result<(), Error> {
+    let Some(choosing) = reader.choices.choose_mode(&room.id, mode) else {
+        let modes = reader.choices.mode.listed();
+        let modes = if modes.is_empty() { "none".to_owned() } else { modes };
+        return Err(Error::other(format!("the agent has no mode {mode:?}; there are: {modes}")));
+    };
+    if is_dangerous_mode(&choosing.id) && !acp.kind().is_dangerous() {
+        return Err(Error::new(
+            Category::PermissionDenied,
+            format!("in mode {mode:?} the agent asks nobody; set `dangerous: true` in its configuration to allow that"),
+        ));
+    }
+    if reader.choices.mode.current.as_deref() != Some(&choosing.id) {
+        call_choice(acp, room, &choosing).await?;
+    }
+    reader.choices.mode.current = Some(choosing.id);
+    Ok(())
+}
+
+/// Sets a model.
+pub(crate) async fn choose_model(acp: &Acp, room: &Room, reader: &mut Reader, model: &str) -> Result<(), Error> {
+    let Some(choosing) = reader.choices.choose_model(&room.id, model) else {
+        return Err(Error::new(Category::ModelNotFound, "the agent lets no model be chosen"));
+    };
+    if reader.choices.model.current.as_deref() != Some(&choosing.id) {
+        call_choice(acp, room, &choosing).await?;
+    }
+    reader.choices.model.current = Some(choosing.id);
+    Ok(())
+}
+
+pub(crate) async fn call_choice(acp: &Acp, room: &Room, choosing: &Choosing) -> Result<(), Error> {
+    let deadline = acp.common().patience.start;
+    let answer = room.link.peer.call::<_, Value>(choosing.method, &choosing.params, deadline).await;
+    answer.map(drop).map_err(|error| {
+        error.error(&format!("{} did not take {:?}", room.link.hello.called(), choosing.id))
+    })
+}
+
+/// Where the agent works: an absolute path, which ACP asks for.
+pub(crate) fn cwd(options: &Options) -> PathBuf {
+    let own = || std::env::current_dir().unwrap_or_else(|_| Path::new("/").to_owned());
+    let named = options.cwd.clone().unwrap_or_else(own);
+    if named.is_absolute() { named } else { own().join(named) }
+}
+
+/// The directories that the session may touch.
+fn directories(options: &Options) -> Vec<PathBuf> {
+    let more = options.add_dirs.iter().map(PathBuf::from);
+    std::iter::once(cwd(options)).chain(more).collect()
+}
+
+impl Hello {
+    /// Whether it takes instructions in `_meta.systemPrompt`.
+    pub(crate) fn appends_by_meta(&self) -> bool {
+        self.quirks.appends_system_prompt
+    }
+}

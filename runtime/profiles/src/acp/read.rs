@@ -1,0 +1,38 @@
+//! Reading JSON of whatever shape: what is not there, or is something else, is nothing.
+
+use serde_json::Value;
+use trunkline_sdk::Json;
+
+/// The text at a member, unless it is empty.
+pub(crate) fn text<'v>(value: &'v Value, member: &str) -> Option<&'v str> {
+    value.get(member)?.as_str().filter(|text| !text.is_empty())
+}
+
+/// The elements of a list at a member.
+pub(crate) fn list<'v>(value: &'v Value, member: &str) -> &'v [Value] {
+    value.get(member).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A count at a member; a fraction is cut.
+pub(crate) fn count(value: &Value, member: &str) -> Option<u64> {
+    let number = value.get(member)?;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "negative ones are filtered")]
+    number.as_u64().or_else(|| number.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64))
+}
+
+/// Whether a member says that something is there: `true`, or an object.
+pub(crate) fn has(value: &Value, member: &str) -> bool {
+    matches!(value.get(member), Some(Value::Bool(true) | Value::Object(_)))
+}
+
+/// As the protocol's own JSON, unless it says nothing.
+pub(crate) fn json(value: &Value) -> Option<Json> {
+    let says_nothing = match value {
+        Value::Null => true,
+        Value::Object(members) => members.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::String(text) => text.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    };
+    if says_nothing { None } else { Json::of(value).ok() }
+}

@@ -1,0 +1,218 @@
+//! Tokens and cost of a turn, out of what agents count.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
+
+use super::read::{count, list, text};
+
+/// The most models whose share is told.
+const MOST_MODELS: usize = 64;
+
+/// What a session has used so far, as far as its agent counts so.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Totals {
+    tokens: Tokens,
+    /// The cost so far, and up to the turn's begin.
+    cost: Option<f64>,
+    cost_before: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Tokens {
+    input: Option<u64>,
+    output: Option<u64>,
+    total: Option<u64>,
+    cache_read: Option<u64>,
+    cache_write: Option<u64>,
+    thought: Option<u64>,
+}
+
+impl Tokens {
+    fn of(usage: &Value) -> Option<Self> {
+        let any = |names: [&str; 2]| names.into_iter().find_map(|name| count(usage, name));
+        let tokens = Self {
+            input: any(["inputTokens", "input_tokens"]),
+            output: any(["outputTokens", "output_tokens"]),
+            total: any(["totalTokens", "total_tokens"]),
+            cache_read: any(["cachedReadTokens", "cachedInputTokens"]),
+            cache_write: any(["cachedWriteTokens", "cacheWriteInputTokens"]),
+            thought: any(["thoughtTokens", "reasoningOutputTokens"]),
+        };
+        (tokens != Self::default()).then_some(tokens)
+    }
+
+    fn since(self, before: Self) -> Self {
+        let less = |now: Option<u64>, then: Option<u64>| {
+            // A total that went down is one that began anew.
+            now.map(|now| now.checked_sub(then.unwrap_or(0)).unwrap_or(now))
+        };
+        Self {
+            input: less(self.input, before.input),
+            output: less(self.output, before.output),
+            total: less(self.total, before.total),
+            cache_read: less(self.cache_read, before.cache_read),
+            cache_write: less(self.cache_write, before.cache_write),
+            thought: less(self.thought, before.thought),
+        }
+    }
+
+    /// All that was read, cached or not, and all that was written, thought or said: agents disagree on what their
+    /// counts leave out, and the total tells.
+    fn whole(self) -> (Option<u64>, Option<u64>) {
+        let (Some(input), Some(output)) = (self.input, self.output) else {
+            return (self.input, self.output);
+        };
+        let cached = self.cache_read.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0));
+        let with_cache = input.saturating_add(cached);
+        let with_thought = output.saturating_add(self.thought.unwrap_or(0));
+        let candidates =
+            [(input, output), (with_cache, output), (input, with_thought), (with_cache, with_thought)];
+        let adds_up = |(input, output): &&(u64, u64)| self.total == Some(input.saturating_add(*output));
+        let fits = candidates.iter().find(adds_up).copied();
+        // A cache cannot give more than was read.
+        let (input, output) = fits.unwrap_or((if cached > input { with_cache } else { input }, output));
+        (Some(input), Some(output))
+    }
+}
+
+impl Totals {
+    /// A turn begins.
+    pub(crate) fn begin(&mut self) {
+        self.cost_before = self.cost;
+    }
+
+    /// Takes the cost so far of a `usage_update`. What was spent before the first is not this turn's.
+    pub(crate) fn spent(&mut self, cost: f64) {
+        if cost.is_finite() && cost >= 0.0 {
+            self.cost = Some(cost);
+        }
+    }
+
+    /// Nothing was spent before: the session is new.
+    pub(crate) fn fresh(&mut self) {
+        *self = Self { cost: Some(0.0), cost_before: Some(0.0), ..Self::default() };
+    }
+
+    /// What a turn has used, by the answer to its prompt.
+    pub(crate) fn of_turn(&mut self, answer: &Value, is_running: bool) -> Option<Usage> {
+        let nothing = Value::Null;
+        let quota = answer.pointer("/_meta/quota").unwrap_or(&nothing);
+        let counted = answer.get("usage").and_then(Tokens::of);
+        let tokens = match counted {
+            Some(now) if is_running => Some(now.since(std::mem::replace(&mut self.tokens, now))),
+            Some(tokens) => Some(tokens),
+            None => quota.get("token_count").and_then(Tokens::of),
+        };
+        let cost_usd = match (self.cost, self.cost_before) {
+            (Some(cost), Some(before)) if cost > before => Some(cost - before),
+            _ => None,
+        };
+        if tokens.is_none() && cost_usd.is_none() {
+            return None;
+        }
+        let tokens = tokens.unwrap_or_default();
+        let (input_tokens, output_tokens) = tokens.whole();
+        let models: BTreeMap<String, ModelUsage> =
+            list(quota, "model_usage").iter().take(MOST_MODELS).filter_map(model_usage).collect();
+        let model = match models.len() {
+            1 => models.keys().next().cloned(),
+            _ => None,
+        };
+        Some(Usage {
+            input_tokens,
+            output_tokens,
+            total_tokens: tokens.total,
+            cache_read_tokens: tokens.cache_read,
+            cache_write_tokens: tokens.cache_write,
+            reasoning_tokens: tokens.thought,
+            cost_usd,
+            model,
+            models: (!models.is_empty()).then_some(models),
+            scope: Some(UsageScope::Turn),
+            ..Usage::default()
+        })
+    }
+}
+
+fn model_usage(usage: &Value) -> Option<(String, ModelUsage)> {
+    let tokens = usage.get("token_count").and_then(Tokens::of)?;
+    let (input_tokens, output_tokens) = tokens.whole();
+    let usage_of_model = ModelUsage {
+        input_tokens,
+        output_tokens,
+        total_tokens: tokens.total,
+        cache_read_tokens: tokens.cache_read,
+        cache_write_tokens: tokens.cache_write,
+        reasoning_tokens: tokens.thought,
+        ..ModelUsage::default()
+    };
+    Some((text(usage, "model")?.to_owned(), usage_of_model))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn counts(usage: &Usage) -> [Option<u64>; 4] {
+        [usage.input_tokens, usage.output_tokens, usage.total_tokens, usage.cache_read_tokens]
+    }
+
+    #[test]
+    fn cached_and_thought_tokens_are_counted_in_wherever_an_agent_leaves_them_out() {
+        for (what, usage) in [
+            ("kilo", json!({"inputTokens": 200, "outputTokens": 29, "totalTokens": 1234, "thoughtTokens": 5, "cachedReadTokens": 1000})),
+            ("codex", json!({"totalTokens": 1234, "inputTokens": 200, "cachedReadTokens": 1000, "cachedWriteTokens": 0, "outputTokens": 34, "thoughtTokens": 5})),
+            ("copilot", json!({"inputTokens": 1200, "outputTokens": 34, "totalTokens": 1234, "thoughtTokens": 5, "cachedReadTokens": 1000})),
+        ] {
+            let usage = Totals::default().of_turn(&json!({ "usage": usage }), false).unwrap();
+            assert_eq!(counts(&usage), [Some(1200), Some(34), Some(1234), Some(1000)], "{what}");
+        }
+    }
+
+    #[test]
+    fn a_running_total_becomes_the_turn() {
+        let mut totals = Totals::default();
+        let answer = |input: u64, output: u64| json!({"usage": {"inputTokens": input, "outputTokens": output, "totalTokens": input + output}});
+        assert_eq!(counts(&totals.of_turn(&answer(1200, 34), true).unwrap())[..2], [Some(1200), Some(34)]);
+        assert_eq!(counts(&totals.of_turn(&answer(3600, 102), true).unwrap())[..2], [Some(2400), Some(68)]);
+        assert_eq!(counts(&totals.of_turn(&answer(10, 1), true).unwrap())[..2], [Some(10), Some(1)]);
+    }
+
+    #[test]
+    fn cost_is_what_was_spent_since_the_turn_began() {
+        let mut totals = Totals::default();
+        totals.fresh();
+        totals.begin();
+        totals.spent(0.25);
+        let cost = |totals: &mut Totals| totals.of_turn(&json!({}), false).and_then(|usage| usage.cost_usd);
+        assert_eq!(cost(&mut totals), Some(0.25));
+        totals.begin();
+        assert_eq!(cost(&mut totals), None);
+        totals.spent(0.75);
+        assert_eq!(cost(&mut totals), Some(0.5));
+        let mut resumed = Totals::default();
+        resumed.begin();
+        resumed.spent(3.0);
+        assert_eq!(cost(&mut resumed), None, "earlier turns are not this one");
+    }
+
+    #[test]
+    fn quotas_tell_models_and_any_shape_is_read() {
+        let answer = json!({"usage": null, "_meta": {"quota": {
+            "token_count": {"input_tokens": 2400, "output_tokens": 68},
+            "model_usage": [{"model": "m", "token_count": {"input_tokens": 2400, "output_tokens": 68}}, 3],
+        }}});
+        let usage = Totals::default().of_turn(&answer, false).unwrap();
+        assert_eq!((usage.input_tokens, usage.model.as_deref()), (Some(2400), Some("m")));
+        for answer in [json!(null), json!({"usage": []}), json!({"usage": {"inputTokens": "7"}, "_meta": {"quota": 1}})] {
+            assert_eq!(Totals::default().of_turn(&answer, true), None);
+        }
+        let odd = json!({"usage": {"inputTokens": 1e30, "outputTokens": u64::MAX, "totalTokens": -3}});
+        assert!(Totals::default().of_turn(&odd, true).is_some());
+    }
+}
