@@ -1,40 +1,234 @@
 //! Any agent that speaks the Agent Client Protocol: one process, many sessions.
+//!
+//! - pure: `hello`, `update`, `content`, `choices`, `permission`, `usage`, `answer` read what agents say
+//! - the process: `link` starts it and gives each session its `inbox`
+//! - a session: `open` makes or resumes it, `conversation` serves its turns, `room` and `asks` answer its requests,
+//!   `files` and `terminals` do what they ask for
+//! - profiles: `agent` says how one agent differs from another, `generic` is the profile `acp`, `either` falls back
+//!
+//! What is sent are the official types; what comes is read member by member, so that one of a wrong type costs itself
+//! only.
 
 mod agent;
+mod answer;
+mod asks;
+mod choices;
+mod content;
+mod conversation;
 mod either;
+mod files;
+mod generic;
+mod hello;
+mod inbox;
+mod link;
+mod open;
+mod permission;
+mod prompt;
+mod read;
+mod room;
+mod terminals;
+mod update;
+mod usage;
 
 use std::sync::Arc;
 
-use trunkline_sdk::{Adapter, Description, Error, Input, Turn};
+use agent_client_protocol_schema::v1::ListSessionsRequest;
+use serde_json::Value;
+use trunkline_sdk::protocol::{Capabilities, SessionEntry, SessionUpdate, SessionsList};
+use trunkline_sdk::{
+    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Turn,
+};
+
+use self::conversation::Conversation;
+use self::link::{Link, Pool};
+use self::read::{list, text};
+use crate::agent::launch::Launch;
+use crate::agent::options::Options;
+use crate::agent::settings::Common;
+use crate::agent::{credentials, diagnose, model, version};
 
 pub(crate) use self::agent::{Kind, Prepared};
 pub(crate) use self::either::{AcpOr, Transport};
+pub(crate) use self::generic::adapter;
+pub(crate) use self::room::Permissions;
+
+/// The most sessions that are listed where the host does not say.
+const MOST_LISTED: usize = 200;
+
+/// The options of `session.start` that every such agent honours.
+const HONOURED: &[&str] = &[
+    "cwd",
+    "add_dirs",
+    "variables",
+    "env",
+    "extra_args",
+    "model",
+    "reasoning_effort",
+    "system_prompt",
+    "mode",
+    "permission_mode",
+    "mcp_servers",
+    "resume",
+];
 
 /// The adapter of an agent that speaks ACP.
 #[derive(Clone)]
-pub(crate) struct Acp {
-    kind: Arc<dyn Kind>,
+pub(crate) struct Acp(Arc<Inner>);
+
+struct Inner {
+    kind: Box<dyn Kind>,
+    common: Common,
+    pool: Pool,
 }
 
 impl Acp {
     pub(crate) fn new(kind: impl Kind) -> Self {
-        Self { kind: Arc::new(kind) }
+        let common = kind.common();
+        Self(Arc::new(Inner { kind: Box::new(kind), common, pool: Pool::default() }))
     }
 
-    /// Whether the installed version speaks ACP.
+    /// Whether the installed version speaks ACP. One whose version is not known does.
     pub(crate) async fn is_spoken(&self) -> bool {
-        true
+        let Some(since) = self.0.kind.since() else { return true };
+        let launch = Launch::new(&self.0.common.command).args(&self.0.common.args).envs(&self.0.common.env);
+        version::probe(&launch).await.is_ok_and(|version| version >= since)
+    }
+
+    fn kind(&self) -> &dyn Kind {
+        self.0.kind.as_ref()
+    }
+
+    fn common(&self) -> &Common {
+        &self.0.common
+    }
+
+    fn permissions(&self) -> Permissions {
+        self.kind().permissions()
+    }
+
+    /// What to do without credentials, where the profile knows better than the agent says.
+    fn login_hint(&self) -> Option<String> {
+        credentials::of(self.kind().profile()).map(credentials::Credentials::missing)
+    }
+
+    /// The agent's own word for a model that is asked for.
+    fn model(&self, asked: &str) -> String {
+        self.kind().model(&model::resolve(asked, &self.common().model_aliases))
+    }
+
+    /// How the agent of a session is started. Its process works where the configuration says, since it serves sessions
+    /// of many directories.
+    fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
+        let mut prepared = self.kind().prepare(options)?;
+        let work_dir = &self.common().work_dir;
+        prepared.launch.cwd = (!work_dir.is_empty()).then(|| work_dir.into());
+        Ok(prepared)
+    }
+
+    async fn link(&self, launch: &Launch) -> Result<Arc<Link>, Error> {
+        self.0.pool.link(launch, self.common().patience.start).await
     }
 }
 
 impl Adapter for Acp {
-    type State = ();
+    type State = Option<Conversation>;
 
-    async fn turn(&self, _: Turn, _: Input, (): &mut ()) -> Result<(), Error> {
-        Err(Error::other("not spoken yet"))
+    async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
+        match state {
+            Some(conversation) => conversation.turn(turn, input).await,
+            None => Err(Error::new(Category::Protocol, "the session was not started")),
+        }
+    }
+
+    async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
+        let mut options = Options::of(self.common(), start);
+        options.model = options.model.map(|model| self.kind().model(&model));
+        Ok(Some(Conversation::new(self.clone(), session, options)))
+    }
+
+    async fn update(
+        &self,
+        _: &Session,
+        update: SessionUpdate,
+        state: &mut Self::State,
+    ) -> Result<SessionInfo, Error> {
+        match state {
+            Some(conversation) => conversation.update(update).await,
+            None => Ok(SessionInfo::default()),
+        }
+    }
+
+    async fn close(&self, _: &Session, state: Self::State) {
+        if let Some(conversation) = state {
+            conversation.close().await;
+        }
+    }
+
+    async fn sessions(&self, asked: SessionsList) -> Result<Vec<SessionEntry>, Error> {
+        let options = Options::of(self.common(), SessionStart::default());
+        let prepared = self.prepare(&options)?;
+        let link = self.link(&prepared.launch).await?;
+        let called = link.hello.called();
+        if !link.hello.lists {
+            return Err(Error::other(format!("{called} cannot list its sessions")));
+        }
+        let most = asked.limit.map_or(MOST_LISTED, |limit| limit as usize);
+        let mut entries = Vec::new();
+        let mut cursor = None;
+        while entries.len() < most {
+            let request = ListSessionsRequest::new()
+                .cwd(asked.cwd.clone().map(std::path::PathBuf::from))
+                .cursor(cursor.take());
+            let answer = link.peer.call::<_, Value>("session/list", &request, options.patience.start).await;
+            let answer = answer.map_err(|error| {
+                let what = format!("{called} did not list its sessions");
+                link::failure(&error, &what, &link.hello, self.login_hint().as_deref())
+            })?;
+            let before = entries.len();
+            entries.extend(list(&answer, "sessions").iter().filter_map(entry));
+            cursor = text(&answer, "nextCursor").map(str::to_owned);
+            if cursor.is_none() || entries.len() == before {
+                break;
+            }
+        }
+        entries.truncate(most);
+        Ok(entries)
     }
 
     fn describe(&self) -> Description {
-        self.kind.describe(Description::new(self.kind.profile(), env!("CARGO_PKG_VERSION")))
+        let capabilities = Capabilities {
+            native_session_ids: Some(true),
+            turn_completion: Some(true),
+            resume_attach: Some(true),
+            exec_model: Some("interactive".to_owned()),
+            ..Capabilities::default()
+        };
+        let description = Description::new(self.kind().profile(), env!("CARGO_PKG_VERSION"))
+            .capabilities(capabilities)
+            .resumes()
+            .honours(HONOURED.iter().copied());
+        let skills = self.kind().takes_skills().then_some("skills");
+        self.kind().describe(description.honours(skills))
     }
+
+    async fn diagnose(&self) -> Vec<Check> {
+        let mut checks = diagnose::checks(self.kind().profile(), self.common()).await;
+        if self.kind().is_dangerous() || self.permissions() == Permissions::DangerousAllow {
+            let text = "the configuration lets the agent run tools that nobody is asked about";
+            checks.push(Check::warn("agent.dangerous", text).hint("leave `dangerous` out"));
+        }
+        checks
+    }
+}
+
+fn entry(session: &Value) -> Option<SessionEntry> {
+    let member = |name: &str| text(session, name).map(str::to_owned);
+    Some(SessionEntry {
+        native_session_id: member("sessionId")?,
+        title: member("title"),
+        cwd: member("cwd"),
+        created_at: member("createdAt"),
+        updated_at: member("updatedAt"),
+        ..SessionEntry::default()
+    })
 }

@@ -51,7 +51,7 @@ impl Kind for Gemini {
 
     fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
         let launch = options.launch().args(["--acp"]);
-        Ok(Prepared::new(launch))
+        Ok(Prepared::new(launch, options))
     }
 
     fn is_dangerous(&self) -> bool {

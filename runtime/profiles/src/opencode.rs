@@ -46,7 +46,7 @@ impl Kind for Opencode {
 
     fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
         let launch = options.launch().args(["acp"]);
-        Ok(Prepared::new(launch))
+        Ok(Prepared::new(launch, options))
     }
 
     fn is_dangerous(&self) -> bool {

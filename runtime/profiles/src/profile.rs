@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use trunkline_sdk::Program;
 
-use crate::{Echo, gemini_cli, github_copilot, kilo_code, opencode, pi::PiAdapter};
+use crate::{Echo, acp, gemini_cli, github_copilot, kilo_code, opencode, pi::PiAdapter};
 
 /// A built-in adapter.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +34,11 @@ pub const PROFILES: &[Profile] = &[
         run: |arguments| {
             Program::configured(crate::generic_http::GenericHttp::new).arguments(arguments).run()
         },
+    },
+    Profile {
+        name: "acp",
+        description: "Any agent that speaks the Agent Client Protocol",
+        run: |arguments| Program::configured(acp::adapter).arguments(arguments).run(),
     },
     Profile {
         name: "gemini-cli",

@@ -3,9 +3,11 @@
 use trunkline_sdk::Description;
 use trunkline_sdk::Error;
 
+use super::room::Permissions;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::settings::Common;
+use crate::agent::version::Version;
 
 /// A session's agent: how it is started, and what it is given besides the protocol.
 pub(crate) struct Prepared {
@@ -19,8 +21,9 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub(crate) fn new(launch: Launch) -> Self {
-        Self { launch, preface: None, kept: Vec::new(), warnings: Vec::new() }
+    /// An agent whose instructions go before the first prompt.
+    pub(crate) fn new(launch: Launch, options: &Options) -> Self {
+        Self { launch, preface: options.system_prompt.clone(), kept: Vec::new(), warnings: Vec::new() }
     }
 }
 
@@ -53,6 +56,31 @@ pub(crate) trait Kind: Send + Sync + 'static {
         None
     }
 
-    /// Whether the agent's tools run unasked, and modes may be chosen in which the agent asks nobody.
+    /// Whether modes may be chosen in which the agent asks nobody.
     fn is_dangerous(&self) -> bool;
+
+    /// Who decides on permissions.
+    fn permissions(&self) -> Permissions {
+        Permissions::Ask
+    }
+
+    /// The agent's own word for a model.
+    fn model(&self, asked: &str) -> String {
+        asked.to_owned()
+    }
+
+    /// Whether the model is given by the command line rather than within the protocol.
+    fn starts_with_model(&self) -> bool {
+        false
+    }
+
+    /// The first version that speaks ACP.
+    fn since(&self) -> Option<Version> {
+        None
+    }
+
+    /// Whether skills are given to the agent.
+    fn takes_skills(&self) -> bool {
+        false
+    }
 }

@@ -123,10 +123,14 @@ mod tests {
 
     #[test]
     fn raw_json_is_a_failure_where_the_usage_is_null() {
-        let text = "{\"error\": {\"message\": \"fake error 400\", \"type\": \"server_error\", \"code\": null}}\n\n";
+        let text =
+            "{\"error\": {\"message\": \"fake error 400\", \"type\": \"server_error\", \"code\": null}}\n\n";
         let (told, mut answer) = said(FailuresAsText::RawJson, &[text]);
         assert_eq!(told, "");
-        assert_eq!(answer.end(&json!({"usage": null}), false), Err("fake error 400 (server_error)".to_owned()));
+        assert_eq!(
+            answer.end(&json!({"usage": null}), false),
+            Err("fake error 400 (server_error)".to_owned())
+        );
         let (_, mut answer) = said(FailuresAsText::RawJson, &[text]);
         let usage = json!({"usage": {"inputTokens": 3}});
         assert_eq!(answer.end(&usage, true).unwrap().unwrap().content, text);

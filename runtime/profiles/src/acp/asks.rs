@@ -31,7 +31,14 @@ impl<'a> Asks<'a> {
     }
 
     /// Takes a request of the agent: one for a permission is asked about, any other is answered.
-    pub(crate) fn take(&mut self, id: Id, method: String, params: Value, reader: &mut Reader, out: &mut Vec<Told>) {
+    pub(crate) fn take(
+        &mut self,
+        id: Id,
+        method: String,
+        params: Value,
+        reader: &mut Reader,
+        out: &mut Vec<Told>,
+    ) {
         let what = match method.as_str() {
             "session/request_permission" => {
                 let asked = params.get("toolCall").and_then(|tool_call| reader.asked(tool_call, out));

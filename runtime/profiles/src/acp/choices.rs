@@ -40,7 +40,8 @@ impl Choice {
     /// The id of a value that is asked for: an id, a name, or the last part of an id that is a URL.
     pub(crate) fn find(&self, asked: &str) -> Option<&str> {
         let ids = || self.values.iter().map(|(id, _)| id.as_str());
-        let last = |id: &&str| id.rsplit(['#', '/']).next().is_some_and(|last| last.eq_ignore_ascii_case(asked));
+        let last =
+            |id: &&str| id.rsplit(['#', '/']).next().is_some_and(|last| last.eq_ignore_ascii_case(asked));
         let named = |(_, name): &&(String, Option<String>)| {
             name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(asked))
         };
@@ -196,7 +197,10 @@ mod tests {
     #[test]
     fn any_shape_is_read() {
         let mut choices = Choices::default();
-        for answer in [json!(null), json!({"modes": [], "models": 3, "configOptions": [{"id": 1}, {"id": "mode", "options": {}}]})] {
+        for answer in [
+            json!(null),
+            json!({"modes": [], "models": 3, "configOptions": [{"id": 1}, {"id": "mode", "options": {}}]}),
+        ] {
             choices.read(&answer);
         }
         assert!(choices.choose_mode("s", "x").is_none());
@@ -204,7 +208,9 @@ mod tests {
 
     #[test]
     fn modes_that_ask_nobody_are_known() {
-        for id in ["yolo", "bypassPermissions", "agent-full-access", "https://x#autopilot", "danger-full-access"] {
+        for id in
+            ["yolo", "bypassPermissions", "agent-full-access", "https://x#autopilot", "danger-full-access"]
+        {
             assert!(is_dangerous_mode(id), "{id}");
         }
         for id in ["default", "plan", "autoEdit", "acceptEdits", "read-only", "code", "dontAsk"] {

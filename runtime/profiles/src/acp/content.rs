@@ -75,9 +75,11 @@ pub(crate) fn block(block: &Value) -> String {
 }
 
 fn diff(one: &Value) -> Option<Diff> {
-    let side = |name: &str| one.get(name).and_then(Value::as_str).map(|side| {
-        side[..side.floor_char_boundary(LONGEST_DIFF)].to_owned()
-    });
+    let side = |name: &str| {
+        one.get(name)
+            .and_then(Value::as_str)
+            .map(|side| side[..side.floor_char_boundary(LONGEST_DIFF)].to_owned())
+    };
     Some(Diff {
         path: text(one, "path")?.to_owned(),
         old_text: side("oldText"),
@@ -91,7 +93,17 @@ pub(crate) fn raw_output(output: &Value) -> Option<&str> {
     if let Some(said) = output.as_str() {
         return Some(said);
     }
-    ["output", "formatted_output", "aggregated_output", "stdout", "content", "detailedContent", "message", "error", "text"]
-        .iter()
-        .find_map(|name| text(output, name))
+    [
+        "output",
+        "formatted_output",
+        "aggregated_output",
+        "stdout",
+        "content",
+        "detailedContent",
+        "message",
+        "error",
+        "text",
+    ]
+    .iter()
+    .find_map(|name| text(output, name))
 }

@@ -485,7 +485,8 @@ impl Run<'_> {
         let nothing = Value::Null;
         let said = answer.as_ref().and_then(|answer| answer.as_ref().ok()).unwrap_or(&nothing);
         let usage = self.reader.totals.of_turn(said, hello.quirks.running_usage);
-        let has_usage = usage.as_ref().is_some_and(|usage| usage.output_tokens.is_some_and(|tokens| tokens > 0));
+        let has_usage =
+            usage.as_ref().is_some_and(|usage| usage.output_tokens.is_some_and(|tokens| tokens > 0));
         let held = self.answer.end(said, has_usage);
         if let Ok(Some(held)) = &held {
             self.say(held.clone()).await;
@@ -494,7 +495,11 @@ impl Run<'_> {
         let was_denied = self.was_denied;
         let cut = self.cut.take();
         self.asks.withdraw();
-        let base = TurnComplete { model: usage.as_ref().and_then(|usage| usage.model.clone()), usage, ..TurnComplete::default() };
+        let base = TurnComplete {
+            model: usage.as_ref().and_then(|usage| usage.model.clone()),
+            usage,
+            ..TurnComplete::default()
+        };
         match cut {
             Some((_, Some(why))) => return Err(why),
             Some((_, None)) => {
@@ -519,19 +524,28 @@ impl Run<'_> {
 /// The end that a stop reason means.
 fn stopped_by(answer: &Value, base: TurnComplete, was_denied: bool) -> TurnComplete {
     let reason = answer.get("stopReason").and_then(Value::as_str).unwrap_or("end_turn");
-    let failure = |category: Category, message: &str| Some(trunkline_sdk::protocol::Failure::new(category, message));
+    let failure =
+        |category: Category, message: &str| Some(trunkline_sdk::protocol::Failure::new(category, message));
     let (status, error) = match reason {
         // Some agents end a turn by themselves when a permission is denied.
         "cancelled" if was_denied => (Status::Completed, None),
         "cancelled" => (Status::Stopped, None),
         "refusal" => (Status::Refused, failure(Category::Other, "the model refused to go on")),
-        "max_tokens" => (Status::Limit, failure(Category::ContextExhausted, "the model has used up its tokens")),
-        "max_turn_requests" => {
-            (Status::Limit, failure(Category::MaxTurns, "the model was asked as often as it may be in one turn"))
+        "max_tokens" => {
+            (Status::Limit, failure(Category::ContextExhausted, "the model has used up its tokens"))
         }
+        "max_turn_requests" => (
+            Status::Limit,
+            failure(Category::MaxTurns, "the model was asked as often as it may be in one turn"),
+        ),
         _ => (Status::Completed, None),
     };
-    TurnComplete { status: Some(status), stop_reason: Some(reason.chars().take(100).collect()), error, ..base }
+    TurnComplete {
+        status: Some(status),
+        stop_reason: Some(reason.chars().take(100).collect()),
+        error,
+        ..base
+    }
 }
 
 /// The agent's own id of the session that is resumed.

@@ -65,14 +65,12 @@ impl Directories {
             let rest = path.strip_prefix(named).or_else(|_| path.strip_prefix(real)).ok()?;
             Some((real.as_path(), rest.to_owned()))
         };
-        self.0
-            .iter()
-            .filter_map(beneath)
-            .find(|(_, rest)| rest.components().next().is_some())
-            .ok_or_else(|| {
+        self.0.iter().filter_map(beneath).find(|(_, rest)| rest.components().next().is_some()).ok_or_else(
+            || {
                 let outside = format!("{}: outside the session's directories, so refused", shown());
                 (BAD_PARAMETERS, outside)
-            })
+            },
+        )
     }
 
     /// Answers `fs/read_text_file`.
@@ -81,13 +79,18 @@ impl Directories {
         let (root, rest) = self.split(Path::new(path))?;
         let root = open_root(root)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = File::from(open_beneath(root.as_fd(), &rest, flags, Mode::empty()).map_err(|errno| refused(path, errno))?);
+        let file = File::from(
+            open_beneath(root.as_fd(), &rest, flags, Mode::empty()).map_err(|errno| refused(path, errno))?,
+        );
         let metadata = file.metadata().map_err(|error| (FAILED, format!("{path}: {error}")))?;
         if !metadata.is_file() {
             return Err((BAD_PARAMETERS, format!("{path}: no regular file")));
         }
         if metadata.len() > LARGEST {
-            return Err((FAILED, format!("{path}: {} bytes are more than the {LARGEST} that are read", metadata.len())));
+            return Err((
+                FAILED,
+                format!("{path}: {} bytes are more than the {LARGEST} that are read", metadata.len()),
+            ));
         }
         let mut bytes = Vec::new();
         file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| (FAILED, format!("{path}: {error}")))?;
@@ -103,7 +106,10 @@ impl Directories {
             return Err((BAD_PARAMETERS, "`content` is missing".to_owned()));
         };
         if contents.len() as u64 > LARGEST {
-            return Err((FAILED, format!("{path}: {} bytes are more than the {LARGEST} that are written", contents.len())));
+            return Err((
+                FAILED,
+                format!("{path}: {} bytes are more than the {LARGEST} that are written", contents.len()),
+            ));
         }
         let (root, rest) = self.split(Path::new(path))?;
         let root = open_root(root)?;
@@ -111,7 +117,8 @@ impl Directories {
         // Without blocking: a FIFO without a reader would wait for one. Not cut by the open: it may be no regular file.
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
         let mode = Mode::from_raw_mode(0o666);
-        let mut file = File::from(open_beneath(root.as_fd(), &rest, flags, mode).map_err(|errno| refused(path, errno))?);
+        let mut file =
+            File::from(open_beneath(root.as_fd(), &rest, flags, mode).map_err(|errno| refused(path, errno))?);
         let failed = |error: std::io::Error| (FAILED, format!("{path}: {error}"));
         if !file.metadata().map_err(failed)?.is_file() {
             return Err((BAD_PARAMETERS, format!("{path}: no regular file")));
@@ -129,7 +136,9 @@ impl Directories {
         let Some(asked) = asked else {
             return Ok(self.0.first().map(|directory| directory.real.clone()));
         };
-        let real = Path::new(asked).canonicalize().map_err(|error| (BAD_PARAMETERS, format!("cwd {asked}: {error}")))?;
+        let real = Path::new(asked)
+            .canonicalize()
+            .map_err(|error| (BAD_PARAMETERS, format!("cwd {asked}: {error}")))?;
         if !real.is_dir() {
             return Err((BAD_PARAMETERS, format!("cwd {asked}: no directory")));
         }
@@ -146,7 +155,8 @@ fn path(params: &Value) -> Result<&str, (i64, String)> {
 
 fn open_root(root: &Path) -> Result<OwnedFd, (i64, String)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    rustix::fs::open(root, flags, Mode::empty()).map_err(|errno| (FAILED, format!("{}: {errno}", root.display())))
+    rustix::fs::open(root, flags, Mode::empty())
+        .map_err(|errno| (FAILED, format!("{}: {errno}", root.display())))
 }
 
 fn refused(path: &str, errno: Errno) -> (i64, String) {
@@ -236,7 +246,9 @@ mod tests {
     #[test]
     fn files_are_read_whole_or_by_lines() {
         let (_folder, directories, root) = ground();
-        let read = |params: &Value| directories.read(params).map(|answer| answer["content"].as_str().unwrap().to_owned());
+        let read = |params: &Value| {
+            directories.read(params).map(|answer| answer["content"].as_str().unwrap().to_owned())
+        };
         let mut params = of(&root, "sub/a.txt");
         assert_eq!(read(&params).unwrap(), "one\ntwo\nthree\n");
         params["line"] = json!(2);
@@ -257,7 +269,9 @@ mod tests {
         symlink(root.join("../secret"), root.join("link")).unwrap();
         symlink(root.join(".."), root.join("out")).unwrap();
         symlink("a.txt", root.join("sub/inner")).unwrap();
-        for path in ["../secret", "sub/../../secret", "link", "out/secret", "sub/inner", "/etc/passwd", "", "."] {
+        for path in
+            ["../secret", "sub/../../secret", "link", "out/secret", "sub/inner", "/etc/passwd", "", "."]
+        {
             let mut params = of(&root, path);
             assert!(directories.read(&params).is_err(), "{path:?} was read");
             params["content"] = json!("overwritten");
@@ -300,7 +314,9 @@ mod tests {
         assert_eq!(directories.directory(None).unwrap(), Some(root.clone()));
         assert_eq!(directories.directory(root.join("sub").to_str()).unwrap(), Some(root.join("sub")));
         symlink("/", root.join("slash")).unwrap();
-        for outside in ["/", "/etc", root.join("slash").to_str().unwrap(), root.join("..").to_str().unwrap(), "none"] {
+        for outside in
+            ["/", "/etc", root.join("slash").to_str().unwrap(), root.join("..").to_str().unwrap(), "none"]
+        {
             assert!(directories.directory(Some(outside)).is_err(), "{outside}");
         }
     }

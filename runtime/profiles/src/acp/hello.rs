@@ -10,7 +10,7 @@ use crate::agent::mcp::AcpTransports;
 pub(crate) const VERSION: u64 = 1;
 
 /// What an agent is and can.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Hello {
     pub(crate) name: Option<String>,
     pub(crate) version: Option<String>,
@@ -75,13 +75,9 @@ impl Quirks {
         let base = Self::default();
         match name.as_str() {
             "gemini-cli" => Self { repeats_late: true, names_tools_in_ids: true, ..base },
-            "copilot" => {
-                Self { running_usage: true, failures_as_text: FailuresAsText::Prefixed, ..base }
-            }
+            "copilot" => Self { running_usage: true, failures_as_text: FailuresAsText::Prefixed, ..base },
             "kilo" | "opencode" => Self { names_tools_in_titles: true, ..base },
-            "@agentclientprotocol/codex-acp" => {
-                Self { failures_as_text: FailuresAsText::RawJson, ..base }
-            }
+            "@agentclientprotocol/codex-acp" => Self { failures_as_text: FailuresAsText::RawJson, ..base },
             "@agentclientprotocol/claude-agent-acp" | "@zed-industries/claude-code-acp" => {
                 Self { appends_system_prompt: true, ..base }
             }
@@ -101,7 +97,9 @@ impl Hello {
         if version != VERSION {
             return Err(Error::new(
                 Category::Protocol,
-                format!("the agent speaks version {version} of the Agent Client Protocol, not {VERSION}; install one that does"),
+                format!(
+                    "the agent speaks version {version} of the Agent Client Protocol, not {VERSION}; install one that does"
+                ),
             ));
         }
         let nothing = Value::Null;

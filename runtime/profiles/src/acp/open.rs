@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use trunkline_sdk::protocol::{AdapterBody, Context, ErrorEvent};
 use trunkline_sdk::{Category, Error, Session, SessionInfo};
 
+use super::Acp;
 use super::agent::Prepared;
 use super::choices::{Choosing, is_dangerous_mode};
 use super::files::Directories;
@@ -21,7 +22,6 @@ use super::link::{Link, failure};
 use super::read::text;
 use super::room::Room;
 use super::update::{Reader, Told, When};
-use super::Acp;
 use crate::agent::mcp;
 use crate::agent::options::Options;
 use crate::agent::rpc::CallError;
@@ -133,13 +133,9 @@ impl Opening {
 
     /// The MCP servers that the agent reaches; what is wrong with the others is told.
     async fn servers(&self, hello: &Hello) -> Vec<Value> {
-        let mut servers = Vec::new();
-        for told in &self.options.mcp_servers {
-            let (parsed, warnings) = mcp::parse(told);
-            servers.extend(parsed);
-            for warning in warnings {
-                self.warn(Category::Other, warning).await;
-            }
+        let (servers, warnings) = mcp::parse(&self.options.mcp_servers);
+        for warning in warnings {
+            self.warn(Category::Other, warning).await;
         }
         let (written, warnings) = mcp::acp_servers(&servers, hello.mcp);
         for warning in warnings {
@@ -322,7 +318,12 @@ impl Opening {
 }
 
 /// Sets a mode. One in which the agent asks nobody needs the configuration's word.
-pub(crate) async fn choose_mode(acp: &Acp, room: &Room, reader: &mut Reader, mode: &str) -> Result<(), Error> {
+pub(crate) async fn choose_mode(
+    acp: &Acp,
+    room: &Room,
+    reader: &mut Reader,
+    mode: &str,
+) -> Result<(), Error> {
     let Some(choosing) = reader.choices.choose_mode(&room.id, mode) else {
         let modes = reader.choices.mode.listed();
         let modes = if modes.is_empty() { "none".to_owned() } else { modes };
@@ -331,7 +332,9 @@ pub(crate) async fn choose_mode(acp: &Acp, room: &Room, reader: &mut Reader, mod
     if is_dangerous_mode(&choosing.id) && !acp.kind().is_dangerous() {
         return Err(Error::new(
             Category::PermissionDenied,
-            format!("in mode {mode:?} the agent asks nobody; set `dangerous: true` in its configuration to allow that"),
+            format!(
+                "in mode {mode:?} the agent asks nobody; set `dangerous: true` in its configuration to allow that"
+            ),
         ));
     }
     if reader.choices.mode.current.as_deref() != Some(&choosing.id) {
@@ -342,7 +345,12 @@ pub(crate) async fn choose_mode(acp: &Acp, room: &Room, reader: &mut Reader, mod
 }
 
 /// Sets a model.
-pub(crate) async fn choose_model(acp: &Acp, room: &Room, reader: &mut Reader, model: &str) -> Result<(), Error> {
+pub(crate) async fn choose_model(
+    acp: &Acp,
+    room: &Room,
+    reader: &mut Reader,
+    model: &str,
+) -> Result<(), Error> {
     let Some(choosing) = reader.choices.choose_model(&room.id, model) else {
         return Err(Error::new(Category::ModelNotFound, "the agent lets no model be chosen"));
     };
@@ -356,9 +364,9 @@ pub(crate) async fn choose_model(acp: &Acp, room: &Room, reader: &mut Reader, mo
 pub(crate) async fn call_choice(acp: &Acp, room: &Room, choosing: &Choosing) -> Result<(), Error> {
     let deadline = acp.common().patience.start;
     let answer = room.link.peer.call::<_, Value>(choosing.method, &choosing.params, deadline).await;
-    answer.map(drop).map_err(|error| {
-        error.error(&format!("{} did not take {:?}", room.link.hello.called(), choosing.id))
-    })
+    answer
+        .map(drop)
+        .map_err(|error| error.error(&format!("{} did not take {:?}", room.link.hello.called(), choosing.id)))
 }
 
 /// Where the agent works: an absolute path, which ACP asks for.

@@ -57,7 +57,12 @@ pub(crate) fn offered(params: &Value) -> Vec<Offered> {
 }
 
 /// What the host is asked. `tool` is the tool's name as far as it is known.
-pub(crate) fn request(params: &Value, tool: &str, call: Option<ToolCallId>, offered: &[Offered]) -> Permission {
+pub(crate) fn request(
+    params: &Value,
+    tool: &str,
+    call: Option<ToolCallId>,
+    offered: &[Offered],
+) -> Permission {
     let nothing = Value::Null;
     let tool_call = params.get("toolCall").unwrap_or(&nothing);
     let input = tool_call.get("rawInput").unwrap_or(&nothing);
@@ -139,9 +144,10 @@ pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> Outcome {
 /// The option of a policy: once, never for ever.
 pub(crate) fn by_policy(allowed: bool, offered: &[Offered]) -> Outcome {
     let wanted = if allowed { OptionKind::AllowOnce } else { OptionKind::RejectOnce };
-    let option = offered.iter().find(|option| option.kind == wanted).or_else(|| {
-        offered.iter().find(|option| option.kind.allows() == allowed)
-    });
+    let option = offered
+        .iter()
+        .find(|option| option.kind == wanted)
+        .or_else(|| offered.iter().find(|option| option.kind.allows() == allowed));
     option.map_or(Outcome::Cancelled, |option| Outcome::Selected(option.id.clone()))
 }
 
@@ -159,10 +165,8 @@ mod tests {
     use super::*;
 
     fn options(kinds: &[(&str, &str)]) -> Vec<Offered> {
-        let options: Vec<Value> = kinds
-            .iter()
-            .map(|(id, kind)| json!({ "optionId": id, "name": id, "kind": kind }))
-            .collect();
+        let options: Vec<Value> =
+            kinds.iter().map(|(id, kind)| json!({ "optionId": id, "name": id, "kind": kind })).collect();
         offered(&json!({ "options": options }))
     }
 
@@ -176,7 +180,11 @@ mod tests {
 
     #[test]
     fn an_answer_chooses_an_option_of_its_own_kind() {
-        let gemini = options(&[("proceed_always", "allow_always"), ("proceed_once", "allow_once"), ("cancel", "reject_once")]);
+        let gemini = options(&[
+            ("proceed_always", "allow_always"),
+            ("proceed_once", "allow_once"),
+            ("cancel", "reject_once"),
+        ]);
         assert_eq!(chosen(true, None, &gemini), selected("proceed_once"));
         assert_eq!(chosen(true, Some("proceed_always"), &gemini), selected("proceed_always"));
         assert_eq!(chosen(false, None, &gemini), selected("cancel"));
@@ -209,7 +217,9 @@ mod tests {
 
     #[test]
     fn any_shape_is_asked_about() {
-        for params in [json!(null), json!({"options": {}}), json!({"options": [1, {"kind": []}], "toolCall": "x"})] {
+        for params in
+            [json!(null), json!({"options": {}}), json!({"options": [1, {"kind": []}], "toolCall": "x"})]
+        {
             let options = offered(&params);
             assert!(options.is_empty());
             drop(request(&params, "tool", None, &options));

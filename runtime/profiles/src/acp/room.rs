@@ -194,7 +194,11 @@ impl Room {
                 }
                 // An agent that has ended needs no answer.
                 let _ = self.link.peer.answer(&asked.id, Ok(outcome.to_json())).await;
-                Settled { denied: call.filter(|_| !allowed), was_denied: !allowed, ends_turn: ends_turn && !allowed }
+                Settled {
+                    denied: call.filter(|_| !allowed),
+                    was_denied: !allowed,
+                    ends_turn: ends_turn && !allowed,
+                }
             }
             What::Terminal(order) => self.create_terminal(voice, &asked.id, &order).await,
         }
@@ -205,9 +209,8 @@ impl Room {
     async fn create_terminal(&self, voice: Voice<'_>, id: &Id, order: &Order) -> Settled {
         let cwd = self.directories.directory(order.cwd.as_deref());
         let less = |runs: usize| runs.checked_sub(1);
-        let permitted = |()| {
-            self.allowed_runs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
-        };
+        let permitted =
+            |()| self.allowed_runs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
         let mut ends_turn = false;
         let allowed = match (&cwd, self.permissions) {
             (Err(_), _) | (_, Permissions::Deny) => false,

@@ -44,9 +44,13 @@ pub(crate) struct Order {
 impl Order {
     /// Reads `terminal/create`.
     pub(crate) fn of(params: &Value) -> Result<Self, (i64, String)> {
-        let command = text(params, "command").ok_or_else(|| (BAD_PARAMETERS, "`command` is missing".to_owned()))?;
+        let command =
+            text(params, "command").ok_or_else(|| (BAD_PARAMETERS, "`command` is missing".to_owned()))?;
         let variable = |one: &Value| {
-            Some((text(one, "name")?.into(), one.get("value").and_then(Value::as_str).unwrap_or_default().into()))
+            Some((
+                text(one, "name")?.into(),
+                one.get("value").and_then(Value::as_str).unwrap_or_default().into(),
+            ))
         };
         let keeps = count(params, "outputByteLimit").and_then(|limit| usize::try_from(limit).ok());
         Ok(Self {

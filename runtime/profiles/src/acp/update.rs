@@ -121,7 +121,8 @@ impl Reader {
             }
             "tool_call" | "tool_call_update" => self.tool_call(update, when, terminal, out),
             "plan" => {
-                let entries = list(update, "entries").iter().take(MOST_ENTRIES).filter_map(plan_entry).collect();
+                let entries =
+                    list(update, "entries").iter().take(MOST_ENTRIES).filter_map(plan_entry).collect();
                 out.push(Told::Event(Plan { entries, history, ..Plan::default() }.into()));
             }
             "available_commands_update" => {
@@ -239,7 +240,8 @@ impl Reader {
         };
         let in_title = || {
             let is_name = |title: &&str| {
-                title.len() <= 64 && title.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
+                title.len() <= 64
+                    && title.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
             };
             text(update, "title").filter(is_name).filter(|_| self.quirks.names_tools_in_titles)
         };

@@ -165,9 +165,18 @@ mod tests {
     #[test]
     fn cached_and_thought_tokens_are_counted_in_wherever_an_agent_leaves_them_out() {
         for (what, usage) in [
-            ("kilo", json!({"inputTokens": 200, "outputTokens": 29, "totalTokens": 1234, "thoughtTokens": 5, "cachedReadTokens": 1000})),
-            ("codex", json!({"totalTokens": 1234, "inputTokens": 200, "cachedReadTokens": 1000, "cachedWriteTokens": 0, "outputTokens": 34, "thoughtTokens": 5})),
-            ("copilot", json!({"inputTokens": 1200, "outputTokens": 34, "totalTokens": 1234, "thoughtTokens": 5, "cachedReadTokens": 1000})),
+            (
+                "kilo",
+                json!({"inputTokens": 200, "outputTokens": 29, "totalTokens": 1234, "thoughtTokens": 5, "cachedReadTokens": 1000}),
+            ),
+            (
+                "codex",
+                json!({"totalTokens": 1234, "inputTokens": 200, "cachedReadTokens": 1000, "cachedWriteTokens": 0, "outputTokens": 34, "thoughtTokens": 5}),
+            ),
+            (
+                "copilot",
+                json!({"inputTokens": 1200, "outputTokens": 34, "totalTokens": 1234, "thoughtTokens": 5, "cachedReadTokens": 1000}),
+            ),
         ] {
             let usage = Totals::default().of_turn(&json!({ "usage": usage }), false).unwrap();
             assert_eq!(counts(&usage), [Some(1200), Some(34), Some(1234), Some(1000)], "{what}");
@@ -209,7 +218,9 @@ mod tests {
         }}});
         let usage = Totals::default().of_turn(&answer, false).unwrap();
         assert_eq!((usage.input_tokens, usage.model.as_deref()), (Some(2400), Some("m")));
-        for answer in [json!(null), json!({"usage": []}), json!({"usage": {"inputTokens": "7"}, "_meta": {"quota": 1}})] {
+        for answer in
+            [json!(null), json!({"usage": []}), json!({"usage": {"inputTokens": "7"}, "_meta": {"quota": 1}})]
+        {
             assert_eq!(Totals::default().of_turn(&answer, true), None);
         }
         let odd = json!({"usage": {"inputTokens": 1e30, "outputTokens": u64::MAX, "totalTokens": -3}});

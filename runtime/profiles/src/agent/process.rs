@@ -195,6 +195,11 @@ impl Agent {
         self.stderr.text()
     }
 
+    /// What it says on stderr, for another owner.
+    pub(crate) fn stderr_tail(&self) -> StderrTail {
+        self.stderr.clone()
+    }
+
     /// Ends it: closes its stdin, after `eof` sends SIGTERM, after `term` more kills the tree; reads on meanwhile.
     /// Waits of zero pass at once. When this returns the tree is gone.
     pub(crate) async fn end(mut self, eof: Duration, term: Duration) -> Ended {

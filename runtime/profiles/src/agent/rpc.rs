@@ -121,6 +121,7 @@ pub(crate) struct Peer {
     calls: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     next: AtomicU64,
     ended: OnceLock<Ended>,
+    stderr: trunkline_process::StderrTail,
     gone: CancellationToken,
     /// Cancelled when nobody holds the peer any more.
     abandoned: CancellationToken,
@@ -151,6 +152,7 @@ impl Peer {
             calls: Mutex::default(),
             next: AtomicU64::new(1),
             ended: OnceLock::new(),
+            stderr: agent.stderr_tail(),
             gone: CancellationToken::new(),
             abandoned: CancellationToken::new(),
         });
@@ -201,6 +203,11 @@ impl Peer {
     /// How the agent ended, once it has.
     pub(crate) fn ended(&self) -> Option<&Ended> {
         self.ended.get()
+    }
+
+    /// What the agent has said on stderr last.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.text()
     }
 
     /// Closes the agent's stdin, on which a good one ends.

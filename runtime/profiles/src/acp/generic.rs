@@ -1,0 +1,92 @@
+//! The profile `acp`: any agent that speaks the Agent Client Protocol, named by its command.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+use trunkline_sdk::{Adapter, Description, Error};
+
+use super::Acp;
+use super::agent::{Kind, Prepared};
+use super::room::Permissions;
+use crate::agent::options::Options;
+use crate::agent::settings::{Common, settings};
+
+settings! {
+    /// The configuration, key `acp`, but for what is required.
+    struct Keys, "";
+    {
+        /// Who decides when the agent asks for a permission: `ask` the host, `deny` all, or `dangerous-allow` all.
+        permission: Permissions = Permissions::Ask,
+        /// Lets sessions choose modes in which the agent asks nobody.
+        dangerous: bool = false,
+        /// The agent's mode when a session names none.
+        mode: String = String::new(),
+    }
+}
+
+/// The configuration, key `acp`. `command` is required.
+#[derive(Clone, Deserialize)]
+#[serde(try_from = "Keys")]
+pub(crate) struct Settings(Keys);
+
+impl TryFrom<Keys> for Settings {
+    type Error = &'static str;
+
+    fn try_from(keys: Keys) -> Result<Self, Self::Error> {
+        match keys.command.is_empty() {
+            true => {
+                Err("`command` is missing: the program of an agent that speaks the Agent Client Protocol")
+            }
+            false => Ok(Self(keys)),
+        }
+    }
+}
+
+impl JsonSchema for Settings {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Acp".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Keys::json_schema(generator);
+        schema.insert("required".to_owned(), serde_json::json!(["command"]));
+        schema
+    }
+}
+
+/// The adapter.
+pub(crate) fn adapter(settings: Settings) -> impl Adapter {
+    Acp::new(settings)
+}
+
+impl Kind for Settings {
+    fn profile(&self) -> &'static str {
+        "acp"
+    }
+
+    fn common(&self) -> Common {
+        self.0.common()
+    }
+
+    fn describe(&self, description: Description) -> Description {
+        description.config::<Self>().use_when(
+            "an agent speaks the Agent Client Protocol and has no profile of its own",
+            "it has one: that one knows its surprises",
+        )
+    }
+
+    fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
+        Ok(Prepared::new(options.launch(), options))
+    }
+
+    fn default_mode(&self) -> Option<String> {
+        Some(self.0.mode.clone()).filter(|mode| !mode.is_empty())
+    }
+
+    fn is_dangerous(&self) -> bool {
+        self.0.dangerous
+    }
+
+    fn permissions(&self) -> Permissions {
+        self.0.permission
+    }
+}
