@@ -8,8 +8,8 @@ pub(crate) struct Credentials {
     profile: &'static str,
     /// Variables each of which is enough.
     variables: &'static [&'static str],
-    /// The file that a login of its own leaves.
-    file: LoginFile,
+    /// The file that a login of its own leaves, where the file says so by being there.
+    file: Option<LoginFile>,
     login: &'static str,
     /// The arguments by which its program says, at no cost, whether it is logged in: by its exit code.
     check: Option<&'static [&'static str]>,
@@ -34,14 +34,14 @@ const ALL: &[Credentials] = &[
             "CLAUDE_CODE_USE_VERTEX",
             "CLAUDE_CODE_USE_FOUNDRY",
         ],
-        file: LoginFile { variable: "CLAUDE_CONFIG_DIR", folder: ".claude", file: ".credentials.json" },
+        file: Some(LoginFile { variable: "CLAUDE_CONFIG_DIR", folder: ".claude", file: ".credentials.json" }),
         login: "`claude` and `/login`",
         check: Some(&["auth", "status"]),
     },
     Credentials {
         profile: "codex",
         variables: &["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"],
-        file: LoginFile { variable: "CODEX_HOME", folder: ".codex", file: "auth.json" },
+        file: Some(LoginFile { variable: "CODEX_HOME", folder: ".codex", file: "auth.json" }),
         login: "`codex login`",
         check: Some(&["login", "status"]),
     },
@@ -54,14 +54,14 @@ const ALL: &[Credentials] = &[
             "COPILOT_PROVIDER_API_KEY",
             "COPILOT_PROVIDER_BASE_URL",
         ],
-        file: LoginFile { variable: "COPILOT_HOME", folder: ".copilot", file: "config.json" },
+        file: None,
         login: "`copilot` and `/login`",
         check: None,
     },
     Credentials {
         profile: "gemini-cli",
         variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"],
-        file: LoginFile { variable: "", folder: ".gemini", file: "oauth_creds.json" },
+        file: Some(LoginFile { variable: "", folder: ".gemini", file: "oauth_creds.json" }),
         login: "`gemini` and `/auth`",
         check: None,
     },
@@ -74,14 +74,14 @@ const ALL: &[Credentials] = &[
             "OPENROUTER_API_KEY",
             "GEMINI_API_KEY",
         ],
-        file: LoginFile { variable: "", folder: ".local/share/kilo", file: "auth.json" },
+        file: Some(LoginFile { variable: "", folder: ".local/share/kilo", file: "auth.json" }),
         login: "`kilo auth login`",
         check: None,
     },
     Credentials {
         profile: "opencode",
         variables: &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY"],
-        file: LoginFile { variable: "", folder: ".local/share/opencode", file: "auth.json" },
+        file: Some(LoginFile { variable: "", folder: ".local/share/opencode", file: "auth.json" }),
         login: "`opencode auth login`",
         check: None,
     },
@@ -94,7 +94,7 @@ const ALL: &[Credentials] = &[
             "OPENAI_API_KEY",
             "GEMINI_API_KEY",
         ],
-        file: LoginFile { variable: "PI_CODING_AGENT_DIR", folder: ".pi/agent", file: "auth.json" },
+        file: Some(LoginFile { variable: "PI_CODING_AGENT_DIR", folder: ".pi/agent", file: "auth.json" }),
         login: "`pi` and `/login`",
         check: None,
     },
@@ -113,7 +113,7 @@ impl Credentials {
 
     /// The file that a login leaves, where `value` tells the variables of its environment.
     pub(crate) fn file(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-        let LoginFile { variable, folder, file } = self.file;
+        let LoginFile { variable, folder, file } = self.file?;
         let set = |name: &str| value(name).filter(|path| path.starts_with('/')).map(PathBuf::from);
         let named = if variable.is_empty() { None } else { set(variable) };
         let shared = || {
@@ -179,6 +179,7 @@ mod tests {
                 &[("HOME", "/h"), ("XDG_DATA_HOME", "/d")][..],
                 Some("/h/.gemini/oauth_creds.json"),
             ),
+            ("github-copilot", &[("HOME", "/h")][..], None),
             ("pi", &[][..], None),
         ] {
             let found = of(profile).unwrap().file(set(variables));

@@ -103,7 +103,9 @@ async fn own_check(launch: Launch, accepted: &Credentials, is_found: bool) -> Ch
         Ok(said) if said.end.exit.success() => {
             Check::info("agent.login", format!("`{command}` says: logged in"))
         }
-        Ok(_) if is_found => Check::info("agent.login", format!("`{command}` knows of no login of its own")),
+        // Codex, for one, takes no key of the environment while its own provider is used.
+        Ok(_) if is_found => Check::warn("agent.login", format!("`{command}` knows of no login of its own"))
+            .hint("log in with it, unless its model's provider is configured to take what is set"),
         Ok(_) => {
             Check::warn("agent.login", format!("`{command}` says: not logged in")).hint(accepted.missing())
         }
@@ -172,7 +174,7 @@ mod tests {
             (
                 "codex",
                 common(LOGGED_OUT, &[("CODEX_API_KEY", "k")]),
-                &[("agent.installed", "info"), ("agent.credentials", "info"), ("agent.login", "info")][..],
+                &[("agent.installed", "info"), ("agent.credentials", "info"), ("agent.login", "warn")][..],
             ),
             (
                 "claude-code",
@@ -182,7 +184,7 @@ mod tests {
             (
                 "codex",
                 common("exit 3", &[("OPENAI_API_KEY", "k")]),
-                &[("agent.version", "warn"), ("agent.credentials", "info"), ("agent.login", "info")][..],
+                &[("agent.version", "warn"), ("agent.credentials", "info"), ("agent.login", "warn")][..],
             ),
             ("generic-cli", common(WORKS, &[]), &[("agent.installed", "info")][..]),
             (
