@@ -9,6 +9,7 @@
 
 mod acp;
 mod agent;
+mod codex;
 mod echo;
 mod gemini_cli;
 mod generic_http;

@@ -24,6 +24,11 @@ pub const PROFILES: &[Profile] = &[
         run: |arguments| Program::new(Echo).arguments(arguments).run(),
     },
     Profile {
+        name: "codex",
+        description: "OpenAI's Codex, one app server for all sessions, with approvals, steering and resume",
+        run: |arguments| Program::configured(crate::codex::Codex::new).arguments(arguments).run(),
+    },
+    Profile {
         name: "generic-job",
         description: "Any program that runs to its end: each input a run, its output the answer",
         run: |arguments| Program::configured(crate::generic_job::GenericJob::new).arguments(arguments).run(),

@@ -1,0 +1,321 @@
+//! The items of a thread that are tool calls, as they begin and end. The app server writes `commandExecution` and
+//! `aggregatedOutput`, `exec` writes `command_execution` and `aggregated_output`: both are read.
+
+use serde_json::{Map, Value, json};
+use trunkline_sdk::protocol::{Diff, ToolEnd, ToolStart};
+use trunkline_sdk::{Json, ToolCallId};
+
+use super::shell;
+
+/// The longest result that a tool call's end repeats, in bytes.
+const LONGEST_RESULT: usize = 256 * 1024;
+
+/// An item, as far as its kind and id are text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Item<'v> {
+    pub(super) kind: Kind,
+    pub(super) id: &'v str,
+    value: &'v Value,
+}
+
+/// What an item is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    UserMessage,
+    AgentMessage,
+    Plan,
+    Reasoning,
+    Command,
+    FileChange,
+    McpCall,
+    DynamicCall,
+    Collaboration,
+    WebSearch,
+    ImageView,
+    TodoList,
+    Compaction,
+    /// A warning of `exec`.
+    Error,
+    Unknown,
+}
+
+const KINDS: &[(&str, Kind)] = &[
+    ("usermessage", Kind::UserMessage),
+    ("agentmessage", Kind::AgentMessage),
+    ("assistantmessage", Kind::AgentMessage),
+    ("plan", Kind::Plan),
+    ("reasoning", Kind::Reasoning),
+    ("commandexecution", Kind::Command),
+    ("filechange", Kind::FileChange),
+    ("mcptoolcall", Kind::McpCall),
+    ("dynamictoolcall", Kind::DynamicCall),
+    ("collabagenttoolcall", Kind::Collaboration),
+    ("collabtoolcall", Kind::Collaboration),
+    ("websearch", Kind::WebSearch),
+    ("imageview", Kind::ImageView),
+    ("todolist", Kind::TodoList),
+    ("contextcompaction", Kind::Compaction),
+    ("error", Kind::Error),
+];
+
+impl<'v> Item<'v> {
+    /// Reads an item; nothing where it has no type.
+    pub(super) fn of(value: &'v Value) -> Option<Self> {
+        let name = value.get("type")?.as_str()?;
+        let plain: String =
+            name.chars().filter(|char| *char != '_').take(64).flat_map(char::to_lowercase).collect();
+        let kind = KINDS.iter().find(|(known, _)| *known == plain).map_or(Kind::Unknown, |(_, kind)| *kind);
+        Some(Self { kind, id: value.get("id").and_then(Value::as_str).unwrap_or_default(), value })
+    }
+
+    /// A member by its name in `exec` or in the app server.
+    pub(super) fn get(&self, names: [&str; 2]) -> Option<&'v Value> {
+        names.iter().find_map(|name| self.value.get(*name)).filter(|value| !value.is_null())
+    }
+
+    /// A member's text.
+    pub(super) fn text(&self, name: &str) -> &'v str {
+        self.value.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// How far the call is: `inProgress`, `completed`, `failed`, `declined`.
+    fn status(&self) -> String {
+        self.text("status").replace('_', "")
+    }
+
+    fn number(&self, names: [&str; 2]) -> Option<i64> {
+        self.get(names).and_then(Value::as_i64)
+    }
+
+    /// Whether it is a tool call.
+    pub(super) fn is_tool(&self) -> bool {
+        match self.kind {
+            Kind::Command
+            | Kind::FileChange
+            | Kind::McpCall
+            | Kind::DynamicCall
+            | Kind::Collaboration
+            | Kind::WebSearch
+            | Kind::ImageView => true,
+            Kind::UserMessage
+            | Kind::AgentMessage
+            | Kind::Plan
+            | Kind::Reasoning
+            | Kind::TodoList
+            | Kind::Compaction
+            | Kind::Error
+            | Kind::Unknown => false,
+        }
+    }
+
+    /// The tool's name: census row of section 3.2.
+    pub(super) fn tool(&self) -> String {
+        match self.kind {
+            Kind::Command => "bash".to_owned(),
+            Kind::FileChange => changing(self.value).to_owned(),
+            Kind::McpCall => format!("mcp__{}__{}", self.text("server"), self.text("tool")),
+            Kind::DynamicCall | Kind::Collaboration => self.text("tool").to_owned(),
+            Kind::WebSearch => "WebSearch".to_owned(),
+            Kind::ImageView => "view_image".to_owned(),
+            _ => self.text("type").to_owned(),
+        }
+    }
+
+    /// What kind of tool it is, in the words that are common among agents.
+    fn sort(&self) -> &'static str {
+        match self.kind {
+            Kind::Command => "execute",
+            Kind::FileChange => "edit",
+            Kind::WebSearch => "fetch",
+            Kind::ImageView => "read",
+            _ => "other",
+        }
+    }
+
+    /// The tool's input.
+    pub(super) fn input(&self) -> Value {
+        match self.kind {
+            Kind::Command => {
+                let command = shell::script(self.text("command"));
+                let mut input = Map::new();
+                input.insert("command".to_owned(), command.into());
+                if let Some(cwd) = self.value.get("cwd").and_then(Value::as_str) {
+                    input.insert("cwd".to_owned(), cwd.into());
+                }
+                Value::Object(input)
+            }
+            Kind::FileChange => {
+                let change = |change: &Value| json!({ "path": change.get("path"), "kind": kind_of(change) });
+                json!({ "changes": changes(self.value).iter().map(change).collect::<Vec<_>>() })
+            }
+            Kind::McpCall | Kind::DynamicCall => self.value.get("arguments").cloned().unwrap_or(Value::Null),
+            Kind::Collaboration => json!({ "prompt": self.value.get("prompt") }),
+            Kind::WebSearch => json!({ "query": self.text("query") }),
+            Kind::ImageView => json!({ "path": self.text("path") }),
+            _ => Value::Null,
+        }
+    }
+
+    /// The files that it changes.
+    fn locations(&self) -> Option<Json> {
+        let paths: Vec<_> = match self.kind {
+            Kind::FileChange => {
+                changes(self.value).iter().map(|change| json!({ "path": change.get("path") })).collect()
+            }
+            Kind::ImageView => vec![json!({ "path": self.text("path") })],
+            _ => return None,
+        };
+        Json::of(&paths).ok()
+    }
+
+    /// The call's beginning.
+    pub(super) fn start(&self, call: ToolCallId) -> ToolStart {
+        let title = match self.kind {
+            // The table of titles knows inputs of one file.
+            Kind::FileChange => paths(self.value),
+            _ => None,
+        };
+        ToolStart {
+            tool_call_id: call,
+            tool: self.tool(),
+            kind: Some(self.sort().to_owned()),
+            title,
+            input: Json::of(&self.input()).ok(),
+            locations: self.locations(),
+            message_id: None,
+            parent_tool_call_id: None,
+            history: None,
+        }
+    }
+
+    /// The call's end.
+    pub(super) fn end(&self, call: ToolCallId) -> ToolEnd {
+        let (content, truncated) = cut(self.result());
+        let status = self.status();
+        let exit_code = self.number(["exit_code", "exitCode"]);
+        let failed = matches!(status.as_str(), "failed" | "declined")
+            || exit_code.is_some_and(|code| code != 0)
+            || self.value.get("success") == Some(&Value::Bool(false))
+            || self.get(["error", "error"]).is_some();
+        let mut data = Map::new();
+        if let Some(code) = exit_code {
+            data.insert("exit_code".to_owned(), code.into());
+        }
+        if !status.is_empty() {
+            data.insert("status".to_owned(), status.into());
+        }
+        let duration = self.number(["duration_ms", "durationMs"]);
+        ToolEnd {
+            content: Some(content),
+            is_error: Some(failed),
+            truncated: truncated.then_some(true),
+            diffs: (self.kind == Kind::FileChange).then(|| diffs(self.value)),
+            data: (!data.is_empty()).then(|| Json::of(&data).ok()).flatten(),
+            duration_ms: duration.and_then(|duration| u64::try_from(duration).ok()),
+            ..ToolEnd::new(call)
+        }
+    }
+
+    /// What came of it, as text.
+    fn result(&self) -> String {
+        let declined = self.status() == "declined";
+        match self.kind {
+            Kind::Command => match self.get(["aggregated_output", "aggregatedOutput"]) {
+                Some(output) => output.as_str().unwrap_or_default().to_owned(),
+                None if declined => "declined".to_owned(),
+                None => String::new(),
+            },
+            Kind::FileChange => {
+                let line = |change: &Value| {
+                    format!(
+                        "{} {}",
+                        kind_of(change),
+                        change.get("path").and_then(Value::as_str).unwrap_or("?")
+                    )
+                };
+                let lines: Vec<_> = changes(self.value).iter().map(line).collect();
+                let word = if declined { "declined: " } else { "" };
+                format!("{word}{}", lines.join("\n"))
+            }
+            Kind::McpCall | Kind::DynamicCall => {
+                let error = self.value.get("error").map(|error| {
+                    error.get("message").and_then(Value::as_str).or(error.as_str()).unwrap_or_default()
+                });
+                match error.filter(|error| !error.is_empty()) {
+                    Some(error) => error.to_owned(),
+                    None => {
+                        let result = self.value.get("result");
+                        let content = result.and_then(|result| result.get("content"));
+                        blocks(content.or_else(|| self.get(["content_items", "contentItems"])))
+                    }
+                }
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The changes of a file change, for a permission request.
+    pub(super) fn diffs(&self) -> Vec<Diff> {
+        diffs(self.value)
+    }
+}
+
+/// The texts of content blocks, one after the other; other blocks by their type.
+fn blocks(content: Option<&Value>) -> String {
+    let block = |block: &Value| match block.get("text").and_then(Value::as_str) {
+        Some(text) => text.to_owned(),
+        None => format!("[{}]", block.get("type").and_then(Value::as_str).unwrap_or("content")),
+    };
+    let blocks: Vec<_> = content.and_then(Value::as_array).into_iter().flatten().map(block).collect();
+    blocks.join("\n")
+}
+
+/// The longest beginning that a tool call's end repeats, and whether something is missing.
+fn cut(mut text: String) -> (String, bool) {
+    let long = text.len() > LONGEST_RESULT;
+    text.truncate(text.floor_char_boundary(LONGEST_RESULT));
+    (text, long)
+}
+
+fn changes(item: &Value) -> &[Value] {
+    item.get("changes").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// `add`, `delete` or `update`: `exec` writes a text, the app server an object.
+fn kind_of(change: &Value) -> &str {
+    let kind = change.get("kind").unwrap_or(&Value::Null);
+    kind.as_str().or_else(|| kind.get("type")?.as_str()).unwrap_or("update")
+}
+
+/// The name of the tool that makes such changes, by the first of them.
+fn changing(item: &Value) -> &'static str {
+    match changes(item).first().map(kind_of) {
+        Some("add") => "Write",
+        Some("delete") => "Delete",
+        _ => "Edit",
+    }
+}
+
+/// The first path, and how many more.
+fn paths(item: &Value) -> Option<String> {
+    let paths: Vec<_> = changes(item).iter().filter_map(|change| change.get("path")?.as_str()).collect();
+    let first = crate::agent::title::cut(paths.first()?, 120);
+    Some(match paths.len() {
+        1 => first,
+        many => format!("{first} and {} more", many - 1),
+    })
+}
+
+/// What a file change does to each file. For a new or deleted file Codex gives the whole text, else a patch.
+pub(super) fn diffs(item: &Value) -> Vec<Diff> {
+    let diff = |change: &Value| {
+        let path = change.get("path").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = change.get("diff").and_then(Value::as_str).map(str::to_owned);
+        match kind_of(change) {
+            "add" => Diff { path, new_text: Some(text.unwrap_or_default()), ..Diff::default() },
+            "delete" => Diff { path, old_text: text, ..Diff::default() },
+            _ => Diff { path, patch: text, ..Diff::default() },
+        }
+    };
+    changes(item).iter().map(diff).collect()
+}

@@ -1,0 +1,185 @@
+//! What Codex may do by itself, and when it asks: its approval policy and its sandbox.
+
+use serde_json::{Value, json};
+use trunkline_sdk::{Category, Error, protocol::Mode};
+
+use super::Settings;
+use crate::agent::options::Options;
+
+/// The sandbox of the commands that the model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sandbox {
+    ReadOnly,
+    WorkspaceWrite,
+    /// None at all. Only where the configuration has a key for it that is called dangerous.
+    Danger,
+}
+
+/// When a person is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Approval {
+    Untrusted,
+    OnFailure,
+    OnRequest,
+    Never,
+}
+
+/// What a session asks of Codex; what is absent is left to Codex's own configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Policy {
+    pub(super) approval: Option<Approval>,
+    pub(super) sandbox: Option<Sandbox>,
+    /// Whether the configuration lets Codex work without a sandbox.
+    pub(super) danger: bool,
+}
+
+/// The modes that a session may choose, each an approval policy and a sandbox.
+const MODES: &[(&str, &str, Approval, Sandbox)] = &[
+    ("read-only", "Read only: changes are asked for", Approval::OnRequest, Sandbox::ReadOnly),
+    ("auto", "Works in its folder, asks for more", Approval::OnRequest, Sandbox::WorkspaceWrite),
+    (DANGEROUS, "Anything, unasked and without a sandbox", Approval::Never, Sandbox::Danger),
+];
+
+/// The mode without a sandbox.
+const DANGEROUS: &str = "dangerous-full-access";
+
+impl Sandbox {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::WorkspaceWrite => "workspace-write",
+            Self::Danger => "danger-full-access",
+        }
+    }
+
+    fn of(name: &str) -> Result<Self, Error> {
+        [Self::ReadOnly, Self::WorkspaceWrite, Self::Danger]
+            .into_iter()
+            .find(|sandbox| sandbox.name() == name)
+            .ok_or_else(|| unknown("sandbox mode", name, "read-only, workspace-write, danger-full-access"))
+    }
+
+    /// As an override of a turn, in which it is an object.
+    pub(super) fn policy(self) -> Value {
+        match self {
+            Self::ReadOnly => json!({ "type": "readOnly" }),
+            Self::WorkspaceWrite => json!({ "type": "workspaceWrite" }),
+            Self::Danger => json!({ "type": "dangerFullAccess" }),
+        }
+    }
+}
+
+impl Approval {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Untrusted => "untrusted",
+            Self::OnFailure => "on-failure",
+            Self::OnRequest => "on-request",
+            Self::Never => "never",
+        }
+    }
+
+    fn of(name: &str) -> Result<Self, Error> {
+        [Self::Untrusted, Self::OnFailure, Self::OnRequest, Self::Never]
+            .into_iter()
+            .find(|approval| approval.name() == name)
+            .ok_or_else(|| unknown("approval policy", name, "untrusted, on-request, never"))
+    }
+}
+
+fn unknown(what: &str, name: &str, known: &str) -> Error {
+    let name: String = name.chars().take(64).collect();
+    Error::other(format!("codex knows no {what} {name:?}; there are: {known}"))
+}
+
+impl Policy {
+    /// What the configuration says, and over it the session's `mode` and `permission_mode`.
+    ///
+    /// # Errors
+    /// For an unknown name, and for working without a sandbox where the configuration does not allow it.
+    pub(super) fn of(settings: &Settings, options: &Options) -> Result<Self, Error> {
+        let mut policy = Self::configured(settings)?;
+        if let Some(mode) = &options.mode {
+            policy.choose_mode(mode)?;
+        }
+        if let Some(mode) = &options.permission_mode {
+            policy.choose_permission_mode(mode)?;
+        }
+        policy.allowed()
+    }
+
+    /// What the configuration says.
+    pub(super) fn configured(settings: &Settings) -> Result<Self, Error> {
+        let danger = settings.dangerous_full_access;
+        let mut policy = Self { danger, ..Self::default() };
+        if danger {
+            policy = Self { approval: Some(Approval::Never), sandbox: Some(Sandbox::Danger), danger };
+        }
+        if settings.full_auto {
+            policy.approval = Some(Approval::OnRequest);
+            policy.sandbox = Some(Sandbox::WorkspaceWrite);
+        }
+        if !settings.approval_mode.is_empty() {
+            policy.approval = Some(Approval::of(&settings.approval_mode)?);
+        }
+        if !settings.sandbox_mode.is_empty() {
+            policy.sandbox = Some(Sandbox::of(&settings.sandbox_mode)?);
+        }
+        policy.allowed()
+    }
+
+    fn allowed(self) -> Result<Self, Error> {
+        if self.sandbox == Some(Sandbox::Danger) && !self.danger {
+            let text =
+                "danger-full-access is taken only where the configuration says `dangerous_full_access: true`";
+            return Err(Error::new(Category::PermissionDenied, text));
+        }
+        Ok(self)
+    }
+
+    /// Takes a mode by its id.
+    pub(super) fn choose_mode(&mut self, mode: &str) -> Result<(), Error> {
+        let known = || Self::ids(self.danger).join(", ");
+        let (.., approval, sandbox) =
+            MODES.iter().find(|(id, ..)| *id == mode).ok_or_else(|| unknown("mode", mode, &known()))?;
+        let chosen = Self { approval: Some(*approval), sandbox: Some(*sandbox), ..*self };
+        *self = chosen.allowed()?;
+        Ok(())
+    }
+
+    /// Takes an approval policy or a sandbox by its name.
+    pub(super) fn choose_permission_mode(&mut self, mode: &str) -> Result<(), Error> {
+        if let Ok(sandbox) = Sandbox::of(mode) {
+            *self = Self { sandbox: Some(sandbox), ..*self }.allowed()?;
+        } else {
+            self.approval = Some(Approval::of(mode)?);
+        }
+        Ok(())
+    }
+
+    /// The id of the mode in force, where it is one.
+    pub(super) fn mode(self) -> Option<&'static str> {
+        let is = |(_, _, approval, sandbox): &&(_, _, Approval, Sandbox)| {
+            Some(*approval) == self.approval && Some(*sandbox) == self.sandbox
+        };
+        MODES.iter().find(is).map(|(id, ..)| *id)
+    }
+
+    /// The modes that may be chosen.
+    pub(super) fn modes(danger: bool) -> Vec<Mode> {
+        let mode = |(id, name, ..): &(&str, &str, Approval, Sandbox)| Mode {
+            id: (*id).to_owned(),
+            name: Some((*name).to_owned()),
+        };
+        MODES.iter().filter(|(id, ..)| danger || *id != DANGEROUS).map(mode).collect()
+    }
+
+    fn ids(danger: bool) -> Vec<&'static str> {
+        MODES.iter().map(|(id, ..)| *id).filter(|id| danger || *id != DANGEROUS).collect()
+    }
+
+    /// Whether nobody is asked and nothing confines.
+    pub(super) fn bypasses(self) -> bool {
+        self.sandbox == Some(Sandbox::Danger)
+    }
+}

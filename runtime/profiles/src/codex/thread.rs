@@ -1,0 +1,319 @@
+//! A session: a thread of the app server, begun or gone on with, over any number of app servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use trunkline_sdk::protocol::{Context, Log};
+use trunkline_sdk::{Category, Error, LogStream, Session, SessionInfo, SessionUpdate};
+
+use super::history;
+use super::inbox::Inbox;
+use super::policy::{Policy, Sandbox};
+use super::request::{Overrides, ThreadOptions, is_unconfined};
+use super::server::{Pool, Server, Stay};
+use super::translate::Translator;
+use crate::agent::failure;
+use crate::agent::launch::Launch;
+use crate::agent::model;
+use crate::agent::options::Options;
+use crate::agent::report::Report;
+use crate::agent::rpc::CallError;
+use crate::agent::skills::{self, Skill};
+use crate::agent::template;
+
+/// How long the app server may take for a request that asks no model, where no longest start is configured.
+pub(super) const ANSWER: Duration = Duration::from_secs(60);
+
+/// How long a closing session waits for its last words to be taken.
+const CLOSE: Duration = Duration::from_millis(400);
+
+/// What the model is told of skills that it finds nowhere by itself.
+const SKILLS: &str = "The user may call these skills by `/name`; what a skill says then stands in the input.";
+
+/// A session over the app server.
+pub(super) struct Thread {
+    pub(super) options: Options,
+    pub(super) settings: Arc<super::Settings>,
+    launch: Launch,
+    stay: Stay,
+    pub(super) thread: ThreadOptions,
+    pub(super) link: Option<Arc<Link>>,
+    /// The thread's id, once it has one.
+    id: Option<String>,
+    /// Whether there is something to remember.
+    pub(super) spoken: bool,
+    pub(super) translator: Translator,
+    pub(super) report: Report,
+    /// What the next turn changes.
+    pub(super) overrides: Overrides,
+    /// A turn that may run on, after its host was told of its end.
+    pub(super) unfinished: Option<String>,
+    pub(super) model: Option<String>,
+    pub(super) provider: Option<String>,
+    skills: Vec<Skill>,
+    /// Warnings for the first turn.
+    pub(super) warnings: Vec<String>,
+}
+
+/// A thread as a running app server knows it.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) server: Arc<Server>,
+    pub(super) thread: String,
+    pub(super) inbox: Arc<Inbox>,
+}
+
+impl Link {
+    fn new(server: Arc<Server>, thread: String) -> Arc<Self> {
+        let inbox = Arc::new(Inbox::default());
+        server.route(&thread, &inbox);
+        Arc::new(Self { server, thread, inbox })
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.server.forget(&self.thread);
+    }
+}
+
+/// How a session's thread came to be.
+enum Begun {
+    New,
+    Resumed,
+    /// The thread to go on with is unknown; a new one was begun.
+    Afresh,
+}
+
+impl Thread {
+    pub(super) fn new(
+        settings: Arc<super::Settings>,
+        options: Options,
+        launch: Launch,
+        stay: Stay,
+        mut thread: ThreadOptions,
+        mut warnings: Vec<String>,
+    ) -> Self {
+        let (skills, wrong) = skills::parse(&options.skills);
+        warnings.extend(wrong);
+        if !skills.is_empty() {
+            let listing = skills::listing(&skills);
+            thread.skills = Some(format!("{SKILLS}\n\n{listing}"));
+        }
+        let id = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
+        let report = Report::new(options.tool_loop);
+        Self {
+            spoken: id.is_some(),
+            model: thread.model.clone(),
+            options,
+            settings,
+            launch,
+            stay,
+            thread,
+            link: None,
+            id,
+            translator: Translator::default(),
+            report,
+            overrides: Overrides::default(),
+            unfinished: None,
+            provider: None,
+            skills,
+            warnings,
+        }
+    }
+
+    /// The link to a living app server that knows the thread.
+    ///
+    /// # Errors
+    /// Where Codex does not start, or does not take the thread.
+    pub(super) async fn connect(&mut self, pool: &Pool, session: &Session) -> Result<Arc<Link>, Error> {
+        if let Some(link) = self.link.as_ref().filter(|link| !link.server.peer.is_gone()) {
+            return Ok(link.clone());
+        }
+        self.link = None;
+        self.unfinished = None;
+        let start = self.options.patience.start;
+        let server = pool.server(&self.launch, self.stay, start).await?;
+        let first = self.id.is_some() && self.options.resume.is_some();
+        let (link, started, begun) = self.open(&server).await?;
+        self.learn(&started, session);
+        let context = match begun {
+            Begun::New => None,
+            Begun::Resumed => first.then_some(Context::Kept),
+            Begun::Afresh => Some(Context::Lost),
+        };
+        let history = self.options.resume.take().and_then(|resume| resume.history) == Some(true);
+        session.info(SessionInfo { native_session_id: Some(link.thread.clone()), context, ..self.info() });
+        if history && matches!(begun, Begun::Resumed) {
+            history::replay(&link.server.peer, &link.thread, session).await;
+        }
+        self.link = Some(link.clone());
+        Ok(link)
+    }
+
+    async fn open(&mut self, server: &Arc<Server>) -> Result<(Arc<Link>, Value, Begun), Error> {
+        let deadline = Some(self.options.patience.start.unwrap_or(ANSWER));
+        let mut begun = Begun::New;
+        if let Some(id) = self.id.clone().filter(|_| self.spoken) {
+            let link = Link::new(server.clone(), id.clone());
+            self.translator = Translator::default();
+            match server.peer.call("thread/resume", &self.thread.resume(&id), deadline).await {
+                Ok(started) => return Ok((link, started, Begun::Resumed)),
+                Err(error) if is_unknown(&error) => begun = Begun::Afresh,
+                Err(error) => return Err(error.error("codex did not resume the thread")),
+            }
+        }
+        let mut started: Value = server
+            .peer
+            .call("thread/start", &self.thread.start(), deadline)
+            .await
+            .map_err(|error| error.error("codex began no thread"))?;
+        if is_unconfined(&started) && !self.thread.policy.danger {
+            // Codex's own configuration says so, and ours has not allowed it.
+            self.thread.policy.sandbox = Some(Sandbox::WorkspaceWrite);
+            self.warnings.push(
+                "codex is configured to work without a sandbox; that holds here only with `dangerous_full_access`: \
+                 it works in workspace-write"
+                    .to_owned(),
+            );
+            started = server
+                .peer
+                .call("thread/start", &self.thread.start(), deadline)
+                .await
+                .map_err(|error| error.error("codex began no thread"))?;
+        }
+        let id = started.get("thread").and_then(|thread| thread.get("id")?.as_str());
+        let Some(id) = id.map(str::to_owned) else {
+            return Err(Error::new(Category::Protocol, "codex began a thread without an id"));
+        };
+        self.translator = Translator::fresh();
+        self.id = Some(id.clone());
+        self.spoken = false;
+        Ok((Link::new(server.clone(), id), started, begun))
+    }
+
+    /// What Codex says of the thread, and what a resumed thread must be told again.
+    fn learn(&mut self, started: &Value, session: &Session) {
+        let text = |key: &str| started.get(key).and_then(Value::as_str).map(str::to_owned);
+        self.model = text("model").or(self.model.take());
+        self.provider = text("modelProvider").or(self.provider.take());
+        if is_unconfined(started) && !self.thread.policy.danger {
+            let policy = Policy { sandbox: Some(Sandbox::WorkspaceWrite), ..self.thread.policy };
+            self.thread.policy = policy;
+            self.overrides.policy = Some(policy);
+            tracing::warn!(session = %session.id(), "a thread without a sandbox is resumed with one");
+        }
+    }
+
+    /// What is known of the options in force.
+    pub(super) fn info(&self) -> SessionInfo {
+        let policy = self.thread.policy;
+        SessionInfo {
+            model: self.model.clone(),
+            reasoning_effort: self.thread.effort.clone(),
+            mode: policy.mode().map(str::to_owned),
+            permission_mode: policy.approval.map(|approval| approval.name().to_owned()),
+            ..SessionInfo::default()
+        }
+    }
+
+    /// Takes options for the next turn.
+    pub(super) fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
+        let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let mut policy = self.thread.policy;
+        let (mode, permission_mode) = (filled(update.mode), filled(update.permission_mode));
+        if let Some(mode) = &mode {
+            policy.choose_mode(mode)?;
+        }
+        if let Some(mode) = &permission_mode {
+            policy.choose_permission_mode(mode)?;
+        }
+        if mode.is_some() || permission_mode.is_some() {
+            self.thread.policy = policy;
+            self.overrides.policy = Some(policy);
+        }
+        if let Some(name) = filled(update.model) {
+            let name = model::resolve(&name, &self.settings.model_aliases);
+            self.thread.model = Some(name.clone());
+            self.model = Some(name.clone());
+            self.overrides.model = Some(name);
+        }
+        if let Some(effort) = filled(update.reasoning_effort) {
+            self.thread.effort = Some(effort.clone());
+            self.overrides.effort = Some(effort);
+        }
+        Ok(self.info())
+    }
+
+    /// What Codex is given for an input: by the template, with the skill that it calls.
+    pub(super) fn prompt(&mut self, content: &str, session: &Session) -> String {
+        let skill = |name: &str| {
+            let skill = self.skills.iter().find(|skill| skill.name() == name)?;
+            Some(skill.folder().to_owned())
+        };
+        let known = |name: &str| self.skills.iter().any(|skill| skill.name() == name);
+        let called = content.strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
+        let content = match called {
+            Some(name) if known(name) => {
+                let inline = skills::resolve(content, skill);
+                self.warnings.extend(inline.note);
+                inline.text
+            }
+            _ => content.into(),
+        };
+        if self.options.prompt_template.is_empty() {
+            return content.into_owned();
+        }
+        let values = json!({
+            "input": content,
+            "session": { "id": session.id().as_str() },
+            "variables": self.options.variables,
+        });
+        template::render(&self.options.prompt_template, &values)
+    }
+
+    /// Tells what is amiss, once.
+    pub(super) async fn warn(&mut self, turn: &trunkline_sdk::Turn) {
+        for content in std::mem::take(&mut self.warnings) {
+            let log = Log { stream: Some(LogStream::Meta), content, ..Log::default() };
+            turn.emit(log).await;
+        }
+    }
+
+    /// Lets the app server forget the thread, which can be resumed later.
+    pub(super) async fn close(mut self) {
+        let Some(link) = self.link.take() else { return };
+        let peer = &link.server.peer;
+        let last = async {
+            if let Some(turn) = self.unfinished.take() {
+                let params = json!({ "threadId": link.thread, "turnId": turn });
+                // It has ended by itself, or ends with the process.
+                let _ = peer.call::<_, Value>("turn/interrupt", &params, None).await;
+            }
+            let params = json!({ "threadId": link.thread });
+            // A version without it keeps the thread loaded, which harms nobody.
+            let _ = peer.call::<_, Value>("thread/unsubscribe", &params, None).await;
+        };
+        let _ = tokio::time::timeout(CLOSE, last).await;
+    }
+}
+
+/// Whether the app server knows no such thread.
+fn is_unknown(error: &CallError) -> bool {
+    let CallError::Rpc(error) = error else { return false };
+    let text = error.message.to_ascii_lowercase();
+    failure::is_unknown_session(&error.message)
+        || ["no rollout found", "thread not found", "invalid session id", "invalid thread id"]
+            .iter()
+            .any(|words| text.contains(words))
+}
+
+/// The `mcp_servers` tables for a thread, and what is wrong with those that are left out.
+pub(super) fn mcp_servers(values: &[Value]) -> (Map<String, Value>, Vec<String>) {
+    let (servers, mut warnings) = crate::agent::mcp::parse(values);
+    let (config, left_out) = crate::agent::mcp::codex_config(&servers);
+    warnings.extend(left_out);
+    let Value::Object(tables) = config else { return (Map::new(), warnings) };
+    (tables, warnings)
+}

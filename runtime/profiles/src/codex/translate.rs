@@ -1,0 +1,413 @@
+//! What a thread's notifications mean for its turn. Pure: no time, no bytes.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use trunkline_sdk::protocol::{
+    AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom, ErrorEvent, Log, Output, Plan,
+    Progress, RateLimit, Thinking, ToolUpdate,
+};
+use trunkline_sdk::{Category, Json, LogStream, PlanEntry, PlanStatus, ToolCallId};
+
+use super::fault::Fault;
+use super::item::{Item, Kind, diffs};
+use super::usage::{Meter, Tokens};
+
+/// The longest text that one event carries, in bytes.
+const PIECE: usize = 256 * 1024;
+
+/// The longest diff of a turn that is told as it grows, in bytes.
+const LONGEST_DIFF: usize = 256 * 1024;
+
+/// The most items of a turn that are remembered.
+const MOST_ITEMS: usize = 10_000;
+
+/// What a notification means.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Event {
+    /// To be told.
+    Tell(AdapterBody),
+    /// The model could not be reached; Codex tries again.
+    Retries(Fault),
+    /// The turn has ended.
+    Ended(End),
+}
+
+/// How Codex ended a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum End {
+    Completed,
+    Interrupted,
+    Failed(Fault),
+}
+
+/// What is known of an item that has begun.
+#[derive(Debug, Default)]
+struct Open {
+    /// Bytes of its text that have been told.
+    told: usize,
+    /// The part of a reasoning summary that was told last.
+    part: Option<u64>,
+    ended: bool,
+}
+
+/// Translates one thread's notifications. Lives as long as its thread.
+#[derive(Debug, Default)]
+pub(super) struct Translator {
+    turn: Option<String>,
+    items: HashMap<String, Open>,
+    /// Changes of files, by item: a permission request shows them.
+    changes: HashMap<String, Vec<trunkline_sdk::protocol::Diff>>,
+    pub(super) meter: Meter,
+    limits: Option<Value>,
+    diff: Option<String>,
+    last_fault: Option<Fault>,
+    /// The last word that this translator forgets at a turn's beginning.
+    warned: Option<String>,
+}
+
+impl Translator {
+    /// A thread without a turn.
+    pub(super) fn fresh() -> Self {
+        Self { meter: Meter::fresh(), ..Self::default() }
+    }
+
+    /// Begins a turn; until its id is known nothing of it is translated.
+    pub(super) fn begin(&mut self) {
+        self.turn = None;
+        self.items.clear();
+        self.changes.clear();
+        self.diff = None;
+        self.last_fault = None;
+    }
+
+    /// The turn's id is known.
+    pub(super) fn is_turn(&mut self, id: &str) {
+        self.turn = Some(id.to_owned());
+    }
+
+    /// The turn's id, once it is known.
+    pub(super) fn turn(&self) -> Option<&str> {
+        self.turn.as_deref()
+    }
+
+    /// What a file change that waits for permission would do.
+    pub(super) fn changes(&self, item: &str) -> Vec<trunkline_sdk::protocol::Diff> {
+        self.changes.get(item).cloned().unwrap_or_default()
+    }
+
+    /// Takes one notification of the thread. Unknown ones and those of other turns mean nothing.
+    pub(super) fn take(&mut self, method: &str, params: &Value) -> Vec<Event> {
+        let of_turn = |key: &str| params.get(key).and_then(Value::as_str);
+        let named = of_turn("turnId").or_else(|| params.get("turn")?.get("id")?.as_str());
+        if method == "thread/tokenUsage/updated" {
+            return self.tokens(params, named);
+        }
+        if let Some(named) = named
+            && self.turn.as_deref() != Some(named)
+        {
+            return Vec::new();
+        }
+        let delta = || params.get("delta").and_then(Value::as_str).unwrap_or_default();
+        let item = || params.get("itemId").and_then(Value::as_str).unwrap_or_default();
+        match method {
+            "item/agentMessage/delta" | "item/plan/delta" => self.text(item(), delta()),
+            "item/reasoning/summaryTextDelta" => self.thought(item(), delta(), params.get("summaryIndex")),
+            "item/reasoning/textDelta" => self.thought(item(), delta(), params.get("contentIndex")),
+            "item/commandExecution/outputDelta" | "item/fileChange/outputDelta" => printed(item(), delta()),
+            "item/fileChange/patchUpdated" => {
+                self.remember(item(), diffs(params));
+                Vec::new()
+            }
+            "item/mcpToolCall/progress" => progress(params.get("message")),
+            "item/started" => self.started(params.get("item")),
+            "item/completed" => self.completed(params.get("item")),
+            "turn/plan/updated" => tell(plan(params.get("plan"), "step")),
+            "turn/diff/updated" => self.turn_diff(params),
+            "error" => self.error(params),
+            "turn/completed" => vec![Event::Ended(self.ended(params))],
+            "account/rateLimits/updated" => self.rate_limits(params),
+            "model/rerouted" => rerouted(params),
+            "warning" | "guardianWarning" | "configWarning" => self.warning(params),
+            "mcpServer/startupStatus/updated" => mcp_status(params),
+            _ => Vec::new(),
+        }
+    }
+
+    fn item(&mut self, id: &str) -> &mut Open {
+        if self.items.len() >= MOST_ITEMS && !self.items.contains_key(id) {
+            self.items.clear();
+        }
+        self.items.entry(id.to_owned()).or_default()
+    }
+
+    fn remember(&mut self, item: &str, diffs: Vec<trunkline_sdk::protocol::Diff>) {
+        if self.changes.len() < MOST_ITEMS && !diffs.is_empty() {
+            self.changes.insert(item.to_owned(), diffs);
+        }
+    }
+
+    fn text(&mut self, id: &str, delta: &str) -> Vec<Event> {
+        self.item(id).told += delta.len();
+        output(id, delta)
+    }
+
+    /// A piece of a reasoning's text; a blank line between its parts.
+    fn thought(&mut self, id: &str, delta: &str, part: Option<&Value>) -> Vec<Event> {
+        let part = part.and_then(Value::as_u64).unwrap_or(0);
+        let open = self.item(id);
+        let new_part = open.part.is_some_and(|last| last != part) && open.told > 0;
+        open.part = Some(part);
+        open.told += delta.len();
+        let lead = if new_part { "\n\n" } else { "" };
+        thinking(id, &format!("{lead}{delta}"))
+    }
+
+    fn started(&mut self, item: Option<&Value>) -> Vec<Event> {
+        let Some(item) = item.and_then(Item::of) else { return Vec::new() };
+        if item.kind == Kind::FileChange {
+            self.remember(item.id, item.diffs());
+        }
+        if item.is_tool() && !self.items.contains_key(item.id) {
+            self.item(item.id);
+            return call(item.id).map(|call| Event::Tell(item.start(call).into())).into_iter().collect();
+        }
+        Vec::new()
+    }
+
+    fn completed(&mut self, item: Option<&Value>) -> Vec<Event> {
+        let Some(item) = item.and_then(Item::of) else { return Vec::new() };
+        let known = self.items.contains_key(item.id);
+        let open = self.item(item.id);
+        if std::mem::replace(&mut open.ended, true) {
+            return Vec::new();
+        }
+        let told = open.told;
+        match item.kind {
+            Kind::AgentMessage | Kind::Plan => {
+                let text = item.text("text");
+                // What came by deltas is told already.
+                text.get(told..).map(|rest| output(item.id, rest)).unwrap_or_default()
+            }
+            Kind::Reasoning if told == 0 => thinking(item.id, &reasoning(&item)),
+            Kind::TodoList => tell(plan(item.get(["items", "items"]), "text")),
+            Kind::Compaction => {
+                let trigger = Some(CompactionTrigger::Auto);
+                tell(Compaction { trigger, ..Compaction::default() })
+            }
+            Kind::Error => self.warning(&json!({ "message": item.text("message") })),
+            _ if item.is_tool() => {
+                let Some(call) = call(item.id) else { return Vec::new() };
+                let start = (!known).then(|| Event::Tell(item.start(call.clone()).into()));
+                start.into_iter().chain([Event::Tell(item.end(call).into())]).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn tokens(&mut self, params: &Value, turn: Option<&str>) -> Vec<Event> {
+        let usage = params.get("tokenUsage").unwrap_or(&Value::Null);
+        let Some(total) = usage.get("total") else { return Vec::new() };
+        let (total, last) = (Tokens::of(total), usage.get("last").map(Tokens::of));
+        if self.turn.is_none() || turn.is_some_and(|turn| self.turn.as_deref() != Some(turn)) {
+            self.meter.settle(total);
+            return Vec::new();
+        }
+        self.meter.read(total, last);
+        let window = usage.get("modelContextWindow").and_then(Value::as_u64);
+        let used_tokens = last.map(Tokens::total);
+        tell(ContextUsage { used_tokens, total_tokens: window })
+    }
+
+    /// The changes of the whole turn so far; told when they differ, and left out when they are large.
+    fn turn_diff(&mut self, params: &Value) -> Vec<Event> {
+        let diff = params.get("diff").and_then(Value::as_str).unwrap_or_default();
+        if diff.len() > LONGEST_DIFF || self.diff.as_deref() == Some(diff) {
+            return Vec::new();
+        }
+        self.diff = Some(diff.to_owned());
+        let data = Json::of(&json!({ "diff": diff })).ok();
+        tell(Custom { name: "codex.turn_diff".to_owned(), data, ..Custom::default() })
+    }
+
+    fn error(&mut self, params: &Value) -> Vec<Event> {
+        let fault = Fault::of(params.get("error").unwrap_or(params));
+        self.last_fault = Some(fault.clone());
+        if params.get("willRetry") == Some(&Value::Bool(true)) {
+            return vec![Event::Retries(fault)];
+        }
+        // The turn's end tells it.
+        Vec::new()
+    }
+
+    fn ended(&mut self, params: &Value) -> End {
+        let turn = params.get("turn").unwrap_or(&Value::Null);
+        match turn.get("status").and_then(Value::as_str) {
+            Some("failed") => {
+                let told = turn.get("error").filter(|error| !error.is_null()).map(Fault::of);
+                End::Failed(told.or_else(|| self.last_fault.take()).unwrap_or_default())
+            }
+            Some("interrupted") => End::Interrupted,
+            _ => End::Completed,
+        }
+    }
+
+    fn rate_limits(&mut self, params: &Value) -> Vec<Event> {
+        let Some(limits) = params.get("rateLimits") else { return Vec::new() };
+        if self.limits.as_ref() == Some(limits) {
+            return Vec::new();
+        }
+        self.limits = Some(limits.clone());
+        let status = limits.get("rateLimitReachedType").and_then(Value::as_str).map(str::to_owned);
+        ["primary", "secondary"]
+            .iter()
+            .filter_map(|name| limits.get(*name).filter(|window| window.is_object()))
+            .map(|window| Event::Tell(rate_limit(window, status.clone()).into()))
+            .collect()
+    }
+
+    fn warning(&mut self, params: &Value) -> Vec<Event> {
+        let text = ["message", "summary"].iter().find_map(|key| params.get(*key)?.as_str());
+        let Some(text) = text.filter(|text| self.warned.as_deref() != Some(*text)) else { return Vec::new() };
+        self.warned = Some(text.to_owned());
+        let content = crate::agent::failure::message(text);
+        tell(Log { stream: Some(LogStream::Meta), content, ..Log::default() })
+    }
+}
+
+/// The id of a tool call; nothing where Codex gives none that is usable.
+pub(super) fn call(id: &str) -> Option<ToolCallId> {
+    ToolCallId::new(id).ok()
+}
+
+fn tell(body: impl Into<AdapterBody>) -> Vec<Event> {
+    vec![Event::Tell(body.into())]
+}
+
+/// A text in pieces that one message carries.
+fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
+        text = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+fn output(id: &str, text: &str) -> Vec<Event> {
+    let message_id = trunkline_sdk::protocol::MessageId::new(id).ok();
+    pieces(text)
+        .map(|piece| {
+            let output = Output { message_id: message_id.clone(), ..Output::text(piece) };
+            Event::Tell(output.into())
+        })
+        .collect()
+}
+
+fn thinking(id: &str, text: &str) -> Vec<Event> {
+    let message_id = trunkline_sdk::protocol::MessageId::new(id).ok();
+    pieces(text)
+        .map(|piece| {
+            let content = piece.to_owned();
+            Event::Tell(Thinking { content, message_id: message_id.clone(), ..Thinking::default() }.into())
+        })
+        .collect()
+}
+
+fn printed(id: &str, text: &str) -> Vec<Event> {
+    let Some(call) = call(id) else { return Vec::new() };
+    pieces(text)
+        .map(|piece| {
+            let update = ToolUpdate {
+                tool_call_id: call.clone(),
+                content: Some(piece.to_owned()),
+                stream: None,
+                title: None,
+                input: None,
+                data: None,
+                message_id: None,
+                parent_tool_call_id: None,
+                history: None,
+            };
+            Event::Tell(update.into())
+        })
+        .collect()
+}
+
+fn progress(message: Option<&Value>) -> Vec<Event> {
+    match message.and_then(Value::as_str) {
+        Some(message) => {
+            let message = crate::agent::failure::message(message);
+            tell(Progress { message, ..Progress::default() })
+        }
+        None => Vec::new(),
+    }
+}
+
+fn rerouted(params: &Value) -> Vec<Event> {
+    let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or("?");
+    let message = format!("the model {} answers in place of {}", text("toModel"), text("fromModel"));
+    tell(Progress { message, ..Progress::default() })
+}
+
+fn mcp_status(params: &Value) -> Vec<Event> {
+    if params.get("status").and_then(Value::as_str) != Some("failed") {
+        return Vec::new();
+    }
+    let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
+    let message = crate::agent::failure::message(&format!(
+        "MCP server {} did not start, the turn goes on without it: {}",
+        text("name"),
+        text("error")
+    ));
+    tell(ErrorEvent { category: Some(Category::Other), message, fatal: Some(false), ..ErrorEvent::default() })
+}
+
+/// The text of a reasoning that came without deltas: its summary, else its content.
+pub(super) fn reasoning(item: &Item<'_>) -> String {
+    let parts = |name| item.get([name, name]).and_then(Value::as_array).filter(|parts| !parts.is_empty());
+    let texts = |parts: &Vec<Value>| parts.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n");
+    match parts("summary").or_else(|| parts("content")) {
+        Some(parts) => texts(parts),
+        None => item.text("text").to_owned(),
+    }
+}
+
+/// A plan: steps with a status, or items that are completed or not.
+fn plan(steps: Option<&Value>, text: &str) -> Plan {
+    let entry = |step: &Value| {
+        let status = match step.get("status").and_then(Value::as_str) {
+            Some("inProgress" | "in_progress") => PlanStatus::InProgress,
+            Some("completed") => PlanStatus::Completed,
+            _ if step.get("completed") == Some(&Value::Bool(true)) => PlanStatus::Completed,
+            _ => PlanStatus::Pending,
+        };
+        let content = step.get(text).and_then(Value::as_str).unwrap_or_default().to_owned();
+        PlanEntry { content, status: Some(status), ..PlanEntry::default() }
+    };
+    let entries = steps.and_then(Value::as_array).into_iter().flatten().take(1000).map(entry).collect();
+    Plan { entries, ..Plan::default() }
+}
+
+fn rate_limit(window: &Value, status: Option<String>) -> RateLimit {
+    let minutes = window.get("windowDurationMins").and_then(Value::as_u64);
+    let name = minutes.map(|minutes| match minutes {
+        10_080 => "weekly".to_owned(),
+        minutes if minutes % 1440 == 0 => format!("{}d", minutes / 1440),
+        minutes if minutes % 60 == 0 => format!("{}h", minutes / 60),
+        minutes => format!("{minutes}m"),
+    });
+    let resets = window.get("resetsAt").and_then(Value::as_u64).map(|seconds| {
+        // Beyond the year 9999 there is no form for it.
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds.min(253_402_300_799));
+        humantime::format_rfc3339_seconds(time).to_string()
+    });
+    RateLimit {
+        window: name,
+        status,
+        utilization: window.get("usedPercent").and_then(Value::as_f64).map(|percent| percent / 100.0),
+        resets_at: resets,
+    }
+}
+
+#[cfg(test)]
+mod tests;
