@@ -57,6 +57,8 @@ struct Session {
 
 /// A turn on its way.
 struct Playing {
+    /// The live name of its session.
+    session: String,
     shows: Shows,
     steps: Vec<Step>,
     at: usize,
@@ -188,21 +190,17 @@ fn begin(library: &Library, prompt: Value, session: &str, number: usize) -> Opti
     let shows = shows.iter().find(|(word, _)| text.contains(word)).map_or(Shows::Text, |(_, shows)| *shows);
     let turn = library.turn(shows).or_else(|| library.turn(Shows::Text))?;
     let command = turn.command().zip(command_in(&text));
-    let mut names = names(turn, number);
-    for place in ["/params/threadId", "/params/sessionId"] {
-        if let Some(recorded) = turn.prompt.pointer(place).and_then(Value::as_str) {
-            names.insert(recorded.to_owned(), json!(session));
-        }
-    }
-    let of_process = |step: &Step| match step {
-        Step::Out(line) => line.str("/session_id").map(str::to_owned),
-        Step::In(_) | Step::Signal | Step::Closed => None,
-    };
-    if let Some(recorded) = turn.steps.iter().find_map(of_process) {
-        names.insert(recorded, json!(session));
-    }
-    let shows = turn.shows;
-    Some(Playing { shows, steps: turn.steps.clone(), at: 0, prompt, names, command, asked: None, number })
+    Some(Playing {
+        session: session.to_owned(),
+        shows: turn.shows,
+        steps: turn.steps.clone(),
+        at: 0,
+        prompt,
+        names: names(turn, session, number),
+        command,
+        asked: None,
+        number,
+    })
 }
 
 /// An answer to the request of a turn that plays: it goes on as was recorded of such an answer.
@@ -223,21 +221,10 @@ fn answered(mode: Mode, library: &Library, turn: &mut Playing, answer: &Value) {
     };
     let Some((at, recorded)) = denied.request(mode) else { return };
     // The call that was asked about goes on under the name that it has.
-    let mut other = names(denied, turn.number);
+    let mut other = names(denied, &turn.session, turn.number);
     for place in ["/params/itemId", "/params/turnId", "/params/toolCall/toolCallId", "/request/tool_use_id"] {
         let now = request.pointer(place).and_then(|name| turn.names.get(name.as_str()?)).cloned();
         if let (Some(old), Some(now)) = (recorded.pointer(place).and_then(Value::as_str), now) {
-            other.insert(old.to_owned(), now);
-        }
-    }
-    let session = ["/params/threadId", "/params/sessionId"]
-        .iter()
-        .find_map(|place| turn.prompt.pointer(place))
-        .cloned();
-    for place in ["/params/threadId", "/params/sessionId"] {
-        if let (Some(old), Some(now)) =
-            (denied.prompt.pointer(place).and_then(Value::as_str), session.clone())
-        {
             other.insert(old.to_owned(), now);
         }
     }
@@ -351,8 +338,8 @@ impl Playing {
     }
 }
 
-/// New names for what is new in a turn.
-fn names(turn: &Turn, number: usize) -> HashMap<String, Value> {
+/// New names for what is new in a turn, and the live one of its session.
+fn names(turn: &Turn, session: &str, number: usize) -> HashMap<String, Value> {
     let mut names = HashMap::new();
     for step in &turn.steps {
         if let Step::Out(line) = step {
@@ -360,6 +347,15 @@ fn names(turn: &Turn, number: usize) -> HashMap<String, Value> {
                 names.insert(name.to_owned(), json!(format!("{name}.{number}")));
             });
         }
+    }
+    let of_prompt =
+        ["/params/threadId", "/params/sessionId"].iter().find_map(|place| turn.prompt.pointer(place));
+    let of_lines = turn.steps.iter().find_map(|step| match step {
+        Step::Out(line) => line.json.get("session_id"),
+        Step::In(_) | Step::Signal | Step::Closed => None,
+    });
+    if let Some(recorded) = of_prompt.or(of_lines).and_then(Value::as_str) {
+        names.insert(recorded.to_owned(), json!(session));
     }
     names
 }
