@@ -159,17 +159,29 @@ impl Player {
 
     /// A live line at a place where `recorded` came in.
     fn take(&mut self, recorded: &Value, live: &Value) {
+        let stops = dialect::stops(self.mode, live);
         let later = |same: &dyn Fn(&Value) -> bool| {
-            self.steps[self.at..]
-                .iter()
-                .position(|step| matches!(step, Step::In(recorded) if same(recorded)))
-                .map(|ahead| self.at + ahead)
+            let mut inputs =
+                self.steps.iter().enumerate().skip(self.at).filter_map(|(at, step)| match step {
+                    Step::In(recorded) => Some((at, recorded)),
+                    Step::Out(_) | Step::Signal | Step::Closed => None,
+                });
+            // A stop is of the turn that runs, not of a later one.
+            let found =
+                inputs.find(|(_, input)| same(input) || (stops && dialect::prompts(self.mode, input)));
+            found.filter(|(_, input)| same(input)).map(|(at, _)| at)
         };
         let found = later(&|recorded| dialect::same(self.mode, recorded, live))
             .or_else(|| later(&|recorded| dialect::alike(recorded, live)));
         let prompts = dialect::prompts(self.mode, live);
         match found {
             Some(place) => {
+                // Inputs that this peer did not make were followed by what it may wait for.
+                for at in self.at..place {
+                    if let Step::Out(line) = self.steps[at].clone() {
+                        self.print(&line);
+                    }
+                }
                 let Step::In(recorded) = self.steps[place].clone() else { return };
                 self.at = place + 1;
                 self.matched(&recorded, live);

@@ -1,13 +1,18 @@
 //! The adapter of an agent that runs once a turn.
 
+use trunkline_sdk::protocol::Capabilities;
 use trunkline_sdk::{
-    Adapter, Category, Check, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
+    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
+    Turn,
 };
 
 use super::{Conversation, Dialect};
 use crate::agent::options::Options;
 use crate::agent::settings::Common;
 use crate::agent::{diagnose, model};
+
+/// What every agent that runs once a turn is given of what a session asks for.
+const HONOURED: [&str; 7] = ["cwd", "variables", "env", "extra_args", "model", "system_prompt", "resume"];
 
 /// A profile whose agent can be run once a turn.
 pub(crate) trait Runs: Send + Sync + 'static {
@@ -41,6 +46,19 @@ impl<K: Runs> OneShot<K> {
 
 impl<K: Runs> Adapter for OneShot<K> {
     type State = Option<Conversation<K::Dialect>>;
+
+    fn describe(&self) -> Description {
+        let capabilities = Capabilities {
+            native_session_ids: Some(true),
+            turn_completion: Some(true),
+            exec_model: Some("run-to-completion".to_owned()),
+            ..Capabilities::default()
+        };
+        Description::new(K::PROFILE, env!("CARGO_PKG_VERSION"))
+            .capabilities(capabilities)
+            .resumes()
+            .honours(HONOURED)
+    }
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
         match state {

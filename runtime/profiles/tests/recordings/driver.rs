@@ -71,6 +71,17 @@ pub(crate) struct SeenTurn {
     pub(crate) complete: Option<Value>,
 }
 
+impl SeenTurn {
+    /// Whether all that was recorded before a stop has been told.
+    fn told(&self, turn: &Turn) -> bool {
+        let started = self.messages.iter().filter(|message| message["type"] == "tool.start").count();
+        let certain = turn.tools.iter().filter(|tool| !tool.optional).count();
+        self.text.len() >= turn.certain()
+            && self.permissions.len() >= turn.permissions.len()
+            && started >= certain
+    }
+}
+
 enum Event {
     Message(Value),
     Garbage(String),
@@ -287,7 +298,7 @@ impl Driver {
                     self.send(id, "permission.response", response(&request, &answer))?;
                 }
             }
-            let told = self.turn().text.len() >= turn.certain();
+            let told = self.turn().told(turn);
             let late = self.wanted_since.elapsed() > ON_ITS_WAY;
             match self.want.as_deref() {
                 Some("stop") if !stopped && (told || late) => {
