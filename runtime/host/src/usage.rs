@@ -3,7 +3,7 @@
 //! A [`Host`](crate::Host) appends to `usage.jsonl` ([`FILE_NAME`]) when a turn has ended, unless it is told not to: when
 //! it was, which agent and session it was of, how it ended, the model, the tokens, the cost. Nothing of what was said
 //! is in it. From 16 MiB on the file becomes `usage.jsonl.1` ([`OLDER_NAME`]), in place of an earlier one, and a new one
-//! begins. Several hosts may share the folder: a line is one write at the file's end.
+//! begins. Several hosts may share the folder: whole lines go in with one write at the file's end.
 //!
 //! ```json
 //! {"time":"2026-03-01T12:00:00.250Z","agent":"claude","session":"s-1","turn":3,"status":"completed","model":"sonnet","cost_usd":0.0213,"usage":{"input_tokens":1200,"output_tokens":340},"duration_ms":5120}

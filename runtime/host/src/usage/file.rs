@@ -24,6 +24,14 @@ pub(super) struct LogFile {
     open: Option<File>,
 }
 
+/// That not all was written.
+#[derive(Debug)]
+pub(super) struct Cut {
+    /// How many bytes were.
+    pub(super) written: usize,
+    pub(super) why: io::Error,
+}
+
 impl LogFile {
     pub(super) fn new(folder: PathBuf, limit: u64) -> Self {
         Self { folder, limit, open: None }
@@ -33,17 +41,20 @@ impl LogFile {
         self.folder.join(FILE_NAME)
     }
 
-    /// Appends a line with one write. A line that went in only in part is an error; the next begins on a line of its own.
-    pub(super) fn append(&mut self, line: &[u8]) -> io::Result<()> {
-        let mut file = self.current(line.len() as u64)?;
-        match file.write(line) {
-            Ok(written) if written == line.len() => Ok(()),
-            cut => {
-                // Opened again, it is found to end within a line.
-                self.open = None;
-                cut.and_then(|_| Err(io::Error::new(io::ErrorKind::WriteZero, "a line was written in part")))
-            }
-        }
+    /// Appends whole lines with one write, so that those of other hosts stand before or behind them.
+    ///
+    /// # Errors
+    /// Why not all went in, and how much did; what comes next begins on a line of its own.
+    pub(super) fn append(&mut self, lines: &[u8]) -> Result<(), Cut> {
+        let mut file = self.current(lines.len() as u64).map_err(|why| Cut { written: 0, why })?;
+        let (written, why) = match file.write(lines) {
+            Ok(written) if written == lines.len() => return Ok(()),
+            Ok(written) => (written, io::Error::new(io::ErrorKind::WriteZero, "a line was written in part")),
+            Err(why) => (0, why),
+        };
+        // Opened again, it is found to end within a line.
+        self.open = None;
+        Err(Cut { written, why })
     }
 
     /// The file that has room for so many bytes more.

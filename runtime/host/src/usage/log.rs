@@ -7,13 +7,19 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use super::{Record, file::LogFile};
+use super::{
+    Record,
+    file::{Cut, LogFile},
+};
 
 /// How many turns may wait to be written.
 const QUEUED: usize = 4096;
 
 /// How long the first of a batch waits for others: so many turns a second wake the thread a few times.
 const GATHER: Duration = Duration::from_millis(100);
+
+/// How many bytes of lines go to the file in one write, or a little more.
+const BLOCK: usize = 64 * 1024;
 
 /// The usage log of one host. Dropping it lets the thread write what waits, and waits for nothing.
 #[derive(Debug)]
@@ -34,7 +40,8 @@ struct Shared {
 struct State {
     /// How the thread begins, until it runs.
     file: Option<LogFile>,
-    waiting: Vec<Record>,
+    /// Turns, and when they ended.
+    waiting: Vec<(SystemTime, Record)>,
     /// Turns that found no room since the last batch.
     dropped: u64,
     /// Whether a batch is on its way to the file.
@@ -57,8 +64,9 @@ impl UsageLog {
         }
     }
 
-    /// Hands a turn over; never waits.
+    /// Hands a turn over that has ended now; never waits.
     pub(crate) fn push(&self, record: Record) {
+        let now = SystemTime::now();
         let mut state = self.shared.lock();
         if let Some(file) = state.file.take() {
             let shared = self.shared.clone();
@@ -72,7 +80,7 @@ impl UsageLog {
             state.dropped += 1;
             return;
         }
-        state.waiting.push(record);
+        state.waiting.push((now, record));
         if state.waiting.len() == 1 || state.waiting.len() == QUEUED / 2 {
             self.shared.more.notify_one();
         }
@@ -152,22 +160,35 @@ struct Writer {
 }
 
 impl Writer {
-    fn write(&mut self, batch: Vec<Record>, dropped: u64) {
+    fn write(&mut self, batch: Vec<(SystemTime, Record)>, dropped: u64) {
         if dropped > 0 {
             self.lose(dropped, None);
         }
-        for record in batch {
-            match self.file.append(&record.line()) {
-                Ok(()) if self.lost > 0 => {
-                    let time = humantime::format_rfc3339_millis(SystemTime::now());
-                    let line = format!("{{\"time\":\"{time}\",\"dropped\":{}}}\n", self.lost);
-                    if self.file.append(line.as_bytes()).is_ok() {
-                        self.lost = 0;
-                    }
-                }
-                Ok(()) => {}
-                Err(error) => self.lose(1, Some(&error)),
+        let mut block = Vec::new();
+        for (at, record) in batch {
+            block.extend(record.line(at));
+            if block.len() >= BLOCK {
+                self.append(&block);
+                block.clear();
             }
+        }
+        if !block.is_empty() {
+            self.append(&block);
+        }
+    }
+
+    fn append(&mut self, lines: &[u8]) {
+        let count = |lines: &[u8]| lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+        match self.file.append(lines) {
+            Ok(()) if self.lost > 0 => {
+                let time = humantime::format_rfc3339_millis(SystemTime::now());
+                let line = format!("{{\"time\":\"{time}\",\"dropped\":{}}}\n", self.lost);
+                if self.file.append(line.as_bytes()).is_ok() {
+                    self.lost = 0;
+                }
+            }
+            Ok(()) => {}
+            Err(Cut { written, why }) => self.lose(count(lines) - count(&lines[..written]), Some(&why)),
         }
     }
 

@@ -126,15 +126,15 @@ impl Told {
     }
 
     /// What is written of a turn: its own word counts more than what was told during it, and that more than what holds
-    /// for the session.
-    pub(crate) fn record(&mut self, agent: &str, session: &str, end: &TurnEnd, now: SystemTime) -> Record {
+    /// for the session. When it ended is written with the line.
+    pub(crate) fn record(&mut self, agent: &str, session: &str, end: &TurnEnd) -> Record {
         let complete = end.complete.as_deref();
         let during = self.usage.take().map(|used| *used);
         let used = complete.and_then(|complete| complete.usage.as_ref()).map(Used::of).or(during);
         let used = used.unwrap_or_default();
         let own = |name: fn(&TurnComplete) -> &Option<String>| name(complete?).as_deref().map(owned);
         Record {
-            time: humantime::format_rfc3339_millis(now).to_string(),
+            time: String::new(),
             agent: agent.to_owned(),
             session: session.to_owned(),
             turn: Some(end.turn.get()),
@@ -187,8 +187,9 @@ impl Used {
 }
 
 impl Record {
-    /// The line, with its end. Names are an adapter's, so secrets are hidden in them.
-    pub(super) fn line(mut self) -> Vec<u8> {
+    /// The line of a turn that ended then. Names are an adapter's, so secrets are hidden in them.
+    pub(super) fn line(mut self, at: SystemTime) -> Vec<u8> {
+        self.time = humantime::format_rfc3339_millis(at).to_string();
         for name in [&mut self.model, &mut self.provider].into_iter().flatten() {
             if let Cow::Owned(clean) = redact::text(name) {
                 *name = clean;
@@ -248,9 +249,10 @@ mod tests {
             took: Duration::from_millis(1500),
         };
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_772_366_400_250);
-        let record = told.record("a", "s", &end, at);
-        let line = record.clone().line();
-        assert_eq!(serde_json::from_slice::<Record>(&line).unwrap(), record);
+        let record = told.record("a", "s", &end);
+        let line = record.clone().line(at);
+        let read = serde_json::from_slice::<Record>(&line).unwrap();
+        assert_eq!(read, Record { time: read.time.clone(), ..record });
         serde_json::from_slice(&line).unwrap()
     }
 
@@ -321,7 +323,7 @@ mod tests {
         let used = Usage { models: Some(models.into()), ..Usage::default() };
         let complete = TurnComplete { usage: Some(used), model: named(secret), ..TurnComplete::default() };
         let end = TurnEnd { complete: Some(Box::new(complete)), ..TurnEnd::lost(TurnNo(1)) };
-        let line = Told::default().record("a", "s", &end, SystemTime::now()).line();
+        let line = Told::default().record("a", "s", &end).line(SystemTime::now());
         let line = String::from_utf8(line).unwrap();
         assert!(line.contains("REDACTED") && !line.contains(secret), "{line}");
     }

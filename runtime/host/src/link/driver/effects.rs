@@ -1,9 +1,6 @@
 //! What the core asks for, done.
 
-use std::{
-    sync::atomic::Ordering,
-    time::{Instant, SystemTime},
-};
+use std::{sync::atomic::Ordering, time::Instant};
 
 use trunkline_protocol::Meta;
 
@@ -150,7 +147,7 @@ impl Driver {
             (&self.agent.usage, self.sessions.get_mut(key.index() as usize))
         {
             let session = entry.shared.id.as_str();
-            log.push(entry.told.record(&self.agent.id, session, &end, SystemTime::now()));
+            log.push(entry.told.record(&self.agent.id, session, &end));
         }
         let event = Event { place: Place::Turn(turn), kind: EventKind::End(end), meta };
         let Some(entry) = self.entry(key) else { return };
