@@ -26,6 +26,7 @@ mod permission;
 mod prompt;
 mod read;
 mod room;
+mod shared;
 mod terminals;
 mod update;
 mod usage;
@@ -47,10 +48,11 @@ use crate::agent::options::Options;
 use crate::agent::settings::Common;
 use crate::agent::{credentials, diagnose, model, version};
 
-pub(crate) use self::agent::{Kind, Prepared};
+pub(crate) use self::agent::{Kind, Prepared, home_folder, variable};
 pub(crate) use self::either::{AcpOr, Transport};
 pub(crate) use self::generic::adapter;
 pub(crate) use self::room::Permissions;
+pub(crate) use self::shared::Shared;
 
 /// The most sessions that are listed where the host does not say.
 const MOST_LISTED: usize = 200;
@@ -79,19 +81,25 @@ struct Inner {
     kind: Box<dyn Kind>,
     common: Common,
     pool: Pool,
+    shared: Shared,
 }
 
 impl Acp {
     pub(crate) fn new(kind: impl Kind) -> Self {
         let common = kind.common();
-        Self(Arc::new(Inner { kind: Box::new(kind), common, pool: Pool::default() }))
+        Self(Arc::new(Inner {
+            kind: Box::new(kind),
+            common,
+            pool: Pool::default(),
+            shared: Shared::default(),
+        }))
     }
 
     /// Whether the installed version speaks ACP. One whose version is not known does.
     pub(crate) async fn is_spoken(&self) -> bool {
         let Some(since) = self.0.kind.since() else { return true };
         let launch = Launch::new(&self.0.common.command).args(&self.0.common.args).envs(&self.0.common.env);
-        version::probe(&launch).await.is_ok_and(|version| version >= since)
+        version::probe(&launch).await.map_or(true, |version| version >= since)
     }
 
     fn kind(&self) -> &dyn Kind {
@@ -104,6 +112,16 @@ impl Acp {
 
     fn permissions(&self) -> Permissions {
         self.kind().permissions()
+    }
+
+    /// How long the agent may say nothing at all in a turn, where it hangs without credentials and none are found.
+    fn first_word(&self, options: &Options) -> Option<std::time::Duration> {
+        let accepted =
+            credentials::of(self.kind().profile()).filter(|_| self.kind().hangs_without_credentials())?;
+        let value = |name: &str| variable(options, name);
+        let is_found =
+            !accepted.found(value).is_empty() || accepted.file(value).is_some_and(|file| file.is_file());
+        options.patience.start.filter(|_| !is_found)
     }
 
     /// What to do without credentials, where the profile knows better than the agent says.
@@ -119,7 +137,7 @@ impl Acp {
     /// How the agent of a session is started. Its process works where the configuration says, since it serves sessions
     /// of many directories.
     fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
-        let mut prepared = self.kind().prepare(options)?;
+        let mut prepared = self.kind().prepare(options, &self.0.shared)?;
         let work_dir = &self.common().work_dir;
         prepared.launch.cwd = (!work_dir.is_empty()).then(|| work_dir.into());
         Ok(prepared)
@@ -207,8 +225,7 @@ impl Adapter for Acp {
             .capabilities(capabilities)
             .resumes()
             .honours(HONOURED.iter().copied());
-        let skills = self.kind().takes_skills().then_some("skills");
-        self.kind().describe(description.honours(skills))
+        self.kind().describe(description.honours(self.kind().honours().iter().copied()))
     }
 
     async fn diagnose(&self) -> Vec<Check> {

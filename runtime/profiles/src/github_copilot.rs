@@ -5,9 +5,13 @@ mod json;
 use trunkline_sdk::{Adapter, Description, Error};
 
 use self::json::Json;
-use crate::acp::{Acp, AcpOr, Kind, Prepared, Transport};
+use crate::acp::{Acp, AcpOr, Kind, Prepared, Shared, Transport, home_folder, variable};
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
+use crate::agent::version::Version;
+
+/// The variable that names folders with instructions, with commas between.
+const INSTRUCTIONS: &str = "COPILOT_CUSTOM_INSTRUCTIONS_DIRS";
 
 settings! {
     /// The configuration, key `copilot`.
@@ -46,12 +50,57 @@ impl Kind for Copilot {
         description.config::<Self>()
     }
 
-    fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
-        let launch = options.launch().args(["--acp"]);
-        Ok(Prepared::new(launch, options))
+    fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error> {
+        let mut launch = options
+            .launch()
+            .args(["--acp", "--no-auto-update"])
+            .option("--model", options.model.as_deref())
+            .option("--reasoning-effort", options.reasoning_effort.as_deref());
+        if self.max_autopilot_continues > 0 {
+            launch = launch.arg("--max-autopilot-continues").arg(self.max_autopilot_continues.to_string());
+        }
+        for tool in options.allowed_tools.as_ref().unwrap_or(&self.allowed_tools) {
+            launch = launch.arg(format!("--allow-tool={tool}"));
+        }
+        for tool in self.denied_tools.iter().chain(options.denied_tools.iter().flatten()) {
+            launch = launch.arg(format!("--deny-tool={tool}"));
+        }
+        for folder in &options.add_dirs {
+            launch = launch.arg("--add-dir").arg(folder);
+        }
+        if !self.dangerous {
+            launch = launch.without("COPILOT_ALLOW_ALL");
+        }
+        let mut prepared = Prepared::new(launch, options);
+        if let Some(prompt) = &options.system_prompt {
+            let folder = shared.instructions(prompt)?;
+            let mut folders = folder.path().as_os_str().to_owned();
+            if let Some(own) = variable(options, INSTRUCTIONS) {
+                folders.push(",");
+                folders.push(own);
+            }
+            prepared.launch = prepared.launch.env(INSTRUCTIONS, folders);
+            prepared.kept.push(Box::new(folder));
+            prepared.preface = None;
+        }
+        let home = home_folder(options, "COPILOT_HOME", ".copilot").map(|home| home.join("skills"));
+        prepared.install_skills(options, home.as_deref());
+        Ok(prepared)
     }
 
     fn is_dangerous(&self) -> bool {
         self.dangerous
+    }
+
+    fn starts_with_model(&self) -> bool {
+        true
+    }
+
+    fn since(&self) -> Option<Version> {
+        Some(Version(0, 0, 397))
+    }
+
+    fn honours(&self) -> &'static [&'static str] {
+        &["allowed_tools", "denied_tools", "skills"]
     }
 }

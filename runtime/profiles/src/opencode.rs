@@ -5,9 +5,12 @@ mod json;
 use trunkline_sdk::{Adapter, Description, Error};
 
 use self::json::Json;
-use crate::acp::{Acp, AcpOr, Kind, Prepared, Transport};
+use crate::acp::{Acp, AcpOr, Kind, Prepared, Shared, Transport};
+use crate::agent::model;
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
+use crate::agent::version::Version;
+use crate::kilo_code::prepare;
 
 settings! {
     /// The configuration, key `opencode`.
@@ -44,12 +47,31 @@ impl Kind for Opencode {
         description.config::<Self>()
     }
 
-    fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
-        let launch = options.launch().args(["acp"]);
-        Ok(Prepared::new(launch, options))
+    fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error> {
+        prepare(options, shared, "OPENCODE_CONFIG_CONTENT")
     }
 
     fn is_dangerous(&self) -> bool {
         self.dangerous
+    }
+
+    fn default_mode(&self) -> Option<String> {
+        Some(self.mode.clone()).filter(|mode| !mode.is_empty())
+    }
+
+    fn model(&self, asked: &str) -> String {
+        model::split(asked, Some(&self.provider)).full()
+    }
+
+    fn since(&self) -> Option<Version> {
+        Some(Version(1, 0, 0))
+    }
+
+    fn honours(&self) -> &'static [&'static str] {
+        &["skills"]
+    }
+
+    fn hangs_without_credentials(&self) -> bool {
+        true
     }
 }

@@ -1,12 +1,16 @@
 //! What differs between the agents that speak ACP, before they are started.
 
+use std::path::{Path, PathBuf};
+
 use trunkline_sdk::Description;
 use trunkline_sdk::Error;
 
 use super::room::Permissions;
+use super::shared::Shared;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::settings::Common;
+use crate::agent::skills;
 use crate::agent::version::Version;
 
 /// A session's agent: how it is started, and what it is given besides the protocol.
@@ -24,6 +28,27 @@ impl Prepared {
     /// An agent whose instructions go before the first prompt.
     pub(crate) fn new(launch: Launch, options: &Options) -> Self {
         Self { launch, preface: options.system_prompt.clone(), kept: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// Links the session's skills into a folder of the agent's own, beneath its home.
+    pub(crate) fn install_skills(&mut self, options: &Options, folder: Option<&Path>) {
+        let (skills, warnings) = skills::parse(&options.skills);
+        self.warnings.extend(warnings);
+        if skills.is_empty() {
+            return;
+        }
+        let Some(folder) = folder else {
+            return self.warnings.push("skills are left out: the agent's home is not known".to_owned());
+        };
+        match skills::install(&skills, folder) {
+            Ok(installed) => {
+                for name in installed.skipped() {
+                    self.warnings.push(format!("skill {name}: the agent has another one of that name"));
+                }
+                self.kept.push(Box::new(installed));
+            }
+            Err(error) => self.warnings.push(format!("skills are left out: {}: {error}", folder.display())),
+        }
     }
 }
 
@@ -44,7 +69,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
     ///
     /// # Errors
     /// What is missing.
-    fn prepare(&self, options: &Options) -> Result<Prepared, Error>;
+    fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error>;
 
     /// The agent's own word for a mode that a session or the configuration asks for.
     fn mode(&self, asked: &str) -> String {
@@ -79,8 +104,25 @@ pub(crate) trait Kind: Send + Sync + 'static {
         None
     }
 
-    /// Whether skills are given to the agent.
-    fn takes_skills(&self) -> bool {
+    /// The options of `session.start` that it honours besides those that every ACP agent does.
+    fn honours(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether the agent hangs for ever where it has no credentials.
+    fn hangs_without_credentials(&self) -> bool {
         false
     }
+}
+
+/// The value of a variable for the agent of a session: the session's, else this process's. An empty one is none.
+pub(crate) fn variable(options: &Options, name: &str) -> Option<String> {
+    let given = options.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    given.filter(|value| !value.is_empty())
+}
+
+/// A folder that a variable names, or else one beneath the home.
+pub(crate) fn home_folder(options: &Options, named: &str, in_home: &str) -> Option<PathBuf> {
+    let home = || Some(PathBuf::from(variable(options, "HOME")?).join(in_home));
+    variable(options, named).map(PathBuf::from).or_else(home)
 }

@@ -22,7 +22,7 @@ use super::room::{Room, Voice};
 use super::update::{Reader, Told, When};
 use crate::agent::failure as failures;
 use crate::agent::options::Options;
-use crate::agent::patience::{Patience, Watch};
+use crate::agent::patience::{self, Patience, Watch};
 use crate::agent::report::Report;
 use crate::agent::rpc::CallError;
 
@@ -258,6 +258,7 @@ impl Conversation {
             answer: Answer::new(hello.quirks.failures_as_text),
             asks: Asks::new(room, Voice::Turn(turn)),
             watch: Watch::new(self.options.patience),
+            first_word: self.acp.first_word(&self.options).map(|wait| (Instant::now() + wait, wait)),
             cut: None,
             was_denied: false,
         };
@@ -330,6 +331,8 @@ struct Run<'a> {
     answer: Answer,
     asks: Asks<'a>,
     watch: Watch,
+    /// Until when something must be said, and how long that is.
+    first_word: Option<(Instant, Duration)>,
     /// It was cancelled: until when its end is waited for, and why, unless by a stop.
     cut: Option<(Instant, Option<Error>)>,
     was_denied: bool,
@@ -350,6 +353,12 @@ impl Run<'_> {
                 error = self.watch.expired(self.turn), if !is_cut => {
                     let error = self.explained(error);
                     self.cancel(Some(error)).await;
+                }
+                () = sleep_until(self.first_word.map_or_else(Instant::now, |(at, _)| at)), if self.first_word.is_some() && !is_cut => {
+                    let wait = self.first_word.take().map(|(_, wait)| wait).unwrap_or_default();
+                    let late = patience::late("said nothing within", wait);
+                    let why = format!("{late}, as it does without a provider: check its credentials and configuration");
+                    self.cancel(Some(Error::new(Category::Auth, why))).await;
                 }
                 settled = self.asks.settled() => {
                     self.was_denied |= settled.was_denied;
@@ -414,6 +423,9 @@ impl Run<'_> {
 
     async fn tell(&mut self, told: Vec<Told>) {
         for told in told {
+            if !matches!(told, Told::Info(_)) {
+                self.first_word = None;
+            }
             match told {
                 Told::Text(output) => {
                     for output in self.answer.say(output) {

@@ -58,10 +58,16 @@ impl<J: Adapter> Adapter for AcpOr<J> {
     }
 
     async fn start(&self, session: &Session, options: SessionStart) -> Result<Self::State, Error> {
-        if self.transport == Transport::Json || !self.acp.is_spoken().await {
+        if self.transport == Transport::Json {
             return self.json.start(session, options).await.map(Either::Json);
         }
-        self.acp.start(session, options).await.map(|state| Either::Acp(Box::new(state)))
+        // The session begins to open while the version is asked: most speak ACP.
+        let state = self.acp.start(session, options.clone()).await?;
+        if self.acp.is_spoken().await {
+            return Ok(Either::Acp(Box::new(state)));
+        }
+        drop(state);
+        self.json.start(session, options).await.map(Either::Json)
     }
 
     async fn update(

@@ -7,6 +7,7 @@ use trunkline_sdk::{Adapter, Description, Error};
 use super::Acp;
 use super::agent::{Kind, Prepared};
 use super::room::Permissions;
+use super::shared::Shared;
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
 
@@ -74,7 +75,7 @@ impl Kind for Settings {
         )
     }
 
-    fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
+    fn prepare(&self, options: &Options, _: &Shared) -> Result<Prepared, Error> {
         Ok(Prepared::new(options.launch(), options))
     }
 

@@ -57,6 +57,9 @@ pub(crate) struct Reader {
     pub(crate) choices: Choices,
     pub(crate) totals: Totals,
     calls: HashMap<String, Call>,
+    /// What was told last.
+    commands: Vec<Command>,
+    context: Option<ContextUsage>,
 }
 
 /// A tool call, as far as it was told.
@@ -127,8 +130,12 @@ impl Reader {
             }
             "available_commands_update" => {
                 let commands = list(update, "availableCommands").iter().take(MOST_COMMANDS);
-                let commands = Some(commands.filter_map(command).collect());
-                out.push(info(SessionInfo { commands, ..SessionInfo::default() }));
+                let commands: Vec<_> = commands.filter_map(command).collect();
+                // Some agents tell them before each turn.
+                if commands != self.commands {
+                    self.commands.clone_from(&commands);
+                    out.push(info(SessionInfo { commands: Some(commands), ..SessionInfo::default() }));
+                }
             }
             "current_mode_update" => {
                 if let Some(mode) = text(update, "currentModeId") {
@@ -163,8 +170,13 @@ impl Reader {
         }
         let (used_tokens, total_tokens) = (count(update, "used"), count(update, "size"));
         // Zero of a full session is what some say when they do not know.
-        if when == When::Now && used_tokens.is_some_and(|used| used > 0) {
-            out.push(Told::Event(ContextUsage { used_tokens, total_tokens }.into()));
+        let usage = ContextUsage { used_tokens, total_tokens };
+        if when == When::Now
+            && used_tokens.is_some_and(|used| used > 0)
+            && self.context.as_ref() != Some(&usage)
+        {
+            self.context = Some(usage.clone());
+            out.push(Told::Event(usage.into()));
         }
     }
 

@@ -1,0 +1,86 @@
+//! Files that agents are given, one for all sessions that give the same: agents that are started alike serve their
+//! sessions in one process.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tempfile::TempDir;
+
+use crate::agent::skills::{Skill, SkillsFolder};
+use crate::agent::system_prompt::PromptFile;
+
+/// What is given at present.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    prompts: Mutex<Vec<(String, Weak<PromptFile>)>>,
+    folders: Mutex<Vec<(String, Weak<InstructionsFolder>)>>,
+    skills: Mutex<Vec<(Vec<Skill>, Weak<SkillsFolder>)>>,
+}
+
+/// A folder with instructions in a file of this name, removed on drop.
+#[derive(Debug)]
+pub(crate) struct InstructionsFolder(TempDir);
+
+impl InstructionsFolder {
+    fn new(file: &str, instructions: &str) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("instructions-").tempdir()?;
+        std::fs::File::create_new(folder.path().join(file))?.write_all(instructions.as_bytes())?;
+        Ok(Self(folder))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Shared {
+    /// A file that holds this prompt.
+    pub(crate) fn prompt(&self, prompt: &str) -> io::Result<Arc<PromptFile>> {
+        one(&self.prompts, &prompt.to_owned(), || PromptFile::new(prompt))
+    }
+
+    /// A folder with an `AGENTS.md` of these instructions.
+    pub(crate) fn instructions(&self, instructions: &str) -> io::Result<Arc<InstructionsFolder>> {
+        one(&self.folders, &instructions.to_owned(), || InstructionsFolder::new("AGENTS.md", instructions))
+    }
+
+    /// A folder with these skills.
+    pub(crate) fn skills(&self, skills: &[Skill]) -> io::Result<Arc<SkillsFolder>> {
+        one(&self.skills, &skills.to_vec(), || SkillsFolder::new(skills))
+    }
+}
+
+/// What there is of this kind, or else what is made.
+fn one<K: PartialEq + Clone, V>(
+    known: &Mutex<Vec<(K, Weak<V>)>>,
+    key: &K,
+    make: impl FnOnce() -> io::Result<V>,
+) -> io::Result<Arc<V>> {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    known.retain(|(_, value)| value.strong_count() > 0);
+    if let Some(value) = known.iter().find(|(one, _)| one == key).and_then(|(_, value)| value.upgrade()) {
+        return Ok(value);
+    }
+    let value = Arc::new(make()?);
+    known.push((key.clone(), Arc::downgrade(&value)));
+    Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_given_once_and_removed_with_the_last_use() {
+        let shared = Shared::default();
+        let (one, two) = (shared.prompt("Be brief.").unwrap(), shared.prompt("Be brief.").unwrap());
+        assert_eq!(one.path(), two.path());
+        assert_ne!(shared.prompt("Be long.").unwrap().path(), one.path());
+        let path = one.path().to_owned();
+        drop((one, two));
+        assert!(!path.exists());
+        let folder = shared.instructions("Be brief.").unwrap();
+        assert_eq!(std::fs::read_to_string(folder.path().join("AGENTS.md")).unwrap(), "Be brief.");
+    }
+}
