@@ -98,7 +98,7 @@ impl Adapter for GenericJob {
         if command.is_empty() {
             return Err(no_command());
         }
-        let mut process = RawProcess::start(&options.launch(command, args, work_dir, env)).await?;
+        let mut process = RawProcess::start(&options.launch(command, args, work_dir, env), command).await?;
         let expired = async {
             match max_runtime.0 {
                 Some(longest) => sleep(longest).await,

@@ -12,6 +12,7 @@ mod agent;
 mod codex;
 mod echo;
 mod gemini_cli;
+mod generic_cli;
 mod generic_http;
 mod generic_job;
 mod github_copilot;

@@ -29,6 +29,17 @@ pub const PROFILES: &[Profile] = &[
         run: |arguments| Program::configured(crate::codex::Codex::new).arguments(arguments).run(),
     },
     Profile {
+        name: "generic-cli",
+        description: "Any interactive program: input to its stdin, its output the answer",
+        run: |arguments| {
+            crate::generic_cli::pty::asked(&arguments).unwrap_or_else(|| {
+                let own = crate::generic_cli::pty::Own::of(&arguments);
+                let build = |config| crate::generic_cli::GenericCli::new(config, own);
+                Program::configured(build).arguments(arguments).run()
+            })
+        },
+    },
+    Profile {
         name: "generic-job",
         description: "Any program that runs to its end: each input a run, its output the answer",
         run: |arguments| Program::configured(crate::generic_job::GenericJob::new).arguments(arguments).run(),

@@ -58,12 +58,12 @@ pub(crate) struct RawProcess {
 }
 
 impl RawProcess {
-    /// Starts a program in its own tree.
+    /// Starts a program in its own tree. `program` is what it is called: what is launched may start it in turn.
     ///
     /// # Errors
     /// `not_installed` where there is no such program, else why it did not start.
-    pub(crate) async fn start(launch: &Launch) -> Result<Self, Error> {
-        let name = launch.name().to_string_lossy().into_owned();
+    pub(crate) async fn start(launch: &Launch, program: &str) -> Result<Self, Error> {
+        let name = program.rsplit('/').next().unwrap_or(program).to_owned();
         let mut child = spawn(launch.spec()).await.map_err(|error| not_started(&error))?;
         let (stdin, stdout, stderr) = (child.take_stdin(), child.take_stdout(), child.take_stderr());
         let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
@@ -242,9 +242,10 @@ impl LastLine {
     }
 }
 
-/// Whether a program is there, and may be run.
-pub(crate) fn find(program: &str, work_dir: Option<&Path>) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
+/// The file that a start of a program runs, in the folders of `path`, else in those of this process.
+pub(crate) fn find(program: &str, path: Option<&OsStr>, work_dir: Option<&Path>) -> Option<PathBuf> {
+    let path = path.map(OsStr::to_owned).or_else(|| std::env::var_os("PATH"));
+    let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
     let here = work_dir.map_or_else(|| std::env::current_dir().unwrap_or_default(), Path::to_owned);
     let runs = |file: &PathBuf| {
         std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
@@ -262,7 +263,7 @@ pub(crate) fn diagnose(program: &str, work_dir: &str) -> Vec<Check> {
         let text = format!("the directory {} is not there", folder.display());
         checks.push(Check::error("work_dir", text).hint("set `work_dir` to one that is"));
     }
-    checks.push(match find(program, folder) {
+    checks.push(match find(program, None, folder) {
         Some(found) => {
             Check::info("program", format!("{program} is installed")).detail(found.to_string_lossy())
         }
@@ -270,6 +271,12 @@ pub(crate) fn diagnose(program: &str, work_dir: &str) -> Vec<Check> {
             .hint("install it, or name its path in `command`"),
     });
     checks
+}
+
+/// The failure of a turn whose program is not there.
+pub(crate) fn not_installed(program: &str) -> Error {
+    let text = format!("there is no program {program}; install it, or name its path in `command`");
+    Error::new(Category::NotInstalled, text)
 }
 
 /// The failure of a turn that names no program.
@@ -296,7 +303,7 @@ mod tests {
 
     async fn heard(script: &str) -> (String, String, Exit) {
         let launch = Launch::new("sh").arg("-c").arg(script);
-        let mut process = RawProcess::start(&launch).await.expect("sh starts");
+        let mut process = RawProcess::start(&launch, "sh").await.expect("sh starts");
         let (mut out, mut err) = (String::new(), String::new());
         loop {
             match process.next().await {

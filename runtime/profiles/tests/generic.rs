@@ -4,6 +4,8 @@
 
 #[path = "generic/adapter.rs"]
 mod adapter;
+#[path = "generic/cli.rs"]
+mod cli;
 #[path = "generic/http.rs"]
 mod http;
 #[path = "generic/job.rs"]

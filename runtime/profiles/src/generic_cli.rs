@@ -1,0 +1,331 @@
+//! `generic-cli`: an interactive program, spoken to as a person would.
+
+mod config;
+mod ending;
+pub(crate) mod pty;
+mod slot;
+
+use std::{
+    ffi::{OsStr, OsString},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::AsyncWriteExt,
+    sync::{Mutex, OwnedMutexGuard},
+};
+use trunkline_process::Signal;
+use trunkline_sdk::{
+    Adapter, Category, Channel, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Status,
+    Turn, TurnComplete,
+    protocol::{Capabilities, Context},
+};
+
+pub(crate) use self::config::CliConfig;
+use self::{
+    config::SpawnPolicy,
+    ending::{Answer, Cause, Endings, Piece},
+    pty::Own,
+    slot::{Running, Slot},
+};
+use crate::{
+    agent::{
+        launch::Launch,
+        patience::{Patience, Watch},
+    },
+    generic_job::{Options, end_of},
+    raw_process::{Heard, RawProcess, diagnose, find, no_command, not_installed},
+};
+
+/// What a program has between SIGTERM and SIGKILL.
+const TERM: Duration = Duration::from_millis(300);
+
+/// How long an interrupted program is listened to: less than a handler has after a stop,
+const INTERRUPTED: Duration = Duration::from_millis(1500);
+
+/// and how long it must be quiet to count as waiting for the next input.
+const SETTLED: Duration = Duration::from_millis(400);
+
+/// Speaks with an interactive program.
+#[derive(Debug)]
+pub(crate) struct GenericCli {
+    config: CliConfig,
+    endings: Endings,
+    own: Own,
+    /// The one process of all sessions, where there is only one.
+    shared: Arc<Mutex<Slot>>,
+}
+
+/// A session: its process, or the one that it shares.
+#[derive(Debug, Default)]
+pub(crate) struct Conversation {
+    options: Options,
+    slot: Arc<Mutex<Slot>>,
+    /// Which process it spoke with last, counted from 1.
+    spoke_with: u64,
+}
+
+impl GenericCli {
+    pub(crate) fn new(config: CliConfig, own: Own) -> Self {
+        let endings = config.endings();
+        Self { config, endings, own, shared: Arc::default() }
+    }
+
+    fn launch(&self, options: &Options) -> Result<Launch, Error> {
+        let CliConfig { command, args, work_dir, env, .. } = &self.config;
+        if command.is_empty() {
+            return Err(no_command());
+        }
+        // What one session asks for is not what the others' process gets.
+        let launch = match self.config.spawn_policy {
+            SpawnPolicy::PerSession => options.launch(command, args, work_dir, env),
+            SpawnPolicy::Persistent => Options::default().launch(command, args, work_dir, env),
+        };
+        if !self.config.pty {
+            return Ok(launch);
+        }
+        let path = launch.env.get(OsStr::new("PATH")).map(OsString::as_os_str);
+        let Some(program) = find(command, path, launch.cwd.as_deref()) else {
+            return Err(not_installed(command));
+        };
+        let launch = Launch { program: program.into(), ..launch };
+        Ok(self.own.on_terminal(launch, self.config.columns, self.config.rows)?)
+    }
+
+    /// The process to speak with, started if there is none. A session whose process is not the one that it knew is told.
+    async fn running<'a>(
+        &self,
+        turn: &Turn,
+        slot: &'a mut Slot,
+        options: &Options,
+        spoke_with: &mut u64,
+    ) -> Result<&'a mut Running, Error> {
+        slot.wake().await;
+        if slot.running.is_none() {
+            let process = RawProcess::start(&self.launch(options)?, &self.config.command).await?;
+            let running = slot.start(process);
+            self.greet(turn, running).await?;
+        }
+        let number = slot.number;
+        if *spoke_with != number && *spoke_with != 0 {
+            turn.session().info(SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() });
+        }
+        *spoke_with = number;
+        slot.running.as_mut().ok_or_else(|| Error::other("the program has ended"))
+    }
+
+    /// Waits for the first prompt of a program that has prompts. What it says until then belongs to no turn.
+    async fn greet(&self, turn: &Turn, running: &mut Running) -> Result<(), Error> {
+        let Endings { prompt: prompt @ Some(_), .. } = &self.endings else { return Ok(()) };
+        let first = Endings { prompt: prompt.clone(), first_output: None, ..Endings::default() };
+        let deadline = self.config.start_timeout.0.map(|wait| Instant::now() + wait);
+        let mut greeting = Answer::new(&first, Instant::now());
+        loop {
+            let due = [greeting.due().map(|(at, _)| at), deadline].into_iter().flatten().min();
+            let until = tokio::time::Instant::from_std(due.unwrap_or_else(Instant::now));
+            tokio::select! {
+                biased;
+                heard = running.process.next() => match heard {
+                    Heard::Text(channel, text) => {
+                        let piece = greeting.hear(&channel, text, Instant::now());
+                        turn.session().output_on(channel, piece.shown).await;
+                    }
+                    // The turn finds out.
+                    Heard::Ended(_) => return Ok(()),
+                },
+                () = tokio::time::sleep_until(until), if due.is_some() => {
+                    if greeting.due().is_some_and(|(at, _)| at <= Instant::now()) {
+                        return Ok(());
+                    }
+                    let text = format!("{} has shown no prompt within `start_timeout`", running.process.name());
+                    return Err(Error::new(Category::Timeout, text));
+                }
+            }
+        }
+    }
+
+    /// One input and its answer.
+    async fn converse(&self, turn: &Turn, slot: &mut Slot, input: &str) -> Result<TurnComplete, Error> {
+        let Some(Running { process, stdin, cut }) = slot.running.as_mut() else {
+            return Err(Error::other("the program has ended"));
+        };
+        let mut line = self.config.line(input);
+        if std::mem::replace(cut, true) {
+            // What is left of an input that was not written to its end is no part of this one.
+            line.insert(0, b'\n');
+        }
+        let mut write = std::pin::pin!(async {
+            if let Some(stdin) = stdin {
+                // Its end tells why.
+                drop(stdin.write_all(&line).await);
+                drop(stdin.flush().await);
+            }
+        });
+        let mut writing = true;
+        let mut stopping: Option<Instant> = None;
+        let mut answer = Answer::new(&self.endings, Instant::now());
+        let mut watch = Watch::new(Patience::default());
+        let end = loop {
+            let due = if writing { None } else { answer.due() };
+            let due = match stopping {
+                None => due,
+                Some(until) => {
+                    let quiet = answer.quiet_since() + SETTLED;
+                    [due, Some((quiet.min(until), Cause::Quiet))]
+                        .into_iter()
+                        .flatten()
+                        .min_by_key(|(at, _)| *at)
+                }
+            };
+            let at = due.map_or_else(Instant::now, |(at, _)| at);
+            tokio::select! {
+                biased;
+                () = turn.stopped(), if stopping.is_none() => {
+                    process.signal(Signal::Interrupt);
+                    stopping = Some(Instant::now() + INTERRUPTED);
+                    answer.asked(Instant::now());
+                }
+                heard = process.next() => match heard {
+                    Heard::Text(channel, text) => {
+                        let Piece { shown, rest } = answer.hear(&channel, text, Instant::now());
+                        watch.heard();
+                        if !shown.is_empty() {
+                            turn.output_on(channel, shown).await;
+                        }
+                        if let Some(rest) = rest {
+                            if !rest.is_empty() {
+                                turn.session().output(rest).await;
+                            }
+                            break completed(Cause::Sentinel);
+                        }
+                    }
+                    Heard::Ended(exit) => {
+                        let held = answer.held();
+                        if !held.is_empty() {
+                            turn.output_on(Channel::Stdout, held).await;
+                        }
+                        let end = end_of(exit, process.name(), &process.last_words());
+                        break TurnComplete { stop_reason: Some("exit".to_owned()), ..end };
+                    }
+                },
+                () = &mut write, if writing => {
+                    writing = false;
+                    answer.asked(Instant::now());
+                }
+                () = tokio::time::sleep_until(at.into()), if due.is_some() => {
+                    let held = answer.held();
+                    if !held.is_empty() {
+                        turn.output_on(Channel::Stdout, held).await;
+                    }
+                    break completed(due.map_or(Cause::Quiet, |(_, cause)| cause));
+                }
+                // Without limits it says that the work goes on, and never expires.
+                _ = watch.expired(turn) => {}
+            }
+        };
+        *cut = writing;
+        if end.stop_reason.as_deref() == Some("exit") {
+            slot.gone().await;
+        }
+        if stopping.is_some() { Err(Error::stopped()) } else { Ok(end) }
+    }
+}
+
+fn completed(cause: Cause) -> TurnComplete {
+    TurnComplete {
+        status: Some(Status::Completed),
+        stop_reason: Some(cause.as_str().to_owned()),
+        ..TurnComplete::default()
+    }
+}
+
+impl Adapter for GenericCli {
+    type State = Conversation;
+
+    async fn start(&self, session: &Session, options: SessionStart) -> Result<Conversation, Error> {
+        if options.resume.is_some() {
+            session.info(SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() });
+        }
+        let slot = match self.config.spawn_policy {
+            SpawnPolicy::PerSession => Arc::default(),
+            SpawnPolicy::Persistent => Arc::clone(&self.shared),
+        };
+        Ok(Conversation { options: Options::of(options), slot, spoke_with: 0 })
+    }
+
+    async fn turn(&self, turn: Turn, input: Input, state: &mut Conversation) -> Result<(), Error> {
+        let Conversation { options, slot, spoke_with } = state;
+        let mut slot = mine(&turn, slot).await?;
+        tokio::select! {
+            biased;
+            () = turn.stopped() => return Err(Error::stopped()),
+            running = self.running(&turn, &mut slot, options, spoke_with) => running.map(drop)?,
+        }
+        let end = self.converse(&turn, &mut slot, &input.content).await;
+        slot.rest(turn.session().clone());
+        turn.finish(end?);
+        Ok(())
+    }
+
+    async fn close(&self, _: &Session, state: Conversation) {
+        if self.config.spawn_policy == SpawnPolicy::PerSession {
+            state.slot.lock().await.end(TERM).await;
+        }
+    }
+
+    fn greet(&self, options: &SessionStart) -> SessionInfo {
+        let mut applied = Vec::new();
+        if self.config.spawn_policy == SpawnPolicy::PerSession {
+            applied.extend(options.cwd.is_some().then(|| "cwd".to_owned()));
+            applied.extend(options.env.is_some().then(|| "env".to_owned()));
+        }
+        SessionInfo { options_applied: Some(applied), ..SessionInfo::default() }
+    }
+
+    fn describe(&self) -> Description {
+        let is_told = self.endings.prompt.is_some() || self.endings.sentinel.is_some();
+        let capabilities = Capabilities {
+            native_session_ids: Some(false),
+            turn_completion: Some(is_told),
+            resume_attach: Some(false),
+            exec_model: Some("interactive".to_owned()),
+            max_sessions: None,
+        };
+        Description::new("generic-cli", env!("CARGO_PKG_VERSION"))
+            .use_when(
+                "a program is spoken with line by line: a REPL, a shell, a chat on a terminal; best with a prompt or a sentinel that ends its answers",
+                "the program draws a screen, or ends after each input: then generic-job",
+            )
+            .capabilities(capabilities)
+            .honours(["cwd", "env"])
+    }
+
+    async fn diagnose(&self) -> Vec<Check> {
+        let mut checks = diagnose(&self.config.command, &self.config.work_dir);
+        if !self.config.sentinel_command.is_empty() && self.config.sentinel.is_empty() {
+            checks.push(
+                Check::warn(
+                    "sentinel",
+                    "`sentinel_command` is said after each input, and nothing ends a turn",
+                )
+                .hint("set `sentinel` to the line that it prints"),
+            );
+        }
+        checks
+    }
+}
+
+/// Waits until no other session speaks with the process.
+async fn mine(turn: &Turn, slot: &Arc<Mutex<Slot>>) -> Result<OwnedMutexGuard<Slot>, Error> {
+    let mut watch = Watch::new(Patience::default());
+    let mut lock = std::pin::pin!(Arc::clone(slot).lock_owned());
+    loop {
+        tokio::select! {
+            biased;
+            () = turn.stopped() => return Err(Error::stopped()),
+            slot = &mut lock => return Ok(slot),
+            _ = watch.expired(turn) => {}
+        }
+    }
+}

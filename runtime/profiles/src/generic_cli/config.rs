@@ -1,0 +1,186 @@
+//! What the configuration says: key `cli`.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use regex::{Regex, RegexBuilder};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, de};
+
+use super::ending::Endings;
+use crate::agent::settings::Wait;
+
+/// How large a compiled prompt pattern may be, in bytes.
+const MAX_PATTERN: usize = 1024 * 1024;
+
+/// An interactive program.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CliConfig {
+    /// The program: a name that is looked up in PATH, or a path.
+    pub(super) command: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub(super) args: Vec<String>,
+    /// Where it runs, where a session names no directory. Unset: where the adapter runs.
+    #[serde(default)]
+    pub(super) work_dir: String,
+    /// Variables of its environment.
+    #[serde(default)]
+    pub(super) env: BTreeMap<String, String>,
+    /// How many processes there are.
+    #[serde(default)]
+    pub(super) spawn_policy: SpawnPolicy,
+    /// Whether it runs on a terminal of its own, without echo, stdout and stderr being one.
+    #[serde(default)]
+    pub(super) pty: bool,
+    /// The terminal's width, in characters.
+    #[serde(default = "columns")]
+    pub(super) columns: u16,
+    /// The terminal's height, in lines.
+    #[serde(default = "rows")]
+    pub(super) rows: u16,
+    /// What stands at the end of the output when it waits for the next input, as a regular expression; `^` is the
+    /// beginning of a line. It ends a turn.
+    #[serde(default)]
+    pub(super) prompt_pattern: Prompt,
+    /// A line that ends a turn. It is not shown.
+    #[serde(default)]
+    pub(super) sentinel: String,
+    /// What is said after each input, so that the program prints the sentinel.
+    #[serde(default)]
+    pub(super) sentinel_command: String,
+    /// How long it must be quiet, once it has said something, for a turn to end. Unset: two seconds where there is
+    /// neither a prompt nor a sentinel, else silence ends nothing.
+    #[serde(default)]
+    pub(super) idle: Option<Wait>,
+    /// How long it may say nothing at all where silence ends a turn.
+    #[serde(default = "thirty_seconds")]
+    pub(super) first_output: Wait,
+    /// How long a started program may take to its first prompt, where there is a prompt pattern.
+    #[serde(default = "thirty_seconds")]
+    pub(super) start_timeout: Wait,
+}
+
+fn columns() -> u16 {
+    120
+}
+
+fn rows() -> u16 {
+    40
+}
+
+fn thirty_seconds() -> Wait {
+    Wait::seconds(30)
+}
+
+/// How many processes there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum SpawnPolicy {
+    /// One for each session.
+    #[default]
+    #[serde(alias = "")]
+    PerSession,
+    /// One for all sessions: their turns follow one another, and what one says the others' program knows.
+    Persistent,
+}
+
+/// A pattern that matches at the end of a text; empty for none.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Prompt(Option<Regex>);
+
+impl<'de> Deserialize<'de> for Prompt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let pattern = String::deserialize(deserializer)?;
+        if pattern.is_empty() {
+            return Ok(Self(None));
+        }
+        let built = RegexBuilder::new(&format!(r"(?:{pattern})\z"))
+            .multi_line(true)
+            .size_limit(MAX_PATTERN)
+            .build()
+            .map_err(|error| de::Error::custom(format!("no regular expression: {error}")))?;
+        if built.is_match("") {
+            return Err(de::Error::custom("the pattern matches where there is no output at all"));
+        }
+        Ok(Self(Some(built)))
+    }
+}
+
+impl JsonSchema for Prompt {
+    fn schema_name() -> Cow<'static, str> {
+        "Prompt".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "regex", "default": "" })
+    }
+}
+
+impl CliConfig {
+    /// By what a turn ends.
+    pub(super) fn endings(&self) -> Endings {
+        let prompt = self.prompt_pattern.0.clone();
+        let sentinel = Some(self.sentinel.clone()).filter(|sentinel| !sentinel.is_empty());
+        let usual = (prompt.is_none() && sentinel.is_none()).then(|| Wait::seconds(2));
+        let idle = self.idle.or(usual).and_then(|idle| idle.0);
+        Endings { prompt, sentinel, idle, first_output: idle.and(self.first_output.0) }
+    }
+
+    /// What is written for an input.
+    pub(super) fn line(&self, input: &str) -> Vec<u8> {
+        let mut line = input.as_bytes().to_vec();
+        line.push(b'\n');
+        if !self.sentinel_command.is_empty() {
+            line.extend_from_slice(self.sentinel_command.as_bytes());
+            line.push(b'\n');
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<CliConfig, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_the_published_ones() {
+        let config = read(r#"{"command":"x"}"#).unwrap();
+        assert!(config.args.is_empty() && config.work_dir.is_empty() && config.env.is_empty() && !config.pty);
+        assert_eq!(config.spawn_policy, SpawnPolicy::PerSession);
+        assert_eq!(config.endings().idle, Some(Duration::from_secs(2)));
+        assert!(read("{}").unwrap_err().contains("command"));
+        let sample = r#"{"command":"/usr/local/bin/my-agent","args":["--interactive","--no-color"],
+            "work_dir":"/home/user/projects","env":{"AGENT_MODE":"chat"},"spawn_policy":"per-session"}"#;
+        assert_eq!(read(sample).unwrap().line("hi"), b"hi\n");
+        assert_eq!(
+            read(r#"{"command":"x","spawn_policy":"persistent"}"#).unwrap().spawn_policy,
+            SpawnPolicy::Persistent
+        );
+    }
+
+    #[test]
+    fn silence_ends_a_turn_where_nothing_better_does() {
+        let idle = |more: &str| read(&format!(r#"{{"command":"x"{more}}}"#)).unwrap().endings().idle;
+        assert_eq!(idle(r#","prompt_pattern":"> ""#), None);
+        assert_eq!(idle(r#","sentinel":"END","sentinel_command":"echo END""#), None);
+        assert_eq!(idle(r#","sentinel":"END","idle":"5s""#), Some(Duration::from_secs(5)));
+        assert_eq!(idle(r#","idle":"0""#), None);
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_work_is_told() {
+        for pattern in ["(", "x*", "$"] {
+            let config = serde_json::json!({ "command": "x", "prompt_pattern": pattern });
+            assert!(read(&config.to_string()).is_err(), "{pattern}");
+        }
+        let prompt = read(r#"{"command":"x","prompt_pattern":"^\\$ $"}"#).unwrap().endings().prompt.unwrap();
+        assert!(prompt.is_match("a\n$ ") && !prompt.is_match("a $ ") && !prompt.is_match("$ ls"));
+    }
+}

@@ -1,0 +1,99 @@
+//! A place for a process that lives from turn to turn, and is listened to in between.
+
+use std::time::Duration;
+
+use tokio::{process::ChildStdin, task::JoinHandle};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use trunkline_sdk::Session;
+
+use crate::raw_process::{Heard, RawProcess};
+
+/// A process, or the place for one.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    /// The process, while a turn has it.
+    pub(super) running: Option<Running>,
+    /// How many processes there have been.
+    pub(super) number: u64,
+    resting: Option<Resting>,
+}
+
+/// A process and its input.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) process: RawProcess,
+    pub(super) stdin: Option<ChildStdin>,
+    /// An input was not written to its end.
+    pub(super) cut: bool,
+}
+
+/// A process between turns: a task reads what it says, so that it neither blocks nor says it in the next turn.
+#[derive(Debug)]
+struct Resting {
+    task: JoinHandle<Option<Running>>,
+    /// Dropping it wakes the task.
+    _until: DropGuard,
+    token: CancellationToken,
+}
+
+impl Slot {
+    /// Takes in a new process.
+    pub(super) fn start(&mut self, mut process: RawProcess) -> &mut Running {
+        self.number += 1;
+        let stdin = process.take_stdin();
+        self.running.insert(Running { process, stdin, cut: false })
+    }
+
+    /// Takes the process back from its rest. There is none if it has ended.
+    ///
+    /// # Cancel safety
+    /// The next call goes on.
+    pub(super) async fn wake(&mut self) {
+        let Some(resting) = &mut self.resting else { return };
+        resting.token.cancel();
+        let woken = (&mut resting.task).await;
+        self.resting = None;
+        self.running = woken.ok().flatten();
+    }
+
+    /// Passes on what the process says until the next turn, as what belongs to no turn.
+    pub(super) fn rest(&mut self, session: Session) {
+        let Some(running) = self.running.take() else { return };
+        let token = CancellationToken::new();
+        let task = tokio::spawn(listen(running, session, token.clone()));
+        self.resting = Some(Resting { task, _until: token.clone().drop_guard(), token });
+    }
+
+    /// The process has ended.
+    pub(super) async fn gone(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.process.finish().await;
+        }
+    }
+
+    /// Ends the process.
+    pub(super) async fn end(&mut self, term: Duration) {
+        self.wake().await;
+        if let Some(Running { process, stdin, .. }) = self.running.take() {
+            drop(stdin);
+            process.end(term).await;
+        }
+    }
+}
+
+async fn listen(mut running: Running, session: Session, until: CancellationToken) -> Option<Running> {
+    loop {
+        let heard = tokio::select! {
+            biased;
+            () = until.cancelled() => return Some(running),
+            heard = running.process.next() => heard,
+        };
+        match heard {
+            Heard::Text(channel, text) => session.output_on(channel, text).await,
+            Heard::Ended(_) => {
+                running.process.finish().await;
+                return None;
+            }
+        }
+    }
+}
