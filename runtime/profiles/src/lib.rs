@@ -9,6 +9,7 @@
 
 mod acp;
 mod agent;
+mod claude_code;
 mod codex;
 mod echo;
 mod gemini_cli;

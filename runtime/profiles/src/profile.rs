@@ -45,6 +45,14 @@ pub const PROFILES: &[Profile] = &[
         run: |arguments| Program::configured(crate::generic_job::GenericJob::new).arguments(arguments).run(),
     },
     Profile {
+        name: "claude-code",
+        description: "Claude Code: one long-lived `claude` process for each session",
+        run: |arguments| {
+            let program = Program::configured(crate::claude_code::ClaudeCode::new);
+            program.stop_grace(crate::claude_code::STOP_GRACE).arguments(arguments).run()
+        },
+    },
+    Profile {
         name: "generic-http",
         description: "Any server: each input a request, its response the answer, streamed where it is",
         run: |arguments| {

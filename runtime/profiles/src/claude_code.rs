@@ -1,0 +1,166 @@
+//! The profile `claude-code`: Anthropic's Claude Code, one `claude` process for each session, spoken to in both directions
+//! by JSON on lines.
+//!
+//! - `config`, `command_line`: how it is started
+//! - `native`, `said`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean; pure
+//! - `control`: its control protocol, by which it asks for permission and is interrupted
+//! - `live`, `rest`, `asking`, `conversation`: a process within a turn and between turns, and the session that outlives it
+
+mod answer;
+mod asking;
+mod command_line;
+mod config;
+mod control;
+mod conversation;
+mod diagnose;
+mod diff;
+mod live;
+mod native;
+mod outcome;
+mod rest;
+mod said;
+mod translate;
+mod usage;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use trunkline_sdk::protocol::{Capabilities, Mode, Model};
+use trunkline_sdk::{
+    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
+};
+
+pub(crate) use self::config::ClaudeCode as Settings;
+use self::conversation::Conversation;
+use crate::agent::options::Options;
+
+/// How long a turn may take to end after a stop: the time of an interrupt, and of a kill after it.
+pub(crate) const STOP_GRACE: Duration = Duration::from_secs(7);
+
+/// The options of `session.start` that hold.
+const HONOURED: &[&str] = &[
+    "cwd",
+    "add_dirs",
+    "model",
+    "reasoning_effort",
+    "system_prompt",
+    "system_prompt_mode",
+    "mode",
+    "permission_mode",
+    "allowed_tools",
+    "denied_tools",
+    "max_turns",
+    "max_cost_usd",
+    "mcp_servers",
+    "skills",
+    "env",
+    "extra_args",
+    "variables",
+    "resume",
+];
+
+/// The modes that a session may ask for.
+const MODES: &[(&str, &str)] = &[
+    ("default", "Asks before it changes anything"),
+    ("plan", "Plans and changes nothing"),
+    ("acceptEdits", "Edits files without asking"),
+    ("dontAsk", "Denies what it would ask for"),
+];
+
+const MODELS: &[(&str, &str)] = &[("sonnet", "Sonnet"), ("opus", "Opus"), ("haiku", "Haiku")];
+
+/// Claude Code.
+#[derive(Clone)]
+pub(crate) struct ClaudeCode {
+    settings: Arc<Settings>,
+}
+
+impl ClaudeCode {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self { settings: Arc::new(settings) }
+    }
+}
+
+/// A session, once it is open.
+#[derive(Default)]
+pub(crate) struct State(Option<Conversation>);
+
+impl Adapter for ClaudeCode {
+    type State = State;
+
+    async fn start(&self, session: &Session, start: SessionStart) -> Result<State, Error> {
+        let options = Options::of(&self.settings.common(), start);
+        let conversation = Conversation::open(session, self.settings.clone(), options).await?;
+        Ok(State(Some(conversation)))
+    }
+
+    async fn turn(&self, turn: Turn, input: Input, state: &mut State) -> Result<(), Error> {
+        let conversation = state.0.as_mut().ok_or_else(|| Error::other("the session has no conversation"))?;
+        conversation.turn(turn, input).await;
+        Ok(())
+    }
+
+    async fn update(
+        &self,
+        _: &Session,
+        update: SessionUpdate,
+        state: &mut State,
+    ) -> Result<SessionInfo, Error> {
+        match &mut state.0 {
+            Some(conversation) => conversation.update(update).await,
+            None => Err(Error::other("the session has no conversation")),
+        }
+    }
+
+    async fn close(&self, _: &Session, state: State) {
+        if let Some(conversation) = state.0 {
+            conversation.close().await;
+        }
+    }
+
+    fn describe(&self) -> Description {
+        let models =
+            MODELS.iter().map(|(id, label)| Model { id: (*id).to_owned(), label: Some((*label).to_owned()) });
+        let modes =
+            MODES.iter().map(|(id, name)| Mode { id: (*id).to_owned(), name: Some((*name).to_owned()) });
+        Description::new("claude-code", env!("CARGO_PKG_VERSION"))
+            .use_when(
+                "code is read, changed and run in a folder, with tools, permissions and a memory of the conversation",
+                "the program must ask for nothing outside its folder, or answers must come within a second",
+            )
+            .capabilities(Capabilities {
+                native_session_ids: Some(true),
+                turn_completion: Some(true),
+                exec_model: Some("interactive".to_owned()),
+                ..Capabilities::default()
+            })
+            .resumes()
+            .steerable()
+            .honours(HONOURED.iter().copied())
+            .models(models.collect())
+            .modes(modes.collect())
+    }
+
+    fn greet(&self, start: &SessionStart) -> SessionInfo {
+        let asked = serde_json::to_value(start).unwrap_or_default();
+        let holds = |name: &str| match name {
+            // A list of patterns bounds what is asked for, and not what runs unasked.
+            "allowed_tools" => start.allowed_tools.as_ref().is_none_or(|tools| {
+                let servers = start.mcp_servers.is_some() || self.settings.mcp_servers.is_some();
+                tools.iter().all(|tool| !tool.contains(['(', ',']) && !tool.starts_with("mcp__")) && !servers
+            }),
+            _ => true,
+        };
+        let applied = HONOURED.iter().filter(|name| asked.get(**name).is_some_and(|value| !value.is_null()));
+        SessionInfo {
+            options_applied: Some(
+                applied.filter(|name| holds(name)).map(|name| (*name).to_owned()).collect(),
+            ),
+            ..SessionInfo::default()
+        }
+    }
+
+    async fn diagnose(&self) -> Vec<Check> {
+        diagnose::diagnose(&self.settings).await
+    }
+}

@@ -1,0 +1,192 @@
+//! The text of an answer, once: Claude sends it in pieces as the model writes it, and whole when a block is done; and it
+//! begins again when the model's stream breaks off.
+
+use std::collections::VecDeque;
+
+/// Whether text belongs to the answer or to what the model thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    Thought,
+}
+
+/// One speaker's message: the model's own, or a sub-agent's.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// The message that is being streamed.
+    id: Option<String>,
+    text: Streamed,
+    thought: Streamed,
+    /// Whether the current block is new: its first piece opens it.
+    blocks: usize,
+}
+
+/// What was streamed of one kind of text.
+#[derive(Debug, Default)]
+struct Streamed {
+    /// Blocks of this message whose whole has not come yet.
+    blocks: VecDeque<String>,
+    /// What an attempt that was given up had already said of the answer.
+    abandoned: String,
+    /// How much of it the present attempt has repeated; nothing where it says something else, or no attempt failed.
+    repeated: Option<usize>,
+}
+
+impl Answer {
+    /// A message begins to be streamed.
+    pub(super) fn begin(&mut self, id: Option<&str>) {
+        self.id = id.map(str::to_owned);
+        self.text.blocks.clear();
+        self.thought.blocks.clear();
+        self.blocks = 0;
+    }
+
+    /// A block of it begins.
+    pub(super) fn block(&mut self, kind: Option<Kind>) {
+        self.blocks += 1;
+        if let Some(kind) = kind {
+            self.of(kind).blocks.push_back(String::new());
+        }
+    }
+
+    /// A piece of a block. Returns what is new of it.
+    pub(super) fn piece(&mut self, kind: Kind, piece: &str) -> String {
+        let streamed = self.of(kind);
+        match streamed.blocks.back_mut() {
+            Some(block) => block.push_str(piece),
+            None => streamed.blocks.push_back(piece.to_owned()),
+        }
+        streamed.fresh(piece)
+    }
+
+    /// A whole block of the message of this id. Returns what was not told in pieces.
+    pub(super) fn whole(&mut self, id: Option<&str>, kind: Kind, whole: &str) -> String {
+        let streams = self.id.is_some() && self.id.as_deref() == id;
+        let streamed = self.of(kind);
+        let pieces = if streams { streamed.blocks.pop_front() } else { None };
+        match pieces {
+            Some(pieces) => {
+                let rest = whole.strip_prefix(pieces.as_str()).unwrap_or_default().to_owned();
+                streamed.fresh(&rest)
+            }
+            None => streamed.fresh(whole),
+        }
+    }
+
+    /// The stream has broken off: blocks from this number on do not count, and another attempt may repeat them.
+    pub(super) fn abandon(&mut self, from: usize) {
+        if from >= self.blocks {
+            return;
+        }
+        for streamed in [&mut self.text, &mut self.thought] {
+            let said: String = streamed.blocks.drain(..).collect();
+            // An attempt that was still repeating has added nothing.
+            if streamed.repeated.is_none() || said.len() > streamed.abandoned.len() {
+                streamed.abandoned = said;
+            }
+            streamed.repeated = (!streamed.abandoned.is_empty()).then_some(0);
+        }
+        self.id = None;
+    }
+
+    /// What follows repeats nothing: a tool was called, or a message is complete.
+    pub(super) fn settle(&mut self) {
+        for streamed in [&mut self.text, &mut self.thought] {
+            streamed.repeated = None;
+            streamed.abandoned = String::new();
+        }
+    }
+
+    /// The turn is over.
+    pub(super) fn end(&mut self) {
+        *self = Self::default();
+    }
+
+    fn of(&mut self, kind: Kind) -> &mut Streamed {
+        match kind {
+            Kind::Text => &mut self.text,
+            Kind::Thought => &mut self.thought,
+        }
+    }
+}
+
+impl Streamed {
+    /// What of a text was not said before by an attempt that was given up.
+    fn fresh(&mut self, text: &str) -> String {
+        let Some(at) = self.repeated else { return text.to_owned() };
+        let expected = &self.abandoned[at..];
+        if expected.starts_with(text) {
+            self.repeated = Some(at + text.len());
+            return String::new();
+        }
+        let fresh = match text.strip_prefix(expected) {
+            Some(rest) => rest.to_owned(),
+            // Another answer than the one that was begun: it is told whole, apart from that.
+            None => format!("\n\n{}{text}", &self.abandoned[..at]),
+        };
+        self.repeated = None;
+        self.abandoned = String::new();
+        fresh
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(answer: &mut Answer, id: &str, pieces: &[&str]) -> String {
+        answer.begin(Some(id));
+        answer.block(Some(Kind::Text));
+        pieces.iter().map(|piece| answer.piece(Kind::Text, piece)).collect()
+    }
+
+    #[test]
+    fn pieces_and_whole_blocks_are_told_once() {
+        let mut answer = Answer::default();
+        assert_eq!(said(&mut answer, "m", &["a", "b"]), "ab");
+        assert_eq!(answer.whole(Some("m"), Kind::Text, "ab"), "");
+        assert_eq!(answer.whole(Some("other"), Kind::Text, "ab"), "ab", "another message");
+        assert_eq!(answer.whole(Some("m"), Kind::Text, "second block"), "second block");
+        assert_eq!(said(&mut answer, "n", &["begin"]), "begin");
+        assert_eq!(answer.whole(Some("n"), Kind::Text, "beginning"), "ning", "what no piece had");
+        assert_eq!(answer.whole(None, Kind::Text, "no id"), "no id");
+        let mut unstreamed = Answer::default();
+        assert_eq!(unstreamed.whole(Some("m"), Kind::Text, "whole"), "whole");
+    }
+
+    #[test]
+    fn text_and_thoughts_are_apart() {
+        let mut answer = Answer::default();
+        answer.begin(Some("m"));
+        answer.block(Some(Kind::Thought));
+        assert_eq!(answer.piece(Kind::Thought, "hm"), "hm");
+        answer.block(Some(Kind::Text));
+        assert_eq!(answer.piece(Kind::Text, "so"), "so");
+        assert_eq!(answer.whole(Some("m"), Kind::Thought, "hm"), "");
+        assert_eq!(answer.whole(Some("m"), Kind::Text, "so"), "");
+    }
+
+    #[test]
+    fn an_answer_that_begins_again_is_told_once() {
+        let mut answer = Answer::default();
+        assert_eq!(said(&mut answer, "m1", &["partial ", "text "]), "partial text ");
+        answer.abandon(0);
+        assert_eq!(said(&mut answer, "m2", &["part"]), "");
+        answer.abandon(0);
+        assert_eq!(said(&mut answer, "m3", &["partial text", " and more", "!"]), "and more!");
+        answer.abandon(0);
+        assert_eq!(said(&mut answer, "m4", &["partial text and", " other"]), "\n\npartial text and other");
+        answer.abandon(0);
+        assert_eq!(answer.whole(Some("m5"), Kind::Text, "partial text and other"), "");
+    }
+
+    #[test]
+    fn blocks_that_were_done_before_the_break_count() {
+        let mut answer = Answer::default();
+        assert_eq!(said(&mut answer, "m", &["kept"]), "kept");
+        answer.abandon(1);
+        assert_eq!(answer.whole(Some("m"), Kind::Text, "kept"), "");
+        answer.end();
+        assert_eq!(said(&mut answer, "n", &["kept"]), "kept");
+    }
+}

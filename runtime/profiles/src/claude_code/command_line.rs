@@ -1,0 +1,271 @@
+//! How `claude` is started: pure, so that command lines are tested as tables.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use trunkline_sdk::{Category, Error};
+
+use super::config::{ClaudeCode, PromptMode};
+use crate::agent::{launch::Launch, options::Options, system_prompt::Carrier, version::Version};
+
+/// Which conversation it goes on with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin<'a> {
+    /// A new one of this id.
+    New(&'a str),
+    /// That of this id.
+    Resume(&'a str),
+}
+
+/// What it is given by file.
+#[derive(Debug, Default)]
+pub(super) struct Files<'a> {
+    pub(super) mcp: Option<&'a Path>,
+    pub(super) prompt: Option<&'a Carrier>,
+    pub(super) skills: Option<&'a Path>,
+}
+
+/// Variables that keep it from doing more than it is asked, unless they are set already.
+///
+/// A stream that breaks off is tried again and then told as an error. Without the third, Claude asks once more without
+/// streaming, repeats what it has said and calls the turn a success.
+const QUIET: &[(&str, &str)] = &[
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK", "1"),
+];
+
+/// Without this a turn may end before the sub-agents and commands that it has started.
+const FOREGROUND: (&str, &str) = ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1");
+
+/// How hard the model thinks.
+const EFFORT: &str = "CLAUDE_CODE_EFFORT_LEVEL";
+
+/// Variables by which it takes itself for a child of another Claude.
+const HIDDEN: &[&str] =
+    &["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID"];
+
+/// Options that not every version has: since when.
+const SINCE: &[(&str, Version)] = &[
+    ("--include-partial-messages", Version(1, 0, 109)),
+    ("--setting-sources", Version(2, 0, 0)),
+    ("--max-budget-usd", Version(2, 0, 28)),
+    ("--tools", Version(2, 0, 31)),
+    ("--append-system-prompt-file", Version(2, 1, 0)),
+    ("--system-prompt-file", Version(2, 1, 0)),
+];
+
+/// Since when an input that comes during a turn is taken into it.
+pub(super) const STEERS: Version = Version(2, 1, 205);
+
+/// Whether the installed version has an option. A version that is not known is taken for the newest.
+pub(super) fn has(option: &str, version: Option<Version>) -> bool {
+    let since = SINCE.iter().find(|(name, _)| *name == option).map(|(_, since)| *since);
+    since.zip(version).is_none_or(|(since, version)| since <= version)
+}
+
+/// The command line. `is_set` tells whether a variable is part of this process's environment.
+///
+/// # Errors
+/// Where the options widen what the configuration permits, or this version has no way to pass them.
+pub(super) fn launch(
+    settings: &ClaudeCode,
+    options: &Options,
+    version: Option<Version>,
+    begin: Begin<'_>,
+    files: &Files<'_>,
+    is_set: impl Fn(&str) -> bool,
+) -> Result<Launch, Error> {
+    without_bypass(settings, &options.args)?;
+    let mut launch = options
+        .launch()
+        .args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"])
+        .args(["--permission-prompt-tool", "stdio"]);
+    if has("--include-partial-messages", version) {
+        launch = launch.arg("--include-partial-messages");
+    }
+    launch = match begin {
+        Begin::New(id) => launch.option("--session-id", Some(id)),
+        Begin::Resume(id) => launch.option("--resume", Some(id)),
+    };
+    launch = launch
+        .option("--model", options.model.as_deref().filter(|model| !model.starts_with('-')))
+        .option("--fallback-model", Some(&settings.fallback_model));
+    launch = match permission_mode(settings, options)? {
+        Mode::Dangerous => launch.arg("--dangerously-skip-permissions"),
+        Mode::Of(mode) => launch.option("--permission-mode", mode),
+    };
+    if let Some(turns) = least(settings.max_turns, options.max_turns) {
+        launch = launch.arg("--max-turns").arg(turns.to_string());
+    }
+    if let Some(budget) = budget(settings, options) {
+        if !has("--max-budget-usd", version) {
+            return Err(too_old("`max_cost_usd`", version));
+        }
+        launch = launch.arg("--max-budget-usd").arg(budget.to_string());
+    }
+    if let Some(prompt) = files.prompt {
+        launch = launch.args(system_prompt(settings, options, prompt, version)?);
+    }
+    launch = launch.option("--settings", Some(&settings.settings));
+    if let Some(sources) = settings.setting_sources.as_ref().filter(|_| has("--setting-sources", version)) {
+        launch = launch.arg("--setting-sources").arg(sources.join(","));
+    }
+    if settings.strict_mcp_config {
+        launch = launch.arg("--strict-mcp-config");
+    }
+    if let Some(file) = files.mcp {
+        launch = launch.arg("--mcp-config").arg(file);
+    }
+    if let Some(tools) = built_in(options.allowed_tools.as_deref()).filter(|_| has("--tools", version)) {
+        launch = launch.arg("--tools").arg(tools.join(","));
+    }
+    launch = listed(launch, "--allowedTools", settings.allowed_tools.iter().map(OsStr::new));
+    let denied = settings.disallowed_tools.iter().chain(options.denied_tools.iter().flatten());
+    launch = listed(launch, "--disallowedTools", denied.map(OsStr::new));
+    let folders = settings.add_dirs.iter().chain(&options.add_dirs).map(OsStr::new);
+    let folders = folders.chain(files.skills.map(Path::as_os_str));
+    launch = listed(launch, "--add-dir", folders);
+    Ok(environment(launch, settings, options, is_set))
+}
+
+fn environment(
+    mut launch: Launch,
+    settings: &ClaudeCode,
+    options: &Options,
+    is_set: impl Fn(&str) -> bool,
+) -> Launch {
+    let foreground = (!settings.background_tasks).then_some(&FOREGROUND);
+    for (name, value) in QUIET.iter().chain(foreground) {
+        if !options.env.contains_key(*name) && !is_set(name) {
+            launch = launch.env(name, value);
+        }
+    }
+    if let Some(effort) = effort(settings, options)
+        && !options.env.contains_key(EFFORT)
+    {
+        launch = launch.env(EFFORT, effort);
+    }
+    HIDDEN.iter().fold(launch, |launch, name| launch.without(name))
+}
+
+/// The reasoning effort that is asked for, else the configured one.
+pub(super) fn effort<'a>(settings: &'a ClaudeCode, options: &'a Options) -> Option<&'a str> {
+    let asked = options.reasoning_effort.as_deref();
+    asked.or(Some(settings.reasoning_effort.as_str())).filter(|effort| !effort.is_empty())
+}
+
+/// A list-valued option and its values; none that would be read as an option.
+fn listed<'v>(launch: Launch, name: &str, values: impl Iterator<Item = &'v OsStr>) -> Launch {
+    let mut values =
+        values.filter(|value| !value.is_empty() && !value.as_encoded_bytes().starts_with(b"-")).peekable();
+    if values.peek().is_none() {
+        return launch;
+    }
+    launch.arg(name).args(values)
+}
+
+fn least(configured: u64, asked: Option<u64>) -> Option<u64> {
+    [Some(configured), asked].into_iter().flatten().filter(|turns| *turns > 0).min()
+}
+
+fn budget(settings: &ClaudeCode, options: &Options) -> Option<f64> {
+    let amounts = [Some(settings.max_budget_usd), options.max_cost_usd].into_iter().flatten();
+    amounts.filter(|amount| *amount > 0.0 && amount.is_finite()).min_by(f64::total_cmp)
+}
+
+fn system_prompt(
+    settings: &ClaudeCode,
+    options: &Options,
+    prompt: &Carrier,
+    version: Option<Version>,
+) -> Result<[String; 2], Error> {
+    let replaces = options.replaces_system_prompt || settings.system_prompt_mode == PromptMode::Replace;
+    let (text, file) = if replaces {
+        ("--system-prompt", "--system-prompt-file")
+    } else {
+        ("--append-system-prompt", "--append-system-prompt-file")
+    };
+    if matches!(prompt, Carrier::File(_)) && !has(file, version) {
+        return Err(too_old("a system prompt of this length", version));
+    }
+    Ok(prompt.arguments(text, file))
+}
+
+fn too_old(what: &str, version: Option<Version>) -> Error {
+    let version = version.map_or_else(String::new, |version| format!(" {version}"));
+    Error::new(Category::Other, format!("claude{version} does not take {what}; install a newer one"))
+}
+
+/// How it asks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Mode<'a> {
+    /// Not at all.
+    Dangerous,
+    /// As this mode says; nothing: as its settings say.
+    Of(Option<&'a str>),
+}
+
+/// The mode of a session: its `permission_mode`, its `mode`, or the configured one. A session cannot ask for the mode
+/// that asks for nothing; [ext.7].
+pub(super) fn permission_mode<'a>(settings: &'a ClaudeCode, options: &'a Options) -> Result<Mode<'a>, Error> {
+    match options.permission_mode.as_deref().or(options.mode.as_deref()) {
+        None if settings.is_dangerous() => Ok(Mode::Dangerous),
+        None => settings.permission_mode().map(|mode| known_mode(mode, settings)).transpose().map(Mode::Of),
+        Some(asked) => match known_mode(asked, settings)? {
+            "bypassPermissions" => Ok(Mode::Dangerous),
+            mode => Ok(Mode::Of(Some(mode))),
+        },
+    }
+}
+
+/// What Claude calls a mode.
+///
+/// # Errors
+/// `refused` for a mode that there is not, or that the configuration does not permit.
+pub(super) fn known_mode(mode: &str, settings: &ClaudeCode) -> Result<&'static str, Error> {
+    match mode {
+        "default" | "manual" | "ask" => Ok("default"),
+        "plan" => Ok("plan"),
+        "acceptEdits" | "accept-edits" => Ok("acceptEdits"),
+        "dontAsk" | "dont-ask" => Ok("dontAsk"),
+        "auto" => Ok("auto"),
+        "bypassPermissions" | "bypass" if settings.is_dangerous() => Ok("bypassPermissions"),
+        "bypassPermissions" | "bypass" => Err(Error::refused(
+            "a mode that asks for nothing must be configured: `\"dangerous\": true` in `claude_code`",
+        )),
+        other => Err(Error::refused(format!(
+            "claude has no permission mode {:?}; there are default, plan, acceptEdits, dontAsk and auto",
+            crate::agent::title::cut(other, 64)
+        ))),
+    }
+}
+
+/// Arguments of configuration and session do not bring in what `dangerous` is for.
+fn without_bypass(settings: &ClaudeCode, args: &[String]) -> Result<(), Error> {
+    let is_bypass =
+        |arg: &String| arg.contains("dangerously-skip-permissions") || arg.contains("bypassPermissions");
+    match args.iter().any(is_bypass) && !settings.is_dangerous() {
+        true => Err(Error::refused(
+            "an argument skips permissions; that must be configured: `\"dangerous\": true` in `claude_code`",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The names of a session's `allowed_tools`, without their patterns: what may be used at all.
+pub(super) fn built_in(allowed: Option<&[String]>) -> Option<Vec<&str>> {
+    let names = allowed?.iter().map(|tool| tool.split('(').next().unwrap_or_default().trim());
+    let mut names: Vec<_> =
+        names.filter(|name| !name.is_empty() && !name.starts_with('-') && !name.contains(',')).collect();
+    names.dedup();
+    Some(names)
+}
+
+/// Where a session works, as it is written into what it is resumed with.
+pub(super) fn working_directory(options: &Options) -> Option<PathBuf> {
+    options.cwd.clone().or_else(|| std::env::current_dir().ok())
+}
+
+#[cfg(test)]
+mod tests;

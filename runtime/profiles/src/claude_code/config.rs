@@ -1,0 +1,97 @@
+//! The configuration of the profile `claude-code`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::settings::settings;
+
+/// How a system prompt joins Claude's own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PromptMode {
+    /// After it.
+    #[default]
+    Append,
+    /// In its place.
+    Replace,
+}
+
+/// The published spelling of the mode that asks for nothing.
+const DANGEROUS_MODE: &str = "dangerously-skip-permissions";
+
+settings! {
+    /// Claude Code: one `claude` process for each session.
+    struct ClaudeCode, "claude";
+    {
+        /// How tools are permitted: `default`, `plan`, `acceptEdits`, `dontAsk`, `auto`. Empty: as Claude's settings say.
+        permission_mode: String = String::new(),
+        /// The most turns of the model within one turn. 0: no limit.
+        max_turns: u64 = 0,
+        /// Tools that run without asking, as `Bash(git *)` or `Edit`.
+        allowed_tools: Vec<String> = Vec::new(),
+        /// Tools that never run.
+        disallowed_tools: Vec<String> = Vec::new(),
+        /// More directories that Claude may work in.
+        add_dirs: Vec<String> = Vec::new(),
+        /// The most that a session may cost, in USD. 0: no limit.
+        max_budget_usd: f64 = 0.0,
+        /// Whether the system prompt comes after Claude's own (`append`) or in its place (`replace`).
+        system_prompt_mode: PromptMode = PromptMode::Append,
+        /// How hard the model thinks when a session does not say: `low`, `medium`, `high`, `xhigh`, `max`.
+        reasoning_effort: String = String::new(),
+        /// The models to fall back to when the chosen one is overloaded.
+        fallback_model: String = String::new(),
+        /// A file with more of Claude's settings.
+        settings: String = String::new(),
+        /// Which of Claude's settings files count: `user`, `project`, `local`. Absent: all.
+        setting_sources: Option<Vec<String>> = None,
+        /// Only the MCP servers of this configuration and of the session; not those of Claude's own files.
+        strict_mcp_config: bool = false,
+        /// Lets commands and sub-agents go on in the background after the turn that started them.
+        background_tasks: bool = false,
+        /// Runs every tool without asking. Claude refuses it as root, unless `IS_SANDBOX=1` says that it is in a sandbox.
+        dangerous: bool = false,
+    }
+}
+
+impl ClaudeCode {
+    /// Whether it says that tools run without asking: by `dangerous`, or by the published mode of that name.
+    pub(crate) fn is_dangerous(&self) -> bool {
+        self.dangerous || self.permission_mode == DANGEROUS_MODE
+    }
+
+    /// The configured permission mode, unless it is the dangerous one.
+    pub(crate) fn permission_mode(&self) -> Option<&str> {
+        Some(self.permission_mode.as_str()).filter(|mode| !mode.is_empty() && *mode != DANGEROUS_MODE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_sample_loads() {
+        let sample = r#"{"command": "claude", "work_dir": "/home/user/projects", "env": {}, "model": "sonnet",
+            "permission_mode": "dangerously-skip-permissions", "max_turns": 50,
+            "allowed_tools": ["Read", "Write", "Bash"], "system_prompt": "You are a helpful coding assistant."}"#;
+        let settings: ClaudeCode = serde_json::from_str(sample).unwrap();
+        assert!(settings.is_dangerous());
+        assert_eq!((settings.permission_mode(), settings.max_turns), (None, 50));
+        let defaults: ClaudeCode = serde_json::from_str("{}").unwrap();
+        assert!(!defaults.is_dangerous());
+        let published = serde_json::to_value(&defaults).unwrap();
+        for (key, value) in [
+            ("command", serde_json::json!("claude")),
+            ("work_dir", "".into()),
+            ("env", serde_json::json!({})),
+            ("model", "".into()),
+            ("permission_mode", "".into()),
+            ("max_turns", 0.into()),
+            ("allowed_tools", serde_json::json!([])),
+            ("system_prompt", "".into()),
+        ] {
+            assert_eq!(published[key], value, "{key}");
+        }
+    }
+}

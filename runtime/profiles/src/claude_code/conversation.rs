@@ -1,0 +1,339 @@
+//! A session: its options, the process that serves it, and what is kept between processes.
+
+mod serve;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+use trunkline_sdk::protocol::{Context, ErrorEvent, Resume};
+use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, SessionUpdate, Turn, TurnComplete};
+use uuid::Uuid;
+
+use super::command_line::{self, Begin, Files};
+use super::config::ClaudeCode;
+use super::live::Live;
+use super::native::{amount, text};
+use super::rest::Rest;
+use super::usage::Total;
+use crate::agent::options::Options;
+use crate::agent::report::Report;
+use crate::agent::skills::SkillsFolder;
+use crate::agent::system_prompt::Carrier;
+use crate::agent::version::{self, Version};
+use crate::agent::{mcp, skills};
+
+/// One session.
+pub(super) struct Conversation {
+    session: Session,
+    settings: Arc<ClaudeCode>,
+    options: Options,
+    kept: Kept,
+    /// Claude's id of the conversation.
+    native: String,
+    /// Whether there is something to resume under that id.
+    has_begun: bool,
+    /// Whether the host waits to hear whether the conversation that it named goes on.
+    resumes: bool,
+    /// Whether what the host resumed with holds no more.
+    clear_session: bool,
+    cost: Total,
+    version: Option<Version>,
+    report: Report,
+    rest: Option<Rest>,
+}
+
+/// What is given to Claude by file, for as long as the session lasts.
+#[derive(Debug, Default)]
+struct Kept {
+    mcp: Option<NamedTempFile>,
+    prompt: Option<Carrier>,
+    skills: Option<SkillsFolder>,
+}
+
+impl Conversation {
+    /// Opens a session. Its process is started by the first turn.
+    pub(super) async fn open(
+        session: &Session,
+        settings: Arc<ClaudeCode>,
+        mut options: Options,
+    ) -> Result<Self, Error> {
+        let resumed = options.resume.take().and_then(|resume| Resumed::of(&resume));
+        let mut warnings = Vec::new();
+        let mut lost = None;
+        let mut native = None;
+        let mut cost = Total::NEW;
+        if let Some(resumed) = resumed {
+            match resumed.why_not(&mut options) {
+                None => {
+                    cost = resumed.cost_usd.map_or(Total::UNKNOWN, |cost| Total(Some(cost)));
+                    native = Some(resumed.native);
+                }
+                why => lost = why,
+            }
+        }
+        let has_begun = native.is_some();
+        let kept = Kept::of(&options, &mut warnings)?;
+        // What is wrong with the options is told before anything is asked of the session.
+        command_line::launch(&settings, &options, None, Begin::New(""), &kept.files(), |_| false)?;
+        let mut conversation = Self {
+            session: session.clone(),
+            report: Report::new(options.tool_loop),
+            settings,
+            options,
+            kept,
+            native: native.unwrap_or_else(|| Uuid::new_v4().to_string()),
+            has_begun,
+            resumes: has_begun,
+            clear_session: false,
+            cost,
+            version: None,
+            rest: None,
+        };
+        if let Some(why) = lost {
+            conversation.forget(&why).await;
+        } else {
+            conversation.tell_native();
+        }
+        if conversation.settings.is_dangerous() {
+            warnings.push("claude runs every tool without asking: `dangerous` is configured".to_owned());
+        }
+        for message in warnings {
+            conversation.warn(message).await;
+        }
+        Ok(conversation)
+    }
+
+    /// Serves a turn.
+    pub(super) async fn turn(&mut self, turn: Turn, input: Input) {
+        let (end, live) = self.serve(&turn, input).await;
+        turn.finish(self.completed(end));
+        self.rest = live.map(|live| Rest::new(live, self.session.clone()));
+    }
+
+    /// What every end of a turn tells.
+    fn completed(&mut self, end: TurnComplete) -> TurnComplete {
+        let params = json!({
+            "native_session_id": self.native,
+            "cwd": command_line::working_directory(&self.options),
+            "cost_usd": self.cost.0,
+        });
+        TurnComplete {
+            provider: None,
+            native_session_id: Some(self.native.clone()),
+            session_params: Json::of(&params).ok(),
+            clear_session: std::mem::take(&mut self.clear_session).then_some(true),
+            ..end
+        }
+    }
+
+    /// Changes options between turns. What a running process cannot change takes effect with the next one.
+    pub(super) async fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
+        let mut live = match self.rest.take() {
+            Some(rest) => rest.wake().await,
+            None => None,
+        };
+        let updated = self.update_with(&mut live, update).await;
+        self.rest = live.map(|live| Rest::new(live, self.session.clone()));
+        updated
+    }
+
+    async fn update_with(
+        &mut self,
+        live: &mut Option<Live>,
+        update: SessionUpdate,
+    ) -> Result<SessionInfo, Error> {
+        let mut info = SessionInfo::default();
+        let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+        if let Some(model) = filled(update.model) {
+            let model = crate::agent::model::resolve(&model, &self.settings.model_aliases);
+            if let Some(live) = live.as_mut() {
+                let answer = live.ask(json!({"subtype": "set_model", "model": model}), &self.session).await;
+                let answer =
+                    answer.map_err(|why| Error::other(format!("the model stays as it is: {why}")))?;
+                live.translator.model = text(&answer, "model").map(str::to_owned);
+            }
+            info.model = Some(model.clone());
+            self.options.model = Some(model);
+        }
+        if let Some(mode) = filled(update.permission_mode).or_else(|| filled(update.mode)) {
+            let known = command_line::known_mode(&mode, &self.settings)?;
+            if let Some(live) = live.as_mut() {
+                let request = json!({"subtype": "set_permission_mode", "mode": known});
+                let answer = live.ask(request, &self.session).await;
+                answer.map_err(|why| Error::other(format!("the permission mode stays as it is: {why}")))?;
+            }
+            self.options.permission_mode = Some(known.to_owned());
+            (info.permission_mode, info.mode) = (Some(known.to_owned()), Some(known.to_owned()));
+        }
+        let mut restarts = false;
+        if let Some(effort) = filled(update.reasoning_effort) {
+            restarts |= self.options.reasoning_effort.as_ref() != Some(&effort);
+            info.reasoning_effort = Some(effort.clone());
+            self.options.reasoning_effort = Some(effort);
+        }
+        if let Some(tools) = update.allowed_tools {
+            restarts |= self.options.allowed_tools.as_ref() != Some(&tools);
+            info.allowed_tools = Some(tools.clone());
+            self.options.allowed_tools = Some(tools);
+        }
+        if let Some(tools) = update.denied_tools {
+            restarts |= self.options.denied_tools.as_ref() != Some(&tools);
+            info.denied_tools = Some(tools.clone());
+            self.options.denied_tools = Some(tools);
+        }
+        if restarts && let Some(live) = live.take() {
+            live.end().await;
+        }
+        Ok(info)
+    }
+
+    /// Ends the process.
+    pub(super) async fn close(self) {
+        if let Some(rest) = self.rest
+            && let Some(live) = rest.wake().await
+        {
+            live.end().await;
+        }
+    }
+
+    /// Starts a process that goes on with the conversation, or begins it.
+    async fn start(&mut self) -> Result<Live, Error> {
+        let known = version::probe(&self.options.launch()).await;
+        self.version = match known {
+            Ok(version) => Some(version),
+            Err(error) if error.failure().category == Some(Category::NotInstalled) => return Err(error),
+            Err(error) => {
+                tracing::debug!(%error, "claude tells no version: it is taken for the newest");
+                None
+            }
+        };
+        let begin = if self.has_begun { Begin::Resume(&self.native) } else { Begin::New(&self.native) };
+        let is_set = |name: &str| std::env::var_os(name).is_some();
+        let files = self.kept.files();
+        let launch =
+            command_line::launch(&self.settings, &self.options, self.version, begin, &files, is_set)?;
+        Live::start(&launch).await
+    }
+
+    /// The conversation that was to go on is not there: begins a new one, and says so.
+    async fn forget(&mut self, why: &str) {
+        self.native = Uuid::new_v4().to_string();
+        self.has_begun = false;
+        self.resumes = false;
+        self.clear_session = true;
+        self.cost = Total::NEW;
+        self.session.info(SessionInfo {
+            native_session_id: Some(self.native.clone()),
+            context: Some(Context::Lost),
+            ..SessionInfo::default()
+        });
+        self.warn(format!("{why}; the conversation begins anew")).await;
+    }
+
+    /// The conversation that was to go on does.
+    fn remembered(&mut self) {
+        if std::mem::take(&mut self.resumes) {
+            self.session.info(SessionInfo { context: Some(Context::Kept), ..SessionInfo::default() });
+        }
+    }
+
+    /// Claude works on the conversation of this id.
+    fn works_on(&mut self, native: String) {
+        self.has_begun = true;
+        if self.native != native {
+            self.native = native;
+            self.tell_native();
+        }
+    }
+
+    fn tell_native(&self) {
+        let native_session_id = Some(self.native.clone());
+        self.session.info(SessionInfo { native_session_id, ..SessionInfo::default() });
+    }
+
+    async fn warn(&self, message: String) {
+        let event = ErrorEvent {
+            category: Some(Category::Other),
+            message,
+            fatal: Some(false),
+            ..ErrorEvent::default()
+        };
+        self.session.emit(event).await;
+    }
+}
+
+impl Kept {
+    fn of(options: &Options, warnings: &mut Vec<String>) -> Result<Self, Error> {
+        let (servers, wrong) = mcp::parse(&options.mcp_servers);
+        warnings.extend(wrong);
+        let mcp = match servers.is_empty() {
+            true => None,
+            false => Some(mcp::private_file(&mcp::claude_config(&servers))?),
+        };
+        let (skills, wrong) = skills::parse(&options.skills);
+        warnings.extend(wrong);
+        let skills = match skills.is_empty() {
+            true => None,
+            false => Some(SkillsFolder::new(&skills)?),
+        };
+        let prompt = options.system_prompt.as_deref().map(Carrier::of).transpose()?;
+        Ok(Self { mcp, prompt, skills })
+    }
+
+    fn files(&self) -> Files<'_> {
+        Files {
+            mcp: self.mcp.as_ref().map(NamedTempFile::path),
+            prompt: self.prompt.as_ref(),
+            skills: self.skills.as_ref().map(SkillsFolder::path),
+        }
+    }
+}
+
+/// What a session is resumed with.
+#[derive(Debug, Clone, PartialEq)]
+struct Resumed {
+    native: String,
+    /// Where it worked.
+    cwd: Option<String>,
+    /// What it had cost.
+    cost_usd: Option<f64>,
+}
+
+impl Resumed {
+    /// Reads `resume`. The parameters are what this adapter gave once; of any other shape they say nothing.
+    fn of(resume: &Resume) -> Option<Self> {
+        let params = resume.params.as_ref().and_then(|params| params.to::<Value>().ok()).unwrap_or_default();
+        let named = resume.native_session_id.as_deref().filter(|id| !id.is_empty());
+        let kept = text(&params, "native_session_id");
+        let native = named.or(kept)?.to_owned();
+        // What was kept of another conversation says nothing of this one.
+        let same = kept == Some(native.as_str());
+        Some(Self {
+            native,
+            cwd: text(&params, "cwd").filter(|_| same).map(str::to_owned),
+            cost_usd: amount(&params, "cost_usd").filter(|_| same),
+        })
+    }
+
+    /// Why it cannot go on; nothing where it may. A session without a directory of its own goes on where it was.
+    fn why_not(&self, options: &mut Options) -> Option<String> {
+        if Uuid::try_parse(&self.native).is_err() {
+            return Some("what was to be resumed is no id of claude's".to_owned());
+        }
+        let was = Path::new(self.cwd.as_deref()?);
+        let Some(is) = &options.cwd else {
+            if was.is_absolute() && was.is_dir() {
+                options.cwd = Some(was.to_owned());
+            }
+            return None;
+        };
+        let resolved = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let differs = resolved(was) != resolved(is);
+        differs.then(|| format!("the session worked in {}, and now works in {}", was.display(), is.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

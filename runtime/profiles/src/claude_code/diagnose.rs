@@ -1,0 +1,98 @@
+//! `--diagnose`: is it there, which version, which credentials, is it logged in.
+
+use serde_json::Value;
+use trunkline_sdk::{Category, Check};
+
+use super::command_line;
+use super::config::ClaudeCode;
+use super::native::{is_true, text};
+use crate::agent::credentials;
+use crate::agent::launch::Launch;
+use crate::agent::lines::Line;
+use crate::agent::options::Options;
+use crate::agent::process::{Agent, Stdin};
+use crate::agent::version::{self, Version};
+use tokio::time::{Duration, timeout};
+
+/// The oldest version whose behaviour is known.
+const KNOWN: Version = Version(2, 1, 197);
+
+/// How long `claude auth status` may take.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+/// The most lines of it that are read.
+const MOST_LINES: usize = 200;
+
+pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
+    let options = Options::of(&settings.common(), trunkline_sdk::SessionStart::default());
+    let launch = options.launch().args(Vec::<String>::new());
+    let mut checks = Vec::new();
+    match version::probe(&launch).await {
+        Ok(version) if version < KNOWN => checks.push(
+            Check::warn("claude.version", format!("claude {version}"))
+                .hint(format!("this adapter is tried with {KNOWN} and later")),
+        ),
+        Ok(version) => checks.push(Check::info("claude.version", format!("claude {version}"))),
+        Err(error) if error.failure().category == Some(Category::NotInstalled) => {
+            checks.push(Check::error("claude.installed", error.to_string()).hint(
+                "install it with `npm install -g @anthropic-ai/claude-code`, or name its path in `command`",
+            ));
+            return checks;
+        }
+        Err(error) => {
+            checks.push(Check::warn("claude.version", "claude tells no version").detail(error.to_string()))
+        }
+    }
+    checks.extend(logged_in(&launch, settings).await);
+    if let Err(error) = command_line::permission_mode(settings, &options) {
+        checks.push(Check::error("claude.permission_mode", error.to_string()));
+    }
+    if settings.is_dangerous() {
+        checks.push(
+            Check::warn("claude.dangerous", "every tool runs without asking").hint("run it in a sandbox"),
+        );
+    }
+    checks
+}
+
+/// The names of the credentials that are there, and what Claude itself says of its login: the check asks no model.
+async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let configured = |name: &str| settings.env.get(name).cloned().or_else(|| std::env::var(name).ok());
+    let missing = credentials::of("claude-code").map(|known| {
+        let found = known.found(configured);
+        if !found.is_empty() {
+            checks.push(Check::info("claude.credentials", format!("credentials: {}", found.join(", "))));
+        }
+        (found.is_empty(), known.missing())
+    });
+    let (none, how) = missing.unwrap_or((false, String::new()));
+    match timeout(DEADLINE, status(launch)).await.ok().flatten() {
+        Some(status) if is_true(&status, "loggedIn") => {
+            let by = text(&status, "authMethod").unwrap_or("an unknown method");
+            checks.push(Check::info("claude.auth", format!("logged in by {by}")));
+        }
+        Some(_) => checks.push(Check::error("claude.auth", "claude is not logged in").hint(how)),
+        None if none => {
+            checks.push(Check::warn("claude.auth", "no credentials in the environment").hint(how));
+        }
+        None => checks.push(Check::info("claude.auth", "claude does not tell whether it is logged in")),
+    }
+    checks
+}
+
+/// What `claude auth status` prints.
+async fn status(launch: &Launch) -> Option<Value> {
+    let launch = launch.clone().args(["auth", "status"]);
+    let mut agent = Agent::start(&launch, Stdin::Null).await.ok()?;
+    let mut printed = String::new();
+    for _ in 0..MOST_LINES {
+        match agent.next().await {
+            Some(Line::Whole(line)) => printed.push_str(&String::from_utf8_lossy(&line)),
+            Some(Line::TooLong(_)) => {}
+            None => break,
+        }
+    }
+    agent.end(Duration::ZERO, Duration::ZERO).await;
+    serde_json::from_str(&printed).ok()
+}

@@ -1,0 +1,81 @@
+//! A process between turns: it is read on, since it may ask or tell something of work in the background, and its end is
+//! noticed.
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use trunkline_sdk::Session;
+
+use super::asking::{Asker, Asking};
+use super::control::Answered;
+use super::live::{Heard, Live};
+
+/// A process that nobody uses at the moment. Dropping it kills the process.
+#[derive(Debug)]
+pub(super) struct Rest {
+    wake: CancellationToken,
+    task: JoinHandle<Option<Live>>,
+}
+
+impl Rest {
+    pub(super) fn new(live: Live, session: Session) -> Self {
+        let wake = CancellationToken::new();
+        Self { wake: wake.clone(), task: tokio::spawn(rest(live, session, wake)) }
+    }
+
+    /// The process, if it has not ended.
+    pub(super) async fn wake(mut self) -> Option<Live> {
+        self.wake.cancel();
+        (&mut self.task).await.ok().flatten()
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn rest(mut live: Live, session: Session, wake: CancellationToken) -> Option<Live> {
+    let mut asking = Asking::new(Asker::Session(session.clone()));
+    loop {
+        // To be woken comes first. What is open then is asked again by the turn.
+        let line = tokio::select! {
+            biased;
+            () = wake.cancelled() => return Some(live),
+            Some((id, answered)) = asking.next() => {
+                answer(&mut live, &id, answered).await;
+                continue;
+            }
+            line = live.next() => line,
+        };
+        let Some(line) = line else {
+            let ended = live.ended().await;
+            tracing::info!(session = %session.id(), exit = %ended.exit, "claude has ended between turns");
+            return None;
+        };
+        for heard in live.hear(&line) {
+            match heard {
+                Heard::Event(event) => tokio::select! {
+                    biased;
+                    () = wake.cancelled() => live.keep(event),
+                    () = session.emit(event.clone()) => {}
+                },
+                Heard::Info(info) => session.info(*info),
+                Heard::Ask(id) => {
+                    if let Some(ask) = live.asks.get(&id) {
+                        asking.ask(ask);
+                    }
+                }
+                Heard::Withdrawn(id) => asking.withdraw(&id),
+                // The host learns of an id by the end of the next turn.
+                Heard::Native(_) | Heard::Ended(_) | Heard::Answered { .. } => {}
+            }
+        }
+    }
+}
+
+async fn answer(live: &mut Live, id: &str, answered: Option<Answered>) {
+    let (Some(ask), Some(answered)) = (live.asks.remove(id), answered) else { return };
+    // Who takes no answer has ended, which its stdout tells.
+    let _ = live.write(&ask.response(&answered)).await;
+}

@@ -1,0 +1,326 @@
+//! From Claude's lines to events: pure, and forgiving of any shape.
+
+mod system;
+mod tools;
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+use trunkline_sdk::protocol::{AdapterBody, ContextUsage, MessageId, Output, Thinking, Usage};
+use trunkline_sdk::{Channel, SessionInfo, ToolCallId};
+
+use self::tools::Tools;
+use super::answer::{Answer, Kind};
+use super::control::Ask;
+use super::native::{content, is_true, list, number, text, texts};
+use super::outcome::{ApiError, http};
+use super::said::Said;
+use super::usage;
+
+/// The most speakers of one turn that are told apart: the model and its sub-agents.
+const MOST_SPEAKERS: usize = 256;
+
+/// The longest output of a command that Claude itself carries out, in bytes.
+const LONGEST_COMMAND_OUTPUT: usize = 256 * 1024;
+
+/// Reads the lines of one process.
+#[derive(Debug, Default)]
+pub(super) struct Translator {
+    /// By the tool call of the sub-agent; the model's own answer under nothing.
+    answers: HashMap<Option<String>, Answer>,
+    tools: Tools,
+    /// Whether anything of the answer was told in this turn.
+    pub(super) answered: bool,
+    /// What the last error of the API was in this turn.
+    pub(super) api_error: Option<ApiError>,
+    /// When the provider's limit begins anew, where it is used up.
+    pub(super) resets_at: Option<String>,
+    /// The model in force.
+    pub(super) model: Option<String>,
+    /// How many tokens fit into the context.
+    pub(super) window: Option<u64>,
+    /// What was last told of the context.
+    used: Option<u64>,
+    /// What was last told of the session.
+    told: SessionInfo,
+    /// MCP servers whose failure was told.
+    failed_servers: HashSet<String>,
+    /// Whether a turn is under way.
+    pub(super) is_busy: bool,
+}
+
+impl Translator {
+    /// What a line says.
+    pub(super) fn line(&mut self, line: &[u8]) -> Vec<Said> {
+        let Ok(value) = serde_json::from_slice::<Value>(line) else {
+            tracing::debug!(bytes = line.len(), "a line of claude that is no JSON was left out");
+            return Vec::new();
+        };
+        let mut said = Vec::new();
+        match text(&value, "type") {
+            Some("stream_event") => self.stream(&value, &mut said),
+            Some("assistant") => self.assistant(&value, &mut said),
+            Some("user") => self.user(&value, &mut said),
+            Some("system") => self.system(&value, &mut said),
+            Some("result") => self.result(value, &mut said),
+            Some("control_request") => self.asked(&value, &mut said),
+            Some("control_response") => said.extend(answered(&value)),
+            Some("control_cancel_request") => {
+                said.extend(text(&value, "request_id").map(|id| Said::Withdrawn(id.to_owned())));
+            }
+            Some("rate_limit_event") => self.rate_limit(&value, &mut said),
+            Some("conversation_reset") => {
+                said.extend(text(&value, "new_conversation_id").map(|id| Said::Native(id.to_owned())));
+            }
+            _ => {}
+        }
+        said
+    }
+
+    /// A turn of the user begins.
+    pub(super) fn begin(&mut self) {
+        self.answered = false;
+        self.api_error = None;
+        self.resets_at = None;
+    }
+
+    fn asked(&self, value: &Value, said: &mut Vec<Said>) {
+        let Some(request_id) = text(value, "request_id") else { return };
+        let request = value.get("request").unwrap_or(&Value::Null);
+        let subtype = text(request, "subtype").unwrap_or_default();
+        if subtype != "can_use_tool" {
+            let (request_id, subtype) = (request_id.to_owned(), subtype.to_owned());
+            return said.push(Said::Unsupported { request_id, subtype });
+        }
+        let mut ask = Ask::of(request_id, request);
+        ask.parent = ask.tool_use_id().and_then(|call| self.tools.parent(call)).map(str::to_owned);
+        said.push(Said::Asked(Box::new(ask)));
+    }
+
+    fn stream(&mut self, value: &Value, said: &mut Vec<Said>) {
+        let parent = parent(value);
+        self.is_busy |= parent.is_none();
+        let event = value.get("event").unwrap_or(&Value::Null);
+        match text(event, "type") {
+            Some("message_start") => {
+                let message = event.get("message").unwrap_or(&Value::Null);
+                self.answer(parent.as_deref()).begin(text(message, "id"));
+                if parent.is_none() {
+                    self.context(message.get("usage"), said);
+                }
+            }
+            Some("content_block_start") => {
+                let block = event.get("content_block").unwrap_or(&Value::Null);
+                let kind = match text(block, "type") {
+                    Some("text") => Some(Kind::Text),
+                    Some("thinking") => Some(Kind::Thought),
+                    _ => None,
+                };
+                self.answer(parent.as_deref()).block(kind);
+                let begins_with = [(Kind::Text, "text"), (Kind::Thought, "thinking")];
+                for (kind, piece) in
+                    begins_with.into_iter().filter_map(|(kind, name)| Some((kind, text(block, name)?)))
+                {
+                    self.piece(parent.as_deref(), kind, piece, message_id(value), said);
+                }
+            }
+            Some("content_block_delta") => {
+                let delta = event.get("delta").unwrap_or(&Value::Null);
+                let piece = match text(delta, "type") {
+                    Some("text_delta") => text(delta, "text").map(|piece| (Kind::Text, piece)),
+                    Some("thinking_delta") => text(delta, "thinking").map(|piece| (Kind::Thought, piece)),
+                    _ => None,
+                };
+                if let Some((kind, piece)) = piece {
+                    self.piece(parent.as_deref(), kind, piece, message_id(value), said);
+                }
+            }
+            Some("message_stop") => {
+                if let Some(abandoned) = value.get("abandoned_blocks").filter(|it| it.is_object()) {
+                    let from = number(abandoned, "from_block_index").unwrap_or(0);
+                    self.answer(parent.as_deref()).abandon(usize::try_from(from).unwrap_or(usize::MAX));
+                } else {
+                    self.answer(parent.as_deref()).settle();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn piece(
+        &mut self,
+        parent: Option<&str>,
+        kind: Kind,
+        piece: &str,
+        id: Option<MessageId>,
+        said: &mut Vec<Said>,
+    ) {
+        let fresh = self.answer(parent).piece(kind, piece);
+        self.tell(parent, kind, fresh, id, said);
+    }
+
+    fn tell(
+        &mut self,
+        parent: Option<&str>,
+        kind: Kind,
+        fresh: String,
+        id: Option<MessageId>,
+        said: &mut Vec<Said>,
+    ) {
+        if fresh.is_empty() {
+            return;
+        }
+        let parent_tool_call_id = parent.and_then(|parent| ToolCallId::new(parent).ok());
+        self.answered |= kind == Kind::Text && parent.is_none();
+        let event: AdapterBody = match kind {
+            Kind::Text => Output { message_id: id, parent_tool_call_id, ..Output::text(fresh) }.into(),
+            Kind::Thought => {
+                Thinking { content: fresh, message_id: id, parent_tool_call_id, history: None }.into()
+            }
+        };
+        said.push(Said::Event(event));
+    }
+
+    fn assistant(&mut self, value: &Value, said: &mut Vec<Said>) {
+        let message = value.get("message").unwrap_or(&Value::Null);
+        let parent = parent(value);
+        self.is_busy |= parent.is_none();
+        if text(value, "error").is_some() || is_true(value, "is_api_error_message") {
+            if parent.is_none() {
+                self.api_error = Some(ApiError {
+                    name: text(value, "error").unwrap_or("unknown").to_owned(),
+                    text: content(message.get("content")),
+                    status: http(value),
+                });
+            }
+            return;
+        }
+        let native = text(message, "id");
+        let id = native.and_then(|id| MessageId::new(id).ok());
+        if parent.is_none() && text(message, "model") != Some("<synthetic>") {
+            self.context(message.get("usage"), said);
+        }
+        if let Some(whole) = message.get("content").and_then(Value::as_str) {
+            let fresh = self.answer(parent.as_deref()).whole(native, Kind::Text, whole);
+            self.tell(parent.as_deref(), Kind::Text, fresh, id, said);
+            return;
+        }
+        for block in list(message, "content") {
+            let whole = match text(block, "type") {
+                Some("text") => text(block, "text").map(|whole| (Kind::Text, whole)),
+                Some("thinking") => text(block, "thinking").map(|whole| (Kind::Thought, whole)),
+                Some("tool_use" | "server_tool_use" | "mcp_tool_use") => {
+                    self.answer(parent.as_deref()).settle();
+                    self.tools.begin(block, parent.as_deref(), id.clone(), said);
+                    None
+                }
+                Some(
+                    "web_search_tool_result"
+                    | "web_fetch_tool_result"
+                    | "mcp_tool_result"
+                    | "code_execution_tool_result",
+                ) => {
+                    self.tools.end(block, &Value::Null, parent.as_deref(), said);
+                    None
+                }
+                _ => None,
+            };
+            if let Some((kind, whole)) = whole {
+                let fresh = self.answer(parent.as_deref()).whole(native, kind, whole);
+                self.tell(parent.as_deref(), kind, fresh, id.clone(), said);
+            }
+        }
+    }
+
+    fn user(&mut self, value: &Value, said: &mut Vec<Said>) {
+        let message = value.get("message").unwrap_or(&Value::Null);
+        let parent = parent(value);
+        if let Some(words) = message.get("content").and_then(Value::as_str) {
+            return self.command_output(words, said);
+        }
+        let blocks = list(message, "content");
+        let results = blocks.iter().filter(|block| text(block, "type") == Some("tool_result"));
+        // What is told beside the blocks belongs to the only one.
+        let only = results.clone().count() == 1;
+        let beside = value.get("tool_use_result").filter(|_| only).unwrap_or(&Value::Null);
+        for block in results {
+            self.tools.end(block, beside, parent.as_deref(), said);
+        }
+    }
+
+    /// What a command printed that Claude carries out by itself, such as `/compact`.
+    fn command_output(&mut self, words: &str, said: &mut Vec<Said>) {
+        for (tag, channel) in
+            [("local-command-stdout", Channel::Stdout), ("local-command-stderr", Channel::Stderr)]
+        {
+            let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+            let inner = words.strip_prefix(open.as_str()).and_then(|rest| rest.strip_suffix(close.as_str()));
+            if let Some(printed) = inner.map(str::trim).filter(|printed| !printed.is_empty()) {
+                self.answered = true;
+                let printed = crate::agent::ansi::strip(printed);
+                let cut = printed.floor_char_boundary(LONGEST_COMMAND_OUTPUT);
+                said.push(Said::Event(Output::on(channel, &printed[..cut]).into()));
+            }
+        }
+    }
+
+    fn result(&mut self, value: Value, said: &mut Vec<Said>) {
+        self.is_busy = false;
+        for answer in self.answers.values_mut() {
+            answer.end();
+        }
+        self.answers.retain(|speaker, _| speaker.is_none());
+        self.tools.turn_ended();
+        self.window = usage::window(&value, self.model.as_deref()).or(self.window);
+        said.push(Said::Ended(Box::new(value)));
+    }
+
+    /// Tells how full the context is, once for each change.
+    fn context(&mut self, used: Option<&Value>, said: &mut Vec<Said>) {
+        let Usage { input_tokens, output_tokens, .. } = used.map(usage::tokens).unwrap_or_default();
+        let Some(used) = input_tokens.map(|input| input.saturating_add(output_tokens.unwrap_or(0))) else {
+            return;
+        };
+        if used == 0 || self.used == Some(used) {
+            return;
+        }
+        self.used = Some(used);
+        said.push(Said::Event(ContextUsage { used_tokens: Some(used), total_tokens: self.window }.into()));
+    }
+
+    fn answer(&mut self, parent: Option<&str>) -> &mut Answer {
+        let known = self.answers.contains_key(&parent.map(str::to_owned));
+        // Speakers beyond the bound share the one under the empty name.
+        let speaker = if known || self.answers.len() < MOST_SPEAKERS { parent } else { Some("") };
+        self.answers.entry(speaker.map(str::to_owned)).or_default()
+    }
+}
+
+/// The tool call of the sub-agent whose line this is.
+fn parent(value: &Value) -> Option<String> {
+    text(value, "parent_tool_use_id").map(str::to_owned)
+}
+
+/// The message that a stream event belongs to, where this version tells.
+fn message_id(value: &Value) -> Option<MessageId> {
+    MessageId::new(text(value, "api_message_id")?).ok()
+}
+
+fn answered(value: &Value) -> Option<Said> {
+    let response = value.get("response")?;
+    let request_id = text(response, "request_id")?.to_owned();
+    let answer = match text(response, "subtype") {
+        Some("success") => Ok(response.get("response").cloned().unwrap_or(Value::Null)),
+        _ => Err(text(response, "error").unwrap_or("refused without a reason").to_owned()),
+    };
+    Some(Said::Answered { request_id, answer })
+}
+
+/// Those of a list's names that are texts, for what is told of a session.
+fn names(value: &Value, name: &str) -> Option<Vec<String>> {
+    let names = texts(value, name);
+    (!names.is_empty()).then_some(names)
+}
+
+#[cfg(test)]
+mod tests;
