@@ -8,11 +8,13 @@
 mod approval;
 mod command_line;
 mod diagnose;
+mod exec;
 mod fault;
 mod history;
 mod inbox;
 mod item;
 mod policy;
+mod prompt;
 mod request;
 mod server;
 mod shell;
@@ -25,18 +27,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use trunkline_sdk::protocol::{Capabilities, SessionEntry, SessionsList};
+use trunkline_sdk::protocol::{AdapterBody, Capabilities, SessionEntry, SessionsList};
 use trunkline_sdk::{
-    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
+    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
+    Turn,
 };
 
+use self::command_line::Way;
+use self::exec::Exec;
+use self::fault::Fault;
 use self::policy::Policy;
+use self::prompt::Prompt;
 use self::request::ThreadOptions;
 use self::server::{Pool, Stay};
 use self::thread::Thread;
 use crate::agent::attachment::{self, Native};
 use crate::agent::options::Options;
 use crate::agent::settings::{Wait, settings};
+use crate::agent::{failure, version};
 
 settings! {
     /// The configuration of the profile, under the key `codex`.
@@ -71,17 +79,28 @@ pub(crate) struct Codex {
     pool: Pool,
 }
 
-/// A session's state: none before it was started.
+/// What is kept of a session.
 #[derive(Default)]
-pub(crate) struct State(Option<Box<Thread>>, Option<Error>);
+pub(crate) struct State(Kept);
+
+#[derive(Default)]
+enum Kept {
+    /// It was not started.
+    #[default]
+    None,
+    /// A thread of the app server, and the failure of its start, which its first turn tells.
+    Thread(Box<Thread>, Option<Error>),
+    /// One process a turn.
+    Exec(Box<Exec>),
+}
 
 impl Codex {
     pub(crate) fn new(settings: Settings) -> Self {
         Self { settings: Arc::new(settings), pool: Pool::default() }
     }
 
-    /// What a session asks for, as a thread that is not yet begun.
-    fn thread(&self, start: SessionStart) -> Result<Thread, Error> {
+    /// What a session asks for, not yet begun.
+    async fn session(&self, start: SessionStart) -> Result<Kept, Error> {
         let common = self.settings.common();
         let asked_env = start.env.clone().unwrap_or_default();
         let options = Options::of(&common, start);
@@ -89,11 +108,20 @@ impl Codex {
         let (launch, tool_env) = command_line::app_server(&options, &common.env, &asked_env);
         let own = asked_env.is_empty() && options.args == common.args;
         let stay = if own { Stay::Kept } else { Stay::WithSessions };
-        let (mcp_servers, mut warnings) = thread::mcp_servers(&options.mcp_servers);
+        let mut warnings = Vec::new();
         if policy.bypasses() {
             warnings
                 .push("codex runs anything, unasked and without a sandbox: dangerous_full_access".to_owned());
         }
+        let prompt = Prompt::new(&options, &mut warnings);
+        // A program that is not there is the turn's failure.
+        let version = version::probe(&options.launch()).await.ok();
+        if Way::of(version, &self.settings.profile) == Way::Exec {
+            let exec = Exec::new(self.settings.clone(), options, policy, prompt, warnings)?;
+            return Ok(Kept::Exec(Box::new(exec)));
+        }
+        let (mcp_servers, wrong) = thread::mcp_servers(&options.mcp_servers);
+        warnings.extend(wrong);
         let cwd = options.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
         let thread = ThreadOptions {
             cwd,
@@ -103,11 +131,12 @@ impl Codex {
             policy,
             system_prompt: options.system_prompt.clone(),
             replaces: options.replaces_system_prompt,
-            skills: None,
+            skills: prompt.listing().map(str::to_owned),
             tool_env,
             mcp_servers,
         };
-        Ok(Thread::new(self.settings.clone(), options, launch, stay, thread, warnings))
+        let thread = Thread::new(self.settings.clone(), options, launch, stay, thread, prompt, warnings);
+        Ok(Kept::Thread(Box::new(thread), None))
     }
 }
 
@@ -115,17 +144,29 @@ impl Adapter for Codex {
     type State = State;
 
     async fn start(&self, session: &Session, options: SessionStart) -> Result<State, Error> {
-        let mut thread = self.thread(options)?;
-        // Its failure is the first turn's, and the one after that tries again.
-        let failure = thread.connect(&self.pool, session).await.err();
-        Ok(State(Some(Box::new(thread)), failure))
+        let mut state = self.session(options).await?;
+        match &mut state {
+            // Its failure is the first turn's, and the one after that tries again.
+            Kept::Thread(thread, failure) => *failure = thread.connect(&self.pool, session).await.err(),
+            Kept::Exec(exec) => session.info(exec.info()),
+            Kept::None => {}
+        }
+        Ok(State(state))
     }
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut State) -> Result<(), Error> {
-        if let Some(failure) = state.1.take() {
-            return Err(failure);
-        }
-        let Some(thread) = &mut state.0 else { return Err(Error::other("the session was not started")) };
+        let thread = match &mut state.0 {
+            Kept::None => return Err(Error::other("the session was not started")),
+            Kept::Exec(exec) => {
+                let attachments = attachment::read_all(input.files, Native::Images).await;
+                exec.turn(turn, &input.content, attachments).await;
+                return Ok(());
+            }
+            Kept::Thread(thread, failure) => match failure.take() {
+                Some(failure) => return Err(failure),
+                None => thread,
+            },
+        };
         let session = turn.session().clone();
         let link = tokio::select! {
             biased;
@@ -133,7 +174,7 @@ impl Adapter for Codex {
             link = thread.connect(&self.pool, &session) => link?,
         };
         let attachments = attachment::read_all(input.files, Native::Images).await;
-        let text = thread.prompt(&input.content, &session);
+        let text = thread.input(&input.content, &session);
         let items = request::input(&text, &attachments);
         turning::run(turn, items, thread, &link).await;
         Ok(())
@@ -146,13 +187,14 @@ impl Adapter for Codex {
         state: &mut State,
     ) -> Result<SessionInfo, Error> {
         match &mut state.0 {
-            Some(thread) => thread.update(update),
-            None => Ok(SessionInfo::default()),
+            Kept::Thread(thread, _) => thread.update(update),
+            Kept::Exec(exec) => exec.update(update),
+            Kept::None => Ok(SessionInfo::default()),
         }
     }
 
     async fn close(&self, _: &Session, state: State) {
-        if let Some(thread) = state.0 {
+        if let Kept::Thread(thread, _) = state.0 {
             thread.close().await;
         }
     }
@@ -213,6 +255,22 @@ impl Adapter for Codex {
     async fn diagnose(&self) -> Vec<Check> {
         diagnose::checks(&self.settings).await
     }
+}
+
+/// Whether an event shows that Codex works, rather than that it tries to.
+fn is_work(body: &AdapterBody) -> bool {
+    !matches!(body, AdapterBody::Log(_) | AdapterBody::Progress(_) | AdapterBody::RateLimit(_))
+}
+
+/// The failure of a turn in which Codex did nothing but try again.
+fn gave_up(fault: &Fault, settings: &Settings) -> Error {
+    let category = match fault.category() {
+        Category::Other => Category::Timeout,
+        category => category,
+    };
+    let wait = settings.retry_timeout.0.unwrap_or_default();
+    let wait = humantime::format_duration(wait);
+    failure::of(category, format!("codex did nothing but try again for {wait}: {}", fault.told()), None)
 }
 
 /// A thread as a session that can be resumed.

@@ -1,9 +1,32 @@
 //! How `codex` is started. Pure.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use super::exec::quoted;
+use super::policy::{Policy, Sandbox};
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
+use crate::agent::system_prompt::LONGEST_ARGUMENT;
+use crate::agent::version::Version;
+
+/// The first version whose app server knows threads.
+const THREADS: Version = Version(0, 60, 0);
+
+/// How a session's turns reach Codex.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    AppServer,
+    Exec,
+}
+
+impl Way {
+    /// By version, which is unknown for odd builds: those are taken for new. The app server knows no profiles.
+    pub(super) fn of(version: Option<Version>, profile: &str) -> Self {
+        let old = version.is_some_and(|version| version < THREADS);
+        if old || !profile.is_empty() { Self::Exec } else { Self::AppServer }
+    }
+}
 
 /// The app server of a session, and the variables that only its commands get.
 ///
@@ -20,4 +43,156 @@ pub(super) fn app_server(
         options.env.clone().into_iter().partition(|(name, _)| is_own(name));
     let launch = Launch::new(&options.command).args(&options.args).arg("app-server").envs(own);
     (launch, tools)
+}
+
+/// One turn of `codex exec`.
+pub(super) struct Run<'r> {
+    pub(super) options: &'r Options,
+    pub(super) profile: &'r str,
+    pub(super) policy: Policy,
+    pub(super) add_dirs: &'r [String],
+    /// The skills that an input may call.
+    pub(super) listing: Option<&'r str>,
+    /// Instructions in place of Codex's own.
+    pub(super) base: Option<&'r Path>,
+    pub(super) images: &'r [String],
+    /// Overrides for MCP servers, without secrets.
+    pub(super) mcp: &'r [String],
+    /// The thread to go on with.
+    pub(super) thread: Option<&'r str>,
+}
+
+/// `codex exec`, which reads the input from stdin. Every option stands before `resume`: most are not known after it.
+pub(super) fn exec(run: &Run<'_>) -> Launch {
+    let options = run.options;
+    let mut launch = options
+        .launch()
+        .option("--profile", Some(run.profile))
+        .args(["exec", "--json", "--skip-git-repo-check"])
+        .option("--model", options.model.as_deref());
+    launch = match run.policy.sandbox {
+        Some(Sandbox::Danger) => launch.arg("--dangerously-bypass-approvals-and-sandbox"),
+        Some(sandbox) => launch.option("--sandbox", Some(sandbox.name())),
+        None => launch,
+    };
+    for folder in run.add_dirs.iter().chain(&options.add_dirs) {
+        launch = launch.option("--add-dir", Some(folder));
+    }
+    if let Some(effort) = &options.reasoning_effort {
+        launch = launch.arg("-c").arg(format!("model_reasoning_effort={}", quoted(effort)));
+    }
+    if let Some(base) = run.base {
+        launch = launch.arg("-c").arg(format!("model_instructions_file={}", quoted(&base.to_string_lossy())));
+    }
+    let short = |prompt: &&String| prompt.len() <= LONGEST_ARGUMENT;
+    let appended = options.system_prompt.as_ref().filter(|_| !options.replaces_system_prompt).filter(short);
+    let parts: Vec<_> = appended.map(String::as_str).into_iter().chain(run.listing).collect();
+    if !parts.is_empty() {
+        launch = launch.arg("-c").arg(format!("developer_instructions={}", quoted(&parts.join("\n\n"))));
+    }
+    launch = launch.args(run.mcp);
+    for image in run.images {
+        launch = launch.arg(format!("--image={image}"));
+    }
+    if let Some(thread) = run.thread {
+        launch = launch.arg("resume").arg(thread);
+    }
+    launch.arg("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_sdk::SessionStart;
+
+    use super::*;
+    use crate::codex::Settings;
+
+    fn options(settings: &str, start: SessionStart) -> (Settings, Options) {
+        let settings: Settings = serde_json::from_str(settings).unwrap();
+        let options = Options::of(&settings.common(), start);
+        (settings, options)
+    }
+
+    fn words(launch: &Launch) -> String {
+        let words: Vec<_> = launch.args.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        words.join(" ")
+    }
+
+    fn exec_line(settings: &str, start: SessionStart, thread: Option<&str>) -> String {
+        let (settings, options) = options(settings, start);
+        let run = Run {
+            options: &options,
+            profile: &settings.profile,
+            policy: Policy::of(&settings, &options).unwrap(),
+            add_dirs: &settings.additional_dirs,
+            listing: None,
+            base: None,
+            images: &[],
+            mcp: &[],
+            thread,
+        };
+        words(&exec(&run))
+    }
+
+    #[test]
+    fn command_lines_of_exec() {
+        let plain = SessionStart::default;
+        for (settings, thread, line) in [
+            ("{}", None, "exec --json --skip-git-repo-check -"),
+            ("{}", Some("T"), "exec --json --skip-git-repo-check resume T -"),
+            (r#"{"model":"m"}"#, None, "exec --json --skip-git-repo-check --model m -"),
+            (r#"{"profile":"p"}"#, None, "--profile p exec --json --skip-git-repo-check -"),
+            (
+                r#"{"sandbox_mode":"read-only","additional_dirs":["/a"],"args":["-c","x=1"]}"#,
+                Some("T"),
+                "-c x=1 exec --json --skip-git-repo-check --sandbox read-only --add-dir /a resume T -",
+            ),
+            (r#"{"full_auto":true}"#, None, "exec --json --skip-git-repo-check --sandbox workspace-write -"),
+            (
+                r#"{"dangerous_full_access":true}"#,
+                None,
+                "exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -",
+            ),
+        ] {
+            assert_eq!(exec_line(settings, plain(), thread), line);
+        }
+        let start = SessionStart {
+            system_prompt: Some("Say \"hi\".".to_owned()),
+            reasoning_effort: Some("high".to_owned()),
+            ..plain()
+        };
+        let line = exec_line("{}", start, None);
+        assert!(line.contains(r#"-c model_reasoning_effort="high""#), "{line}");
+        assert!(line.contains(r#"-c developer_instructions="Say \"hi\".""#), "{line}");
+        let long = SessionStart { system_prompt: Some("x".repeat(LONGEST_ARGUMENT + 1)), ..plain() };
+        assert!(exec_line("{}", long, None).len() < 1000);
+    }
+
+    #[test]
+    fn a_session_environment_needs_a_process_of_its_own_and_variables_do_not() {
+        let start = SessionStart {
+            env: Some([("KEY".to_owned(), "k".to_owned())].into()),
+            variables: Some([("taskId".to_owned(), "7".to_owned())].into()),
+            ..SessionStart::default()
+        };
+        let asked = start.env.clone().unwrap();
+        let (settings, options) = options(r#"{"env":{"A":"1"},"variables_prefix":"HUB_"}"#, start);
+        let (launch, tools) = app_server(&options, &settings.env, &asked);
+        let names: Vec<_> = launch.env.keys().map(|name| name.to_string_lossy().into_owned()).collect();
+        assert_eq!((words(&launch).as_str(), names), ("app-server", vec!["A".to_owned(), "KEY".to_owned()]));
+        assert_eq!(tools, [("HUB_TASK_ID".to_owned(), "7".to_owned())].into());
+    }
+
+    #[test]
+    fn old_versions_and_profiles_go_by_exec() {
+        for (version, profile, way) in [
+            (Some(Version(0, 169, 0)), "", Way::AppServer),
+            (Some(Version(0, 59, 9)), "", Way::Exec),
+            (Some(Version(1, 0, 0)), "", Way::AppServer),
+            (None, "", Way::AppServer),
+            (Some(Version(0, 169, 0)), "work", Way::Exec),
+        ] {
+            assert_eq!(Way::of(version, profile), way);
+        }
+    }
 }

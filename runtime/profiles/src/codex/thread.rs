@@ -10,6 +10,7 @@ use trunkline_sdk::{Category, Error, LogStream, Session, SessionInfo, SessionUpd
 use super::history;
 use super::inbox::Inbox;
 use super::policy::{Policy, Sandbox};
+use super::prompt::Prompt;
 use super::request::{Overrides, ThreadOptions, is_unconfined};
 use super::server::{Pool, Server, Stay};
 use super::translate::Translator;
@@ -19,17 +20,12 @@ use crate::agent::model;
 use crate::agent::options::Options;
 use crate::agent::report::Report;
 use crate::agent::rpc::CallError;
-use crate::agent::skills::{self, Skill};
-use crate::agent::template;
 
 /// How long the app server may take for a request that asks no model, where no longest start is configured.
 pub(super) const ANSWER: Duration = Duration::from_secs(60);
 
 /// How long a closing session waits for its last words to be taken.
 const CLOSE: Duration = Duration::from_millis(400);
-
-/// What the model is told of skills that it finds nowhere by itself.
-const SKILLS: &str = "The user may call these skills by `/name`; what a skill says then stands in the input.";
 
 /// A session over the app server.
 pub(super) struct Thread {
@@ -51,7 +47,7 @@ pub(super) struct Thread {
     pub(super) unfinished: Option<String>,
     pub(super) model: Option<String>,
     pub(super) provider: Option<String>,
-    skills: Vec<Skill>,
+    prompt: Prompt,
     /// Warnings for the first turn.
     pub(super) warnings: Vec<String>,
 }
@@ -92,15 +88,10 @@ impl Thread {
         options: Options,
         launch: Launch,
         stay: Stay,
-        mut thread: ThreadOptions,
-        mut warnings: Vec<String>,
+        thread: ThreadOptions,
+        prompt: Prompt,
+        warnings: Vec<String>,
     ) -> Self {
-        let (skills, wrong) = skills::parse(&options.skills);
-        warnings.extend(wrong);
-        if !skills.is_empty() {
-            let listing = skills::listing(&skills);
-            thread.skills = Some(format!("{SKILLS}\n\n{listing}"));
-        }
         let id = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
         let report = Report::new(options.tool_loop);
         Self {
@@ -118,7 +109,7 @@ impl Thread {
             overrides: Overrides::default(),
             unfinished: None,
             provider: None,
-            skills,
+            prompt,
             warnings,
         }
     }
@@ -246,31 +237,9 @@ impl Thread {
         Ok(self.info())
     }
 
-    /// What Codex is given for an input: by the template, with the skill that it calls.
-    pub(super) fn prompt(&mut self, content: &str, session: &Session) -> String {
-        let skill = |name: &str| {
-            let skill = self.skills.iter().find(|skill| skill.name() == name)?;
-            Some(skill.folder().to_owned())
-        };
-        let known = |name: &str| self.skills.iter().any(|skill| skill.name() == name);
-        let called = content.strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
-        let content = match called {
-            Some(name) if known(name) => {
-                let inline = skills::resolve(content, skill);
-                self.warnings.extend(inline.note);
-                inline.text
-            }
-            _ => content.into(),
-        };
-        if self.options.prompt_template.is_empty() {
-            return content.into_owned();
-        }
-        let values = json!({
-            "input": content,
-            "session": { "id": session.id().as_str() },
-            "variables": self.options.variables,
-        });
-        template::render(&self.options.prompt_template, &values)
+    /// What Codex is given for an input.
+    pub(super) fn input(&mut self, content: &str, session: &Session) -> String {
+        self.prompt.of(content, session, &self.options, &mut self.warnings)
     }
 
     /// Tells what is amiss, once.

@@ -121,6 +121,7 @@ impl Translator {
             }
             "item/mcpToolCall/progress" => progress(params.get("message")),
             "item/started" => self.started(params.get("item")),
+            "item/updated" => self.updated(params.get("item")),
             "item/completed" => self.completed(params.get("item")),
             "turn/plan/updated" => tell(plan(params.get("plan"), "step")),
             "turn/diff/updated" => self.turn_diff(params),
@@ -173,6 +174,19 @@ impl Translator {
             return call(item.id).map(|call| Event::Tell(item.start(call).into())).into_iter().collect();
         }
         Vec::new()
+    }
+
+    /// `exec` tells an item again as it grows.
+    fn updated(&mut self, item: Option<&Value>) -> Vec<Event> {
+        let Some(item) = item.and_then(Item::of) else { return Vec::new() };
+        match item.kind {
+            Kind::AgentMessage => {
+                let told = self.item(item.id).told;
+                item.text("text").get(told..).map(|rest| self.text(item.id, rest)).unwrap_or_default()
+            }
+            Kind::TodoList => tell(plan(item.get(["items", "items"]), "text")),
+            _ => Vec::new(),
+        }
     }
 
     fn completed(&mut self, item: Option<&Value>) -> Vec<Event> {

@@ -254,7 +254,9 @@ impl<'t> Running<'t> {
                 for event in self.thread.translator.take(&method, &params) {
                     match event {
                         Event::Tell(body) => {
-                            self.heard();
+                            if super::is_work(&body) {
+                                self.heard();
+                            }
                             if let Err(error) = self.thread.report.emit(self.turn, body).await {
                                 self.leave(Leaving::Failed(error), INTERRUPT);
                             }
@@ -310,15 +312,8 @@ impl<'t> Running<'t> {
 
     /// The failure of a turn in which Codex did nothing but try again.
     fn gave_up(&self) -> Error {
-        let (Some((_, fault)), Some(wait)) = (&self.retries, self.thread.settings.retry_timeout.0) else {
-            return Error::new(Category::Timeout, "codex tried again for too long");
-        };
-        let category = match fault.category() {
-            Category::Other => Category::Timeout,
-            category => category,
-        };
-        let wait = humantime::format_duration(wait);
-        failure::of(category, format!("codex did nothing but try again for {wait}: {}", fault.told()), None)
+        let fault = self.retries.as_ref().map(|(_, fault)| fault.clone()).unwrap_or_default();
+        super::gave_up(&fault, &self.thread.settings)
     }
 
     fn takes_steers(&self) -> bool {

@@ -85,6 +85,14 @@ impl Meter {
         self.now = Some(total);
     }
 
+    /// Takes a total alone: of a thread that was begun elsewhere the first one tells nothing of this turn.
+    pub(super) fn read_total(&mut self, total: Tokens) {
+        match self.before {
+            Some(_) => self.now = Some(total),
+            None => self.before = Some(total),
+        }
+    }
+
     /// Takes a total of a time before this turn.
     pub(super) fn settle(&mut self, total: Tokens) {
         *self = Self { before: Some(total), now: None };

@@ -1,0 +1,343 @@
+//! The fallback: one `codex exec --json` a turn, for versions without an app server and for profiles of Codex's own
+//! configuration. It asks nobody: what would need an approval is refused.
+
+mod line;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until};
+use trunkline_sdk::protocol::{Context, Log, Progress, TurnComplete};
+use trunkline_sdk::{Category, Error, LogStream, Session, SessionInfo, SessionUpdate, Status, Turn};
+
+use self::line::{Lines, Meaning};
+use super::command_line::{self, Run};
+use super::fault::Fault;
+use super::policy::Policy;
+use super::prompt::Prompt;
+use super::translate::{End, Event, Translator};
+use crate::agent::attachment::Attachment;
+use crate::agent::failure;
+use crate::agent::lines::Line;
+use crate::agent::mcp;
+use crate::agent::model;
+use crate::agent::options::Options;
+use crate::agent::patience::Watch;
+use crate::agent::process::{Agent, Ended, Stdin};
+use crate::agent::report::Report;
+use crate::agent::system_prompt::{self, PromptFile};
+
+/// How long a stopped process has after SIGTERM.
+const TERM: Duration = Duration::from_millis(1200);
+
+/// How long a process may go on after its turn has ended.
+const AFTER: Duration = Duration::from_secs(5);
+
+/// A session of one process a turn.
+pub(super) struct Exec {
+    options: Options,
+    settings: Arc<super::Settings>,
+    policy: Policy,
+    thread: Option<String>,
+    /// The id to go on with, which Codex may not know.
+    asked: bool,
+    lines: Lines,
+    report: Report,
+    prompt: Prompt,
+    /// Instructions in place of Codex's own.
+    base: Option<PromptFile>,
+    /// What the first input begins with.
+    before: Option<String>,
+    warnings: Vec<String>,
+}
+
+/// What became of a process.
+enum Outcome {
+    Ended(Result<Status, Error>),
+    /// It does not know the thread that it was to go on with.
+    Unknown,
+}
+
+impl Exec {
+    pub(super) fn new(
+        settings: Arc<super::Settings>,
+        mut options: Options,
+        policy: Policy,
+        prompt: Prompt,
+        mut warnings: Vec<String>,
+    ) -> Result<Self, Error> {
+        let thread = options.resume.take().and_then(|resume| resume.native_session_id);
+        let mut lines = Lines::default();
+        if thread.is_none() {
+            lines.translator = Translator::fresh();
+        }
+        let system = options.system_prompt.clone();
+        let (base, before) = match system {
+            Some(system) if options.replaces_system_prompt => (Some(PromptFile::new(&system)?), None),
+            // What is too long for an argument goes before the first input.
+            Some(system) if system.len() > system_prompt::LONGEST_ARGUMENT => (None, Some(system)),
+            _ => (None, None),
+        };
+        if !policy.bypasses() {
+            warnings.push("codex exec asks nobody: what would need an approval is refused".to_owned());
+        }
+        let report = Report::new(options.tool_loop);
+        let asked = thread.is_some();
+        Ok(Self { options, settings, policy, thread, asked, lines, report, prompt, base, before, warnings })
+    }
+
+    /// What is known before the first turn.
+    pub(super) fn info(&self) -> SessionInfo {
+        SessionInfo {
+            model: self.options.model.clone(),
+            reasoning_effort: self.options.reasoning_effort.clone(),
+            mode: self.policy.mode().map(str::to_owned),
+            ..SessionInfo::default()
+        }
+    }
+
+    /// Takes options for the next turn.
+    pub(super) fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
+        let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let mut policy = self.policy;
+        if let Some(mode) = filled(update.mode) {
+            policy.choose_mode(&mode)?;
+        }
+        if let Some(mode) = filled(update.permission_mode) {
+            policy.choose_permission_mode(&mode)?;
+        }
+        self.policy = policy;
+        if let Some(name) = filled(update.model) {
+            self.options.model = Some(model::resolve(&name, &self.settings.model_aliases));
+        }
+        if let Some(effort) = filled(update.reasoning_effort) {
+            self.options.reasoning_effort = Some(effort);
+        }
+        Ok(self.info())
+    }
+
+    /// Runs a turn.
+    pub(super) async fn turn(&mut self, turn: Turn, content: &str, attachments: Vec<Attachment>) {
+        let session = turn.session().clone();
+        let text = self.prompt.of(content, &session, &self.options, &mut self.warnings);
+        let mut text = crate::agent::attachment::with_paths(&text, &attachments);
+        if let Some(before) = self.before.as_ref().filter(|_| self.thread.is_none()) {
+            text = system_prompt::before(before, &text);
+        }
+        let images: Vec<_> = attachments
+            .into_iter()
+            .filter_map(|attachment| match attachment {
+                Attachment::Image(image) => Some(image.path),
+                Attachment::Text(_) | Attachment::Path(_) => None,
+            })
+            .collect();
+        let mut exit = None;
+        let end = match self.run(&turn, &session, &text, &images, &mut exit).await {
+            Ok(Outcome::Ended(end)) => end,
+            Ok(Outcome::Unknown) => {
+                // Codex knows no such thread: another is begun, and the host is told that nothing is remembered.
+                self.thread = None;
+                self.asked = false;
+                exit = None;
+                self.lines.translator = Translator::fresh();
+                session.info(SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() });
+                match self.run(&turn, &session, &text, &images, &mut exit).await {
+                    Ok(Outcome::Ended(end)) => end,
+                    Ok(Outcome::Unknown) => Err(Error::new(
+                        Category::SessionNotFound,
+                        "codex looks for a thread where a new one was to begin",
+                    )),
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        };
+        let tokens = self.lines.translator.meter.take().filter(|tokens| tokens.total() > 0);
+        let model = self.options.model.clone();
+        let usage = tokens.map(|tokens| tokens.usage(model.as_deref(), None));
+        let (status, error) = match end {
+            Ok(status) => (status, None),
+            Err(error) if error.status() == Status::Stopped => (Status::Stopped, None),
+            Err(error) => (error.status(), Some(error.failure().clone())),
+        };
+        turn.finish(TurnComplete {
+            status: Some(status),
+            error,
+            usage,
+            model,
+            exit_code: exit.as_ref().and_then(|ended: &Ended| ended.exit.code).filter(|code| *code != 0),
+            signal: exit.as_ref().and_then(|ended| ended.exit.signal),
+            native_session_id: self.thread.clone(),
+            ..TurnComplete::default()
+        });
+    }
+
+    async fn run(
+        &mut self,
+        turn: &Turn,
+        session: &Session,
+        text: &str,
+        images: &[String],
+        exit: &mut Option<Ended>,
+    ) -> Result<Outcome, Error> {
+        let (servers, mut wrong) = mcp::parse(&self.options.mcp_servers);
+        let overrides = mcp::codex_overrides(&servers);
+        wrong.extend(overrides.warnings);
+        self.warnings.extend(wrong);
+        for content in std::mem::take(&mut self.warnings) {
+            turn.emit(Log { stream: Some(LogStream::Meta), content, ..Log::default() }).await;
+        }
+        let run = Run {
+            options: &self.options,
+            profile: &self.settings.profile,
+            policy: self.policy,
+            add_dirs: &self.settings.additional_dirs,
+            listing: self.prompt.listing(),
+            base: self.base.as_ref().map(PromptFile::path),
+            images,
+            mcp: &overrides.args,
+            thread: self.thread.as_deref(),
+        };
+        let mut launch = command_line::exec(&run);
+        for (name, value) in &overrides.env {
+            launch = launch.env(name.as_str(), value.reveal());
+        }
+        let mut agent = Agent::start(&launch, Stdin::Owned).await?;
+        let mut input = agent.take_input();
+        let mut text = Some(text.as_bytes().to_vec());
+        self.lines.begin();
+        let mut watch = Watch::new(self.options.patience);
+        let mut retries: Option<(Instant, Fault)> = None;
+        let mut end: Option<Result<Status, Error>> = None;
+        let mut until = None;
+        loop {
+            let give_up =
+                retries.as_ref().and_then(|(since, _)| Some(*since + self.settings.retry_timeout.0?));
+            let write = async {
+                match (&input, &text) {
+                    (Some(input), Some(text)) => drop(input.bytes(text.clone()).await),
+                    _ => std::future::pending().await,
+                }
+            };
+            let line = tokio::select! {
+                biased;
+                () = turn.stopped(), if end.is_none() => {
+                    *exit = Some(agent.end(Duration::ZERO, TERM).await);
+                    return Ok(Outcome::Ended(Err(Error::stopped())));
+                }
+                // Nothing is left to be said after it: a process that goes on does not matter.
+                () = at(until) => None,
+                () = at(give_up), if end.is_none() => {
+                    let fault = retries.take().map(|(_, fault)| fault).unwrap_or_default();
+                    *exit = Some(agent.end(Duration::ZERO, TERM).await);
+                    return Ok(Outcome::Ended(Err(super::gave_up(&fault, &self.settings))));
+                }
+                error = watch.expired(turn), if end.is_none() => {
+                    *exit = Some(agent.end(Duration::ZERO, TERM).await);
+                    return Ok(Outcome::Ended(Err(error)));
+                }
+                () = write => {
+                    // Its end of input lets it begin.
+                    (input, text) = (None, None);
+                    continue;
+                }
+                Some(steer) = turn.next_steer() => {
+                    steer.refuse("codex exec takes no input during a turn");
+                    continue;
+                }
+                line = agent.next() => line,
+            };
+            let events = match line {
+                None => break,
+                Some(Line::TooLong(bytes)) => {
+                    *exit = Some(agent.end(Duration::ZERO, TERM).await);
+                    let text = format!("codex wrote a line of {bytes} bytes");
+                    return Ok(Outcome::Ended(Err(Error::new(Category::Oversize, text))));
+                }
+                Some(Line::Whole(line)) => match self.lines.take(&line) {
+                    Meaning::Thread(id) => {
+                        self.begun(id, session);
+                        watch.heard();
+                        continue;
+                    }
+                    Meaning::Events(events) => events,
+                },
+            };
+            for event in events {
+                match event {
+                    Event::Tell(body) => {
+                        if super::is_work(&body) {
+                            watch.heard();
+                            retries = None;
+                        }
+                        if let Err(error) = self.report.emit(turn, body).await {
+                            *exit = Some(agent.end(Duration::ZERO, TERM).await);
+                            return Ok(Outcome::Ended(Err(error)));
+                        }
+                    }
+                    Event::Retries(fault) => {
+                        let message = failure::message(&fault.told());
+                        let since = retries.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+                        retries = Some((since, fault));
+                        turn.emit(Progress { message, ..Progress::default() }).await;
+                    }
+                    Event::Ended(ended) => {
+                        until = Some(Instant::now() + AFTER);
+                        end.get_or_insert(match ended {
+                            End::Completed => Ok(Status::Completed),
+                            End::Interrupted => Err(Error::stopped()),
+                            End::Failed(fault) => Err(fault.error()),
+                        });
+                    }
+                }
+            }
+        }
+        drop(input);
+        let ended = match until {
+            Some(until) if Instant::now() >= until => agent.end(Duration::ZERO, TERM).await,
+            _ => agent.ended().await,
+        };
+        let said = end.is_some();
+        let outcome = match end {
+            Some(end) => Outcome::Ended(end),
+            None if self.thread.is_some() && failure::is_unknown_session(&ended.stderr) => Outcome::Unknown,
+            None => Outcome::Ended(Err(match self.lines.last() {
+                Some(fault) => fault.error(),
+                None => ended.error(),
+            })),
+        };
+        if !said {
+            *exit = Some(ended);
+        }
+        Ok(outcome)
+    }
+
+    /// The thread has an id. Another one than was asked for is a new thread.
+    fn begun(&mut self, id: String, session: &Session) {
+        let same = self.thread.as_ref() == Some(&id);
+        if same && !self.asked {
+            return;
+        }
+        let lost = self.thread.is_some() && !same;
+        if lost {
+            self.lines.translator.meter = super::usage::Meter::fresh();
+        }
+        let context = if lost { Some(Context::Lost) } else { self.asked.then_some(Context::Kept) };
+        self.asked = false;
+        self.thread = Some(id.clone());
+        session.info(SessionInfo { native_session_id: Some(id), context, ..SessionInfo::default() });
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A JSON value never stands in for a TOML one: texts are quoted alike in both.
+pub(super) fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
