@@ -13,7 +13,6 @@ pub(crate) const VERSION: u64 = 1;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hello {
     pub(crate) name: Option<String>,
-    pub(crate) version: Option<String>,
     /// Goes on with sessions and repeats what was said.
     pub(crate) loads: bool,
     /// Goes on with sessions and repeats nothing.
@@ -111,7 +110,6 @@ impl Hello {
         Ok(Self {
             quirks: name.as_deref().map_or(Quirks { repeats_late: true, ..Quirks::default() }, Quirks::of),
             name,
-            version: text(info, "version").map(str::to_owned),
             loads: has(can, "loadSession"),
             resumes: has(session, "resume"),
             lists: has(session, "list"),

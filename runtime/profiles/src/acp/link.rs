@@ -257,12 +257,6 @@ impl Pool {
         *place = Some(link.clone());
         Ok(link)
     }
-
-    /// Ends the agents that no session uses.
-    pub(crate) fn clear(&self) {
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.retain(|(_, slot)| !is_idle(slot));
-    }
 }
 
 /// Whether nobody uses or starts the process of a place.

@@ -244,7 +244,10 @@ impl Opening {
         };
         let answer = answer.map_err(|error| match &error {
             CallError::Rpc(rpc) if rpc.code != -32000 => {
-                NotResumed::Unknown(crate::agent::failure::message(&error.to_string()))
+                let details = rpc.data.as_ref().and_then(|data| text(data, "details"));
+                let why = details
+                    .map_or_else(|| error.to_string(), |details| format!("{}: {details}", rpc.message));
+                NotResumed::Unknown(crate::agent::failure::message(&why))
             }
             _ => NotResumed::Failed(self.failure(&error, &what, hello)),
         })?;

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use trunkline_sdk::protocol::AdapterBody;
 use trunkline_sdk::{Decision, Permission, Session, ToolCallId, Turn};
 
 use super::files::Directories;
@@ -57,13 +56,6 @@ pub(crate) enum Voice<'a> {
 }
 
 impl Voice<'_> {
-    pub(crate) async fn emit(&self, event: AdapterBody) {
-        match self {
-            Self::Turn(turn) => turn.emit(event).await,
-            Self::Session(session) => session.emit(event).await,
-        }
-    }
-
     async fn ask(&self, permission: Permission) -> Decision {
         match self {
             Self::Turn(turn) => turn.ask_permission(permission).await,
