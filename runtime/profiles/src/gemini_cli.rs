@@ -3,6 +3,8 @@
 mod held;
 mod json;
 
+use std::time::{Duration, SystemTime};
+
 use trunkline_sdk::{Adapter, Description, Error};
 
 use self::json::Json;
@@ -10,6 +12,9 @@ use crate::acp::{Acp, AcpOr, Kind, Prepared, Shared, Transport, home_folder};
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
 use crate::agent::version::Version;
+
+/// The most projects of the agent's own that are looked through.
+const MOST_PROJECTS: usize = 4096;
 
 settings! {
     /// The configuration, key `gemini`.
@@ -67,7 +72,7 @@ impl Kind for Gemini {
         } else if !self.system_prompt_file.is_empty() {
             prepared.launch = prepared.launch.env("GEMINI_SYSTEM_MD", &self.system_prompt_file);
         }
-        let home = home_folder(options, "GEMINI_CLI_HOME", ".gemini").map(|home| home.join("skills"));
+        let home = home_folder(options, "GEMINI_CLI_HOME", "").map(|home| home.join(".gemini/skills"));
         prepared.install_skills(options, home.as_deref());
         Ok(prepared)
     }
@@ -92,7 +97,56 @@ impl Kind for Gemini {
         Some(Version(0, 33, 0))
     }
 
+    /// The agent keeps a session in a file named by the minute in which it was begun or resumed, and begins that file
+    /// anew where it is there already: a session resumed within that minute would be lost.
+    fn wait_to_resume(&self, options: &Options, id: &str) -> Option<Duration> {
+        let folders = home_folder(options, "GEMINI_CLI_HOME", "")?.join(".gemini/tmp");
+        let now = SystemTime::now();
+        let file = kept_in(id, now);
+        let folders = std::fs::read_dir(folders).ok()?.take(MOST_PROJECTS).filter_map(Result::ok);
+        let is_there = folders.into_iter().any(|folder| folder.path().join("chats").join(&file).exists());
+        let into = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs() % 60;
+        is_there.then(|| Duration::from_secs(61 - into))
+    }
+
     fn honours(&self) -> &'static [&'static str] {
         &["system_prompt_mode", "skills"]
+    }
+}
+
+/// The name of the file in which the agent keeps a session that it begins now.
+fn kept_in(id: &str, now: SystemTime) -> String {
+    let time = humantime::format_rfc3339_seconds(now).to_string().replace(':', "-");
+    let (minute, id) = (&time[..time.floor_char_boundary(16)], &id[..id.floor_char_boundary(8)]);
+    format!("session-{minute}-{id}.jsonl")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_kept_by_its_minute() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_291_402);
+        assert_eq!(kept_in("f379b062-75a9-492d", time), "session-2026-11-21T20-03-f379b062.jsonl");
+        assert_eq!(kept_in("", time), "session-2026-11-21T20-03-.jsonl");
+    }
+
+    #[test]
+    fn a_session_of_this_minute_waits_for_the_next() {
+        let home = tempfile::tempdir().unwrap();
+        let chats = home.path().join(".gemini/tmp/project/chats");
+        std::fs::create_dir_all(&chats).unwrap();
+        let gemini = Gemini::default();
+        let mut options = Options::of(&gemini.common(), trunkline_sdk::SessionStart::default());
+        options.env.insert("GEMINI_CLI_HOME".to_owned(), home.path().to_string_lossy().into_owned());
+        assert_eq!(gemini.wait_to_resume(&options, "f379b062-75a9"), None);
+        let now = SystemTime::now();
+        for time in [now, now + Duration::from_secs(60)] {
+            std::fs::write(chats.join(kept_in("f379b062-75a9", time)), "").unwrap();
+        }
+        let wait = gemini.wait_to_resume(&options, "f379b062-75a9").unwrap();
+        assert!((1..=61).contains(&wait.as_secs()), "{wait:?}");
+        assert_eq!(gemini.wait_to_resume(&options, "00000000-75a9"), None);
     }
 }

@@ -1,6 +1,7 @@
 //! What differs between the agents that speak ACP, before they are started.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use trunkline_sdk::Description;
 use trunkline_sdk::Error;
@@ -107,6 +108,12 @@ pub(crate) trait Kind: Send + Sync + 'static {
     /// The options of `session.start` that it honours besides those that every ACP agent does.
     fn honours(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// How long a session of this id must not be resumed yet, lest the agent lose it.
+    fn wait_to_resume(&self, options: &Options, id: &str) -> Option<Duration> {
+        let _ = (options, id);
+        None
     }
 
     /// Whether the agent hangs for ever where it has no credentials.

@@ -527,7 +527,12 @@ impl Run<'_> {
                 let what = format!("{} failed", hello.called());
                 Err(failure(&error, &what, hello, login_hint))
             }
-            Some(Ok(_)) if held.is_err() => Err(failures::failed(held.err().unwrap_or_default(), None)),
+            Some(Ok(_)) if held.is_err() => {
+                let text = held.err().unwrap_or_default();
+                let status = text.split_whitespace().next().and_then(|word| word.parse().ok());
+                let status = status.filter(|status: &u16| (400..600).contains(status));
+                Err(failures::failed(text, status))
+            }
             Some(Ok(answer)) => Ok(stopped_by(&answer, base, was_denied)),
         }
     }

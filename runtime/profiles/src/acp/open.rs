@@ -218,6 +218,9 @@ impl Opening {
             return Err(NotResumed::Unknown(format!("{} cannot resume sessions", hello.called())));
         };
         let request = self.parameters(hello, request).await;
+        while let Some(wait) = self.acp.kind().wait_to_resume(&self.options, native) {
+            tokio::time::sleep(wait).await;
+        }
         link.register(native, inbox);
         let what = format!("{} did not resume session {native}", hello.called());
         let mut authenticated = false;

@@ -7,7 +7,7 @@ use trunkline_sdk::protocol::{
     AdapterBody, Command, ContextUsage, Message, MessageId, Output, Plan, SessionInfo, Thinking, ToolEnd,
     ToolStart, ToolUpdate,
 };
-use trunkline_sdk::{PlanEntry, PlanStatus, ToolCallId};
+use trunkline_sdk::{Json, PlanEntry, PlanStatus, ToolCallId};
 
 use super::choices::Choices;
 use super::content::{Content, LONGEST_RESULT, block, raw_output};
@@ -68,7 +68,8 @@ struct Call {
     id: ToolCallId,
     tool: String,
     title: Option<String>,
-    has_input: bool,
+    /// The input that was told last.
+    input: Option<Json>,
     /// The content that was told last.
     text: String,
     ended: bool,
@@ -226,15 +227,8 @@ impl Reader {
                 history: (when == When::Before).then_some(true),
             };
             out.push(Told::Event(start.into()));
-            let call = Call {
-                id: call_id,
-                tool,
-                title,
-                has_input: input.is_some(),
-                text: String::new(),
-                ended: false,
-                denied: false,
-            };
+            let call =
+                Call { id: call_id, tool, title, input, text: String::new(), ended: false, denied: false };
             self.calls.insert(id.to_owned(), call);
         }
         self.calls.get_mut(id)
@@ -322,8 +316,10 @@ impl Reader {
             call.text = content.text;
         }
         let title = title(update).filter(|title| call.title.as_ref() != Some(title));
-        let input = update.get("rawInput").and_then(json).filter(|_| !is_new && !call.has_input);
-        call.has_input |= input.is_some();
+        let input = update.get("rawInput").and_then(json).filter(|input| call.input.as_ref() != Some(input));
+        if let Some(input) = &input {
+            call.input = Some(input.clone());
+        }
         if let Some(title) = &title {
             call.title = Some(title.clone());
         }

@@ -1,0 +1,259 @@
+//! A small agent of the Agent Client Protocol that does what its prompts say, for tests of the profile `acp`.
+//!
+//! A prompt is a list of steps in JSON: `{"say": TEXT}`, `{"update": {…}}`, `{"ask": [[METHOD, {…}], …]}` (all at once;
+//! each answer is said), `{"line": TEXT}`, `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait": "cancel"}`, `{"hang": true}`, `{"exit": CODE}`,
+//! `{"fail": {…}}`, `{"end": {…}}`. Anything else is answered by its own text.
+//!
+//! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`, `--late` (history
+//! comes after the answer), `--known ID`, `--stays` (the end of input does not end it).
+
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for tests")]
+
+use std::collections::HashMap;
+use std::io::{BufRead, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+#[derive(Default)]
+struct State {
+    answers: HashMap<u64, Sender<Value>>,
+    cancels: HashMap<String, Sender<()>>,
+    sessions: u64,
+    next: u64,
+    logged_in: bool,
+    flooded: bool,
+}
+
+type Shared = Arc<Mutex<State>>;
+
+fn send(message: &Value) {
+    let mut stdout = std::io::stdout().lock();
+    // A client that is gone reads nothing.
+    let _ = writeln!(stdout, "{message}").and_then(|()| stdout.flush());
+}
+
+fn answer(id: &Value, result: &Value) {
+    send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+}
+
+fn fail(id: &Value, code: i64, message: &str) {
+    send(&json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } }));
+}
+
+fn update(session: &str, update: &Value) {
+    send(
+        &json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": session, "update": update } }),
+    );
+}
+
+fn say(session: &str, text: &str) {
+    update(
+        session,
+        &json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }),
+    );
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let has = |name: &str| arguments.iter().any(|argument| argument == name);
+    let value = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1).cloned()
+    };
+    if has("--version") {
+        return println!("fake-acp 1.2.3");
+    }
+    let state = Shared::default();
+    for line in std::io::stdin().lock().lines() {
+        let Ok(line) = line else { break };
+        let message: Value = serde_json::from_str(&line).unwrap();
+        let id = &message["id"];
+        let params = &message["params"];
+        let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
+        let needs_login = value("--auth").is_some() && !state.lock().unwrap().logged_in;
+        match message["method"].as_str() {
+            None => {
+                let waiting = id.as_u64().and_then(|id| state.lock().unwrap().answers.remove(&id));
+                if let Some(waiting) = waiting {
+                    // Who asked may have given up.
+                    let _ = waiting.send(message);
+                }
+            }
+            Some("initialize") => {
+                let logins = value("--auth").map(|name| json!({ "id": "key", "name": "Key", "type": "env_var", "vars": [{ "name": name }] }));
+                answer(
+                    id,
+                    &json!({
+                        "protocolVersion": 1,
+                        "agentInfo": { "name": value("--name").unwrap_or_else(|| "fake-acp".to_owned()), "version": "1.2.3" },
+                        "agentCapabilities": {
+                            "loadSession": !has("--no-load"),
+                            "promptCapabilities": { "image": true, "embeddedContext": true },
+                            "sessionCapabilities": { "list": {} },
+                        },
+                        "authMethods": logins.into_iter().collect::<Vec<_>>(),
+                    }),
+                );
+            }
+            Some("authenticate") => {
+                state.lock().unwrap().logged_in = true;
+                answer(id, &json!({}));
+            }
+            Some("session/new" | "session/load") if needs_login => {
+                fail(id, -32000, "Authentication required")
+            }
+            Some("session/new") => {
+                let number = {
+                    let mut state = state.lock().unwrap();
+                    state.sessions += 1;
+                    state.sessions
+                };
+                let session = format!("native-{}-{number}", std::process::id());
+                // Before anybody knows the id.
+                update(
+                    &session,
+                    &json!({ "sessionUpdate": "available_commands_update", "availableCommands": [{ "name": "plan", "description": "Plans", "input": { "hint": "what" } }] }),
+                );
+                answer(id, &json!({ "sessionId": session, "modes": modes() }));
+            }
+            Some("session/load") if Some(&session) == value("--known").as_ref() => {
+                let history = || {
+                    update(
+                        &session,
+                        &json!({ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": "before?" } }),
+                    );
+                    say(&session, "before!");
+                };
+                if !has("--late") {
+                    history();
+                }
+                answer(id, &json!({ "modes": modes() }));
+                if has("--late") {
+                    history();
+                }
+            }
+            Some("session/load") => fail(id, -32002, "Resource not found"),
+            Some("session/list") => {
+                answer(
+                    id,
+                    &json!({ "sessions": [{ "sessionId": "one", "cwd": params["cwd"], "title": "One" }, { "no": "id" }] }),
+                );
+            }
+            Some("session/set_mode") => {
+                update(
+                    &session,
+                    &json!({ "sessionUpdate": "current_mode_update", "currentModeId": params["modeId"] }),
+                );
+                answer(id, &json!({}));
+            }
+            Some("session/prompt") => {
+                let (sender, cancelled) = channel();
+                state.lock().unwrap().cancels.insert(session.clone(), sender);
+                let (state, id, prompt) = (state.clone(), id.clone(), params["prompt"].clone());
+                thread::spawn(move || turn(&state, &session, &id, &prompt, &cancelled));
+            }
+            Some("session/cancel") => {
+                if let Some(turn) = state.lock().unwrap().cancels.get(&session) {
+                    // A turn that does not wait needs no word.
+                    let _ = turn.send(());
+                }
+            }
+            Some(_) if id.is_null() => {}
+            Some(_) => fail(id, -32601, "Method not found"),
+        }
+    }
+    while has("--stays") {
+        thread::park();
+    }
+}
+
+/// What tells this process from others, which may have its id in namespaces of their own.
+fn own_name() -> String {
+    static NAME: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let time = || std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    NAME.get_or_init(|| format!("{:x}", time().as_nanos())).clone()
+}
+
+fn modes() -> Value {
+    json!({ "availableModes": [{ "id": "ask", "name": "Ask" }, { "id": "plan", "name": "Plan" }, { "id": "yolo", "name": "YOLO" }], "currentModeId": "ask" })
+}
+
+fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &Receiver<()>) {
+    let text = prompt[0]["text"].as_str().unwrap_or_default();
+    let Ok(Value::Array(steps)) = serde_json::from_str::<Value>(text) else {
+        say(session, text);
+        let more: Vec<&str> =
+            prompt.as_array().unwrap().iter().skip(1).filter_map(|block| block["type"].as_str()).collect();
+        if !more.is_empty() {
+            say(session, &format!(" + {}", more.join(" ")));
+        }
+        return answer(id, &json!({ "stopReason": "end_turn" }));
+    };
+    for step in &steps {
+        let Some((verb, what)) = step.as_object().and_then(|step| step.iter().next()) else { continue };
+        match verb.as_str() {
+            "say" => say(session, what.as_str().unwrap_or_default()),
+            "variable" => say(session, &std::env::var(what.as_str().unwrap()).unwrap_or_default()),
+            "self" => say(session, &own_name()),
+            "update" => update(session, what),
+            "ask" => ask(state, session, what),
+            "line" => {
+                println!("{}", what.as_str().unwrap_or_default());
+            }
+            "flood" => {
+                for number in 0..what.as_u64().unwrap() {
+                    say(session, &format!("{number} {}", "x".repeat(64 * 1024)));
+                }
+                state.lock().unwrap().flooded = true;
+            }
+            "after" => {
+                while !state.lock().unwrap().flooded {
+                    thread::sleep(std::time::Duration::from_millis(1));
+                }
+            }
+            "wait" => {
+                let _ = cancelled.recv();
+                return answer(id, &json!({ "stopReason": "cancelled" }));
+            }
+            "hang" => loop {
+                thread::park();
+            },
+            "exit" => {
+                eprintln!("it falls");
+                std::process::exit(i32::try_from(what.as_i64().unwrap()).unwrap());
+            }
+            "fail" => return fail(id, what["code"].as_i64().unwrap(), what["message"].as_str().unwrap()),
+            "end" => return answer(id, what),
+            _ => {}
+        }
+    }
+    answer(id, &json!({ "stopReason": "end_turn" }));
+}
+
+/// Asks for everything at once, and says the answers in their order.
+fn ask(state: &Shared, session: &str, requests: &Value) {
+    let mut waiting = Vec::new();
+    for request in requests.as_array().unwrap() {
+        let (sender, answered) = channel();
+        let number = {
+            let mut state = state.lock().unwrap();
+            state.next += 1;
+            let number = state.next;
+            state.answers.insert(number, sender);
+            number
+        };
+        let mut params = request[1].clone();
+        params["sessionId"] = json!(session);
+        send(&json!({ "jsonrpc": "2.0", "id": number, "method": request[0], "params": params }));
+        waiting.push(answered);
+    }
+    for answered in waiting {
+        let Ok(answered) = answered.recv() else { return };
+        let said = if answered["error"].is_null() { &answered["result"] } else { &answered["error"]["code"] };
+        say(session, &format!("{said}\n"));
+    }
+}

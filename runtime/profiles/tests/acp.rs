@@ -1,0 +1,437 @@
+//! The profile `acp` as a real process, with an agent that does what its prompts say.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails its test")]
+
+#[path = "generic/adapter.rs"]
+#[allow(dead_code, reason = "shared with other tests, which use more of it")]
+mod adapter;
+
+use std::path::{Path, PathBuf};
+
+use adapter::{Adapter, Turn, printed, program};
+use serde_json::{Value, json};
+
+fn fake() -> PathBuf {
+    let adapter = Path::new(env!("CARGO_BIN_EXE_trunkline-adapter"));
+    adapter.parent().unwrap().join("examples/fake_acp")
+}
+
+fn config(arguments: &[&str]) -> Value {
+    json!({ "command": fake(), "args": arguments })
+}
+
+/// An adapter with a session `s` in a folder of its own.
+fn started(config: &Value) -> (Adapter, tempfile::TempDir) {
+    let mut adapter = Adapter::start("acp", config);
+    let folder = tempfile::tempdir().unwrap();
+    adapter.open_with("s", json!({ "cwd": folder.path() }));
+    (adapter, folder)
+}
+
+fn steps(steps: &Value) -> String {
+    steps.to_string()
+}
+
+fn of<'t>(turn: &'t Turn, kind: &str) -> Vec<&'t Value> {
+    turn.messages.iter().filter(|message| message["type"] == kind).collect()
+}
+
+/// Processes with this word among their arguments.
+fn running(word: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.filter(|line| line.split(|byte| *byte == 0).any(|argument| argument == word.as_bytes())).count()
+}
+
+fn all_gone(word: &str) {
+    let until = std::time::Instant::now() + adapter::LIMIT;
+    while running(word) > 0 {
+        assert!(std::time::Instant::now() < until, "a process of {word} is left behind");
+        std::thread::yield_now();
+    }
+}
+
+/// A word of this test run alone.
+fn word(name: &str) -> String {
+    format!("{name}-{}", std::process::id())
+}
+
+const PERMISSION: &str = "session/request_permission";
+
+fn permission(call: &str) -> Value {
+    json!([PERMISSION, {
+        "toolCall": { "toolCallId": call, "title": format!("touch {call}"), "kind": "execute", "rawInput": { "command": format!("touch {call}") } },
+        "options": [
+            { "optionId": "always", "name": "Always", "kind": "allow_always" },
+            { "optionId": "once", "name": "Once", "kind": "allow_once" },
+            { "optionId": "no", "name": "No", "kind": "reject_once" },
+        ],
+    }])
+}
+
+#[test]
+fn text_thoughts_plans_and_what_is_known_of_the_session_are_told() {
+    let (mut adapter, _folder) = started(&config(&[]));
+    let turn = adapter.send("s", "hello");
+    assert_eq!((turn.text().as_str(), turn.status()), ("hello", "completed"));
+    let infos = of(&turn, "session.info");
+    let native = infos.iter().find_map(|info| info["native_session_id"].as_str()).unwrap().to_owned();
+    assert!(infos.iter().any(|info| info["modes"].as_array().is_some_and(|modes| modes.len() == 3)));
+    assert!(infos.iter().any(|info| info["commands"][0]["text"] == "/plan"), "{infos:?}");
+    assert_eq!(turn.end["native_session_id"], native);
+    let turn = adapter.send("s", &steps(&json!([
+        { "line": "no message" },
+        { "update": { "sessionUpdate": "of_unknown_kind", "x": 1 } },
+        { "update": { "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": "echo" } } },
+        { "update": { "sessionUpdate": "agent_thought_chunk", "content": { "type": "text", "text": "hm" } } },
+        { "update": { "sessionUpdate": "plan", "entries": [{ "content": "a", "status": "in_progress", "priority": "high" }, 3] } },
+        { "say": "done" },
+        { "end": { "stopReason": "max_turn_requests", "usage": { "inputTokens": 3, "outputTokens": 4, "totalTokens": 7 } } },
+    ])));
+    assert_eq!((turn.text().as_str(), turn.status(), turn.category()), ("done", "limit", "max_turns"));
+    assert_eq!(turn.end["usage"]["output_tokens"], 4);
+    assert_eq!(of(&turn, "thinking")[0]["content"], "hm");
+    assert_eq!(of(&turn, "plan")[0]["entries"].as_array().unwrap().len(), 1);
+    adapter.end();
+}
+
+#[test]
+fn several_permissions_are_asked_at_once_and_each_gets_its_own_answer() {
+    let (mut adapter, _folder) = started(&config(&[]));
+    adapter.begin("s", &steps(&json!([{ "ask": [permission("a"), permission("b"), permission("c")] }])));
+    let requests: Vec<Value> = (0..3).map(|_| adapter.wait_for("s", "permission.request")).collect();
+    assert_eq!(requests[0]["resource"], "touch a");
+    let mut answer = |request: &Value, answer: Value| {
+        let mut message =
+            json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"] });
+        message.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+        adapter.say(&message);
+    };
+    answer(&requests[2], json!({ "approved": true, "option_id": "always" }));
+    answer(&requests[0], json!({ "approved": false, "option_id": "once" }));
+    answer(&requests[1], json!({ "approved": true }));
+    let turn = adapter.finish("s");
+    let chosen: Vec<String> = turn
+        .text()
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<Value>(line).unwrap()["outcome"]["optionId"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(chosen, ["no", "once", "always"]);
+    let ends = of(&turn, "tool.end");
+    assert!(ends.iter().any(|end| end["tool_call_id"] == "a" && end["is_error"] == true), "{ends:?}");
+    adapter.end();
+}
+
+#[test]
+fn a_stop_withdraws_what_is_asked_and_the_session_goes_on() {
+    let (mut adapter, _folder) = started(&config(&[]));
+    adapter.begin("s", &steps(&json!([{ "ask": [permission("a")] }, { "wait": "cancel" }])));
+    adapter.wait_for("s", "permission.request");
+    adapter.stop("s");
+    let turn = adapter.finish("s");
+    assert_eq!(turn.status(), "stopped");
+    assert_eq!(adapter.send("s", "and on").text(), "and on");
+    // A stop before the agent has the prompt.
+    adapter.begin("s", &steps(&json!([{ "wait": "cancel" }])));
+    adapter.stop("s");
+    assert_eq!(adapter.finish("s").status(), "stopped");
+    assert_eq!(adapter.send("s", "and on").text(), "and on");
+    adapter.end();
+}
+
+#[test]
+fn an_agent_that_is_deaf_to_a_stop_ends_the_turn_all_the_same() {
+    let (mut adapter, _folder) = started(&config(&[]));
+    adapter.begin("s", &steps(&json!([{ "say": "begun" }, { "hang": true }])));
+    adapter.wait_for("s", "output");
+    adapter.stop("s");
+    assert_eq!(adapter.finish("s").status(), "stopped");
+    adapter.end();
+}
+
+#[test]
+fn files_are_confined_and_terminals_run_only_with_permission() {
+    let (mut adapter, folder) = started(&config(&[]));
+    let inside = folder.path().join("sub/a.txt");
+    let turn = adapter.send(
+        "s",
+        &steps(&json!([
+            { "ask": [["fs/write_text_file", { "path": inside, "content": "one\ntwo\n" }]] },
+            { "ask": [["fs/read_text_file", { "path": inside, "line": 2, "limit": 1 }]] },
+            { "ask": [["fs/read_text_file", { "path": "/etc/passwd" }]] },
+            { "ask": [["fs/write_text_file", { "path": folder.path().join("../outside"), "content": "x" }]] },
+            { "ask": [["no/such/method", {}]] },
+            { "ask": [["terminal/output", { "terminalId": "none" }]] },
+        ])),
+    );
+    assert_eq!(turn.text(), "{}\n{\"content\":\"two\\n\"}\n-32602\n-32602\n-32601\n-32602\n");
+    assert!(!folder.path().parent().unwrap().join("outside").exists());
+    let run = json!({ "command": "sh", "args": ["-c", "echo out; exit 5"], "cwd": folder.path() });
+    let script = steps(&json!([
+        { "ask": [["terminal/create", run]] },
+        { "ask": [["terminal/wait_for_exit", { "terminalId": "terminal-1" }]] },
+        { "ask": [["terminal/output", { "terminalId": "terminal-1" }]] },
+        { "update": { "sessionUpdate": "tool_call", "toolCallId": "c", "title": "run", "status": "completed", "content": [{ "type": "terminal", "terminalId": "terminal-1" }] } },
+        { "ask": [["terminal/release", { "terminalId": "terminal-1" }]] },
+    ]));
+    for approved in [false, true] {
+        adapter.begin("s", &script);
+        let request = adapter.wait_for("s", "permission.request");
+        assert!(request["resource"].as_str().unwrap().contains("echo out"), "{request}");
+        adapter.say(&json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"], "approved": approved }));
+        let turn = adapter.finish("s");
+        if approved {
+            assert!(turn.text().contains("{\"exitCode\":5,\"signal\":null}"), "{}", turn.text());
+            assert_eq!(of(&turn, "tool.end")[0]["content"], "out\n");
+        } else {
+            assert!(turn.text().starts_with("-32603\n"), "{}", turn.text());
+        }
+    }
+    let outside = json!({ "command": "true", "cwd": "/" });
+    let turn = adapter.send("s", &steps(&json!([{ "ask": [["terminal/create", outside]] }])));
+    assert_eq!((turn.text().as_str(), of(&turn, "permission.request").len()), ("-32602\n", 0));
+    adapter.end();
+}
+
+#[test]
+fn one_process_serves_the_sessions_that_are_started_alike() {
+    let word = word("alike");
+    let (mut adapter, folder) = started(&config(&[&word]));
+    adapter.open_with("t", json!({ "cwd": folder.path() }));
+    adapter.open_with("other", json!({ "env": { "WHO": "me" } }));
+    adapter.begin("s", &steps(&json!([{ "self": true }, { "ask": [permission("a")] }])));
+    let first = adapter.wait_for("s", "output")["content"].clone();
+    let request = adapter.wait_for("s", "permission.request");
+    let second = adapter.send("t", &steps(&json!([{ "self": true }]))).text();
+    let other = adapter
+        .send("other", &steps(&json!([{ "self": true }, { "say": " " }, { "variable": "WHO" }])))
+        .text();
+    adapter.say(&json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"], "approved": true }));
+    assert_eq!(adapter.finish("s").status(), "completed");
+    let (other, who) = other.split_once(' ').unwrap();
+    assert_eq!(first, second.as_str());
+    assert_ne!(second, other);
+    assert_eq!(who, "me");
+    assert!(running(&word) >= 2);
+    adapter.end();
+    all_gone(&word);
+}
+
+#[test]
+fn an_agent_that_falls_fails_its_turns_and_the_next_one_starts_it_again() {
+    let (mut adapter, _folder) = started(&config(&[]));
+    adapter.open("t");
+    adapter.begin("t", &steps(&json!([{ "ask": [permission("a")] }])));
+    adapter.wait_for("t", "permission.request");
+    let turn = adapter.send("s", &steps(&json!([{ "exit": 7 }])));
+    assert_eq!((turn.status(), turn.category()), ("failed", "process_exit"));
+    assert!(turn.error().contains("exit status 7") && turn.error().contains("it falls"), "{}", turn.error());
+    assert_eq!(adapter.finish("t").category(), "process_exit");
+    let turn = adapter.send("s", "again");
+    assert_eq!((turn.text().as_str(), turn.status()), ("again", "completed"));
+    assert!(of(&turn, "session.info").iter().any(|info| info["context"] == "lost"), "{:?}", turn.messages);
+    adapter.end();
+}
+
+#[test]
+fn a_flood_ends_its_own_turn_and_no_other() {
+    let (mut adapter, _folder) = started(&config(&[]));
+    adapter.open("t");
+    adapter.say(&json!({ "type": "flow.pause", "session_id": "s" }));
+    adapter.begin("s", &steps(&json!([{ "flood": 560 }, { "wait": "cancel" }])));
+    let turn = adapter.send("t", &steps(&json!([{ "after": "flood" }, { "say": "undisturbed" }])));
+    assert_eq!((turn.text().as_str(), turn.status()), ("undisturbed", "completed"));
+    adapter.say(&json!({ "type": "flow.resume", "session_id": "s" }));
+    let turn = adapter.finish("s");
+    assert_eq!((turn.status(), turn.category()), ("failed", "oversize"), "{}", turn.error());
+    assert_eq!(adapter.send("t", "still").text(), "still");
+    adapter.end();
+}
+
+#[test]
+fn errors_have_their_categories() {
+    let (mut adapter, _folder) = started(&config(&[]));
+    for (error, category) in [
+        (json!({ "code": 429, "message": "slow down" }), "rate_limit"),
+        (json!({ "code": 401, "message": "{\"error\":{\"code\":401}}" }), "auth"),
+        (json!({ "code": -32000, "message": "Authentication required" }), "auth"),
+        (json!({ "code": 503, "message": "boom" }), "overloaded"),
+        (json!({ "code": -32603, "message": "Internal error" }), "other"),
+    ] {
+        let turn = adapter.send("s", &steps(&json!([{ "fail": error }])));
+        assert_eq!((turn.status(), turn.category()), ("failed", category), "{error}");
+    }
+    // Ordinary text is no error, whatever it says.
+    let turn = adapter.send("s", &steps(&json!([{ "say": "Error: 429 too many requests" }])));
+    assert_eq!((turn.status(), turn.text().as_str()), ("completed", "Error: 429 too many requests"));
+    adapter.end();
+    let (mut adapter, _folder) = started(&config(&["--name", "Copilot"]));
+    let turn = adapter.send("s", &steps(&json!([{ "say": "Error: 429 slow down" }])));
+    assert_eq!((turn.status(), turn.category(), turn.text().as_str()), ("failed", "rate_limit", ""));
+    adapter.end();
+}
+
+#[test]
+fn a_silent_agent_is_given_up_in_time() {
+    let mut config = config(&[]);
+    config["silence_timeout"] = json!(0.3);
+    let (mut adapter, _folder) = started(&config);
+    let turn = adapter.send("s", &steps(&json!([{ "wait": "cancel" }])));
+    assert_eq!((turn.status(), turn.category()), ("failed", "timeout"));
+    assert_eq!(adapter.send("s", "and on").text(), "and on");
+    adapter.end();
+    let late = json!({ "command": "sh", "args": ["-c", "cat >/dev/null"], "start_timeout": 0.3 });
+    let (mut adapter, _folder) = started(&late);
+    let turn = adapter.send("s", "x");
+    assert_eq!((turn.status(), turn.category()), ("failed", "timeout"), "{}", turn.error());
+    adapter.end();
+}
+
+#[test]
+fn what_cannot_be_started_is_said() {
+    let (mut adapter, _folder) = started(&json!({ "command": "no-such-agent" }));
+    let turn = adapter.send("s", "x");
+    assert_eq!((turn.status(), turn.category()), ("failed", "not_installed"));
+    adapter.end();
+    let (mut adapter, _folder) =
+        started(&json!({ "command": "sh", "args": ["-c", "echo unhappy >&2; exit 3"] }));
+    let turn = adapter.send("s", "x");
+    assert_eq!((turn.status(), turn.category()), ("failed", "process_exit"));
+    assert!(turn.error().contains("unhappy"), "{}", turn.error());
+    adapter.end();
+    let (command, _folder) = program("acp", &json!({}));
+    let (said, code) = printed(command);
+    assert!(said.contains("`command` is missing") && code == Some(2), "{said}");
+}
+
+#[test]
+fn a_session_is_resumed_and_its_history_told_only_if_that_is_asked() {
+    for (history, arguments) in [
+        (false, &["--known", "old"][..]),
+        (true, &["--known", "old"]),
+        (false, &["--known", "old", "--late"]),
+    ] {
+        let mut adapter = Adapter::start("acp", &config(arguments));
+        adapter.open_with("s", json!({ "resume": { "native_session_id": "old", "history": history } }));
+        let turn = adapter.send("s", "now");
+        assert!(
+            of(&turn, "session.info").iter().any(|info| info["context"] == "kept"),
+            "{:?}",
+            turn.messages
+        );
+        let told: Vec<_> = turn.messages.iter().filter(|message| message["history"] == true).collect();
+        assert_eq!(told.len(), if history { 2 } else { 0 }, "{told:?}");
+        let now: String = of(&turn, "output")
+            .iter()
+            .filter(|output| output["history"] != true)
+            .filter_map(|output| output["content"].as_str())
+            .collect();
+        assert_eq!(now, "now");
+        adapter.end();
+    }
+    for arguments in [&["--no-load"][..], &[]] {
+        let mut adapter = Adapter::start("acp", &config(arguments));
+        adapter.open_with("s", json!({ "resume": { "native_session_id": "never" } }));
+        let turn = adapter.send("s", "now");
+        assert_eq!((turn.text().as_str(), turn.status()), ("now", "completed"));
+        assert!(of(&turn, "session.info").iter().any(|info| info["context"] == "lost"));
+        assert!(of(&turn, "error").iter().any(|error| error["category"] == "session_not_found"));
+        adapter.end();
+    }
+}
+
+#[test]
+fn a_login_by_a_variable_is_made_where_it_is_set() {
+    let mut config = config(&["--auth", "FAKE_ACP_KEY"]);
+    let (mut adapter, _folder) = started(&config);
+    let turn = adapter.send("s", "x");
+    assert_eq!((turn.status(), turn.category()), ("failed", "auth"));
+    assert!(turn.error().contains("FAKE_ACP_KEY"), "{}", turn.error());
+    adapter.end();
+    config["env"] = json!({ "FAKE_ACP_KEY": "k" });
+    let (mut adapter, _folder) = started(&config);
+    assert_eq!(adapter.send("s", "x").text(), "x");
+    adapter.end();
+}
+
+#[test]
+fn modes_are_chosen_and_dangerous_ones_only_where_the_configuration_says_so() {
+    let mut config = config(&[]);
+    for (dangerous, mode, works) in
+        [(false, "plan", true), (false, "yolo", false), (true, "yolo", true), (true, "none", false)]
+    {
+        config["dangerous"] = json!(dangerous);
+        let mut adapter = Adapter::start("acp", &config);
+        adapter.open_with("s", json!({ "mode": mode }));
+        let turn = adapter.send("s", "x");
+        assert_eq!(turn.status() == "completed", works, "{mode}: {}", turn.error());
+        adapter.end();
+    }
+    let (mut adapter, _folder) = started(&config);
+    adapter.send("s", "x");
+    adapter.say(&json!({ "type": "session.update", "session_id": "s", "mode": "plan" }));
+    let info = adapter.wait_for("s", "session.info");
+    assert_eq!(info["mode"], "plan");
+    adapter.end();
+}
+
+#[test]
+fn a_policy_decides_without_the_host() {
+    for (policy, chosen) in [("deny", "no"), ("dangerous-allow", "once")] {
+        let mut config = config(&[]);
+        config["permission"] = json!(policy);
+        let (mut adapter, _folder) = started(&config);
+        let turn = adapter.send("s", &steps(&json!([{ "ask": [permission("a")] }])));
+        assert!(
+            turn.text().contains(chosen) && of(&turn, "permission.request").is_empty(),
+            "{}",
+            turn.text()
+        );
+        adapter.end();
+    }
+}
+
+#[test]
+fn instructions_go_before_the_first_prompt_and_files_with_their_own() {
+    let mut adapter = Adapter::start("acp", &config(&[]));
+    let folder = tempfile::tempdir().unwrap();
+    adapter.open_with("s", json!({ "cwd": folder.path(), "system_prompt": "Be brief." }));
+    assert_eq!(adapter.send("s", "hello").text(), "Be brief.\n\nhello");
+    let (inside, outside) = (folder.path().join("data.bin"), tempfile::NamedTempFile::new().unwrap());
+    std::fs::write(&inside, [0, 1, 2]).unwrap();
+    std::fs::write(outside.path(), [0, 1, 2]).unwrap();
+    for path in [inside.as_path(), outside.path()] {
+        adapter.say(&json!({ "type": "file.input", "session_id": "s", "file_path": path }));
+    }
+    let text = adapter.send("s", "look").text();
+    assert!(
+        text.contains("look + resource_link") && text.contains(outside.path().to_str().unwrap()),
+        "{text}"
+    );
+    adapter.end();
+}
+
+#[test]
+fn an_agent_that_outlives_its_input_is_ended() {
+    let word = word("stays");
+    let (mut adapter, _folder) = started(&config(&["--stays", &word]));
+    assert_eq!(adapter.send("s", "x").text(), "x");
+    assert!(running(&word) > 0);
+    adapter.end();
+    all_gone(&word);
+}
+
+#[test]
+fn sessions_are_listed() {
+    let (mut adapter, _folder) = started(&config(&[]));
+    adapter.say(&json!({ "type": "sessions.list", "session_id": "", "request_id": "l", "cwd": "/work" }));
+    let list = adapter.wait_for("", "sessions.list.result");
+    assert_eq!(
+        list["entries"],
+        json!([{ "native_session_id": "one", "title": "One", "cwd": "/work" }]),
+        "{list}"
+    );
+    adapter.end();
+}
