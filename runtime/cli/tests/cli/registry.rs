@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fs, path::Path};
 
 use serde_json::Value;
 use trunkline_host::config::Profile;
@@ -53,4 +53,21 @@ fn what_an_import_writes_is_known_to_its_adapter() {
             assert!(known.contains_key(key), "{name} knows no {key}");
         }
     }
+}
+
+#[test]
+fn the_checklist_of_the_guide_names_tests_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = fs::read_to_string(root.join("docs/adapter-guide.md")).unwrap();
+    let (_, checklist) =
+        guide.split_once("the checklist\n\nEvery place").expect("the guide has its checklist");
+    let mut named = 0;
+    for line in checklist.lines().filter(|line| line.starts_with("| ") && line.contains(".rs`: `")) {
+        let test = line.rsplit('|').nth(1).unwrap();
+        let (file, function) = test.trim().trim_matches('`').split_once("`: `").expect(line);
+        let source = fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(source.contains(&format!("fn {function}()")), "{file} has no {function}");
+        named += 1;
+    }
+    assert!(named >= 7, "{named}");
 }
