@@ -59,3 +59,20 @@ fn a_built_in_adapter_is_an_agent_by_its_name_where_none_has_it() {
 fn an_agent_and_an_adapter_exclude_each_other() {
     Home::new().run(["run", "--agent", "echo", "--adapter", "cat", "hello"]).must_end_with(2);
 }
+
+#[test]
+fn a_profiles_own_env_reaches_the_program_that_it_wraps() {
+    let home = Home::new();
+    home.file("key", "of-a-file\n");
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [ { "id": "job", "job": {
+            "command": "sh", "args": ["-c", "printf '%s %s %s %s' \"$A\" \"$B\" \"$C\" \"$ADAPTER_CONFIG\""],
+            "env": { "A": "text", "B": { "from_file": "key" }, "C": { "from_env": "OF_HOST" } } } } ] }"#,
+    );
+    let output = home.command(["run", "x"]).env("OF_HOST", "of-the-host").output().unwrap();
+    let ran = super::Ran::of(output);
+    assert_eq!(ran.must_end_with(0).stdout.trim(), "text of-a-file of-the-host");
+    // Without a value the agent does not start, and says which is missing.
+    home.run(["run", "x"]).must_end_with(3).must_say("OF_HOST");
+}
