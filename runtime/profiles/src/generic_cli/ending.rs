@@ -102,7 +102,8 @@ impl<'a> Answer<'a> {
             tail.push_str(&text);
             let from = tail.floor_char_boundary(tail.len().saturating_sub(TAIL));
             tail.drain(..from);
-            self.settles = prompt.is_match(&strip(tail)).then_some(now + SETTLED);
+            let waits = self.tails.iter().any(|tail| prompt.is_match(&strip(tail)));
+            self.settles = waits.then_some(now + SETTLED);
         }
         match &self.endings.sentinel {
             Some(sentinel) if is_stdout => self.search(sentinel, &text),
@@ -203,6 +204,14 @@ mod tests {
         assert_eq!(due("more\n"), None, "it was part of the answer");
         assert_eq!(due("\u{1b}[1m>>> \u{1b}[0m"), Some((now + SETTLED, Cause::Prompt)));
         assert_eq!(due(&"x".repeat(10_000)), None);
+        let mut answer = Answer::new(&endings, now);
+        answer.hear(&Channel::Stdout, ">>> ".to_owned(), now);
+        answer.hear(&Channel::Stderr, "a warning\n".to_owned(), now);
+        assert_eq!(
+            answer.due(),
+            Some((now + SETTLED, Cause::Prompt)),
+            "the other channel takes nothing back"
+        );
     }
 
     #[test]
