@@ -46,6 +46,9 @@ pub(crate) struct CliConfig {
     /// A line that ends a turn. It is not shown.
     #[serde(default)]
     pub(super) sentinel: String,
+    /// How the line ends within an input are written.
+    #[serde(default)]
+    pub(super) newlines: Newlines,
     /// What is said after each input, so that the program prints the sentinel.
     #[serde(default)]
     pub(super) sentinel_command: String,
@@ -83,6 +86,17 @@ pub(super) enum SpawnPolicy {
     PerSession,
     /// One for all sessions: their turns follow one another, and what one says the others' program knows.
     Persistent,
+}
+
+/// How the line ends within an input are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Newlines {
+    /// As they are: the program gets several lines.
+    #[default]
+    Keep,
+    /// As spaces: for a program that answers each line.
+    Space,
 }
 
 /// A pattern that matches at the end of a text; empty for none.
@@ -129,7 +143,10 @@ impl CliConfig {
 
     /// What is written for an input.
     pub(super) fn line(&self, input: &str) -> Vec<u8> {
-        let mut line = input.as_bytes().to_vec();
+        let mut line = match self.newlines {
+            Newlines::Keep => input.as_bytes().to_vec(),
+            Newlines::Space => input.replace("\r\n", " ").replace(['\r', '\n'], " ").into_bytes(),
+        };
         line.push(b'\n');
         if !self.sentinel_command.is_empty() {
             line.extend_from_slice(self.sentinel_command.as_bytes());
@@ -172,6 +189,16 @@ mod tests {
         assert_eq!(idle(r#","sentinel":"END","sentinel_command":"echo END""#), None);
         assert_eq!(idle(r#","sentinel":"END","idle":"5s""#), Some(Duration::from_secs(5)));
         assert_eq!(idle(r#","idle":"0""#), None);
+    }
+
+    #[test]
+    fn an_input_is_one_line_where_it_is_to() {
+        let line = |more: &str| read(&format!(r#"{{"command":"x"{more}}}"#)).unwrap().line("a\r\nb\nc");
+        assert_eq!(line(""), b"a\r\nb\nc\n");
+        assert_eq!(
+            line(r#","newlines":"space","sentinel":"E","sentinel_command":"echo E""#),
+            b"a b c\necho E\n"
+        );
     }
 
     #[test]
