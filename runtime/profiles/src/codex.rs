@@ -26,6 +26,8 @@ mod usage;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trunkline_sdk::protocol::{AdapterBody, Capabilities, SessionEntry, SessionsList};
 use trunkline_sdk::{
@@ -62,9 +64,25 @@ settings! {
         full_auto: bool = false,
         /// Lets Codex run anything, unasked and without a sandbox.
         dangerous_full_access: bool = false,
+        /// How Codex is driven: `app-server`, or `exec`, one process a turn, which asks nobody. Empty: by its version.
+        transport: Transport = Transport::Auto,
         /// The longest time in which Codex does nothing but try to reach its model again.
         retry_timeout: Wait = Wait::seconds(180),
     }
+}
+
+/// How Codex is driven.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Transport {
+    /// By its version.
+    #[default]
+    #[serde(rename = "", alias = "auto")]
+    Auto,
+    /// One app server for all sessions.
+    AppServer,
+    /// One process a turn.
+    Exec,
 }
 
 /// How long the list of sessions may take.
@@ -116,7 +134,7 @@ impl Codex {
         let prompt = Prompt::new(&options, &mut warnings);
         // A program that is not there is the turn's failure.
         let version = version::probe(&options.launch()).await.ok();
-        if Way::of(version, &self.settings.profile) == Way::Exec {
+        if Way::of(version, &self.settings) == Way::Exec {
             let exec = Exec::new(self.settings.clone(), options, policy, prompt, warnings)?;
             return Ok(Kept::Exec(Box::new(exec)));
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::exec::quoted;
 use super::policy::{Policy, Sandbox};
+use super::{Settings, Transport};
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::system_prompt::LONGEST_ARGUMENT;
@@ -22,9 +23,14 @@ pub(super) enum Way {
 
 impl Way {
     /// By version, which is unknown for odd builds: those are taken for new. The app server knows no profiles.
-    pub(super) fn of(version: Option<Version>, profile: &str) -> Self {
+    pub(super) fn of(version: Option<Version>, settings: &Settings) -> Self {
         let old = version.is_some_and(|version| version < THREADS);
-        if old || !profile.is_empty() { Self::Exec } else { Self::AppServer }
+        match settings.transport {
+            Transport::AppServer => Self::AppServer,
+            Transport::Exec => Self::Exec,
+            Transport::Auto if old || !settings.profile.is_empty() => Self::Exec,
+            Transport::Auto => Self::AppServer,
+        }
     }
 }
 
@@ -105,7 +111,6 @@ mod tests {
     use trunkline_sdk::SessionStart;
 
     use super::*;
-    use crate::codex::Settings;
 
     fn options(settings: &str, start: SessionStart) -> (Settings, Options) {
         let settings: Settings = serde_json::from_str(settings).unwrap();
@@ -185,14 +190,17 @@ mod tests {
 
     #[test]
     fn old_versions_and_profiles_go_by_exec() {
-        for (version, profile, way) in [
-            (Some(Version(0, 169, 0)), "", Way::AppServer),
-            (Some(Version(0, 59, 9)), "", Way::Exec),
-            (Some(Version(1, 0, 0)), "", Way::AppServer),
-            (None, "", Way::AppServer),
-            (Some(Version(0, 169, 0)), "work", Way::Exec),
+        for (version, settings, way) in [
+            (Some(Version(0, 169, 0)), "{}", Way::AppServer),
+            (Some(Version(0, 59, 9)), "{}", Way::Exec),
+            (Some(Version(0, 59, 9)), r#"{"transport":"app-server"}"#, Way::AppServer),
+            (Some(Version(1, 0, 0)), r#"{"transport":""}"#, Way::AppServer),
+            (Some(Version(1, 0, 0)), r#"{"transport":"exec"}"#, Way::Exec),
+            (None, "{}", Way::AppServer),
+            (Some(Version(0, 169, 0)), r#"{"profile":"work"}"#, Way::Exec),
         ] {
-            assert_eq!(Way::of(version, profile), way);
+            let settings: Settings = serde_json::from_str(settings).unwrap();
+            assert_eq!(Way::of(version, &settings), way);
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) async fn checks(settings: &Settings) -> Vec<Check> {
             None
         }
     };
-    checks.push(match Way::of(version, &settings.profile) {
+    checks.push(match Way::of(version, settings) {
         Way::AppServer => Check::info("transport", "codex app-server, one for all sessions"),
         Way::Exec => {
             Check::warn("transport", "codex exec, one process a turn: nobody is asked for approvals")

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use trunkline_sdk::protocol::{
     AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom, ErrorEvent, Log, Output, Plan,
     Progress, RateLimit, Thinking, ToolUpdate,
@@ -46,6 +47,8 @@ pub(super) enum End {
 struct Open {
     /// Bytes of its text that have been told.
     told: usize,
+    /// What those bytes were.
+    digest: Sha256,
     /// The part of a reasoning summary that was told last.
     part: Option<u64>,
     ended: bool,
@@ -149,8 +152,19 @@ impl Translator {
     }
 
     fn text(&mut self, id: &str, delta: &str) -> Vec<Event> {
-        self.item(id).told += delta.len();
+        let open = self.item(id);
+        open.told += delta.len();
+        open.digest.update(delta);
         output(id, delta)
+    }
+
+    /// The part of a whole text that its deltas have not told; nothing where they told another one.
+    fn rest<'t>(&mut self, id: &str, text: &'t str) -> &'t str {
+        let open = self.item(id);
+        match text.split_at_checked(open.told) {
+            Some((told, rest)) if Sha256::digest(told) == open.digest.clone().finalize() => rest,
+            _ => "",
+        }
     }
 
     /// A piece of a reasoning's text; a blank line between its parts.
@@ -181,8 +195,8 @@ impl Translator {
         let Some(item) = item.and_then(Item::of) else { return Vec::new() };
         match item.kind {
             Kind::AgentMessage => {
-                let told = self.item(item.id).told;
-                item.text("text").get(told..).map(|rest| self.text(item.id, rest)).unwrap_or_default()
+                let rest = self.rest(item.id, item.text("text"));
+                self.text(item.id, rest)
             }
             Kind::TodoList => tell(plan(item.get(["items", "items"]), "text")),
             _ => Vec::new(),
@@ -198,11 +212,7 @@ impl Translator {
         }
         let told = open.told;
         match item.kind {
-            Kind::AgentMessage | Kind::Plan => {
-                let text = item.text("text");
-                // What came by deltas is told already.
-                text.get(told..).map(|rest| output(item.id, rest)).unwrap_or_default()
-            }
+            Kind::AgentMessage | Kind::Plan => output(item.id, self.rest(item.id, item.text("text"))),
             Kind::Reasoning if told == 0 => thinking(item.id, &reasoning(&item)),
             Kind::TodoList => tell(plan(item.get(["items", "items"]), "text")),
             Kind::Compaction => {

@@ -93,6 +93,7 @@ fn profile_of(recording: &Recording) -> &'static str {
 fn config_of(recording: &Recording) -> Value {
     let transport = match (recording.cli(), Mode::of(recording)) {
         ("gemini" | "copilot" | "kilo", mode) if mode != Mode::Acp => Some("json"),
+        ("codex", mode) if mode != Mode::AppServer => Some("exec"),
         _ => None,
     };
     let mut config = json!({"command": fake_cli()});

@@ -73,6 +73,8 @@ fn an_answer_is_told_by_its_deltas_and_once() {
     assert_eq!(play(&cut), ["output Hel", "output lo"]);
     let odd = [("item/agentMessage/delta", delta("Hello")), ("item/completed", message("é"))];
     assert_eq!(play(&odd), ["output Hello"]);
+    let other = [("item/agentMessage/delta", delta("Hallo")), ("item/completed", message("Hello, you"))];
+    assert_eq!(play(&other), ["output Hallo"]);
 }
 
 #[test]
