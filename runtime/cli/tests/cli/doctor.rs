@@ -97,7 +97,10 @@ fn a_command_that_cannot_be_run_says_why() {
     assert!(missing["detail"].as_str().unwrap().starts_with("PATH is /"), "{missing}");
     fails_with(r#""external": { "command": "./nothing" }"#, "command.missing");
     fails_with(r#""external": { "command": "./trunkline.json" }"#, "command.not_executable");
-    fails_with(r#""profile": "claude-code""#, "profile.unknown");
+    // What a built-in adapter wraps is missed by the adapter itself.
+    let wraps = r#""profile": "claude-code", "claude_code": { "command": "no-such-claude" }"#;
+    let missing = fails_with(wraps, "adapter:claude.installed");
+    assert!(missing.to_string().contains("no-such-claude"), "{missing}");
 
     let home = home_with(r#""external": { "command": "./adapter" }"#);
     script(&home, "adapter", "#!/no/such/interpreter\n");
