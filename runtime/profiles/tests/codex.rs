@@ -1,0 +1,376 @@
+//! The profile `codex` against an app server of its own: what one process for many sessions must stand.
+
+#![allow(clippy::unwrap_used, reason = "these are tests, their helper functions too")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Hub {
+    adapter: Child,
+    input: ChildStdin,
+    output: Receiver<Value>,
+    folder: tempfile::TempDir,
+}
+
+impl Hub {
+    fn start() -> Self {
+        Self::with(&json!({}))
+    }
+
+    /// Starts the adapter with the fake as its program.
+    fn with(more: &Value) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let fake = folder.path().join("codex");
+        std::fs::write(&fake, include_str!("codex/fake.sh")).unwrap();
+        std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut config = json!({ "command": fake, "env": { "FAKE_DIR": folder.path() } });
+        for (key, value) in more.as_object().unwrap() {
+            match key.as_str() {
+                "env" => config["env"].as_object_mut().unwrap().extend(value.as_object().unwrap().clone()),
+                _ => config[key] = value.clone(),
+            }
+        }
+        let file = folder.path().join("config.json");
+        std::fs::write(&file, config.to_string()).unwrap();
+        let mut adapter = Command::new(env!("CARGO_BIN_EXE_trunkline-adapter"))
+            .arg("codex")
+            .env("ADAPTER_CONFIG", file)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, output) = sync_channel(100_000);
+        let stdout = BufReader::new(adapter.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stdout.lines() {
+                let Ok(line) = line else { return };
+                if sender.send(serde_json::from_str(&line).unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        let input = adapter.stdin.take().unwrap();
+        Self { adapter, input, output, folder }
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input, "{message}").unwrap();
+    }
+
+    fn open(&mut self, session: &str, more: &Value) {
+        let mut start = json!({
+            "type": "session.start", "session_id": session, "protocol": 1,
+            "extensions": ["turns", "events", "control", "questions", "usage", "options", "resume"],
+        });
+        start.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.send(&start);
+    }
+
+    fn say(&mut self, session: &str, text: &str) {
+        self.send(&json!({ "type": "user.input", "session_id": session, "content": text, "turn_id": text }));
+    }
+
+    /// Every message up to the first that is meant, which is the last.
+    fn until(&mut self, meant: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut seen = Vec::new();
+        loop {
+            let wait = deadline.saturating_duration_since(Instant::now());
+            match self.output.recv_timeout(wait) {
+                Ok(message) => {
+                    let found = meant(&message);
+                    seen.push(message);
+                    if found {
+                        return seen;
+                    }
+                }
+                Err(error) => panic!("{error}; seen so far: {seen:#?}; told: {}", self.told()),
+            }
+        }
+    }
+
+    /// A session's messages to the end of its turn.
+    fn end(&mut self, session: &str) -> Turn {
+        let is_end = |message: &Value| message["type"] == "turn.complete" && message["session_id"] == session;
+        let mut messages = self.until(is_end);
+        messages.retain(|message| message["session_id"] == session);
+        Turn(messages)
+    }
+
+    fn turn(&mut self, session: &str, text: &str) -> Turn {
+        self.say(session, text);
+        self.end(session)
+    }
+
+    fn kind(&mut self, kind: &str) -> Value {
+        self.until(|message| message["type"] == kind).pop().unwrap()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
+    }
+
+    /// Everything that the fake was told.
+    fn told(&self) -> String {
+        self.read("told")
+    }
+
+    /// How many app servers were started.
+    fn starts(&self) -> usize {
+        self.read("starts").lines().count()
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        // What ends by itself is gone already.
+        drop(self.adapter.kill());
+        drop(self.adapter.wait());
+    }
+}
+
+struct Turn(Vec<Value>);
+
+impl Turn {
+    fn text(&self) -> String {
+        let outputs = self.0.iter().filter(|message| message["type"] == "output");
+        outputs.filter_map(|output| output["content"].as_str()).collect()
+    }
+
+    fn last(&self) -> &Value {
+        self.0.last().unwrap()
+    }
+
+    fn status(&self) -> &str {
+        self.last()["status"].as_str().unwrap_or_default()
+    }
+
+    fn category(&self) -> &str {
+        self.last()["error"]["category"].as_str().unwrap_or_default()
+    }
+
+    fn of(&self, kind: &str) -> Vec<&Value> {
+        self.0.iter().filter(|message| message["type"] == kind).collect()
+    }
+}
+
+#[test]
+fn all_sessions_share_one_app_server_and_hear_their_own_thread() {
+    let mut hub = Hub::start();
+    for session in ["a", "b", "c"] {
+        hub.open(session, &json!({}));
+    }
+    let mut threads = Vec::new();
+    for session in ["a", "b", "c", "a"] {
+        let turn = hub.turn(session, "hello");
+        assert_eq!(turn.status(), "completed");
+        let thread = turn.last()["native_session_id"].as_str().unwrap().to_owned();
+        assert_eq!(turn.text(), format!("{thread} heard hello"));
+        threads.push(thread);
+    }
+    assert_eq!(threads[0], threads[3]);
+    threads.sort();
+    threads.dedup();
+    assert_eq!((threads.len(), hub.starts()), (3, 1));
+}
+
+#[test]
+fn a_session_with_an_environment_of_its_own_has_an_app_server_of_its_own() {
+    let mut hub = Hub::start();
+    hub.open("a", &json!({}));
+    hub.open("b", &json!({"env": {"KEY": "other"}}));
+    hub.open("c", &json!({"variables": {"taskId": "7"}}));
+    for session in ["a", "b", "c"] {
+        assert_eq!(hub.turn(session, "hello").status(), "completed");
+    }
+    assert_eq!(hub.starts(), 2);
+}
+
+#[test]
+fn an_app_server_that_dies_fails_the_running_turns_and_the_next_input_resumes() {
+    let mut hub = Hub::start();
+    hub.open("a", &json!({}));
+    hub.open("b", &json!({}));
+    let thread = hub.turn("a", "hello").last()["native_session_id"].clone();
+    hub.say("b", "hang");
+    hub.kind("tool.start");
+    let dead = hub.turn("a", "dies");
+    assert_eq!((dead.status(), dead.category()), ("failed", "process_exit"));
+    let other = hub.end("b");
+    assert_eq!((other.status(), other.category()), ("failed", "process_exit"));
+    let next = hub.turn("a", "again");
+    assert_eq!((next.status(), &next.last()["native_session_id"]), ("completed", &thread));
+    assert_eq!(hub.turn("b", "again").status(), "completed");
+    assert_eq!((hub.starts(), hub.told().matches("thread/resume").count()), (2, 2));
+}
+
+#[test]
+fn a_stop_interrupts_closes_what_is_open_and_keeps_the_thread() {
+    let mut hub = Hub::start();
+    hub.open("a", &json!({}));
+    hub.say("a", "hang");
+    hub.kind("tool.start");
+    hub.send(&json!({"type": "stop", "session_id": "a"}));
+    let stopped = hub.end("a");
+    assert_eq!(stopped.status(), "stopped");
+    assert_eq!(stopped.of("tool.end")[0]["is_error"], true);
+    let next = hub.turn("a", "more");
+    assert_eq!((next.status(), next.text().as_str()), ("completed", "thread-1 heard more"));
+    assert_eq!((hub.starts(), hub.told().matches("turn/interrupt").count()), (1, 1));
+}
+
+#[test]
+fn a_steer_joins_the_running_turn() {
+    let mut hub = Hub::start();
+    hub.open("a", &json!({}));
+    hub.say("a", "hang");
+    hub.kind("tool.start");
+    hub.send(&json!({
+        "type": "user.input", "session_id": "a", "content": "hurry", "mode": "steer", "message_id": "m",
+    }));
+    let turn = hub.end("a");
+    assert_eq!(turn.of("steer.result")[0]["delivered"], true);
+    assert!(hub.told().contains(r#""expectedTurnId":"turn-1""#), "{}", hub.told());
+}
+
+#[test]
+fn every_decision_reaches_codex_as_its_own_word() {
+    for (answer, word) in [
+        (json!({"approved": true}), r#"{"decision":"accept"}"#),
+        (json!({"approved": true, "always_allow": true}), r#"{"decision":"acceptForSession"}"#),
+        (json!({"approved": false}), r#"{"decision":"decline"}"#),
+        (json!({"approved": false, "end_turn": true}), r#"{"decision":"cancel"}"#),
+    ] {
+        let mut hub = Hub::start();
+        hub.open("a", &json!({}));
+        hub.say("a", "ask");
+        let asked = hub.kind("permission.request");
+        assert_eq!((&asked["tool"], &asked["resource"]), (&json!("bash"), &json!("ls")));
+        let mut response = json!({
+            "type": "permission.response", "session_id": "a", "request_id": asked["request_id"],
+        });
+        response.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+        hub.send(&response);
+        hub.end("a");
+        assert!(hub.told().contains(word), "{word}: {}", hub.told());
+    }
+}
+
+#[test]
+fn a_withdrawn_request_is_cancelled_and_an_unknown_one_refused() {
+    let mut hub = Hub::start();
+    hub.open("a", &json!({}));
+    let turn = hub.turn("a", "withdraw");
+    assert_eq!((turn.status(), turn.text().as_str()), ("completed", "withdrawn"));
+    let (asked, cancelled) = (turn.of("permission.request").len(), turn.of("permission.cancel").len());
+    assert_eq!(asked, cancelled, "{:?}", turn.0);
+    let turn = hub.turn("a", "odd");
+    assert_eq!((turn.status(), turn.text().as_str()), ("completed", "answered"));
+    assert!(hub.told().contains("-32601"), "{}", hub.told());
+}
+
+#[test]
+fn an_unknown_thread_is_begun_afresh_and_a_known_one_is_kept() {
+    let mut hub = Hub::start();
+    for (thread, context) in [("unknown-1", "lost"), ("known-1", "kept")] {
+        hub.open(thread, &json!({"resume": {"native_session_id": thread}}));
+        let turn = hub.turn(thread, "hello");
+        assert_eq!(turn.status(), "completed");
+        let told = turn.of("session.info").iter().any(|info| info["context"] == context);
+        assert!(told, "{context}: {:?}", turn.0);
+    }
+}
+
+#[test]
+fn an_answer_of_many_megabytes_comes_whole() {
+    let mut hub = Hub::start();
+    hub.open("a", &json!({}));
+    let turn = hub.turn("a", "flood");
+    assert_eq!((turn.status(), turn.text().len()), ("completed", 3_000_000));
+}
+
+#[test]
+fn a_program_that_exits_at_once_says_why_and_one_that_is_not_there_too() {
+    let mut hub = Hub::with(&json!({"args": ["exits"]}));
+    hub.open("a", &json!({}));
+    let turn = hub.turn("a", "hello");
+    assert_eq!((turn.status(), turn.category()), ("failed", "process_exit"));
+    assert!(turn.last().to_string().contains("the configuration is broken"), "{:?}", turn.last());
+    let mut hub = Hub::with(&json!({"command": "/nonexistent/codex"}));
+    hub.open("a", &json!({}));
+    assert_eq!(hub.turn("a", "hello").category(), "not_installed");
+}
+
+#[test]
+fn silence_ends_a_turn() {
+    let mut hub = Hub::with(&json!({"silence_timeout": "1s"}));
+    hub.open("a", &json!({}));
+    let turn = hub.turn("a", "hang");
+    assert_eq!((turn.status(), turn.category()), ("failed", "timeout"));
+    assert_eq!(hub.turn("a", "hello").status(), "completed");
+}
+
+#[test]
+fn a_version_without_an_app_server_is_driven_by_exec() {
+    let mut hub = Hub::with(&json!({"env": {"FAKE_VERSION": "0.40.0"}}));
+    hub.open("a", &json!({}));
+    let turn = hub.turn("a", "hello");
+    assert_eq!((turn.status(), turn.text().as_str()), ("completed", "exec said hello"));
+    assert_eq!(turn.last()["usage"]["total_tokens"], 7);
+    hub.say("a", "hang");
+    wait_until("the second process runs", || hub.told().matches("exec exec").count() == 2);
+    hub.send(&json!({"type": "stop", "session_id": "a"}));
+    assert_eq!(hub.end("a").status(), "stopped");
+    assert_eq!(hub.turn("a", "more").text(), "exec said more");
+    assert!(hub.told().contains("resume exec-thread -"), "{}", hub.told());
+    hub.open("b", &json!({"resume": {"native_session_id": "unknown"}}));
+    let turn = hub.turn("b", "hello");
+    assert_eq!(turn.status(), "completed");
+    assert!(turn.of("session.info").iter().any(|info| info["context"] == "lost"), "{:?}", turn.0);
+}
+
+#[test]
+fn nothing_is_left_when_the_host_goes() {
+    let mut hub = Hub::start();
+    hub.open("a", &json!({}));
+    hub.say("a", "hang");
+    hub.kind("tool.start");
+    drop(std::mem::replace(&mut hub.input, sink()));
+    hub.adapter.wait().unwrap();
+    let fake = hub.folder.path().join("codex");
+    wait_until("no process is left", || !runs(&fake));
+}
+
+/// The stdin of a process that has ended.
+fn sink() -> ChildStdin {
+    let mut child = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
+    let stdin = child.stdin.take().unwrap();
+    child.wait().unwrap();
+    stdin
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether a process runs that was started by this path.
+fn runs(program: &Path) -> bool {
+    let program = program.to_string_lossy().into_owned();
+    let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    processes
+        .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
+        .any(|line| String::from_utf8_lossy(&line).contains(&program))
+}
