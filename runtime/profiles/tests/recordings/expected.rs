@@ -213,8 +213,12 @@ impl Text {
         let mut pieces = Vec::new();
         for message in self.messages {
             let ways = match message.whole {
-                Some(whole) if message.deltas.is_empty() || whole == message.deltas => vec![whole],
-                Some(whole) => vec![message.deltas, whole],
+                Some(whole) if whole.starts_with(&message.deltas) => vec![whole],
+                // The recorder left lines out: what is told is one of these, or the one to its end by the other.
+                Some(whole) => {
+                    let rest = whole.get(message.deltas.len()..).unwrap_or_default();
+                    vec![format!("{}{rest}", message.deltas), message.deltas, whole]
+                }
                 None => vec![message.deltas],
             };
             pieces.push(Piece { ways, optional: message.optional });

@@ -11,7 +11,7 @@ use super::{
     judge::judge,
     mode::Mode,
     oracle,
-    recording::Recording,
+    recording::{Recording, Step},
     table::Verdict,
 };
 
@@ -89,18 +89,34 @@ fn profile_of(recording: &Recording) -> &'static str {
     }
 }
 
-/// One-shot runs are of the way in which a CLI is spoken to where it has no other.
+/// What the profile is configured with: what the recorder asked for on the command line or in its first request.
 fn config_of(recording: &Recording) -> Value {
-    let transport = match (recording.cli(), Mode::of(recording)) {
-        ("gemini" | "copilot" | "kilo", mode) if mode != Mode::Acp => Some("json"),
-        ("codex", mode) if mode != Mode::AppServer => Some("exec"),
-        _ => None,
-    };
     let mut config = json!({"command": fake_cli()});
-    if let Some(transport) = transport {
-        config["transport"] = json!(transport);
+    let mode = Mode::of(recording);
+    match recording.cli() {
+        "gemini" | "copilot" | "kilo" if mode != Mode::Acp => config["transport"] = json!("json"),
+        "codex" => codex(recording, &mut config),
+        _ => {}
     }
     config
+}
+
+fn codex(recording: &Recording, config: &mut Value) {
+    let started = recording.steps.iter().find_map(|step| match step {
+        Step::In(line) if line["method"] == "thread/start" => Some(&line["params"]),
+        Step::In(_) | Step::Out(_) | Step::Signal | Step::Closed => None,
+    });
+    let asked = |name: &str| started.and_then(|params| params[name].as_str());
+    let bypass = recording.argv.iter().any(|word| word == "--dangerously-bypass-approvals-and-sandbox");
+    match asked("sandbox").or(recording.option(&["-s"])) {
+        Some("danger-full-access") => config["dangerous_full_access"] = json!(true),
+        _ if bypass => config["dangerous_full_access"] = json!(true),
+        Some(sandbox) => config["sandbox_mode"] = json!(sandbox),
+        None => {}
+    }
+    if let Some(policy) = asked("approvalPolicy").filter(|_| config["dangerous_full_access"].is_null()) {
+        config["approval_mode"] = json!(policy);
+    }
 }
 
 /// The player, which lies among the examples beside the adapter.
