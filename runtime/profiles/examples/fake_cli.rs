@@ -23,7 +23,13 @@ mod fake_cli {
 use std::{path::PathBuf, process::ExitCode};
 
 use fake_cli::{
-    events, mode::Mode, player::Player, query, recording::Recording, report::Report, server::Server,
+    events,
+    mode::Mode,
+    player::Player,
+    query,
+    recording::{Recording, option},
+    report::Report,
+    server::Server,
 };
 use serde_json::json;
 
@@ -49,6 +55,10 @@ fn run() -> Result<i32, String> {
             return Ok(query::of_folder(&folder, &words));
         }
         let events = events::watch().map_err(|error| error.to_string())?;
+        let resumed = option(&words, &["--resume"]);
+        if let Some(unknown) = resumed.filter(|id| !is_uuid(id)).and_then(|_| Recording::refused(&folder)) {
+            return Ok(Player::new(unknown, &words, events, Report::to(None)).play());
+        }
         return Ok(Server::new(&folder, &words)?.serve(&events));
     }
     let path = PathBuf::from(std::env::var_os("FAKE_CLI_RECORDING").ok_or("FAKE_CLI_RECORDING is not set")?);
@@ -69,6 +79,11 @@ fn run() -> Result<i32, String> {
     }
     let events = events::watch().map_err(|error| error.to_string())?;
     Ok(Player::new(recording, &words, events, report).play())
+}
+
+/// Whether it has the form of the ids that a CLI is given for its sessions.
+fn is_uuid(id: &str) -> bool {
+    id.len() == 36 && id.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
 }
 
 /// The value of a word such as `--resume=ID`, or the word.

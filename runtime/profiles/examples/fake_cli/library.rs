@@ -10,6 +10,9 @@ use super::{
     recording::{Line, Recording, Step},
 };
 
+/// The largest recorded output that is read, in bytes.
+const LARGEST: u64 = 150_000;
+
 /// What a recorded turn shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shows {
@@ -41,13 +44,15 @@ pub(crate) struct Library {
     turns: Vec<Turn>,
     /// Requests that are no prompts, and their answers.
     answers: Vec<(Value, Value)>,
+    /// The same, refused.
+    refusals: Vec<(Value, Value)>,
 }
 
 impl Library {
-    /// Reads a folder of recordings; those of this way to speak count.
+    /// Reads a folder of recordings; those of this way to speak count, but for large ones.
     pub(crate) fn of(folder: &Path, mode: Mode) -> Result<Self, String> {
         let mut library = Self::default();
-        for recording in Recording::of_folder(folder)? {
+        for recording in Recording::small_of_folder(folder, LARGEST)? {
             let of = Mode::of(&recording);
             if of == mode {
                 library.add(mode, &recording.steps);
@@ -68,10 +73,11 @@ impl Library {
         self.turns.iter().find(|turn| turn.shows == shows)
     }
 
-    /// What was answered to a request of this kind.
-    pub(crate) fn answer(&self, mode: Mode, live: &Value) -> Option<&Value> {
+    /// What was answered to a request of this kind, or how one was refused.
+    pub(crate) fn answer(&self, mode: Mode, live: &Value, refused: bool) -> Option<&Value> {
         let kind = dialect::kind(mode, live);
-        self.answers.iter().find(|(asked, _)| dialect::kind(mode, asked) == kind).map(|(_, answer)| answer)
+        let known = if refused { &self.refusals } else { &self.answers };
+        known.iter().find(|(asked, _)| dialect::kind(mode, asked) == kind).map(|(_, answer)| answer)
     }
 
     fn add(&mut self, mode: Mode, steps: &[Step]) {

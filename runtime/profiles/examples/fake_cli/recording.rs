@@ -94,6 +94,15 @@ impl Recording {
         names(folder)?.iter().map(|name| Self::read(folder, name)).collect()
     }
 
+    /// The recordings in a folder whose output is not larger than this.
+    pub(crate) fn small_of_folder(folder: &Path, most: u64) -> Result<Vec<Self>, String> {
+        let small = |name: &String| {
+            let size = fs::metadata(folder.join(format!("{name}.out.jsonl"))).map_or(0, |file| file.len());
+            size <= most
+        };
+        names(folder)?.iter().filter(|name| small(name)).map(|name| Self::read(folder, name)).collect()
+    }
+
     /// The first recording in a folder whose command line is wanted and which ended well.
     pub(crate) fn first(folder: &Path, wanted: impl Fn(&[String]) -> bool) -> Option<Self> {
         let well = |name: &String| {
@@ -103,6 +112,13 @@ impl Recording {
         };
         let name = names(folder).ok()?.into_iter().find(well)?;
         Self::read(folder, &name).ok()
+    }
+
+    /// A dialogue of a folder in which a session to resume was not there.
+    pub(crate) fn refused(folder: &Path) -> Option<Self> {
+        Self::small_of_folder(folder, 4096).ok()?.into_iter().find(|recording| {
+            recording.resumes().is_some() && recording.is_dialogue() && recording.exit == Exit::Code(1)
+        })
     }
 
     /// What stands for the session that a peer begins where the one to resume is unknown: the same command line

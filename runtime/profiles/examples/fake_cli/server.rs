@@ -1,7 +1,7 @@
 //! A CLI that never ends: each prompt is answered by a recorded turn, in any number of sessions at once.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     path::Path,
     sync::mpsc::Receiver,
 };
@@ -44,6 +44,8 @@ pub(crate) struct Server {
     mode: Mode,
     library: Library,
     sessions: HashMap<String, Session>,
+    /// The sessions that were begun here.
+    begun: HashSet<String>,
     /// The one session of a CLI that has no other.
     own: String,
     count: usize,
@@ -82,7 +84,8 @@ impl Server {
         let given = option(words, &["--session-id"]).or_else(|| option(words, &["--resume"]));
         let own = given
             .map_or_else(|| format!("00000000-0000-4000-8000-{:012}", std::process::id()), str::to_owned);
-        Ok(Self { mode, library: Library::of(folder, mode)?, sessions: HashMap::new(), own, count: 0 })
+        let library = Library::of(folder, mode)?;
+        Ok(Self { mode, library, sessions: HashMap::new(), begun: HashSet::new(), own, count: 0 })
     }
 
     /// Serves until stdin ends.
@@ -158,7 +161,16 @@ impl Server {
     /// A request that begins no turn.
     fn answer(&mut self, live: &Value) {
         self.count += 1;
-        let recorded = self.library.answer(self.mode, live).cloned();
+        let given =
+            ["/params/threadId", "/params/sessionId"].iter().find_map(|place| live.pointer(place)?.as_str());
+        let resumes = ["session/load", "session/resume", "thread/resume"]
+            .contains(&dialect::kind(self.mode, live).as_str());
+        // A session that this process did not begin is one that nobody knows.
+        let unknown = resumes && given.is_some_and(|given| !self.begun.contains(given));
+        let recorded = self.library.answer(self.mode, live, unknown).cloned();
+        let recorded = recorded.or_else(|| {
+            unknown.then(|| json!({"jsonrpc": "2.0", "id": 0, "error": {"code": -32603, "message": "Session not found"}}))
+        });
         let (Some(mut answer), Some(id)) = (recorded, dialect::asks(self.mode, live)) else {
             for line in dialect::improvised(self.mode, live, self.count) {
                 say(&line.to_string());
@@ -169,6 +181,7 @@ impl Server {
         let given =
             ["/params/threadId", "/params/sessionId"].iter().find_map(|place| live.pointer(place).cloned());
         let fresh = given.unwrap_or_else(|| json!(format!("served-{}-{}", std::process::id(), self.count)));
+        self.begun.extend(fresh.as_str().map(str::to_owned));
         for place in ["/result/thread/id", "/result/thread/sessionId", "/result/sessionId"] {
             if let Some(place) = answer.pointer_mut(place) {
                 *place = fresh.clone();
