@@ -130,7 +130,8 @@ impl Player {
         let never = self.recording.exit == Exit::Never;
         let failed = !matches!(self.recording.exit, Exit::Code(0));
         let one_turn = self.mode == Mode::OneShot || self.mode == Mode::Query;
-        if !never && self.recording.ends_itself && (failed || one_turn || self.recording.is_dialogue()) {
+        let ends = failed || one_turn || open || self.recording.is_dialogue();
+        if !never && self.recording.ends_itself && ends {
             return self.end();
         }
         if open || never {

@@ -76,7 +76,12 @@ fn one_turn(recording: &Recording, rule: &'static str, mut session: Session, mut
             if turn.status.first() != Some(&"failed") && !turn.status.contains(&"limit") {
                 turn.fails(&[], first_words(&recording.stderr));
             }
-            (if recording.outputs().next().is_none() { "refuses to start" } else { rule }, false)
+            if recording.outputs().next().is_some() {
+                (rule, false)
+            } else {
+                turn.status.push("refused");
+                ("refuses to start", false)
+            }
         }
     };
     if warned {

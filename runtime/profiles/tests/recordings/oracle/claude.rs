@@ -27,6 +27,8 @@ struct Open {
     turn: Turn,
     text: Text,
     error: Option<String>,
+    /// The message whose deltas come.
+    streaming: String,
 }
 
 pub(super) fn expect(recording: &Recording) -> Expected {
@@ -127,9 +129,11 @@ impl Open {
         }
         match text(line, "/type").unwrap_or_default() {
             "stream_event" => {
-                let id = text(line, "/api_message_id").unwrap_or("streamed");
+                if let Some(id) = text(line, "/event/message/id") {
+                    self.streaming = id.to_owned();
+                }
                 if let Some(delta) = text(line, "/event/delta/text") {
-                    self.text.delta(id, delta);
+                    self.text.delta(&self.streaming, delta);
                 }
             }
             "assistant" => self.assistant(line),
@@ -260,7 +264,7 @@ impl Open {
         let cost = line.get("total_cost_usd").and_then(Value::as_f64);
         if let Some(total) = cost {
             // What was spent before a resumed session is in the total, and nobody here knows it.
-            if recording.resumes().is_some() && totals.turns == 0 {
+            if continues(recording) && totals.turns == 0 {
                 self.turn.no_total = (model_input != input).then_some(total);
             } else {
                 self.turn.cost = Some(total - totals.cost);
@@ -273,6 +277,11 @@ impl Open {
     fn finish(self) -> Turn {
         Turn { text: self.text.pieces(), ..self.turn }
     }
+}
+
+/// Whether the recorded run went on with an earlier one.
+fn continues(recording: &Recording) -> bool {
+    recording.resumes().is_some() || recording.argv.iter().any(|word| word == "--continue")
 }
 
 fn decision(answer: &Value, request: &Value) -> Answer {
