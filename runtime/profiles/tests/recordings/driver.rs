@@ -79,6 +79,10 @@ impl SeenTurn {
         self.text.len() >= turn.certain()
             && self.permissions.len() >= turn.permissions.len()
             && started >= certain
+            && turn
+                .warned
+                .iter()
+                .all(|warning| self.messages.iter().any(|message| message.to_string().contains(warning)))
     }
 }
 

@@ -130,20 +130,22 @@ fn prompt(recording: &Recording) -> String {
     last.cloned().unwrap_or_else(|| "FAKE:text".to_owned())
 }
 
-/// The words of stderr of which an error should have at least one: those of its first lines that are no noise.
+/// The words of stderr of which an error should have at least one: how its lines begin, but for what is no error.
 fn first_words(stderr: &str) -> Vec<String> {
+    const WORDS: usize = 16;
+    let code = |text: &str| text.chars().all(|c| c.is_ascii_digit() || c == ';');
     let mut told = Vec::new();
     for line in stderr.lines().map(str::trim).filter(|line| line.len() > 8).take(40) {
         // Colours go, and so does what a terminal would show of them.
-        let plain = line.split("\u{1b}[").map(|part| {
-            part.split_once('m')
-                .filter(|(code, _)| code.chars().all(|c| c.is_ascii_digit() || c == ';'))
-                .map_or(part, |(_, rest)| rest)
-        });
-        let plain: String = plain.collect();
-        told.push(plain.trim().chars().take(30).collect());
+        let plain: String = line
+            .split("\u{1b}[")
+            .map(|part| part.split_once('m').filter(|(begin, _)| code(begin)).map_or(part, |(_, rest)| rest))
+            .collect();
+        told.push(plain.trim().chars().take(WORDS).collect());
     }
-    told
+    let errors: Vec<String> =
+        told.iter().filter(|words: &&String| !words.starts_with("Reading ")).cloned().collect();
+    if errors.is_empty() { told } else { errors }
 }
 
 /// The categories that fit an HTTP status.

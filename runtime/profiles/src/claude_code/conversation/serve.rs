@@ -42,6 +42,7 @@ impl Conversation {
     /// Serves a turn, and gives what is left of the process.
     pub(super) async fn serve(&mut self, turn: &Turn, input: Input) -> (TurnComplete, Option<Live>) {
         let content = self.content(input).await;
+        let mut unknown = String::new();
         for _ in 0..MOST_STARTS {
             let live = tokio::select! {
                 biased;
@@ -59,10 +60,14 @@ impl Conversation {
             match self.serve_with(live, turn, &content).await {
                 Served::Ended(end, live) => return (end, Some(live)),
                 Served::Lost(end) => return (end, None),
-                Served::Unknown(why) => self.forget(&why).await,
+                Served::Unknown(why) => {
+                    self.forget(&why).await;
+                    unknown = why;
+                }
             }
         }
-        (of_error(Error::new(Category::SessionNotFound, "claude knows no session that it was given")), None)
+        let text = format!("claude begins no session: {unknown}");
+        (of_error(Error::new(Category::SessionNotFound, text)), None)
     }
 
     /// The process of the last turn, or a new one.
@@ -220,7 +225,8 @@ impl Conversation {
         }
         if cut.is_none() && !self.has_begun && ended.stderr.contains("already in use") {
             // Somebody else has taken the id that was chosen.
-            return Served::Unknown("claude works on a session of this id already".to_owned());
+            let said = ended.stderr.lines().find(|line| line.contains("already in use")).unwrap_or_default();
+            return Served::Unknown(format!("the id that was chosen is taken ({})", said.trim()));
         }
         let error = cut.map_or_else(|| explained(&ended), |cut| cut.why);
         Served::Lost(TurnComplete {
