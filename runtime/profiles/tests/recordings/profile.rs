@@ -103,8 +103,7 @@ fn config_of(recording: &Recording) -> Value {
 
 fn codex(recording: &Recording, config: &mut Value) {
     if Mode::of(recording) != Mode::AppServer {
-        // Sessions with one of Codex's own profiles run by `codex exec`.
-        config["profile"] = json!("recorded");
+        config["transport"] = json!("exec");
     }
     let started = recording.steps.iter().find_map(|step| match step {
         Step::In(line) if line["method"] == "thread/start" => Some(&line["params"]),
