@@ -1,4 +1,5 @@
 //! The upper side of the protocol: starts a peer, which is a relay or one adapter, and has conversations with it.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -159,6 +160,11 @@ impl Hub {
     pub(crate) fn stderr(&self) -> String {
         let kept = self.stderr.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         String::from_utf8_lossy(&kept).trim().to_owned()
+    }
+
+    /// The number of the peer's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn send(&mut self, message: &Value) -> Step {

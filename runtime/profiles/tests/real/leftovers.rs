@@ -1,4 +1,5 @@
 //! Which processes are there that a run must not leave behind.
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::{
     fs,

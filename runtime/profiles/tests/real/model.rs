@@ -91,10 +91,22 @@ impl Model {
         content.map(str::to_owned).ok_or_else(|| "the fake model answers no text".to_owned())
     }
 
+    /// Whether a request with this text wanted its answer at once, not as a stream that can be cut.
+    pub(crate) fn answered_at_once(&self, text: &str) -> bool {
+        self.log().lines().filter(|request| request.contains(text)).any(|request| {
+            let request: Value = serde_json::from_str(request).unwrap_or_default();
+            let path = request["path"].as_str().unwrap_or_default();
+            request["body"]["stream"] != true && !path.contains("streamGenerateContent")
+        })
+    }
+
+    fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
     /// Whether one request had all of these texts, in this order.
     pub(crate) fn was_told(&self, texts: &[&str]) -> bool {
-        let log = fs::read(&self.log).unwrap_or_default();
-        String::from_utf8_lossy(&log).lines().any(|request| {
+        self.log().lines().any(|request| {
             let mut rest = request;
             texts.iter().all(|text| match rest.split_once(text) {
                 Some((_, after)) => {

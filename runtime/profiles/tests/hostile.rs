@@ -1,0 +1,333 @@
+//! Agents that end, hang and flood, behind the profiles: each turn ends once and says why, others go on, and nothing is left
+//! behind.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+#[path = "real/hub.rs"]
+mod hub;
+#[path = "real/leftovers.rs"]
+mod leftovers;
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use hub::{Hub, Turn};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How long a case may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A deadline of the agent that a case waits for.
+const SHORT: f64 = 1.5;
+
+/// One that no case waits for.
+const LONG: f64 = 50.0;
+
+/// The most memory that an adapter may ever have had, in KiB. A flooding agent writes this in well under a second.
+const MEMORY: u64 = 400 * 1024;
+
+/// Whose conversations share a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Process {
+    Each,
+    One,
+}
+
+/// A profile, and the dialect that its agent speaks.
+#[derive(Debug, Clone, Copy)]
+struct Profile {
+    name: &'static str,
+    dialect: &'static str,
+    process: Process,
+}
+
+const CLAUDE_CODE: Profile = Profile { name: "claude-code", dialect: "claude", process: Process::Each };
+const CODEX: Profile = Profile { name: "codex", dialect: "codex", process: Process::One };
+const ACP: Profile = Profile { name: "acp", dialect: "acp", process: Process::One };
+
+/// An adapter with two sessions, `a` whose agent misbehaves and `b` whose agent is in the middle of an answer.
+struct Stage {
+    folder: TempDir,
+    profile: Profile,
+    hub: Hub,
+    waiting: String,
+}
+
+impl Stage {
+    /// `silence` and `turn` are the agent's deadlines in seconds.
+    fn set(profile: Profile, silence: f64, turn: f64) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for part in ["home", "a", "b"] {
+            fs::create_dir(folder.path().join(part)).unwrap();
+        }
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile/agent.py");
+        let agent = folder.path().join("agent");
+        let dialect = profile.dialect;
+        fs::write(&agent, format!("#!/bin/sh\nexec python3 '{script}' {dialect} \"$@\"\n")).unwrap();
+        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+        let configuration = json!({"command": agent, "silence_timeout": silence, "turn_timeout": turn});
+        let hub = start(&folder, profile, &configuration);
+        let mut stage = Self { folder, profile, hub, waiting: String::new() };
+        stage.open("a");
+        stage.open("b");
+        stage.waiting = stage.hub.input("b", "wait go").unwrap();
+        assert_eq!(stage.hub.until("b", "output").unwrap().0["content"], "waiting");
+        stage
+    }
+
+    fn open(&mut self, session: &str) {
+        self.hub.open(session, &json!({"cwd": self.folder.path().join(session)})).unwrap();
+    }
+
+    fn turn(&mut self, content: &str) -> Turn {
+        self.hub.turn("a", content).unwrap()
+    }
+
+    /// The processes of an agent whose conversation is a session's: those that work in its folder, or the one of all.
+    fn agents(&self, session: &str) -> Vec<u32> {
+        let all = leftovers::of(self.folder.path());
+        let folder = self.folder.path().join(session);
+        let here = |number: &u32| match self.profile.process {
+            Process::Each => fs::read_link(format!("/proc/{number}/cwd")).is_ok_and(|cwd| cwd == folder),
+            Process::One => true,
+        };
+        let agents = all.into_iter().filter(|(_, line)| line.contains("agent.py")).map(|(number, _)| number);
+        agents.filter(here).collect()
+    }
+
+    /// `b` ends its answer, which what `a` did has not touched.
+    fn b_goes_on(&mut self) {
+        fs::write(self.folder.path().join("b/go"), "").unwrap();
+        self.hub.follow("b", &self.waiting, |_| false).unwrap().is("completed").unwrap();
+    }
+
+    /// `b`, whose agent is gone with that of `a`, is told so once.
+    fn b_is_told(&mut self) {
+        self.hub.follow("b", &self.waiting, |_| false).unwrap().failed(&["process_exit"]).unwrap();
+    }
+
+    /// What the end of a process means for `b`.
+    fn b_goes_on_where_its_process_does(&mut self) {
+        match self.profile.process {
+            Process::Each => self.b_goes_on(),
+            Process::One => self.b_is_told(),
+        }
+    }
+
+    /// Both sessions take a further turn, no turn has had a second end, and the end of the adapter leaves nothing.
+    fn and_on(mut self) {
+        for session in ["a", "b"] {
+            self.hub.turn(session, "say more").unwrap().says("heard more").unwrap();
+        }
+        self.hub.send(&json!({"type": "ping", "session_id": "", "nonce": "n"})).unwrap();
+        self.hub.until("", "pong").unwrap();
+        for session in ["a", "b"] {
+            assert!(!self.hub.holds(session, "turn.complete"), "a second end in {session}");
+        }
+        self.nothing_is_left();
+    }
+
+    fn nothing_is_left(self) {
+        let most = memory(self.hub.id());
+        assert!(most < MEMORY, "the adapter has had {most} KiB");
+        let status = self.hub.end().unwrap();
+        assert!(status.success(), "{status}");
+        leftovers::none_of(self.folder.path()).unwrap();
+    }
+}
+
+/// Starts the adapter as a host does: its configuration is a file that a variable names.
+fn start(folder: &TempDir, profile: Profile, configuration: &Value) -> Hub {
+    let file = folder.path().join("configuration.json");
+    fs::write(&file, configuration.to_string()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline-adapter"));
+    command.arg(profile.name).current_dir(folder.path()).env_clear();
+    let path: PathBuf = std::env::var_os("PATH").unwrap_or_default().into();
+    command.env("PATH", path).env("HOME", folder.path().join("home")).env("ADAPTER_CONFIG", file);
+    Hub::start(&mut command, Instant::now() + LIMIT).unwrap()
+}
+
+/// The most memory that a process has had, in KiB.
+fn memory(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    most.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn exit_in_mid_turn(profile: Profile) {
+    let mut stage = Stage::set(profile, LONG, LONG);
+    let turn = stage.turn("exit");
+    turn.failed(&["process_exit"]).unwrap();
+    let message = turn.end["error"]["message"].as_str().unwrap();
+    assert!(message.contains('7') && message.contains("the agent has had enough"), "{message}");
+    stage.b_goes_on_where_its_process_does();
+    stage.and_on();
+}
+
+fn signal(profile: Profile, signal: Signal) {
+    let mut stage = Stage::set(profile, LONG, LONG);
+    let turn = stage.hub.input("a", "wait never").unwrap();
+    stage.hub.until("a", "output").unwrap();
+    let agents = stage.agents("a");
+    assert!(!agents.is_empty(), "an agent works for a");
+    for agent in agents {
+        // Of two, one may go with the other.
+        let _ = kill(Pid::from_raw(agent.try_into().unwrap()), signal);
+    }
+    stage.hub.follow("a", &turn, |_| false).unwrap().failed(&["process_exit"]).unwrap();
+    stage.b_goes_on_where_its_process_does();
+    stage.and_on();
+}
+
+fn exit_at_once(profile: Profile) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir_all(folder.path().join("home")).unwrap();
+    fs::create_dir(folder.path().join("a")).unwrap();
+    let agent = folder.path().join("agent");
+    fs::write(&agent, "#!/bin/sh\necho 'fatal: the agent does not start' >&2\nexit 1\n").unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
+    for (command, category, says) in [
+        (agent.as_path(), "process_exit", "does not start"),
+        ("no-such-agent".as_ref(), "not_installed", "no-such-agent"),
+    ] {
+        let mut hub = start(&folder, profile, &json!({ "command": command }));
+        hub.open("a", &json!({"cwd": folder.path().join("a")})).unwrap();
+        // The second one shows that the session bears the first.
+        for _ in 0..2 {
+            let turn = hub.turn("a", "say hello").unwrap();
+            turn.failed(&[category]).unwrap();
+            assert!(turn.end["error"]["message"].as_str().unwrap().contains(says), "{}", turn.told());
+        }
+        assert!(hub.end().unwrap().success());
+        leftovers::none_of(folder.path()).unwrap();
+    }
+}
+
+fn hang(profile: Profile) {
+    let mut stage = Stage::set(profile, SHORT, LONG);
+    stage.turn("hang").failed(&["timeout"]).unwrap();
+    // What it took has been too long for `b` as well, where that was silent.
+    stage.hub.follow("b", &stage.waiting.clone(), |_| false).unwrap().failed(&["timeout"]).unwrap();
+    stage.and_on();
+}
+
+fn freeze(profile: Profile) {
+    let mut stage = Stage::set(profile, LONG, SHORT);
+    stage.turn("freeze").failed(&["timeout"]).unwrap();
+    let other = stage.hub.follow("b", &stage.waiting.clone(), |_| false).unwrap();
+    other.failed(&["timeout", "process_exit"]).unwrap();
+    stage.and_on();
+}
+
+fn stopped_while_it_hangs(profile: Profile) {
+    let mut stage = Stage::set(profile, LONG, LONG);
+    let turn = stage.hub.input("a", "hang").unwrap();
+    stage.hub.send(&json!({"type": "stop", "session_id": "a", "turn_id": turn})).unwrap();
+    let asked = Instant::now();
+    stage.hub.follow("a", &turn, |_| false).unwrap().is("stopped").unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(10), "a host gives up after 10 s: {:?}", asked.elapsed());
+    stage.b_goes_on();
+    stage.and_on();
+}
+
+fn left_while_it_is_frozen(profile: Profile) {
+    let mut stage = Stage::set(profile, LONG, LONG);
+    let turn = stage.hub.input("a", "freeze").unwrap();
+    assert!(!turn.is_empty());
+    stage.nothing_is_left();
+}
+
+fn noise(profile: Profile) {
+    let mut stage = Stage::set(profile, LONG, LONG);
+    let turn = stage.hub.input("a", "noise").unwrap();
+    // It is in the middle of it when `b` ends its answer, wherever that comes from.
+    stage.b_goes_on();
+    stage.hub.send(&json!({"type": "stop", "session_id": "a", "turn_id": turn})).unwrap();
+    stage.hub.follow("a", &turn, |_| false).unwrap().is("stopped").unwrap();
+    stage.and_on();
+}
+
+fn endless_line(profile: Profile) {
+    let mut stage = Stage::set(profile, LONG, SHORT);
+    stage.turn("endless").is("failed").unwrap();
+    if profile.process == Process::One {
+        stage.hub.follow("b", &stage.waiting.clone(), |_| false).unwrap().is("failed").unwrap();
+    } else {
+        stage.hub.follow("b", &stage.waiting.clone(), |_| false).unwrap().failed(&["timeout"]).unwrap();
+    }
+    stage.and_on();
+}
+
+macro_rules! cases {
+    ($($module:ident: $profile:expr;)*) => {$(
+        mod $module {
+            use nix::sys::signal::Signal;
+
+            #[test]
+            fn an_agent_that_exits_in_mid_turn_is_told_and_started_again() {
+                super::exit_in_mid_turn($profile);
+            }
+
+            #[test]
+            fn a_killed_agent_is_told_and_started_again() {
+                super::signal($profile, Signal::SIGKILL);
+            }
+
+            #[test]
+            fn a_terminated_agent_is_told_and_started_again() {
+                super::signal($profile, Signal::SIGTERM);
+            }
+
+            #[test]
+            fn an_agent_that_exits_at_once_or_is_not_there_is_told() {
+                super::exit_at_once($profile);
+            }
+
+            #[test]
+            fn an_answer_that_hangs_ends_by_its_deadline() {
+                super::hang($profile);
+            }
+
+            #[test]
+            fn an_agent_that_is_frozen_ends_by_its_deadline() {
+                super::freeze($profile);
+            }
+
+            #[test]
+            fn an_answer_that_hangs_can_be_stopped() {
+                super::stopped_while_it_hangs($profile);
+            }
+
+            #[test]
+            fn an_agent_that_is_frozen_is_not_left_behind() {
+                super::left_while_it_is_frozen($profile);
+            }
+
+            #[test]
+            fn noise_costs_no_memory_and_no_other_session() {
+                super::noise($profile);
+            }
+
+            #[test]
+            fn a_line_without_end_ends_its_turn_and_costs_bounded_memory() {
+                super::endless_line($profile);
+            }
+        }
+    )*};
+}
+
+cases! {
+    claude_code: super::CLAUDE_CODE;
+    codex: super::CODEX;
+    acp: super::ACP;
+}
