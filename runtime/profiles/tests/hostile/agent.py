@@ -39,9 +39,13 @@ def act(text, say, cwd, stopped):
         say("heard " + rest)
     elif word == "wait":
         say("waiting")
+        ticks = 0
         while not os.path.exists(os.path.join(cwd, rest)):
             if stopped.wait(0.01):
                 return True
+            ticks += 1
+            if ticks % 20 == 0:  # not silent
+                say(".")
     elif word == "exit":
         sys.stderr.write("fatal: the agent has had enough\n")
         sys.stderr.flush()

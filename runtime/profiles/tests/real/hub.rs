@@ -88,8 +88,9 @@ impl Turn {
     /// How it ended, for people.
     pub(crate) fn told(&self) -> String {
         let kinds: Vec<_> = self.messages.iter().filter_map(|message| message["type"].as_str()).collect();
+        let warnings: Vec<_> = self.of("error").filter_map(|error| error["message"].as_str()).collect();
         format!(
-            "status {}, error {}, text {:?}, messages {}",
+            "status {}, error {}, warnings {warnings:?}, text {:?}, messages {}",
             self.status(),
             self.end["error"],
             cut(&self.text),

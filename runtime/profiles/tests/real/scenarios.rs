@@ -41,7 +41,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "stop",
-        means: "a stop in mid-answer ends that turn; the next one remembers it",
+        means: "a stop in mid-answer ends that turn; the next one remembers what was before",
         run: stop,
     },
     Scenario {
@@ -176,7 +176,8 @@ fn tools_are_whole(turn: &Turn) -> Step {
 fn stop(place: &Place) -> Step {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "s", &json!({}))?;
-    let id = hub.input("s", "FAKE:slow:400:0.1 osprey-one")?;
+    hub.turn("s", "FAKE:text osprey-one")?.says(HELLO)?;
+    let id = hub.input("s", "FAKE:slow:400:0.1")?;
     let (first, _) = hub.until("s", "output")?;
     hub.send(&json!({"type": "stop", "session_id": "s", "turn_id": id}))?;
     let asked = Instant::now();
@@ -192,17 +193,20 @@ fn stop(place: &Place) -> Step {
     expect(!text.contains("tick399"), "an answer cut short", turn.told())?;
     hub.turn("s", "FAKE:text harrier-one")?.says(HELLO)?;
     let told = place.model.was_told(&["osprey-one", "harrier-one"]);
-    expect(told, "a request with both inputs", "none")?;
+    expect(told, "a request with the inputs before and after", "none")?;
     place.end(hub)
 }
 
 fn resume(place: &Place) -> Step {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "s", &json!({}))?;
-    let first = hub.turn("s", "FAKE:text buzzard-one")?;
+    let early = hub.turn("s", "FAKE:text buzzard-one")?;
+    early.says(HELLO)?;
+    // Some agents know no conversation of one turn again.
+    let first = hub.turn("s", "FAKE:text buzzard-two")?;
     first.says(HELLO)?;
     let (mut native, mut params) = (Value::Null, Value::Null);
-    for message in first.messages.iter().chain([&first.end]) {
+    for message in [&early, &first].into_iter().flat_map(|turn| turn.messages.iter().chain([&turn.end])) {
         if !message["native_session_id"].is_null() {
             native = message["native_session_id"].clone();
         }
@@ -219,7 +223,7 @@ fn resume(place: &Place) -> Step {
     let second = hub.turn("again", "FAKE:text goshawk-one")?;
     second.says(HELLO)?;
     let context = second.messages.iter().rev().find_map(|message| message["context"].as_str());
-    expect(context == Some("kept"), "context: kept", format_args!("{context:?}"))?;
+    expect(context == Some("kept"), "context: kept", format_args!("{context:?}; {}", second.told()))?;
     let told = place.model.was_told(&["buzzard-one", "goshawk-one"]);
     expect(told, "a request with both inputs", "none")?;
     place.end(hub)
