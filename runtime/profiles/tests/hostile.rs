@@ -41,6 +41,8 @@ const MEMORY: u64 = 400 * 1024;
 enum Process {
     Each,
     One,
+    /// One that is replaced as a whole where a single conversation is stuck.
+    OneForAll,
 }
 
 /// A profile, and the dialect that its agent speaks.
@@ -52,7 +54,7 @@ struct Profile {
 }
 
 const CLAUDE_CODE: Profile = Profile { name: "claude-code", dialect: "claude", process: Process::Each };
-const CODEX: Profile = Profile { name: "codex", dialect: "codex", process: Process::One };
+const CODEX: Profile = Profile { name: "codex", dialect: "codex", process: Process::OneForAll };
 const ACP: Profile = Profile { name: "acp", dialect: "acp", process: Process::One };
 
 /// An adapter with two sessions, `a` whose agent misbehaves and `b` whose agent is in the middle of an answer.
@@ -100,7 +102,7 @@ impl Stage {
         let folder = self.folder.path().join(session);
         let here = |number: &u32| match self.profile.process {
             Process::Each => fs::read_link(format!("/proc/{number}/cwd")).is_ok_and(|cwd| cwd == folder),
-            Process::One => true,
+            Process::One | Process::OneForAll => true,
         };
         let agents = all.into_iter().filter(|(_, line)| line.contains("agent.py")).map(|(number, _)| number);
         agents.filter(here).collect()
@@ -127,7 +129,7 @@ impl Stage {
     fn b_goes_on_where_its_process_does(&mut self) {
         match self.profile.process {
             Process::Each => self.b_goes_on(),
-            Process::One => self.b_is_told(),
+            Process::One | Process::OneForAll => self.b_is_told(),
         }
     }
 
@@ -251,7 +253,10 @@ fn exit_at_once(profile: Profile) {
 fn hang(profile: Profile) {
     let mut stage = Stage::set(profile, SHORT, LONG);
     stage.turn("hang").failed(&["timeout"]).unwrap();
-    stage.b_goes_on();
+    match profile.process {
+        Process::Each | Process::One => stage.b_goes_on(),
+        Process::OneForAll => stage.b_is_told(),
+    }
     stage.and_on_elsewhere();
 }
 

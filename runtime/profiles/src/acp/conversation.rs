@@ -208,12 +208,20 @@ impl Conversation {
     async fn finish_earlier(&mut self, turn: &Turn, room: &Room) -> Result<(), Error> {
         let Some(mut earlier) = self.unfinished.take() else { return Ok(()) };
         let until = Instant::now() + UNFINISHED;
+        let mut mute = Some(Box::pin(room.link.give_up_if_mute()));
         loop {
             tokio::select! {
                 biased;
                 () = turn.stopped() => {
                     self.unfinished = Some(earlier);
                     return Err(Error::stopped());
+                }
+                is_mute = answered(&mut mute), if mute.is_some() => {
+                    mute = None;
+                    if is_mute {
+                        let text = "the agent answers nothing any more; the next input starts it again";
+                        return Err(Error::new(Category::Timeout, text));
+                    }
                 }
                 () = sleep_until(until) => {
                     self.unfinished = Some(earlier);
@@ -535,6 +543,14 @@ impl Run<'_> {
             }
             Some(Ok(answer)) => Ok(stopped_by(&answer, base, was_denied)),
         }
+    }
+}
+
+/// What a future gives, if there is one.
+async fn answered<F: Future + Unpin>(future: &mut Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
     }
 }
 

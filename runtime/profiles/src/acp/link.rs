@@ -9,8 +9,8 @@ use agent_client_protocol_schema::v1::{
     ClientCapabilities, FileSystemCapabilities, Implementation, InitializeRequest,
 };
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use trunkline_sdk::{Category, Error};
 
 use super::hello::Hello;
@@ -29,6 +29,12 @@ const MOST_EARLY_BYTES: usize = 4 * 1024 * 1024;
 
 /// The most processes without a session that are kept for the next one.
 const MOST_IDLE: usize = 1;
+
+/// A method that no agent has: its refusal is a sign of life.
+const ALIVE: &str = "_trunkline/alive";
+
+/// How long an agent has for that.
+const ALIVE_WITHIN: Duration = Duration::from_secs(5);
 
 /// What an agent may ask of its client.
 const REQUESTS: &[&str] = &[
@@ -198,6 +204,16 @@ impl Link {
     /// Gives a session what the agent sends of it, from now on.
     pub(crate) fn register(&self, session: &str, inbox: &Arc<Inbox>) {
         self.router.register(session, inbox);
+    }
+
+    /// Gives the agent up, for all its sessions, where it answers nothing any more. Whether it did.
+    pub(crate) async fn give_up_if_mute(&self) -> bool {
+        let answer = self.peer.call::<_, Value>(ALIVE, &json!({}), Some(ALIVE_WITHIN)).await;
+        let is_mute = matches!(answer, Err(CallError::Late(_)));
+        if is_mute {
+            self.peer.abandon();
+        }
+        is_mute
     }
 
     /// Keeps updates of unknown sessions until the returned value is dropped: one of them is being made.

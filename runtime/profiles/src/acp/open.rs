@@ -311,7 +311,11 @@ impl Opening {
     }
 
     async fn call(&self, link: &Link, method: &str, request: &Value) -> Result<Value, CallError> {
-        link.peer.call(method, request, self.deadline()).await
+        let answer = link.peer.call(method, request, self.deadline()).await;
+        if matches!(answer, Err(CallError::Late(_))) {
+            link.give_up_if_mute().await;
+        }
+        answer
     }
 
     fn deadline(&self) -> Option<Duration> {
