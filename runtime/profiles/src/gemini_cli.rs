@@ -52,7 +52,10 @@ impl Kind for Gemini {
     }
 
     fn describe(&self, description: Description) -> Description {
-        description.config::<Self>()
+        description.config::<Self>().use_when(
+            "Gemini CLI is the agent of choice, with people asked before its tools run",
+            "only the model is wanted: its API needs no CLI",
+        )
     }
 
     fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error> {

@@ -47,7 +47,10 @@ impl Kind for Copilot {
     }
 
     fn describe(&self, description: Description) -> Description {
-        description.config::<Self>()
+        description.config::<Self>().use_when(
+            "GitHub Copilot is what people have, or a provider of one's own behind it",
+            "what a turn costs must be known: it counts in credits",
+        )
     }
 
     fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error> {

@@ -48,7 +48,10 @@ impl Kind for Kilo {
     }
 
     fn describe(&self, description: Description) -> Description {
-        description.config::<Self>()
+        description.config::<Self>().use_when(
+            "one agent is to work with many providers",
+            "a turn must begin at once: it starts slowly",
+        )
     }
 
     fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error> {

@@ -44,7 +44,10 @@ impl Kind for Opencode {
     }
 
     fn describe(&self, description: Description) -> Description {
-        description.config::<Self>()
+        description.config::<Self>().use_when(
+            "one agent is to work with many providers, with agents and commands of one's own",
+            "a turn must begin at once: it starts slowly",
+        )
     }
 
     fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error> {

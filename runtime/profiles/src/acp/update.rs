@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{
-    AdapterBody, Command, ContextUsage, Message, MessageId, Output, Plan, SessionInfo, Thinking, ToolEnd,
-    ToolStart, ToolUpdate,
+    AdapterBody, Command, ContextUsage, Message, MessageId, Output, Plan, Progress, SessionInfo, Thinking,
+    ToolEnd, ToolStart, ToolUpdate,
 };
 use trunkline_sdk::{Json, PlanEntry, PlanStatus, ToolCallId};
 
 use super::choices::Choices;
 use super::content::{Content, LONGEST_RESULT, block, raw_output};
-use super::hello::Quirks;
+use super::hello::{FailuresAsText, Quirks};
 use super::read::{count, json, list, text};
 use super::usage::Totals;
 
@@ -100,7 +100,10 @@ impl Reader {
         match text(update, "sessionUpdate").unwrap_or_default() {
             "agent_message_chunk" => {
                 let content = said(update);
-                if !content.is_empty() {
+                if self.quirks.failures_as_text == FailuresAsText::Prefixed && is_remark(&content) {
+                    let message = content.trim_start_matches("Info: ").to_owned();
+                    out.push(Told::Event(Progress { message, history, ..Progress::default() }.into()));
+                } else if !content.is_empty() {
                     let message_id = message_id(update);
                     out.push(Told::Text(Output { content, message_id, history, ..Output::default() }));
                 }
@@ -341,6 +344,12 @@ impl Reader {
     }
 }
 
+/// What Copilot says of its own work among the text of the model.
+fn is_remark(text: &str) -> bool {
+    ["Info: Request failed due to a transient API error. Retrying...", "Info: Operation cancelled by user"]
+        .contains(&text.trim())
+}
+
 fn info(info: SessionInfo) -> Told {
     Told::Info(Box::new(info))
 }
@@ -384,3 +393,6 @@ fn command(command: &Value) -> Option<Command> {
         text: Some(format!("/{}", cut(name))),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+use serde_json::json;
+use trunkline_sdk::protocol::{AdapterMessage, Envelope, SessionId};
+
+use super::*;
+
+/// What updates mean, each event as its JSON.
+fn told(name: &str, when: When, updates: &[Value]) -> Vec<Value> {
+    let hello = super::super::hello::Hello::of(&json!({ "agentInfo": { "name": name } })).unwrap();
+    let mut reader = Reader::new(hello.quirks);
+    let mut out = Vec::new();
+    for update in updates {
+        reader.update(update, when, &|id| (id == "terminal-1").then(|| "printed".to_owned()), &mut out);
+    }
+    reader.end(&mut out);
+    out.into_iter().map(shown).collect()
+}
+
+fn shown(told: Told) -> Value {
+    match told {
+        Told::Text(output) => {
+            json!({ "text": output.content, "id": output.message_id, "history": output.history })
+        }
+        Told::Event(event) => {
+            let message: AdapterMessage = Envelope::new(SessionId::new("s").unwrap(), event);
+            serde_json::from_slice(message.to_line().as_ref()).unwrap()
+        }
+        Told::Info(info) => json!({ "info": *info }),
+        Told::SystemError => json!("system error"),
+    }
+}
+
+fn kinds(told: &[Value]) -> Vec<&str> {
+    told.iter().map(|event| event["type"].as_str().unwrap_or("text")).collect()
+}
+
+#[test]
+fn a_call_starts_once_and_ends_once_whatever_comes_first() {
+    let call = |kind: &str, status: &str| json!({ "sessionUpdate": kind, "toolCallId": "c", "title": "t", "kind": "execute", "status": status });
+    for updates in [
+        vec![
+            call("tool_call", "pending"),
+            call("tool_call", "in_progress"),
+            call("tool_call_update", "completed"),
+            call("tool_call_update", "completed"),
+        ],
+        vec![call("tool_call_update", "completed"), call("tool_call", "pending")],
+        vec![call("tool_call", "failed")],
+    ] {
+        let told = told("x", When::Now, &updates);
+        assert_eq!(kinds(&told), ["tool.start", "tool.end"], "{updates:?}");
+        assert_eq!(told[0]["tool"], "execute");
+    }
+}
+
+#[test]
+fn tools_are_named_as_each_agent_names_them() {
+    for (agent, update, tool) in [
+        (
+            "gemini-cli",
+            json!({ "toolCallId": "run_shell_command__call_1", "kind": "execute" }),
+            "run_shell_command",
+        ),
+        ("Kilo", json!({ "toolCallId": "c", "title": "bash", "kind": "execute" }), "bash"),
+        ("Kilo", json!({ "toolCallId": "c", "title": "touch a file", "kind": "execute" }), "execute"),
+        ("x", json!({ "toolCallId": "c", "_meta": { "claudeCode": { "toolName": "Write" } } }), "Write"),
+        ("x", json!({ "toolCallId": "a__b", "title": "bash" }), "tool"),
+    ] {
+        let mut update = update;
+        update["sessionUpdate"] = json!("tool_call");
+        assert_eq!(told(agent, When::Now, &[update])[0]["tool"], tool);
+    }
+}
+
+#[test]
+fn content_is_told_as_what_is_new_and_whole_at_the_end() {
+    let said = |status: &str, text: &str| json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c", "status": status, "content": [{ "type": "content", "content": { "type": "text", "text": text } }] });
+    let told = told(
+        "x",
+        When::Now,
+        &[
+            said("in_progress", "one"),
+            said("in_progress", "one two"),
+            said("in_progress", "one two"),
+            said("completed", "one two three"),
+        ],
+    );
+    assert_eq!(kinds(&told), ["tool.start", "tool.update", "tool.update", "tool.end"]);
+    let contents: Vec<_> = told[1..].iter().map(|event| event["content"].as_str().unwrap()).collect();
+    assert_eq!(contents, ["one", " two", "one two three"]);
+}
+
+#[test]
+fn diffs_terminals_and_raw_output_become_results() {
+    let end = |update: Value| {
+        let mut update = update;
+        update["sessionUpdate"] = json!("tool_call");
+        update["toolCallId"] = json!("c");
+        update["status"] = json!("completed");
+        told("x", When::Now, &[update]).pop().unwrap()
+    };
+    let diff =
+        end(json!({ "content": [{ "type": "diff", "path": "/a", "oldText": null, "newText": "new" }] }));
+    assert_eq!(diff["diffs"], json!([{ "path": "/a", "new_text": "new" }]));
+    assert_eq!(
+        end(json!({ "content": [{ "type": "terminal", "terminalId": "terminal-1" }] }))["content"],
+        "printed"
+    );
+    assert_eq!(end(json!({ "rawOutput": { "output": "raw" } }))["content"], "raw");
+    assert_eq!(end(json!({ "rawOutput": "plain", "content": 3 }))["content"], "plain");
+    let long = end(json!({ "rawOutput": "x".repeat(2 * LONGEST_RESULT) }));
+    assert_eq!(
+        (long["truncated"].clone(), long["content"].as_str().unwrap().len()),
+        (json!(true), LONGEST_RESULT)
+    );
+}
+
+#[test]
+fn an_echo_is_no_answer_and_history_is_marked() {
+    let echo =
+        json!({ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": "hello" } });
+    let answer = json!({ "sessionUpdate": "agent_message_chunk", "messageId": "m", "content": { "type": "text", "text": "hi" } });
+    assert_eq!(told("x", When::Now, std::slice::from_ref(&echo)), [] as [Value; 0]);
+    let before = told("x", When::Before, &[echo, answer]);
+    assert_eq!(before[0]["role"], "user");
+    assert!(before.iter().all(|event| event["history"] == true), "{before:?}");
+}
+
+#[test]
+fn what_is_told_already_is_not_told_again() {
+    let commands = json!({ "sessionUpdate": "available_commands_update", "availableCommands": [{ "name": "/plan" }, { "no": 1 }] });
+    let usage = json!({ "sessionUpdate": "usage_update", "used": 5, "size": 10 });
+    let told = told(
+        "x",
+        When::Now,
+        &[
+            commands.clone(),
+            commands,
+            usage.clone(),
+            usage,
+            json!({ "sessionUpdate": "usage_update", "used": 0 }),
+        ],
+    );
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0]["info"]["commands"], json!([{ "name": "plan", "text": "/plan" }]));
+}
+
+#[test]
+fn copilot_s_remarks_are_no_answer() {
+    let remark = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "Info: Operation cancelled by user" } });
+    assert_eq!(kinds(&told("Copilot", When::Now, std::slice::from_ref(&remark))), ["progress"]);
+    assert_eq!(kinds(&told("x", When::Now, &[remark])), ["text"]);
+}
+
+#[test]
+fn any_shape_is_read() {
+    let members = [
+        "content",
+        "toolCallId",
+        "title",
+        "kind",
+        "status",
+        "locations",
+        "rawInput",
+        "rawOutput",
+        "entries",
+        "availableCommands",
+        "configOptions",
+        "cost",
+        "used",
+        "_meta",
+        "messageId",
+    ];
+    let kinds = [
+        "agent_message_chunk",
+        "agent_thought_chunk",
+        "user_message_chunk",
+        "tool_call",
+        "tool_call_update",
+        "plan",
+        "available_commands_update",
+        "current_mode_update",
+        "config_option_update",
+        "usage_update",
+        "session_info_update",
+        "new_kind",
+    ];
+    let odd = [
+        json!(null),
+        json!(-1),
+        json!(1e300),
+        json!("x"),
+        json!([[]]),
+        json!([{ "type": 3 }]),
+        json!({ "a": { "b": [] } }),
+        json!(true),
+    ];
+    for kind in kinds {
+        for member in members {
+            for value in &odd {
+                let update = json!({ "sessionUpdate": kind, "toolCallId": "c", member: value });
+                told("gemini-cli", When::Now, std::slice::from_ref(&update));
+                told("Kilo", When::Before, &[update]);
+            }
+        }
+    }
+    told("x", When::Now, &[json!(null), json!([]), json!("x")]);
+}
