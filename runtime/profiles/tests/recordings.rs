@@ -12,6 +12,7 @@ mod recording;
 mod recordings {
     pub(crate) use super::{mode, recording};
 
+    pub(crate) mod doubt;
     pub(crate) mod driver;
     pub(crate) mod expected;
     pub(crate) mod judge;

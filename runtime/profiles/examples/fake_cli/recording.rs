@@ -122,13 +122,18 @@ impl Recording {
     }
 
     /// What stands for the session that a peer begins where the one to resume is unknown: the same command line
-    /// without it, else one that differs in the prompt only.
+    /// without it, else one that differs in the prompt only, else any that answers a plain prompt.
     pub(crate) fn begun_afresh(&self) -> Option<Self> {
         let fresh = self.fresh_argv();
         let begin = &fresh[..fresh.len().saturating_sub(1)];
-        Self::first(&self.folder, |argv| argv == fresh).or_else(|| {
-            Self::first(&self.folder, |argv| argv.starts_with(begin) && argv.len() == fresh.len())
-        })
+        Self::first(&self.folder, |argv| argv == fresh)
+            .or_else(|| {
+                Self::first(&self.folder, |argv| argv.starts_with(begin) && argv.len() == fresh.len())
+            })
+            .or_else(|| {
+                let plain = |argv: &[String]| argv.last().is_some_and(|word| word == "FAKE:text");
+                Self::first(&self.folder, |argv| argv.get(..2) == fresh.get(..2) && plain(argv))
+            })
     }
 
     /// Reads one.
@@ -201,7 +206,7 @@ impl Recording {
         let mut fresh = Vec::new();
         for word in &self.argv {
             let names_it = word == id || word.strip_suffix(id).is_some_and(|rest| rest.ends_with('='));
-            if !names_it && !["--resume", "--session", "resume"].contains(&word.as_str()) {
+            if !names_it && !["--resume", "--session", "resume", "--fork-session"].contains(&word.as_str()) {
                 fresh.push(word.clone());
             }
         }

@@ -38,7 +38,7 @@ pub(crate) struct Setup {
 }
 
 /// What came out.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Observed {
     pub(crate) sessions: Vec<SeenSession>,
     /// The command lines of the CLI.
@@ -52,7 +52,7 @@ pub(crate) struct Observed {
 }
 
 /// A session as it was seen.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct SeenSession {
     pub(crate) native_id: Option<String>,
     pub(crate) context: Option<String>,
@@ -63,7 +63,7 @@ pub(crate) struct SeenSession {
 }
 
 /// A turn as it was seen.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct SeenTurn {
     pub(crate) messages: Vec<Value>,
     pub(crate) text: String,

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use trunkline_profiles::PROFILES;
 
 use super::{
+    doubt::doubt,
     driver::{self, Setup},
     expected::Expected,
     judge::judge,
@@ -42,6 +43,9 @@ pub(crate) fn judged(recording: &Recording) -> (Verdict, Option<String>) {
 fn played(recording: &Recording, setup: &Setup, expected: &Expected) -> Result<String, String> {
     let observed = driver::play(setup, expected)?;
     let first = judge(expected, &observed, recording);
+    if first.is_ok() {
+        doubt(expected, &observed, recording)?;
+    }
     let judged = match (&first, &expected.or) {
         (Err(_), Some(other)) => judge(other, &observed, recording).or_else(|_| first.clone()),
         _ => first,
