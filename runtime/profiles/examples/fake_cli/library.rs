@@ -28,6 +28,16 @@ pub(crate) enum Shows {
     Error,
 }
 
+/// What the recorder's prompts say, and what the turns then show.
+const DIRECTIVES: [(&str, Shows); 6] = [
+    ("FAKE:text", Shows::Text),
+    ("FAKE:slow", Shows::Slow),
+    ("touch ", Shows::Allowed),
+    ("touch ", Shows::Denied),
+    ("FAKE:err:400", Shows::Error),
+    ("FAKE:err:500", Shows::Error),
+];
+
 /// A recorded turn.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
@@ -52,7 +62,15 @@ impl Library {
     /// Reads a folder of recordings; those of this way to speak count, but for large ones.
     pub(crate) fn of(folder: &Path, mode: Mode) -> Result<Self, String> {
         let mut library = Self::default();
-        for recording in Recording::small_of_folder(folder, LARGEST)? {
+        for name in Recording::small_of_folder(folder, LARGEST)? {
+            // Reading takes time, and a CLI starts often: what is known already is not read again.
+            let said = Recording::said(folder, &name);
+            let useful =
+                |(words, shows): &(&str, Shows)| said.contains(words) && library.turn(*shows).is_none();
+            if !DIRECTIVES.iter().any(useful) {
+                continue;
+            }
+            let recording = Recording::read(folder, &name)?;
             let of = Mode::of(&recording);
             if of == mode {
                 library.add(mode, &recording.steps);

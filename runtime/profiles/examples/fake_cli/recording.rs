@@ -94,13 +94,19 @@ impl Recording {
         names(folder)?.iter().map(|name| Self::read(folder, name)).collect()
     }
 
-    /// The recordings in a folder whose output is not larger than this.
-    pub(crate) fn small_of_folder(folder: &Path, most: u64) -> Result<Vec<Self>, String> {
+    /// The scenarios of a folder whose output is not larger than this.
+    pub(crate) fn small_of_folder(folder: &Path, most: u64) -> Result<Vec<String>, String> {
         let small = |name: &String| {
             let size = fs::metadata(folder.join(format!("{name}.out.jsonl"))).map_or(0, |file| file.len());
             size <= most
         };
-        names(folder)?.iter().filter(|name| small(name)).map(|name| Self::read(folder, name)).collect()
+        Ok(names(folder)?.into_iter().filter(small).collect())
+    }
+
+    /// All that the recorder said to the CLI of a scenario, unread.
+    pub(crate) fn said(folder: &Path, name: &str) -> String {
+        let text = |end: &str| fs::read_to_string(folder.join(format!("{name}.{end}"))).unwrap_or_default();
+        text("cmd.txt") + &text("in.jsonl")
     }
 
     /// The first recording in a folder whose command line is wanted and which ended well.
@@ -116,7 +122,8 @@ impl Recording {
 
     /// A dialogue of a folder in which a session to resume was not there.
     pub(crate) fn refused(folder: &Path) -> Option<Self> {
-        Self::small_of_folder(folder, 4096).ok()?.into_iter().find(|recording| {
+        let small = Self::small_of_folder(folder, 4096).ok()?.into_iter();
+        small.filter_map(|name| Self::read(folder, &name).ok()).find(|recording| {
             recording.resumes().is_some() && recording.is_dialogue() && recording.exit == Exit::Code(1)
         })
     }
