@@ -43,7 +43,7 @@ use real::{
 };
 
 /// How long one scenario of one agent may take.
-const LIMIT: Duration = Duration::from_secs(150);
+const LIMIT: Duration = Duration::from_secs(240);
 
 /// How many agents are tried at a time.
 const JOBS: usize = 2;

@@ -248,6 +248,7 @@ impl Conversation {
         reader.begin();
         room.begin();
         let hello = &room.link.hello;
+        let asks_model = !input.content.trim_start().starts_with('/');
         let preface = self.preface.as_deref();
         let blocks =
             prompt::blocks(&self.options, turn.session(), input, preface, hello, &room.directories).await;
@@ -269,6 +270,8 @@ impl Conversation {
             first_word: self.acp.first_word(&self.options).map(|wait| (Instant::now() + wait, wait)),
             cut: None,
             was_denied: false,
+            asks_model,
+            said: false,
         };
         let answer = run.until_answered(&mut call).await;
         let is_mute = run.cut.is_some();
@@ -344,6 +347,9 @@ struct Run<'a> {
     /// It was cancelled: until when its end is waited for, and why, unless by a stop.
     cut: Option<(Instant, Option<Error>)>,
     was_denied: bool,
+    /// The model is asked, not the agent alone, as its own commands do.
+    asks_model: bool,
+    said: bool,
 }
 
 impl Run<'_> {
@@ -457,6 +463,7 @@ impl Run<'_> {
     /// A piece of the answer, in messages that every host reads.
     async fn say(&mut self, output: Output) {
         let mut rest = output.content.as_str();
+        self.said |= !rest.is_empty();
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
             let piece = Output { content: piece.to_owned(), ..rest_of(&output) };
@@ -512,6 +519,8 @@ impl Run<'_> {
             self.say(held.clone()).await;
         }
         self.tell(told).await;
+        let is_nothing = self.reader.totals.is_nothing(usage.as_ref());
+        let was_cut_off = hello.quirks.hides_cuts && self.asks_model && self.said && is_nothing;
         let was_denied = self.was_denied;
         let cut = self.cut.take();
         self.asks.withdraw();
@@ -540,6 +549,9 @@ impl Run<'_> {
                 let status = text.split_whitespace().next().and_then(|word| word.parse().ok());
                 let status = status.filter(|status: &u16| (400..600).contains(status));
                 Err(failures::failed(text, status))
+            }
+            Some(Ok(_)) if was_cut_off => {
+                Err(Error::other("the model's answer was cut off: the agent counts no tokens for it"))
             }
             Some(Ok(answer)) => Ok(stopped_by(&answer, base, was_denied)),
         }

@@ -55,6 +55,8 @@ pub(crate) struct Quirks {
     pub(crate) names_tools_in_titles: bool,
     /// Takes `_meta.systemPrompt.append`.
     pub(crate) appends_system_prompt: bool,
+    /// Ends a turn well whose model was cut off, and counts no tokens for it.
+    pub(crate) hides_cuts: bool,
 }
 
 /// How an agent tells by text that the model failed.
@@ -73,9 +75,9 @@ impl Quirks {
         let name = name.to_ascii_lowercase();
         let base = Self::default();
         match name.as_str() {
-            "gemini-cli" => Self { repeats_late: true, names_tools_in_ids: true, ..base },
+            "gemini-cli" => Self { repeats_late: true, names_tools_in_ids: true, hides_cuts: true, ..base },
             "copilot" => Self { running_usage: true, failures_as_text: FailuresAsText::Prefixed, ..base },
-            "kilo" | "opencode" => Self { names_tools_in_titles: true, ..base },
+            "kilo" | "opencode" => Self { names_tools_in_titles: true, hides_cuts: true, ..base },
             "@agentclientprotocol/codex-acp" => Self { failures_as_text: FailuresAsText::RawJson, ..base },
             "@agentclientprotocol/claude-agent-acp" | "@zed-industries/claude-code-acp" => {
                 Self { appends_system_prompt: true, ..base }

@@ -18,6 +18,8 @@ pub(crate) struct Totals {
     /// The cost so far, and up to the turn's begin.
     cost: Option<f64>,
     cost_before: Option<f64>,
+    /// Tokens of an answer have been counted: its model's provider tells them.
+    counts: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -96,6 +98,13 @@ impl Totals {
         *self = Self { cost: Some(0.0), cost_before: Some(0.0), ..Self::default() };
     }
 
+    /// Whether the usage says that no answer of the model was whole, where earlier ones were.
+    pub(crate) fn is_nothing(&mut self, usage: Option<&Usage>) -> bool {
+        let Some(usage) = usage else { return false };
+        self.counts |= usage.output_tokens.is_some_and(|tokens| tokens > 0);
+        self.counts && usage.output_tokens == Some(0) && usage.input_tokens.is_none_or(|tokens| tokens == 0)
+    }
+
     /// What a turn has used, by the answer to its prompt.
     pub(crate) fn of_turn(&mut self, answer: &Value, is_running: bool) -> Option<Usage> {
         let nothing = Value::Null;
@@ -157,6 +166,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn nothing_counted_is_told_from_a_provider_that_never_counts() {
+        let usage = |input, output| Usage { input_tokens: input, output_tokens: output, ..Usage::default() };
+        let mut totals = Totals::default();
+        assert!(!totals.is_nothing(Some(&usage(Some(0), Some(0)))));
+        assert!(!totals.is_nothing(Some(&usage(Some(200), Some(34)))));
+        assert!(totals.is_nothing(Some(&usage(Some(0), Some(0)))));
+        assert!(!totals.is_nothing(Some(&usage(Some(7), Some(0)))));
+        assert!(!totals.is_nothing(Some(&usage(None, None))));
+        assert!(!totals.is_nothing(None));
+    }
 
     fn counts(usage: &Usage) -> [Option<u64>; 4] {
         [usage.input_tokens, usage.output_tokens, usage.total_tokens, usage.cache_read_tokens]

@@ -50,6 +50,14 @@ pub(crate) struct Agent {
     pub(crate) cannot: &'static [Cannot],
 }
 
+/// What a turn shows that ended by a deadline.
+const TIMEOUT: &str = "\"category\":\"timeout\"";
+
+const LONG_RETRIES: &str = "Retries are unbounded or long";
+
+/// Said by its own documentation; the fact sheet does not speak of it.
+const NO_PERMISSIONS: &str = "No permission popups";
+
 const fn nothing(_: &Place, _: Credentials) -> Step {
     Ok(())
 }
@@ -140,7 +148,14 @@ pub(crate) const AGENTS: &[Agent] = &[
         secrets: &[],
         settle: |place, credentials| forked_home(place, credentials, "home/.config/kilo/kilo.json"),
         session: no_members,
-        cannot: &[],
+        cannot: &[
+            Cannot { scenario: "500", shows: TIMEOUT, line: LONG_RETRIES },
+            Cannot {
+                scenario: "no credentials",
+                shows: TIMEOUT,
+                line: "session/new succeeds, session/prompt hangs (>60 s offline)",
+            },
+        ],
     },
     Agent {
         name: "opencode",
@@ -164,7 +179,15 @@ pub(crate) const AGENTS: &[Agent] = &[
         secrets: &["FAKE_KEY"],
         settle: pi_home,
         session: no_members,
-        cannot: &[],
+        cannot: &[
+            Cannot { scenario: "allow", shows: "one permission request", line: NO_PERMISSIONS },
+            Cannot { scenario: "deny", shows: "one permission request", line: NO_PERMISSIONS },
+            Cannot {
+                scenario: "cut",
+                shows: "status completed",
+                line: "A cut model stream may look like success",
+            },
+        ],
     },
     Agent {
         name: "acp: claude-agent-acp",
@@ -275,22 +298,22 @@ fn opencode(_: &Place) -> Vec<(&'static str, String)> {
 
 /// The configuration of kilo and opencode, which have one origin.
 fn forked_home(place: &Place, credentials: Credentials, file: &str) -> Step {
-    let mut settings = json!({
+    if credentials == Credentials::Missing {
+        return Ok(());
+    }
+    let settings = json!({
         "autoupdate": false, "share": "disabled", "disabled_providers": ["kilo", "apertis", "opencode"],
         "permission": {"bash": "ask", "edit": "ask"},
-    });
-    if credentials == Credentials::There {
-        settings["model"] = json!("fake/fake-model");
-        settings["small_model"] = json!("fake/fake-model");
-        settings["provider"] = json!({"fake": {
+        "model": "fake/fake-model", "small_model": "fake/fake-model",
+        "provider": {"fake": {
             "npm": "@ai-sdk/openai-compatible", "name": "fake",
             "options": {"baseURL": format!("{}/v1", place.model.base()), "apiKey": "dummy"},
             "models": {"fake-model": {
                 "name": "Fake", "tool_call": true,
                 "limit": {"context": 200_000, "output": 8000}, "cost": {"input": 3, "output": 15},
             }},
-        }});
-    }
+        }},
+    });
     place.write(file, &settings.to_string())
 }
 

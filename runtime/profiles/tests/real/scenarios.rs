@@ -275,6 +275,8 @@ fn goes_on(hub: &mut Hub) -> Step {
 fn cut_stream(place: &Place) -> Step {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "s", &json!({}))?;
+    // What an agent tells of a whole answer tells it from one that is not.
+    hub.turn("s", "FAKE:text")?.says(HELLO)?;
     let turn = hub.turn("s", "FAKE:drop")?;
     expect(
         turn.text.is_empty() || turn.text.starts_with("partial text "),
