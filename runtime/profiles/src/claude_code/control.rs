@@ -146,7 +146,10 @@ impl Ask {
     /// The answer as a line for Claude. Nothing but an approval allows.
     pub(super) fn response(&self, answered: &Answered) -> Value {
         let response = match answered {
-            Answered::Decision(decision) if decision.is_approved() => self.allowed(decision),
+            Answered::Decision(decision) if decision.is_approved() => {
+                let changed = decision.updated_input.as_ref().and_then(|input| input.to::<Value>().ok());
+                self.allowed(changed, decision.option_id.as_deref())
+            }
             Answered::Decision(decision) => {
                 let message = decision.message.as_deref().filter(|message| !message.is_empty());
                 denied(message.unwrap_or("The user denied this."), decision.end_turn)
@@ -158,12 +161,10 @@ impl Ask {
             {"subtype": "success", "request_id": self.request_id, "response": response}})
     }
 
-    fn allowed(&self, decision: &Decision) -> Value {
-        let changed = decision.updated_input.as_ref().and_then(|input| input.to::<Value>().ok());
+    fn allowed(&self, changed: Option<Value>, option: Option<&str>) -> Value {
         let input = changed.filter(Value::is_object).unwrap_or_else(|| self.input.clone());
         let mut response = json!({"behavior": "allow", "updatedInput": input});
-        let chosen = (0..self.suggestions.len())
-            .find(|number| decision.option_id.as_deref() == Some(always_id(*number).as_str()));
+        let chosen = (0..self.suggestions.len()).find(|number| option == Some(always_id(*number).as_str()));
         if let Some(number) = chosen {
             response["updatedPermissions"] = json!([self.suggestions[number]]);
         }

@@ -6,8 +6,8 @@ mod tools;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
-use trunkline_sdk::protocol::{AdapterBody, ContextUsage, MessageId, Output, Thinking, Usage};
-use trunkline_sdk::{Channel, SessionInfo, ToolCallId};
+use trunkline_sdk::protocol::{ContextUsage, MessageId, Output, Thinking, Usage};
+use trunkline_sdk::{SessionInfo, ToolCallId};
 
 use self::tools::Tools;
 use super::answer::{Answer, Kind};
@@ -20,6 +20,9 @@ use super::usage;
 /// The most speakers of one turn that are told apart: the model and its sub-agents.
 const MOST_SPEAKERS: usize = 256;
 
+/// The longest text of one event, in bytes: not every host reads lines over 1 MiB.
+const LONGEST_PIECE: usize = 256 * 1024;
+
 /// The longest output of a command that Claude itself carries out, in bytes.
 const LONGEST_COMMAND_OUTPUT: usize = 256 * 1024;
 
@@ -31,6 +34,8 @@ pub(super) struct Translator {
     tools: Tools,
     /// Whether anything of the answer was told in this turn.
     pub(super) answered: bool,
+    /// What a command of Claude's own printed last in this turn.
+    pub(super) printed: String,
     /// What the last error of the API was in this turn.
     pub(super) api_error: Option<ApiError>,
     /// When the provider's limit begins anew, where it is used up.
@@ -80,6 +85,7 @@ impl Translator {
     /// A turn of the user begins.
     pub(super) fn begin(&mut self) {
         self.answered = false;
+        self.printed = String::new();
         self.api_error = None;
         self.resets_at = None;
     }
@@ -172,13 +178,19 @@ impl Translator {
         }
         let parent_tool_call_id = parent.and_then(|parent| ToolCallId::new(parent).ok());
         self.answered |= kind == Kind::Text && parent.is_none();
-        let event: AdapterBody = match kind {
-            Kind::Text => Output { message_id: id, parent_tool_call_id, ..Output::text(fresh) }.into(),
-            Kind::Thought => {
-                Thinking { content: fresh, message_id: id, parent_tool_call_id, history: None }.into()
-            }
-        };
-        said.push(Said::Event(event));
+        let mut rest = fresh.as_str();
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(LONGEST_PIECE));
+            rest = after;
+            let (message_id, parent_tool_call_id) = (id.clone(), parent_tool_call_id.clone());
+            said.push(Said::Event(match kind {
+                Kind::Text => Output { message_id, parent_tool_call_id, ..Output::text(piece) }.into(),
+                Kind::Thought => {
+                    let content = piece.to_owned();
+                    Thinking { content, message_id, parent_tool_call_id, history: None }.into()
+                }
+            }));
+        }
     }
 
     fn assistant(&mut self, value: &Value, said: &mut Vec<Said>) {
@@ -236,7 +248,7 @@ impl Translator {
         let message = value.get("message").unwrap_or(&Value::Null);
         let parent = parent(value);
         if let Some(words) = message.get("content").and_then(Value::as_str) {
-            return self.command_output(words, said);
+            return self.command_output(words);
         }
         let blocks = list(message, "content");
         let results = blocks.iter().filter(|block| text(block, "type") == Some("tool_result"));
@@ -248,18 +260,15 @@ impl Translator {
         }
     }
 
-    /// What a command printed that Claude carries out by itself, such as `/compact`.
-    fn command_output(&mut self, words: &str, said: &mut Vec<Said>) {
-        for (tag, channel) in
-            [("local-command-stdout", Channel::Stdout), ("local-command-stderr", Channel::Stderr)]
-        {
+    /// Keeps what a command printed that Claude carries out by itself, such as `/compact`. Other news come so too, such
+    /// as a model that was changed: they are no answer to anything.
+    fn command_output(&mut self, words: &str) {
+        for tag in ["local-command-stdout", "local-command-stderr"] {
             let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
             let inner = words.strip_prefix(open.as_str()).and_then(|rest| rest.strip_suffix(close.as_str()));
             if let Some(printed) = inner.map(str::trim).filter(|printed| !printed.is_empty()) {
-                self.answered = true;
                 let printed = crate::agent::ansi::strip(printed);
-                let cut = printed.floor_char_boundary(LONGEST_COMMAND_OUTPUT);
-                said.push(Said::Event(Output::on(channel, &printed[..cut]).into()));
+                self.printed = printed[..printed.floor_char_boundary(LONGEST_COMMAND_OUTPUT)].to_owned();
             }
         }
     }

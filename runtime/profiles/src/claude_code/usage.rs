@@ -32,7 +32,9 @@ impl Total {
         });
         let told = models.as_ref().filter(|models| models.values().all(|used| used.cost_usd.is_some()));
         let cost = match (told, now, before) {
-            (Some(models), ..) => Some(models.values().filter_map(|used| used.cost_usd).sum::<f64>()),
+            (Some(models), ..) => {
+                Some(models.values().filter_map(|used| used.cost_usd).fold(0.0, |sum, cost| sum + cost))
+            }
             (None, Some(now), Some(before)) => Some(now - before),
             _ => None,
         };

@@ -1,1 +1,193 @@
+use serde_json::json;
+use trunkline_sdk::SessionStart;
+use trunkline_sdk::protocol::SystemPromptMode;
+
 use super::*;
+
+const ID: &str = "11111111-2222-4333-8444-555555555555";
+const ALWAYS: &str =
+    "-p --input-format stream-json --output-format stream-json --verbose --permission-prompt-tool stdio";
+
+fn settings(text: serde_json::Value) -> ClaudeCode {
+    serde_json::from_value(text).unwrap()
+}
+
+fn try_line(
+    configured: serde_json::Value,
+    start: SessionStart,
+    version: Option<Version>,
+    begin: Begin<'_>,
+    files: &Files<'_>,
+) -> Result<Launch, Error> {
+    let settings = settings(configured);
+    let options = Options::of(&settings.common(), start);
+    launch(&settings, &options, version, begin, files, |name| name == "DISABLE_AUTOUPDATER")
+}
+
+/// The arguments after those that are always there.
+fn line(configured: serde_json::Value, start: SessionStart) -> String {
+    let launch = try_line(configured, start, None, Begin::New(ID), &Files::default()).unwrap();
+    let args: Vec<_> = launch.args.iter().map(|arg| arg.to_string_lossy()).collect();
+    let args = args.join(" ");
+    let rest = args.split_once(&format!("{ALWAYS} --include-partial-messages --session-id {ID}")).unwrap();
+    format!("{}{}", rest.0, rest.1).trim().to_owned()
+}
+
+fn some(texts: &[&str]) -> Option<Vec<String>> {
+    Some(texts.iter().map(|text| (*text).to_owned()).collect())
+}
+
+#[test]
+fn options_become_arguments() {
+    let none = SessionStart::default;
+    for (configured, start, expected) in [
+        (json!({}), none(), ""),
+        (json!({"model": "sonnet", "args": ["--bare"]}), none(), "--bare  --model sonnet"),
+        (
+            json!({"model": "sonnet", "model_aliases": {"fast": "haiku"}}),
+            SessionStart { model: Some("fast".into()), ..none() },
+            "--model haiku",
+        ),
+        (json!({"permission_mode": "plan"}), none(), "--permission-mode plan"),
+        (
+            json!({"permission_mode": "plan"}),
+            SessionStart { permission_mode: Some("ask".into()), ..none() },
+            "--permission-mode default",
+        ),
+        (
+            json!({}),
+            SessionStart { mode: Some("acceptEdits".into()), ..none() },
+            "--permission-mode acceptEdits",
+        ),
+        (json!({"max_turns": 9}), SessionStart { max_turns: Some(3), ..none() }, "--max-turns 3"),
+        (json!({"max_turns": 3}), SessionStart { max_turns: Some(9), ..none() }, "--max-turns 3"),
+        (json!({"max_budget_usd": 2.5}), none(), "--max-budget-usd 2.5"),
+        (
+            json!({"max_budget_usd": 2.5}),
+            SessionStart { max_cost_usd: Some(0.25), ..none() },
+            "--max-budget-usd 0.25",
+        ),
+        (
+            json!({"allowed_tools": ["Bash(git *)", "Read", "--evil"], "disallowed_tools": ["Write"]}),
+            SessionStart { denied_tools: some(&["WebFetch"]), ..none() },
+            "--allowedTools Bash(git *) Read --disallowedTools Write WebFetch",
+        ),
+        (
+            json!({}),
+            SessionStart { allowed_tools: some(&["Bash(git *)", "Read"]), ..none() },
+            "--tools Bash,Read",
+        ),
+        (
+            json!({"add_dirs": ["/srv/lib"]}),
+            SessionStart { add_dirs: some(&["/srv/more"]), ..none() },
+            "--add-dir /srv/lib /srv/more",
+        ),
+        (
+            json!({"strict_mcp_config": true, "setting_sources": ["user", "local"], "settings": "/s.json",
+                "fallback_model": "haiku"}),
+            none(),
+            "--fallback-model haiku --settings /s.json --setting-sources user,local --strict-mcp-config",
+        ),
+        (json!({"dangerous": true}), none(), "--dangerously-skip-permissions"),
+        (
+            json!({"permission_mode": "dangerously-skip-permissions"}),
+            none(),
+            "--dangerously-skip-permissions",
+        ),
+        (
+            json!({"dangerous": true}),
+            SessionStart { permission_mode: Some("plan".into()), ..none() },
+            "--permission-mode plan",
+        ),
+    ] {
+        assert_eq!(line(configured.clone(), start), expected, "{configured}");
+    }
+}
+
+#[test]
+fn a_resumed_session_names_its_id_and_old_versions_get_no_new_options() {
+    let at = |version, begin| {
+        let configured = json!({"setting_sources": ["user"]});
+        let start = SessionStart { allowed_tools: some(&["Read"]), ..SessionStart::default() };
+        let launch = try_line(configured, start, version, begin, &Files::default()).unwrap();
+        launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let partial = "--include-partial-messages";
+    assert_eq!(
+        at(Some(Version(2, 1, 197)), Begin::Resume(ID)),
+        format!("{ALWAYS} {partial} --resume {ID} --setting-sources user --tools Read")
+    );
+    assert_eq!(at(Some(Version(1, 0, 80)), Begin::New(ID)), format!("{ALWAYS} --session-id {ID}"));
+    let budget = json!({"max_budget_usd": 1.0});
+    let version = Some(Version(2, 0, 1));
+    let error = try_line(budget, SessionStart::default(), version, Begin::New(ID), &Files::default());
+    assert!(error.unwrap_err().to_string().contains("claude 2.0.1 does not take `max_cost_usd`"));
+}
+
+#[test]
+fn what_skips_permissions_must_be_configured() {
+    let refused = |configured, start| {
+        let error = try_line(configured, start, None, Begin::New(ID), &Files::default()).unwrap_err();
+        assert_eq!(error.status(), trunkline_sdk::Status::Refused);
+        error.to_string()
+    };
+    let start = SessionStart::default;
+    let mode = |mode: &str| SessionStart { permission_mode: Some(mode.into()), ..start() };
+    assert!(refused(json!({}), mode("bypassPermissions")).contains("dangerous"));
+    assert!(refused(json!({"permission_mode": "bypassPermissions"}), start()).contains("dangerous"));
+    assert!(refused(json!({}), mode("yolo")).contains("no permission mode \"yolo\""));
+    for args in [&["--dangerously-skip-permissions"][..], &["--permission-mode=bypassPermissions"]] {
+        let start = SessionStart { extra_args: some(args), ..start() };
+        assert!(refused(json!({}), start).contains("dangerous"));
+    }
+}
+
+#[test]
+fn files_and_prompts_have_their_options() {
+    let mcp = Path::new("/tmp/mcp.json");
+    let skills = Path::new("/tmp/skills");
+    for (mode, length, expected) in [
+        (None, 3, "--append-system-prompt ppp"),
+        (Some(SystemPromptMode::Replace), 3, "--system-prompt ppp"),
+        (None, 200_000, "--append-system-prompt-file "),
+        (Some(SystemPromptMode::Replace), 200_000, "--system-prompt-file "),
+    ] {
+        let prompt = Carrier::of(&"p".repeat(length)).unwrap();
+        let files = Files { mcp: Some(mcp), prompt: Some(&prompt), skills: Some(skills) };
+        let start = SessionStart { system_prompt_mode: mode, ..SessionStart::default() };
+        let launch = try_line(json!({}), start.clone(), None, Begin::New(ID), &files).unwrap();
+        let args: Vec<_> = launch.args.iter().map(|arg| arg.to_string_lossy()).collect();
+        let args = args.join(" ");
+        assert!(args.contains(expected), "{args}");
+        assert!(
+            args.contains("--mcp-config /tmp/mcp.json") && args.contains("--add-dir /tmp/skills"),
+            "{args}"
+        );
+        assert!(args.len() < 100_000);
+        let old = try_line(json!({}), start, Some(Version(2, 0, 1)), Begin::New(ID), &files);
+        assert_eq!(old.is_err(), length > 100_000);
+    }
+}
+
+#[test]
+fn the_environment_keeps_it_quiet_and_hides_another_claude() {
+    let configured =
+        json!({"reasoning_effort": "low", "env": {"CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "0"}});
+    let start = SessionStart { reasoning_effort: Some("high".into()), ..SessionStart::default() };
+    let launch = try_line(configured, start, None, Begin::New(ID), &Files::default()).unwrap();
+    let env: Vec<_> =
+        launch.env.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect();
+    assert_eq!(
+        env,
+        [
+            "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+            "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK=0",
+            "CLAUDE_CODE_EFFORT_LEVEL=high",
+        ]
+    );
+    assert!(launch.without.iter().any(|name| name == "CLAUDECODE"));
+    let start = SessionStart::default();
+    let launch = try_line(json!({"background_tasks": true}), start, None, Begin::New(ID), &Files::default());
+    assert!(!launch.unwrap().env.keys().any(|name| name == "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"));
+}

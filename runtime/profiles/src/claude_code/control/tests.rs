@@ -1,1 +1,128 @@
+use serde_json::json;
+use trunkline_sdk::protocol::{AdapterBody, PermissionRequest};
+use trunkline_sdk::testing::Host;
+
 use super::*;
+
+fn bash() -> Ask {
+    Ask::of(
+        "r1",
+        &json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "touch a"}, "description": "make it",
+            "permission_suggestions": [
+                {"type": "setMode", "mode": "acceptEdits", "destination": "session"},
+                {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "touch *"}], "behavior": "allow",
+                    "destination": "localSettings"},
+                {"type": "setMode", "mode": "bypassPermissions", "destination": "session"},
+                {"type": "addRules", "rules": [{"toolName": "Bash"}], "behavior": "deny", "destination": "session"},
+                7],
+            "tool_use_id": "toolu_1"}),
+    )
+}
+
+/// The request that a host sees.
+async fn seen(ask: Ask) -> PermissionRequest {
+    let adapter = trunkline_sdk::adapter(move |turn: trunkline_sdk::Turn, _| {
+        let permission = ask.permission();
+        async move {
+            turn.ask_permission(permission).await;
+            Ok(())
+        }
+    });
+    let host = Host::start(adapter);
+    let session = host.open();
+    let turn = session.send("go").await;
+    turn.messages
+        .into_iter()
+        .find_map(|message| match message.body {
+            AdapterBody::PermissionRequest(request) => Some(*request),
+            _ => None,
+        })
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_request_tells_what_is_asked_and_its_ways_to_answer() {
+    let request = seen(bash()).await;
+    assert_eq!(
+        (request.tool.as_str(), request.description.as_str(), request.resource.as_str()),
+        ("Bash", "make it", "touch a")
+    );
+    assert_eq!(request.tool_call_id.unwrap().as_str(), "toolu_1");
+    let options: Vec<_> = request
+        .options
+        .unwrap()
+        .into_iter()
+        .map(|option| (option.id, option.kind.unwrap(), option.label.unwrap()))
+        .collect();
+    assert_eq!(
+        options,
+        [
+            ("allow".into(), OptionKind::AllowOnce, "Allow once".into()),
+            ("always".into(), OptionKind::AllowAlways, "Always allow Bash(touch *) in this session".into()),
+            ("always-2".into(), OptionKind::AllowAlways, "Allow all edits in this session".to_owned()),
+            ("deny".into(), OptionKind::RejectOnce, "Deny".into()),
+        ]
+    );
+    let edit = Ask::of(
+        "r2",
+        &json!({"tool_name": "Edit", "input": {"file_path": "/a", "old_string": "x", "new_string": "y"}}),
+    );
+    let request = seen(edit).await;
+    assert_eq!((request.resource.as_str(), request.diffs.unwrap()[0].new_text.as_deref()), ("/a", Some("y")));
+    let odd = seen(Ask::of("r3", &json!([1]))).await;
+    assert_eq!((odd.tool.as_str(), odd.resource.as_str()), ("tool", "tool"));
+}
+
+#[test]
+fn an_allowance_is_for_this_session_alone() {
+    let ask = bash();
+    assert_eq!(ask.allowed(None, None), json!({"behavior": "allow", "updatedInput": {"command": "touch a"}}));
+    let changed = json!({"command": "touch b"});
+    assert_eq!(
+        ask.allowed(Some(changed.clone()), Some("always")),
+        json!({"behavior": "allow", "updatedInput": changed, "updatedPermissions": [
+            {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "touch *"}], "behavior": "allow",
+                "destination": "session"}]})
+    );
+    let not_an_object = ask.allowed(Some(json!("rm")), Some("nonsense"));
+    assert_eq!(not_an_object["updatedInput"], json!({"command": "touch a"}));
+    assert!(not_an_object.get("updatedPermissions").is_none());
+}
+
+#[test]
+fn what_nobody_approves_is_denied() {
+    let response = |decision: Decision| bash().response(&Answered::Decision(decision))["response"].clone();
+    assert_eq!(
+        response(Decision::default()),
+        json!({"subtype": "success", "request_id": "r1",
+            "response": {"behavior": "deny", "message": "The user denied this."}})
+    );
+    let mut never = Decision::default();
+    never.message = Some("never".to_owned());
+    never.end_turn = true;
+    assert_eq!(
+        response(never)["response"],
+        json!({"behavior": "deny", "message": "never", "interrupt": true})
+    );
+}
+
+#[test]
+fn questions_are_answered_by_their_texts() {
+    let ask = Ask::of(
+        "r1",
+        &json!({"tool_name": "AskUserQuestion", "input": {"questions": [
+            {"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]},
+            {"question": "All?", "multiSelect": true, "options": [{"label": "A"}, {"label": "B"}]},
+            {"question": "Why?"}]}}),
+    );
+    assert!(ask.is_question());
+    let mut answer = Answer::default();
+    for (id, value) in [("q1", json!("B")), ("q2", json!(["A", "B"])), ("q9", json!("no question"))] {
+        answer.values.insert(id.to_owned(), Json::of(&value).unwrap());
+    }
+    let response = ask.answers(&answer);
+    assert_eq!(response["updatedInput"]["answers"], json!({"Which?": "B", "All?": "A, B"}));
+    assert_eq!(response["behavior"], "allow");
+    let odd = Ask::of("r1", &json!({"tool_name": "AskUserQuestion", "input": {"questions": 7}}));
+    assert!(!odd.is_question());
+}

@@ -206,7 +206,10 @@ impl Conversation {
                             continue;
                         }
                         if !live.translator.answered && !outcome.is_failure() {
-                            turn.output(outcome.text.clone()).await;
+                            let text = [&outcome.text, &live.translator.printed];
+                            if let Some(text) = text.into_iter().find(|text| !text.is_empty()) {
+                                turn.output(text.clone()).await;
+                            }
                         }
                         return Served::Ended(serving.end(&outcome, &live), live);
                     }

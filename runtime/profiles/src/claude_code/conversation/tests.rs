@@ -1,1 +1,233 @@
+//! Sessions with a fake `claude`: a script whose inputs say what it does.
+
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+use tokio::time::timeout;
+use trunkline_sdk::protocol::{AdapterBody, Context, InputMode, PermissionResponse, Resume, UserInput};
+use trunkline_sdk::testing::{Host, TestSession, TestTurn};
+use trunkline_sdk::{Json, Server, SessionStart, Status};
+
+use super::super::{ClaudeCode, STOP_GRACE};
 use super::*;
+
+struct Place {
+    memory: TempDir,
+    host: Host,
+}
+
+impl Place {
+    fn new(further: Value) -> Self {
+        let memory = TempDir::new().unwrap();
+        let host = Self::host(&memory, further);
+        Self { memory, host }
+    }
+
+    /// Another run of the adapter, with the same memory of the agent's.
+    fn again(&mut self) {
+        self.host = Self::host(&self.memory, json!({}));
+    }
+
+    fn host(memory: &TempDir, further: Value) -> Host {
+        let script =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/claude/fake_claude.sh");
+        let mut settings = json!({"command": "sh", "args": [script], "env": {"FAKE_MEMORY": memory.path()}});
+        for (key, value) in further.as_object().into_iter().flatten() {
+            settings[key] = value.clone();
+        }
+        let adapter = ClaudeCode::new(serde_json::from_value(settings).unwrap());
+        Host::with(
+            Server::new(adapter).stop_grace(STOP_GRACE),
+            trunkline_sdk::testing::Offer::These(trunkline_sdk::Extensions::all()),
+            64 * 1024,
+        )
+    }
+
+    /// The command lines with which it was started.
+    fn starts(&self) -> Vec<String> {
+        let lines = std::fs::read_to_string(self.memory.path().join("command-lines")).unwrap_or_default();
+        lines.lines().map(str::to_owned).collect()
+    }
+}
+
+fn resume(end: &TurnComplete) -> SessionStart {
+    let resume = Resume { params: end.session_params.clone(), ..Resume::default() };
+    SessionStart { resume: Some(resume), ..SessionStart::default() }
+}
+
+/// What a turn, or what came before it, says of the memory.
+fn context(turn: &TestTurn) -> Option<Context> {
+    turn.messages.iter().find_map(|message| match &message.body {
+        AdapterBody::SessionInfo(info) => info.context,
+        _ => None,
+    })
+}
+
+async fn ticks(session: &TestSession) {
+    session
+        .wait_for(|body| {
+            matches!(body, AdapterBody::Output(output) if output.content == "tick").then_some(())
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn one_process_serves_turn_after_turn_and_costs_are_the_turns_own() {
+    let place = Place::new(json!({}));
+    let session = place.host.open();
+    for (number, expected) in ["hello 0", "hello 1", "hello 2"].into_iter().enumerate() {
+        let turn = session.send("hi").await;
+        assert_eq!((turn.text().as_str(), turn.end.status), (expected, Some(Status::Completed)), "{number}");
+        let usage = turn.end.usage.unwrap();
+        assert_eq!((usage.cost_usd, usage.input_tokens, usage.output_tokens), (Some(1.0), Some(10), Some(5)));
+        assert!(turn.end.native_session_id.is_some() && turn.end.clear_session.is_none());
+    }
+    assert_eq!(place.starts().len(), 1);
+}
+
+#[tokio::test]
+async fn requests_are_answered_in_any_order_while_others_are_open() {
+    let place = Place::new(json!({}));
+    let session = place.host.open();
+    session.begin("do: ask");
+    let (first, second) = (session.asked().await, session.asked().await);
+    session.answer(&second, true);
+    let said = session.wait_for(|body| match body {
+        AdapterBody::Output(output) => Some(output.content.clone()),
+        _ => None,
+    });
+    assert_eq!(said.await, "allowed two. ");
+    session.say(PermissionResponse { message: Some("no".into()), ..PermissionResponse::new(first, false) });
+    let turn = session.finish().await;
+    assert_eq!((turn.text().as_str(), turn.end.status), ("denied one. ", Some(Status::Completed)));
+    let withdrawn = session.send("do: withdraw").await;
+    assert!(withdrawn.messages.iter().any(|it| matches!(it.body, AdapterBody::PermissionCancel(_))));
+}
+
+#[tokio::test]
+async fn a_stop_interrupts_and_the_process_goes_on() {
+    let place = Place::new(json!({}));
+    let session = place.host.open();
+    session.begin("do: slow");
+    ticks(&session).await;
+    session.stop();
+    let turn = session.finish().await;
+    assert_eq!((turn.end.status, turn.end.error), (Some(Status::Stopped), None));
+    assert_eq!(session.send("hi").await.text(), "hello 1");
+    session.begin("do: ask");
+    session.asked().await;
+    session.stop();
+    assert_eq!(session.finish().await.end.status, Some(Status::Stopped));
+    assert_eq!(session.send("hi").await.text(), "hello 3");
+    assert_eq!(place.starts().len(), 1);
+}
+
+#[tokio::test]
+async fn one_that_is_deaf_to_an_interrupt_is_killed_and_resumed() {
+    let place = Place::new(json!({}));
+    let session = place.host.open();
+    session.send("hi").await;
+    session.begin("do: deaf");
+    ticks(&session).await;
+    session.stop();
+    let turn = timeout(STOP_GRACE, session.finish()).await.unwrap();
+    assert_eq!(turn.end.status, Some(Status::Stopped));
+    assert_eq!(session.send("hi").await.text(), "hello 1");
+    let starts = place.starts();
+    assert!(starts.len() == 2 && starts[1].contains("--resume"), "{starts:?}");
+}
+
+#[tokio::test]
+async fn a_process_that_ends_costs_its_turn_and_the_next_one_goes_on() {
+    let place = Place::new(json!({}));
+    let session = place.host.open();
+    session.send("hi").await;
+    let end = session.send("do: die").await.end;
+    let error = end.error.unwrap();
+    assert_eq!((end.status, end.exit_code), (Some(Status::Failed), Some(3)));
+    assert_eq!(error.category, Some(Category::ProcessExit));
+    assert!(error.message.unwrap().contains("out of luck"));
+    assert_eq!(session.send("do: leave").await.text(), "bye");
+    assert_eq!(session.send("hi").await.text(), "hello 2");
+    assert_eq!(place.starts().iter().filter(|start| start.contains("--resume")).count(), 2);
+}
+
+#[tokio::test]
+async fn a_session_is_resumed_with_its_cost_and_an_unknown_one_begins_anew() {
+    let mut place = Place::new(json!({}));
+    let first = place.host.open().send("hi").await.end;
+    place.again();
+    let turn = place.host.open_with(resume(&first)).send("hi").await;
+    assert_eq!((turn.text().as_str(), context(&turn)), ("hello 1", Some(Context::Kept)));
+    assert_eq!(turn.end.usage.unwrap().cost_usd, Some(1.0));
+    assert_eq!(turn.end.native_session_id, first.native_session_id);
+
+    std::fs::remove_file(place.memory.path().join(first.native_session_id.as_deref().unwrap())).unwrap();
+    let session = place.host.open_with(resume(&first));
+    let turn = session.send("hi").await;
+    assert_eq!((turn.text().as_str(), context(&turn)), ("hello 0", Some(Context::Lost)));
+    assert_eq!(turn.end.clear_session, Some(true));
+    assert_ne!(turn.end.native_session_id, first.native_session_id);
+    assert_eq!(session.send("hi").await.end.clear_session, None);
+}
+
+#[tokio::test]
+async fn a_session_is_not_resumed_in_another_directory_nor_by_a_strange_id() {
+    let place = Place::new(json!({}));
+    let end = place.host.open().send("hi").await.end;
+    let elsewhere = SessionStart { cwd: Some("/".to_owned()), ..resume(&end) };
+    let strange = Resume { native_session_id: Some("--evil".to_owned()), ..Resume::default() };
+    let strange = SessionStart { resume: Some(strange), ..SessionStart::default() };
+    for start in [elsewhere, strange] {
+        let turn = place.host.open_with(start).send("hi").await;
+        assert_eq!((turn.text().as_str(), context(&turn)), ("hello 0", Some(Context::Lost)));
+    }
+    assert!(!place.starts().iter().any(|start| start.contains("--resume")));
+}
+
+#[tokio::test]
+async fn an_input_that_is_added_to_a_turn_is_answered_within_it() {
+    let place = Place::new(json!({}));
+    let session = place.host.open();
+    let turn = session.begin("do: slow");
+    ticks(&session).await;
+    session.say_of(turn, UserInput { mode: Some(InputMode::Steer), ..UserInput::text("more") });
+    session
+        .wait_for(|body| match body {
+            AdapterBody::SteerResult(result) => Some(assert!(result.delivered)),
+            _ => None,
+        })
+        .await;
+    session.stop();
+    assert_eq!(session.finish().await.end.status, Some(Status::Stopped));
+}
+
+#[tokio::test]
+async fn silence_is_a_timeout_and_a_flood_is_read() {
+    let place = Place::new(json!({"silence_timeout": "300ms"}));
+    let session = place.host.open();
+    let end = session.send("do: silent").await.end;
+    assert_eq!((end.status, end.error.unwrap().category), (Some(Status::Failed), Some(Category::Timeout)));
+    let flood = session.send("do: flood").await;
+    assert!(flood.text().ends_with(" 2999 "));
+    let missing = Place::new(json!({"command": "no-such-claude"}));
+    let end = missing.host.open().send("hi").await.end;
+    assert_eq!(end.error.unwrap().category, Some(Category::NotInstalled));
+}
+
+#[test]
+fn what_is_resumed_with_may_have_any_shape() {
+    let of = |native: Option<&str>, params: Value| {
+        let native_session_id = native.map(str::to_owned);
+        Resumed::of(&Resume { native_session_id, params: Json::of(&params).ok(), history: None })
+    };
+    let resumed = |native: &str, cwd: Option<&str>, cost_usd| {
+        Some(Resumed { native: native.to_owned(), cwd: cwd.map(str::to_owned), cost_usd })
+    };
+    assert_eq!(of(None, json!({})), None);
+    assert_eq!(of(Some(""), json!({"native_session_id": 7})), None);
+    assert_eq!(of(Some("a"), json!([1])), resumed("a", None, None));
+    let kept = json!({"native_session_id": "a", "cwd": "/srv", "cost_usd": 1.5});
+    assert_eq!(of(None, kept.clone()), resumed("a", Some("/srv"), Some(1.5)));
+    assert_eq!(of(Some("b"), kept), resumed("b", None, None));
+}

@@ -239,3 +239,18 @@ fn denied(value: &Value) -> Said {
         .into(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_begins_anew_neither_at_once_nor_in_years() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let at = |seconds: f64| time(seconds, now);
+        assert_eq!(at(1_000_003_600.0).as_deref(), Some("2001-09-09T02:46:40Z"));
+        assert_eq!(at(0.0).as_deref(), Some("2001-09-09T01:47:40Z"));
+        assert_eq!(at(9e9).as_deref(), Some("2001-09-16T01:46:40Z"));
+        assert_eq!((at(1e300), at(-1.0)), (None, None));
+    }
+}
