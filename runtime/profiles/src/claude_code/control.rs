@@ -260,7 +260,7 @@ fn field_id(at: usize) -> String {
 }
 
 /// A request to Claude.
-pub(super) fn request(request_id: &str, request: Value) -> Value {
+pub(super) fn request(request_id: &str, request: &Value) -> Value {
     json!({"type": "control_request", "request_id": request_id, "request": request})
 }
 

@@ -149,7 +149,8 @@ impl Conversation {
         if let Some(model) = filled(update.model) {
             let model = crate::agent::model::resolve(&model, &self.settings.model_aliases);
             if let Some(live) = live.as_mut() {
-                let answer = live.ask(json!({"subtype": "set_model", "model": model}), &self.session).await;
+                let request = json!({"subtype": "set_model", "model": model});
+                let answer = live.ask(&request, &self.session).await;
                 let answer =
                     answer.map_err(|why| Error::other(format!("the model stays as it is: {why}")))?;
                 live.translator.model = text(&answer, "model").map(str::to_owned);
@@ -161,7 +162,7 @@ impl Conversation {
             let known = command_line::known_mode(&mode, &self.settings)?;
             if let Some(live) = live.as_mut() {
                 let request = json!({"subtype": "set_permission_mode", "mode": known});
-                let answer = live.ask(request, &self.session).await;
+                let answer = live.ask(&request, &self.session).await;
                 answer.map_err(|why| Error::other(format!("the permission mode stays as it is: {why}")))?;
             }
             self.options.permission_mode = Some(known.to_owned());

@@ -77,7 +77,7 @@ impl Live {
             initialize: String::new(),
         };
         // Who cannot take it has ended, which its stdout tells.
-        live.initialize = live.request(json!({"subtype": "initialize"})).await.unwrap_or_default();
+        live.initialize = live.request(&json!({"subtype": "initialize"})).await.unwrap_or_default();
         Ok(live)
     }
 
@@ -90,7 +90,7 @@ impl Live {
     }
 
     /// Sends a request of ours, and returns its id.
-    pub(super) async fn request(&mut self, request: Value) -> Result<String, InputClosed> {
+    pub(super) async fn request(&mut self, request: &Value) -> Result<String, InputClosed> {
         self.requests += 1;
         let id = format!("trunkline-{}", self.requests);
         self.write(&control::request(&id, request)).await?;
@@ -168,7 +168,7 @@ impl Live {
     }
 
     /// Sends a request of ours between turns, and waits for the answer. What else is said meanwhile is kept.
-    pub(super) async fn ask(&mut self, request: Value, session: &Session) -> Result<Value, String> {
+    pub(super) async fn ask(&mut self, request: &Value, session: &Session) -> Result<Value, String> {
         let late = "claude did not answer".to_owned();
         let deadline = Instant::now() + ANSWER;
         let id = self.request(request).await.map_err(|_| "claude has ended".to_owned())?;

@@ -127,7 +127,7 @@ impl Translator {
                 for (kind, piece) in
                     begins_with.into_iter().filter_map(|(kind, name)| Some((kind, text(block, name)?)))
                 {
-                    self.piece(parent.as_deref(), kind, piece, message_id(value), said);
+                    self.piece(parent.as_deref(), kind, piece, message_id(value).as_ref(), said);
                 }
             }
             Some("content_block_delta") => {
@@ -138,7 +138,7 @@ impl Translator {
                     _ => None,
                 };
                 if let Some((kind, piece)) = piece {
-                    self.piece(parent.as_deref(), kind, piece, message_id(value), said);
+                    self.piece(parent.as_deref(), kind, piece, message_id(value).as_ref(), said);
                 }
             }
             Some("message_stop") => {
@@ -158,19 +158,19 @@ impl Translator {
         parent: Option<&str>,
         kind: Kind,
         piece: &str,
-        id: Option<MessageId>,
+        id: Option<&MessageId>,
         said: &mut Vec<Said>,
     ) {
         let fresh = self.answer(parent).piece(kind, piece);
-        self.tell(parent, kind, fresh, id, said);
+        self.tell(parent, kind, &fresh, id, said);
     }
 
     fn tell(
         &mut self,
         parent: Option<&str>,
         kind: Kind,
-        fresh: String,
-        id: Option<MessageId>,
+        fresh: &str,
+        id: Option<&MessageId>,
         said: &mut Vec<Said>,
     ) {
         if fresh.is_empty() {
@@ -178,11 +178,11 @@ impl Translator {
         }
         let parent_tool_call_id = parent.and_then(|parent| ToolCallId::new(parent).ok());
         self.answered |= kind == Kind::Text && parent.is_none();
-        let mut rest = fresh.as_str();
+        let mut rest = fresh;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(LONGEST_PIECE));
             rest = after;
-            let (message_id, parent_tool_call_id) = (id.clone(), parent_tool_call_id.clone());
+            let (message_id, parent_tool_call_id) = (id.cloned(), parent_tool_call_id.clone());
             said.push(Said::Event(match kind {
                 Kind::Text => Output { message_id, parent_tool_call_id, ..Output::text(piece) }.into(),
                 Kind::Thought => {
@@ -214,7 +214,7 @@ impl Translator {
         }
         if let Some(whole) = message.get("content").and_then(Value::as_str) {
             let fresh = self.answer(parent.as_deref()).whole(native, Kind::Text, whole);
-            self.tell(parent.as_deref(), Kind::Text, fresh, id, said);
+            self.tell(parent.as_deref(), Kind::Text, &fresh, id.as_ref(), said);
             return;
         }
         for block in list(message, "content") {
@@ -239,7 +239,7 @@ impl Translator {
             };
             if let Some((kind, whole)) = whole {
                 let fresh = self.answer(parent.as_deref()).whole(native, kind, whole);
-                self.tell(parent.as_deref(), kind, fresh, id.clone(), said);
+                self.tell(parent.as_deref(), kind, &fresh, id.as_ref(), said);
             }
         }
     }

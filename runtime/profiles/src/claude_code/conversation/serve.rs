@@ -25,15 +25,17 @@ use crate::agent::template;
 /// How long Claude may take to end a turn that it was told to interrupt. The next turn then has another process.
 pub(in super::super) const INTERRUPT: Duration = Duration::from_secs(5);
 
-/// How often a process is started for one turn: once more where there was nothing to resume.
-const MOST_STARTS: usize = 2;
+/// How many processes a turn may try: one that has ended unnoticed, one without anything to resume, and a new one.
+const MOST_STARTS: usize = 3;
 
 /// How a process has served a turn.
 enum Served {
     /// To its end; the process can serve the next one.
-    Ended(TurnComplete, Live),
+    Ended(Box<TurnComplete>, Box<Live>),
     /// The process is gone.
-    Lost(TurnComplete),
+    Lost(Box<TurnComplete>),
+    /// The process had ended between turns, before anybody noticed: it has not taken the input.
+    Untaken,
     /// There was nothing to resume.
     Unknown(String),
 }
@@ -46,20 +48,21 @@ impl Conversation {
         for _ in 0..MOST_STARTS {
             let live = tokio::select! {
                 biased;
-                () = turn.stopped() => return (of_error(Error::stopped()), None),
+                () = turn.stopped() => return (of_error(&Error::stopped()), None),
                 live = self.at_hand() => live,
             };
             let live = match live {
                 Ok(live) => live,
-                Err(error) => return (of_error(error), None),
+                Err(error) => return (of_error(&error), None),
             };
             let mut live = live;
             for event in std::mem::take(&mut live.unsent) {
                 turn.emit(event).await;
             }
             match self.serve_with(live, turn, &content).await {
-                Served::Ended(end, live) => return (end, Some(live)),
-                Served::Lost(end) => return (end, None),
+                Served::Ended(end, live) => return (*end, Some(*live)),
+                Served::Lost(end) => return (*end, None),
+                Served::Untaken => {}
                 Served::Unknown(why) => {
                     self.forget(&why).await;
                     unknown = why;
@@ -67,7 +70,7 @@ impl Conversation {
             }
         }
         let text = format!("claude begins no session: {unknown}");
-        (of_error(Error::new(Category::SessionNotFound, text)), None)
+        (of_error(&Error::new(Category::SessionNotFound, text)), None)
     }
 
     /// The process of the last turn, or a new one.
@@ -160,6 +163,7 @@ impl Conversation {
                 line = live.next() => line,
             };
             let Some(line) = line else { return self.gone(live, serving).await };
+            serving.has_heard = true;
             serving.watch.heard();
             for heard in live.hear(&line) {
                 match heard {
@@ -211,7 +215,7 @@ impl Conversation {
                                 turn.output(text.clone()).await;
                             }
                         }
-                        return Served::Ended(serving.end(&outcome, &live), live);
+                        return Served::Ended(Box::new(serving.end(&outcome, &live)), Box::new(live));
                     }
                 }
             }
@@ -220,9 +224,12 @@ impl Conversation {
 
     /// The process has ended within the turn.
     async fn gone(&mut self, live: Live, serving: Serving<'_>) -> Served {
-        let Serving { cut, asking, used, .. } = serving;
+        let Serving { cut, asking, used, was_at_rest, has_heard, .. } = serving;
         drop(asking);
         let ended = live.ended().await;
+        if cut.is_none() && was_at_rest && !has_heard {
+            return Served::Untaken;
+        }
         if cut.is_none() && self.resumes && failure::is_unknown_session(&ended.stderr) {
             return Served::Unknown("claude does not know the session".to_owned());
         }
@@ -232,12 +239,12 @@ impl Conversation {
             return Served::Unknown(format!("the id that was chosen is taken ({})", said.trim()));
         }
         let error = cut.map_or_else(|| explained(&ended), |cut| cut.why);
-        Served::Lost(TurnComplete {
+        Served::Lost(Box::new(TurnComplete {
             exit_code: ended.exit.code,
             signal: ended.exit.signal,
             usage: used,
-            ..of_error(error)
-        })
+            ..of_error(&error)
+        }))
     }
 
     /// It has not ended the turn in time: its process is killed, and the next turn resumes the conversation.
@@ -245,7 +252,8 @@ impl Conversation {
         let Serving { cut, asking, used, .. } = serving;
         drop(asking);
         live.kill().await;
-        Served::Lost(TurnComplete { usage: used, ..of_error(cut.map_or_else(Error::stopped, |cut| cut.why)) })
+        let why = cut.map_or_else(Error::stopped, |cut| cut.why);
+        Served::Lost(Box::new(TurnComplete { usage: used, ..of_error(&why) }))
     }
 }
 
@@ -259,6 +267,10 @@ struct Serving<'t> {
     open: Vec<String>,
     /// Whether Claude was at work before the input came. The end of that is not this turn's.
     is_foreign: bool,
+    /// Whether the process has served a turn before this one.
+    was_at_rest: bool,
+    /// Whether it has said anything in this turn.
+    has_heard: bool,
     used: Option<Usage>,
 }
 
@@ -277,6 +289,8 @@ impl<'t> Serving<'t> {
             cut: None,
             open: Vec::new(),
             is_foreign: live.translator.is_busy,
+            was_at_rest: live.has_spoken,
+            has_heard: false,
             used: None,
         }
     }
@@ -311,7 +325,8 @@ impl<'t> Serving<'t> {
 
     async fn interrupt(&mut self, live: &mut Live) {
         // Who takes no requests has ended, or is killed when the turn's end is overdue.
-        let write = live.request(json!({"subtype": "interrupt"}));
+        let request = json!({"subtype": "interrupt"});
+        let write = live.request(&request);
         drop(timeout(INTERRUPT, write).await);
     }
 
@@ -362,7 +377,7 @@ impl<'t> Serving<'t> {
         let model = live.translator.model.clone();
         let end = match self.cut {
             Some(Cut { why, .. }) if why.status() != Status::Stopped => {
-                let end = of_error(why);
+                let end = of_error(&why);
                 TurnComplete { num_turns: outcome.num_turns, duration_ms: outcome.duration_ms, ..end }
             }
             cut => outcome.end(cut.is_some()),
@@ -372,7 +387,7 @@ impl<'t> Serving<'t> {
 }
 
 /// The end of a turn by an error.
-fn of_error(error: Error) -> TurnComplete {
+fn of_error(error: &Error) -> TurnComplete {
     let failure = error.failure().clone();
     TurnComplete {
         status: Some(error.status()),

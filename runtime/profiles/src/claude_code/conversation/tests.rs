@@ -17,7 +17,7 @@ struct Place {
 }
 
 impl Place {
-    fn new(further: Value) -> Self {
+    fn new(further: &Value) -> Self {
         let memory = TempDir::new().unwrap();
         let host = Self::host(&memory, further);
         Self { memory, host }
@@ -25,10 +25,10 @@ impl Place {
 
     /// Another run of the adapter, with the same memory of the agent's.
     fn again(&mut self) {
-        self.host = Self::host(&self.memory, json!({}));
+        self.host = Self::host(&self.memory, &json!({}));
     }
 
-    fn host(memory: &TempDir, further: Value) -> Host {
+    fn host(memory: &TempDir, further: &Value) -> Host {
         let script =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts/claude/fake_claude.sh");
         let mut settings = json!({"command": "sh", "args": [script], "env": {"FAKE_MEMORY": memory.path()}});
@@ -73,7 +73,7 @@ async fn ticks(session: &TestSession) {
 
 #[tokio::test]
 async fn one_process_serves_turn_after_turn_and_costs_are_the_turns_own() {
-    let place = Place::new(json!({}));
+    let place = Place::new(&json!({}));
     let session = place.host.open();
     for (number, expected) in ["hello 0", "hello 1", "hello 2"].into_iter().enumerate() {
         let turn = session.send("hi").await;
@@ -87,7 +87,7 @@ async fn one_process_serves_turn_after_turn_and_costs_are_the_turns_own() {
 
 #[tokio::test]
 async fn requests_are_answered_in_any_order_while_others_are_open() {
-    let place = Place::new(json!({}));
+    let place = Place::new(&json!({}));
     let session = place.host.open();
     session.begin("do: ask");
     let (first, second) = (session.asked().await, session.asked().await);
@@ -106,7 +106,7 @@ async fn requests_are_answered_in_any_order_while_others_are_open() {
 
 #[tokio::test]
 async fn a_stop_interrupts_and_the_process_goes_on() {
-    let place = Place::new(json!({}));
+    let place = Place::new(&json!({}));
     let session = place.host.open();
     session.begin("do: slow");
     ticks(&session).await;
@@ -124,7 +124,7 @@ async fn a_stop_interrupts_and_the_process_goes_on() {
 
 #[tokio::test]
 async fn one_that_is_deaf_to_an_interrupt_is_killed_and_resumed() {
-    let place = Place::new(json!({}));
+    let place = Place::new(&json!({}));
     let session = place.host.open();
     session.send("hi").await;
     session.begin("do: deaf");
@@ -139,7 +139,7 @@ async fn one_that_is_deaf_to_an_interrupt_is_killed_and_resumed() {
 
 #[tokio::test]
 async fn a_process_that_ends_costs_its_turn_and_the_next_one_goes_on() {
-    let place = Place::new(json!({}));
+    let place = Place::new(&json!({}));
     let session = place.host.open();
     session.send("hi").await;
     let end = session.send("do: die").await.end;
@@ -154,7 +154,7 @@ async fn a_process_that_ends_costs_its_turn_and_the_next_one_goes_on() {
 
 #[tokio::test]
 async fn a_session_is_resumed_with_its_cost_and_an_unknown_one_begins_anew() {
-    let mut place = Place::new(json!({}));
+    let mut place = Place::new(&json!({}));
     let first = place.host.open().send("hi").await.end;
     place.again();
     let turn = place.host.open_with(resume(&first)).send("hi").await;
@@ -173,7 +173,7 @@ async fn a_session_is_resumed_with_its_cost_and_an_unknown_one_begins_anew() {
 
 #[tokio::test]
 async fn a_session_is_not_resumed_in_another_directory_nor_by_a_strange_id() {
-    let place = Place::new(json!({}));
+    let place = Place::new(&json!({}));
     let end = place.host.open().send("hi").await.end;
     let elsewhere = SessionStart { cwd: Some("/".to_owned()), ..resume(&end) };
     let strange = Resume { native_session_id: Some("--evil".to_owned()), ..Resume::default() };
@@ -187,30 +187,29 @@ async fn a_session_is_not_resumed_in_another_directory_nor_by_a_strange_id() {
 
 #[tokio::test]
 async fn an_input_that_is_added_to_a_turn_is_answered_within_it() {
-    let place = Place::new(json!({}));
+    let place = Place::new(&json!({}));
     let session = place.host.open();
     let turn = session.begin("do: slow");
     ticks(&session).await;
     session.say_of(turn, UserInput { mode: Some(InputMode::Steer), ..UserInput::text("more") });
-    session
-        .wait_for(|body| match body {
-            AdapterBody::SteerResult(result) => Some(assert!(result.delivered)),
-            _ => None,
-        })
-        .await;
+    let delivered = session.wait_for(|body| match body {
+        AdapterBody::SteerResult(result) => Some(result.delivered),
+        _ => None,
+    });
+    assert!(delivered.await);
     session.stop();
     assert_eq!(session.finish().await.end.status, Some(Status::Stopped));
 }
 
 #[tokio::test]
 async fn silence_is_a_timeout_and_a_flood_is_read() {
-    let place = Place::new(json!({"silence_timeout": "300ms"}));
+    let place = Place::new(&json!({"silence_timeout": "300ms"}));
     let session = place.host.open();
     let end = session.send("do: silent").await.end;
     assert_eq!((end.status, end.error.unwrap().category), (Some(Status::Failed), Some(Category::Timeout)));
     let flood = session.send("do: flood").await;
     assert!(flood.text().ends_with(" 2999 "));
-    let missing = Place::new(json!({"command": "no-such-claude"}));
+    let missing = Place::new(&json!({"command": "no-such-claude"}));
     let end = missing.host.open().send("hi").await.end;
     assert_eq!(end.error.unwrap().category, Some(Category::NotInstalled));
 }

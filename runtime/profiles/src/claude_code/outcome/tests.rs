@@ -2,8 +2,8 @@ use serde_json::json;
 
 use super::*;
 
-fn end(result: Value, stopping: bool) -> (Status, Option<Category>, Option<String>) {
-    let end = Outcome::of(&result, None, None).end(stopping);
+fn end(result: &Value, stopping: bool) -> (Status, Option<Category>, Option<String>) {
+    let end = Outcome::of(result, None, None).end(stopping);
     let error = end.error.unwrap_or_default();
     (end.status.unwrap(), error.category, error.message)
 }
@@ -59,7 +59,7 @@ fn ends_are_told_apart() {
             (Status::Failed, error(Category::Other, "claude ended the turn with \"error_of_the_future\"")),
         ),
     ] {
-        assert_eq!(end(result.clone(), false), (status, category, message), "{result}");
+        assert_eq!(end(&result, false), (status, category, message), "{result}");
     }
 }
 
