@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use futures_util::future::join;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::{io::AsyncWriteExt, time::sleep};
@@ -173,7 +172,13 @@ async fn run(turn: &Turn, process: &mut RawProcess, input: String) -> Exit {
             }
         }
     };
-    join(write, read).await.1
+    tokio::pin!(read);
+    tokio::select! {
+        biased;
+        // What of the input was not taken by then is not waited for.
+        exit = &mut read => exit,
+        () = write => read.await,
+    }
 }
 
 /// The end of a turn that was a program's run.

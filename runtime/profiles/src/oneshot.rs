@@ -2,32 +2,34 @@
 
 mod adapter;
 pub(crate) mod json;
-mod prompt;
 #[cfg(test)]
 pub(crate) mod reading;
+mod spent;
 
 pub(crate) use self::adapter::{OneShot, Runs};
+use self::spent::Spent;
 
 use std::time::Duration;
 
 use serde_json::Value;
-use trunkline_process::Signal;
-use trunkline_sdk::protocol::{AdapterBody, Context};
+use tokio::time::{Instant, sleep_until};
+use trunkline_sdk::protocol::{AdapterBody, Context, UsageScope};
 use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, Turn, TurnComplete};
 
-use crate::agent::failure;
+use crate::agent::attachment;
 use crate::agent::launch::Launch;
 use crate::agent::lines::Line;
 use crate::agent::options::Options;
 use crate::agent::patience::Watch;
-use crate::agent::process::{Agent, Ended, Stdin};
+use crate::agent::process::{Agent, Ended, Stdin, explained};
 use crate::agent::report::Report;
+use crate::agent::{system_prompt, template};
 
-/// What a stopped agent has to finish its files, after SIGTERM to its group.
+/// What an agent has to finish its files, after SIGTERM to its group.
 const TERM: Duration = Duration::from_millis(1500);
 
 /// What an agent has to exit, after it has said its last line.
-const EXIT: Duration = Duration::from_secs(10);
+const EXIT: Duration = Duration::from_secs(5);
 
 /// How one agent's command line and lines are to be read.
 pub(crate) trait Dialect: Send + Sync + 'static {
@@ -51,6 +53,11 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 pub(crate) trait Reader: Send {
     /// Takes one line, and pushes what it means.
     fn line(&mut self, line: &Value, out: &mut Vec<Told>);
+
+    /// Whether the agent has said its last line: it is to exit soon.
+    fn is_over(&self) -> bool {
+        false
+    }
 
     /// Takes the end: how the turn ended, and what is still to be told.
     ///
@@ -101,9 +108,11 @@ pub(crate) struct Conversation<D> {
     dialect: D,
     options: Options,
     native: Native,
-    /// It was resumed, and no turn has shown yet that the agent knows it.
+    /// It was resumed, and nothing has shown yet whether the agent knows it.
     unproven: bool,
     report: Report,
+    spent: Spent,
+    /// The agent has taken a prompt of it.
     begun: bool,
 }
 
@@ -128,7 +137,8 @@ impl<D: Dialect> Conversation<D> {
             session.info(SessionInfo { native_session_id: Some(id.to_owned()), ..SessionInfo::default() });
         }
         let report = Report::new(options.tool_loop);
-        Self { dialect, options, native, unproven, report, begun: unproven }
+        let spent = if unproven { Spent::default() } else { Spent::nothing() };
+        Self { dialect, options, native, unproven, report, spent, begun: unproven }
     }
 
     /// What the session has asked for.
@@ -146,41 +156,63 @@ impl<D: Dialect> Conversation<D> {
     /// # Errors
     /// Why it failed.
     pub(crate) async fn turn(&mut self, turn: Turn, input: Input) -> Result<(), Error> {
-        let preface = self.options.system_prompt.as_deref().filter(|_| self.dialect.prepends_system_prompt());
-        let preface = preface.filter(|_| !self.begun);
-        let prompt = prompt::text(&self.options, turn.session(), &input, preface)?;
+        let prompt = self.prompt(&turn, &input).await?;
         let mut run = self.run(&turn, &prompt).await;
         if let Err(error) = &run.end
-            && self.unproven
+            && matches!(self.native, Native::Known(_))
             && !run.told
             && !run.stopped
             && error.failure().category == Some(Category::SessionNotFound)
         {
             let lost = format!("{error}; a new conversation begins");
             turn.error(Category::SessionNotFound, lost).await;
-            self.unproven = false;
-            self.native = fresh(&self.dialect);
+            (self.unproven, self.begun) = (false, false);
+            (self.native, self.spent) = (fresh(&self.dialect), Spent::nothing());
             turn.session().info(SessionInfo {
                 context: Some(Context::Lost),
                 native_session_id: self.native.id().map(str::to_owned),
                 ..SessionInfo::default()
             });
-            let preface = self.options.system_prompt.as_deref();
-            let preface = preface.filter(|_| self.dialect.prepends_system_prompt());
-            let prompt = prompt::text(&self.options, turn.session(), &input, preface)?;
+            let prompt = self.prompt(&turn, &input).await?;
             run = self.run(&turn, &prompt).await;
         }
-        if self.unproven && run.told {
-            self.unproven = false;
-            let kept = SessionInfo { context: Some(Context::Kept), ..SessionInfo::default() };
-            turn.session().info(kept);
+        if run.end.is_err() && !run.told && matches!(self.native, Native::Chosen(_)) {
+            // Whether the agent has made it is not known, and one that has refuses to make it again.
+            self.native = fresh(&self.dialect);
+            turn.session().info(SessionInfo {
+                native_session_id: self.native.id().map(str::to_owned),
+                ..SessionInfo::default()
+            });
         }
-        self.begun |= run.told;
         let mut end = run.end?;
+        if let Some(usage) = end.usage.take() {
+            match self.spent.of_turn(usage) {
+                usage if usage.scope == Some(UsageScope::Session) => turn.emit(usage).await,
+                usage => end.usage = Some(usage),
+            }
+        }
         end.native_session_id = self.native.id().map(str::to_owned);
         end.session_params = self.params();
         turn.finish(end);
         Ok(())
+    }
+
+    /// What the agent is sent: the input through the template, with its files by their paths; before the first one the
+    /// instructions that it takes no other way.
+    async fn prompt(&self, turn: &Turn, input: &Input) -> Result<String, Error> {
+        let Options { prompt_template, variables, .. } = &self.options;
+        let id = turn.session().id().as_str();
+        let text = template::words(prompt_template, &input.content, id, variables);
+        let files = attachment::read_all(input.files.clone(), attachment::Native::Nothing).await;
+        let text = attachment::with_paths(&text, &files);
+        if text.trim().is_empty() {
+            return Err(Error::other("the input is empty; the agent needs a prompt"));
+        }
+        let prepends = self.dialect.prepends_system_prompt() && !self.begun;
+        Ok(match self.options.system_prompt.as_deref().filter(|_| prepends) {
+            Some(system_prompt) => system_prompt::before(system_prompt, &text),
+            None => text,
+        })
     }
 
     /// What goes on with this conversation: its id and where it works.
@@ -191,28 +223,29 @@ impl<D: Dialect> Conversation<D> {
 
     async fn run(&mut self, turn: &Turn, prompt: &str) -> Run {
         let launch = self.dialect.launch(&self.options, &self.native, self.options.launch());
+        let mut reader = self.dialect.reader();
         let mut agent = match Agent::start(&launch, Stdin::Owned).await {
             Ok(agent) => agent,
             Err(error) => return Run { end: Err(error), told: false, stopped: false },
         };
         if let Some(input) = agent.take_input() {
-            let prompt = prompt.to_owned();
-            // One write of its own: reading never waits for it. Its end is the end of input.
-            tokio::spawn(async move { input.bytes(prompt).await });
+            // It finds room at once, and its drop is the end of input. An agent that has ended already says why.
+            let _ = input.bytes(prompt.to_owned()).await;
         }
-        let mut watch = Watch::new(self.options.patience);
-        let mut reader = self.dialect.reader();
+        let mut watch = Watch::starting(self.options.patience);
         let (mut told, mut out) = (false, Vec::new());
+        let mut over: Option<Instant> = None;
         let cut = loop {
             let line = tokio::select! {
                 biased;
-                () = turn.stopped() => break Some(None),
-                error = watch.expired(turn) => break Some(Some(error)),
+                () = turn.stopped() => break Cut::Stopped,
+                error = watch.expired(turn), if over.is_none() => break Cut::GivenUp(error),
+                () = sleep_until(over.unwrap_or_else(Instant::now)), if over.is_some() => break Cut::Lingers,
                 line = agent.next() => line,
             };
             watch.heard();
             match line {
-                None => break None,
+                None => break Cut::No,
                 Some(Line::TooLong(bytes)) => {
                     let text = format!("a line of {bytes} bytes of the agent was left out");
                     turn.error(Category::Oversize, text).await;
@@ -222,29 +255,28 @@ impl<D: Dialect> Conversation<D> {
                         reader.line(&line, &mut out);
                         told |= out.iter().any(|told| matches!(told, Told::Event(_)));
                         if let Err(error) = self.tell(turn, &mut out).await {
-                            break Some(Some(error));
+                            break Cut::GivenUp(error);
+                        }
+                        if reader.is_over() {
+                            over.get_or_insert_with(|| Instant::now() + EXIT);
                         }
                     }
                     _ => tracing::debug!(bytes = line.len(), "a line of the agent is no event"),
                 },
             }
         };
-        let stopped = matches!(cut, Some(None));
-        let end = match cut {
-            Some(why) => {
-                let said = agent.stderr();
-                agent.signal(Signal::Terminate);
-                let ended = agent.end(TERM, Duration::ZERO).await;
-                // What it had to say yet is told; how it ended is ours.
-                drop(reader.end(&ended, &mut out));
-                Err(why.map_or_else(Error::stopped, |error| explained(error, &said)))
-            }
-            None => {
-                let ended = agent.end(EXIT, TERM).await;
-                reader.end(&ended, &mut out)
-            }
-        };
+        let said = agent.stderr();
+        let eof = if matches!(cut, Cut::No) { EXIT } else { Duration::ZERO };
+        let ended = agent.end(eof, TERM).await;
+        let end = reader.end(&ended, &mut out);
         told |= out.iter().any(|told| matches!(told, Told::Event(_)));
+        let stopped = matches!(cut, Cut::Stopped);
+        let end = match cut {
+            Cut::No | Cut::Lingers => end,
+            // What it had to say yet is told; how it ended is ours.
+            Cut::Stopped => Err(Error::stopped()),
+            Cut::GivenUp(error) => Err(explained(error, &said)),
+        };
         let end = self.tell(turn, &mut out).await.and(end);
         Run { end, told, stopped }
     }
@@ -253,12 +285,22 @@ impl<D: Dialect> Conversation<D> {
     async fn tell(&mut self, turn: &Turn, out: &mut Vec<Told>) -> Result<(), Error> {
         for told in out.drain(..) {
             match told {
-                Told::Event(event) => self.report.emit(turn, event).await?,
+                Told::Event(event) => {
+                    self.begun = true;
+                    self.prove(turn, Context::Kept);
+                    let event = match event {
+                        AdapterBody::Usage(usage) => self.spent.of_turn(*usage).into(),
+                        event => event,
+                    };
+                    self.report.emit(turn, event).await?;
+                }
                 Told::Model(model) => {
                     turn.session().info(SessionInfo { model: Some(model), ..SessionInfo::default() });
                 }
                 Told::Session(id) => {
-                    if self.native.id() != Some(&id) {
+                    let is_known = self.native.id() == Some(&id);
+                    self.prove(turn, if is_known { Context::Kept } else { Context::Lost });
+                    if !is_known {
                         turn.session().info(SessionInfo {
                             native_session_id: Some(id.clone()),
                             ..SessionInfo::default()
@@ -270,22 +312,27 @@ impl<D: Dialect> Conversation<D> {
         }
         Ok(())
     }
+
+    /// Tells whether the agent knows the conversation that was resumed, before anything else of it.
+    fn prove(&mut self, turn: &Turn, context: Context) {
+        if std::mem::take(&mut self.unproven) {
+            turn.session().info(SessionInfo { context: Some(context), ..SessionInfo::default() });
+        }
+    }
+}
+
+/// Why a run's lines were read no further.
+enum Cut {
+    /// They had ended.
+    No,
+    /// The turn was stopped.
+    Stopped,
+    /// The agent took too long, or turned in circles.
+    GivenUp(Error),
+    /// It has said its last line, and lives on.
+    Lingers,
 }
 
 fn fresh<D: Dialect>(dialect: &D) -> Native {
     if dialect.chooses_id() { Native::Chosen(uuid::Uuid::new_v4().to_string()) } else { Native::Unknown }
-}
-
-/// A silence explained by what the agent has said on stderr, if that names a cause.
-fn explained(error: Error, stderr: &str) -> Error {
-    if error.failure().category != Some(Category::Timeout) {
-        return error;
-    }
-    match failure::classify(stderr, None) {
-        Category::Other => error,
-        category => {
-            let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-            failure::of(category, format!("{error}; it said: {last}"), None)
-        }
-    }
 }

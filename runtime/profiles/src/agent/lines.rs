@@ -3,6 +3,7 @@
 use std::io;
 
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -53,6 +54,19 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
+    /// Whether the end is here with nothing left before it, as far as is known without waiting. What comes is kept.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        while !self.ended && self.buffer.len() < CHUNK {
+            self.buffer.reserve(CHUNK);
+            match self.reader.read_buf(&mut self.buffer).now_or_never() {
+                Some(Ok(0) | Err(_)) => self.ended = true,
+                Some(Ok(_)) => {}
+                None => break,
+            }
+        }
+        self.ended && self.buffer.is_empty() && self.skipped.is_none()
+    }
+
     fn cut(&mut self) -> Option<Line> {
         if let Some(at) = memchr(b'\n', &self.buffer[self.searched..]) {
             let at = self.searched + at;
@@ -92,6 +106,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
 
     async fn all(input: &[u8], max: usize) -> Vec<Line> {
@@ -114,6 +130,20 @@ mod tests {
             [whole("a"), whole(""), whole("b\rc"), whole("last")]
         );
         assert_eq!(all(b"", 10).await, []);
+    }
+
+    #[tokio::test]
+    async fn an_end_is_seen_without_waiting_and_costs_no_line() {
+        let (mut writer, reader) = tokio::io::duplex(64);
+        let mut lines = Lines::new(reader, 10);
+        assert!(!lines.has_ended());
+        writer.write_all(b"a\nb").await.unwrap();
+        assert!(!lines.has_ended());
+        drop(writer);
+        assert!(!lines.has_ended(), "two lines are left");
+        assert_eq!(lines.next().await.unwrap(), Some(whole("a")));
+        assert_eq!(lines.next().await.unwrap(), Some(whole("b")));
+        assert!(lines.has_ended());
     }
 
     #[tokio::test]

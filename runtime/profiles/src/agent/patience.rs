@@ -27,17 +27,32 @@ pub(crate) struct Watch {
     silent_since: Instant,
     began: Instant,
     paused: Option<Instant>,
+    /// The agent starts with the turn, and has given no sign of life.
+    starting: bool,
 }
 
 impl Watch {
     /// Begins now.
     pub(crate) fn new(patience: Patience) -> Self {
         let now = Instant::now();
-        Self { patience, working: now + WORKING, silent_since: now, began: now, paused: None }
+        Self {
+            patience,
+            working: now + WORKING,
+            silent_since: now,
+            began: now,
+            paused: None,
+            starting: false,
+        }
+    }
+
+    /// Begins now, with the agent's start: its deadline holds until something is heard.
+    pub(crate) fn starting(patience: Patience) -> Self {
+        Self { starting: true, ..Self::new(patience) }
     }
 
     /// The agent has said something.
     pub(crate) fn heard(&mut self) {
+        self.starting = false;
         self.silent_since = Instant::now();
         self.working = self.silent_since + WORKING;
     }
@@ -86,7 +101,9 @@ impl Watch {
         }
         let silence = self.patience.silence.map(|wait| (self.silent_since + wait, wait, "said nothing for"));
         let turn = self.patience.turn.map(|wait| (self.began + wait, wait, "did not end its turn within"));
-        [silence, turn].into_iter().flatten().min_by_key(|(at, ..)| *at)
+        let start = self.patience.start.filter(|_| self.starting);
+        let start = start.map(|wait| (self.began + wait, wait, "gave no sign of life after its start for"));
+        [start, silence, turn].into_iter().flatten().min_by_key(|(at, ..)| *at)
     }
 }
 

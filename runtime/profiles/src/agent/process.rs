@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 use trunkline_process::{Child, Exit, Signal, SpawnError, StderrDrain, StderrTail, spawn};
 use trunkline_sdk::{Category, Error};
 
@@ -43,7 +44,9 @@ pub(crate) struct Agent {
     lines: Lines<ChildStdout>,
     input: Option<AgentInput>,
     stderr: StderrTail,
-    drain: JoinHandle<()>,
+    drain: AbortOnDropHandle<()>,
+    /// What writes its stdin; an agent that reads nothing cannot keep it.
+    _writer: Option<AbortOnDropHandle<()>>,
     name: String,
     /// After the process ended: until when its stdout is read.
     last_call: Option<Instant>,
@@ -105,9 +108,7 @@ impl Ended {
     /// The failure of a turn that this end has cut short. The category is read from what stderr says last, else, and
     /// where a signal ended it, `process_exit`.
     pub(crate) fn error(&self) -> Error {
-        let said = super::ansi::strip(&self.stderr);
-        let last: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = last[last.len().saturating_sub(5)..].join("\n");
+        let last = last_lines(&self.stderr);
         let category = match failure::classify(&last, None) {
             Category::Other => Category::ProcessExit,
             _ if self.exit.signal.is_some() => Category::ProcessExit,
@@ -138,16 +139,17 @@ impl Agent {
         let mut drain = StderrDrain::new(stderr, tail.clone());
         // An unreadable stderr ends the drain; the process itself is judged by its end.
         let drain = tokio::spawn(async move { drop(drain.run(|_| {}).await) });
-        let input = match stdin {
-            Stdin::Null => None,
+        let drain = AbortOnDropHandle::new(drain);
+        let (input, writer) = match stdin {
+            Stdin::Null => (None, None),
             Stdin::Owned => {
                 let (sender, queue) = mpsc::channel(UNWRITTEN);
-                tokio::spawn(write(pipe, queue));
-                Some(AgentInput(sender))
+                let writer = AbortOnDropHandle::new(tokio::spawn(write(pipe, queue)));
+                (Some(AgentInput(sender)), Some(writer))
             }
         };
         let lines = Lines::new(stdout, launch.max_line);
-        Ok(Self { child, lines, input, stderr: tail, drain, name, last_call: None })
+        Ok(Self { child, lines, input, stderr: tail, drain, _writer: writer, name, last_call: None })
     }
 
     /// Its stdin, while it is open.
@@ -181,6 +183,11 @@ impl Agent {
                 _ = self.child.wait() => self.last_call = Some(Instant::now() + STDOUT_GRACE),
             }
         }
+    }
+
+    /// Whether it can say nothing more: its process or its stdout has ended. Lines that wait are kept.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.wait().now_or_never().is_some() || self.lines.has_ended()
     }
 
     /// Signals its process group.
@@ -240,6 +247,26 @@ async fn write(mut pipe: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
             return;
         }
     }
+}
+
+/// A silence together with what the agent has said on stderr, which may name its cause.
+pub(crate) fn explained(error: Error, stderr: &str) -> Error {
+    let said = last_lines(stderr);
+    if error.failure().category != Some(Category::Timeout) || said.is_empty() {
+        return error;
+    }
+    let category = match failure::classify(&said, None) {
+        Category::Other => Category::Timeout,
+        category => category,
+    };
+    failure::of(category, format!("{error}; it said: {said}"), None)
+}
+
+/// The last lines of a stderr, without escapes.
+fn last_lines(stderr: &str) -> String {
+    let said = super::ansi::strip(stderr);
+    let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(5)..].join("\n")
 }
 
 /// Why a program did not start, by its category.

@@ -20,6 +20,8 @@ pub(super) type Json = OneShot<Gemini>;
 impl Runs for Gemini {
     const PROFILE: &'static str = "gemini-cli";
 
+    const HONOURS: &'static [&'static str] = &["add_dirs", "mode", "permission_mode"];
+
     type Dialect = GeminiJson;
 
     fn common(&self) -> Common {
@@ -142,12 +144,20 @@ impl Reader for GeminiReader {
                 if text(line, "/severity") == "error" {
                     self.error = Some(message);
                 } else {
-                    out.push(ErrorEvent { message, fatal: Some(false), ..ErrorEvent::default() }.into());
+                    // `Loop detected…` ends the turn as a success.
+                    let category = Some(failure::classify(&message, None));
+                    out.push(
+                        ErrorEvent { category, message, fatal: Some(false), ..ErrorEvent::default() }.into(),
+                    );
                 }
             }
             "result" => self.result = Some(line.clone()),
             _ => {}
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.result.is_some()
     }
 
     fn end(mut self, ended: &Ended, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {

@@ -1,6 +1,9 @@
 //! `copilot --output-format json`, one run a turn.
 
 use std::collections::HashSet;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -19,11 +22,17 @@ use crate::oneshot::{Dialect, Native, OneShot, Reader, Runs, Told};
 /// The largest usage file that is read, in bytes.
 const MAX_USAGE: u64 = 1024 * 1024;
 
+/// The most messages that are streamed at once, those of sub-agents too; their longest id, in bytes.
+const MOST_STREAMED: usize = 1024;
+const LONGEST_ID: usize = 256;
+
 /// The agent without ACP.
 pub(super) type Json = OneShot<Copilot>;
 
 impl Runs for Copilot {
     const PROFILE: &'static str = "github-copilot";
+
+    const HONOURS: &'static [&'static str] = &["add_dirs", "mode", "reasoning_effort", "denied_tools"];
 
     type Dialect = CopilotJson;
 
@@ -70,10 +79,16 @@ impl Dialect for CopilotJson {
         if self.max_autopilot_continues > 0 {
             launch = launch.arg("--max-autopilot-continues").arg(self.max_autopilot_continues.to_string());
         }
-        if self.allow_all {
+        // A session narrows what runs unasked, and never widens it.
+        let configured = |tool: &&String| self.allow_all || self.allowed_tools.contains(tool);
+        let allowed: Vec<&String> = match &options.allowed_tools {
+            Some(asked) => asked.iter().filter(configured).collect(),
+            None => self.allowed_tools.iter().collect(),
+        };
+        if self.allow_all && options.allowed_tools.is_none() {
             launch = launch.arg("--allow-all-tools");
         }
-        for tool in options.allowed_tools.as_ref().unwrap_or(&self.allowed_tools) {
+        for tool in allowed {
             launch = launch.arg(format!("--allow-tool={tool}"));
         }
         for tool in self.denied_tools.iter().chain(options.denied_tools.iter().flatten()) {
@@ -115,7 +130,7 @@ impl Dialect for CopilotJson {
 #[derive(Debug, Default)]
 pub(crate) struct CopilotReader {
     usage_file: Option<PathBuf>,
-    /// Messages of which pieces have been told.
+    /// Messages of which pieces have been told, and which are not whole yet.
     streamed: HashSet<String>,
     error: Option<(String, Option<u16>)>,
     result: Option<Value>,
@@ -130,13 +145,13 @@ impl Reader for CopilotReader {
             "assistant.message_delta" => {
                 let piece = text(data, "/deltaContent");
                 if !piece.is_empty() {
-                    self.streamed.insert(id.to_owned());
+                    self.note_streamed(id);
                     out.push(output(piece, id).into());
                 }
             }
             "assistant.message" => {
                 let whole = text(data, "/content");
-                if !whole.is_empty() && !self.streamed.contains(id) {
+                if !self.streamed.remove(id) && !whole.is_empty() {
                     out.push(output(whole, id).into());
                 }
                 self.told_model(text(data, "/model"), out);
@@ -145,13 +160,13 @@ impl Reader for CopilotReader {
                 let id = text(data, "/reasoningId");
                 let content = text(data, "/deltaContent").to_owned();
                 if !content.is_empty() {
-                    self.streamed.insert(id.to_owned());
+                    self.note_streamed(id);
                     out.push(Thinking { content, ..Thinking::default() }.into());
                 }
             }
             "assistant.reasoning" => {
                 let content = text(data, "/content").to_owned();
-                if !content.is_empty() && !self.streamed.contains(text(data, "/reasoningId")) {
+                if !self.streamed.remove(text(data, "/reasoningId")) && !content.is_empty() {
                     out.push(Thinking { content, ..Thinking::default() }.into());
                 }
             }
@@ -188,10 +203,16 @@ impl Reader for CopilotReader {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.result.is_some()
+    }
+
     fn end(self, ended: &Ended, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {
         let usage = self.usage_file.as_deref().and_then(|file| usage_in(file, self.model.as_deref()));
         let code = self.result.as_ref().and_then(|result| result.get("exitCode")).and_then(Value::as_i64);
-        let failed = self.error.is_some() || code != Some(0) || !ended.exit.success();
+        // After its last line a signal is ours: it did not exit by itself.
+        let exit = ended.exit.code.unwrap_or(0);
+        let failed = self.error.is_some() || code != Some(0) || exit != 0;
         if failed {
             out.extend(usage.map(Into::into));
             return Err(match self.error {
@@ -199,10 +220,8 @@ impl Reader for CopilotReader {
                 None => ended.error(),
             });
         }
-        let result = self.result.unwrap_or_default();
         Ok(TurnComplete {
             status: Some(Status::Completed),
-            duration_ms: count(&result, "/usage/sessionDurationMs"),
             model: self.model,
             usage,
             ..TurnComplete::default()
@@ -211,6 +230,12 @@ impl Reader for CopilotReader {
 }
 
 impl CopilotReader {
+    fn note_streamed(&mut self, id: &str) {
+        if self.streamed.len() < MOST_STREAMED && id.len() <= LONGEST_ID {
+            self.streamed.insert(id.to_owned());
+        }
+    }
+
     fn told_model(&mut self, model: &str, out: &mut Vec<Told>) {
         if !model.is_empty() && self.model.as_deref() != Some(model) {
             self.model = Some(model.to_owned());
@@ -219,12 +244,16 @@ impl CopilotReader {
     }
 }
 
-/// The tokens of a run.
+/// The tokens of the conversation up to a run's end. The agent knows the file's path, and may have put anything there.
 fn usage_in(file: &Path, model: Option<&str>) -> Option<Usage> {
-    if std::fs::metadata(file).ok()?.len() > MAX_USAGE {
+    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(file).ok()?;
+    if !file.metadata().ok()?.is_file() {
         return None;
     }
-    usage(&serde_json::from_slice(&std::fs::read(file).ok()?).ok()?, model)
+    let mut bytes = Vec::new();
+    file.take(MAX_USAGE).read_to_end(&mut bytes).ok()?;
+    usage(&serde_json::from_slice(&bytes).ok()?, model)
 }
 
 fn usage(file: &Value, model: Option<&str>) -> Option<Usage> {
@@ -242,7 +271,7 @@ fn usage(file: &Value, model: Option<&str>) -> Option<Usage> {
     };
     let models: std::collections::BTreeMap<_, _> =
         metrics.iter().map(|(name, value)| (name.clone(), one(value))).collect();
-    let sum = |of: fn(&ModelUsage) -> Option<u64>| models.values().filter_map(of).reduce(|a, b| a + b);
+    let sum = |of: fn(&ModelUsage) -> Option<u64>| models.values().filter_map(of).reduce(u64::saturating_add);
     Some(Usage {
         input_tokens: sum(|usage| usage.input_tokens),
         output_tokens: sum(|usage| usage.output_tokens),
@@ -250,8 +279,8 @@ fn usage(file: &Value, model: Option<&str>) -> Option<Usage> {
         cache_write_tokens: sum(|usage| usage.cache_write_tokens),
         reasoning_tokens: sum(|usage| usage.reasoning_tokens),
         model: model.map(str::to_owned),
-        models: (models.len() > 1).then_some(models.clone()),
-        scope: Some(UsageScope::Turn),
+        models: Some(models.clone()),
+        scope: Some(UsageScope::Session),
         ..Usage::default()
     })
 }

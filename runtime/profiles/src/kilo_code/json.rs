@@ -17,8 +17,13 @@ use crate::oneshot::{Dialect, Native, OneShot, Reader, Runs, Told};
 /// The agent without ACP.
 pub(super) type Json = OneShot<Kilo>;
 
+/// What kilo and opencode are given of what a session asks for.
+pub(crate) const HONOURS: &[&str] = &["mode", "reasoning_effort"];
+
 impl Runs for Kilo {
     const PROFILE: &'static str = "kilo-code";
+
+    const HONOURS: &'static [&'static str] = HONOURS;
 
     type Dialect = KiloJson;
 
@@ -161,9 +166,9 @@ impl KiloReader {
             self.usage.get_or_insert_with(|| Usage { scope: Some(UsageScope::Turn), ..Usage::default() });
         let read = |path: &str| count(tokens, path).unwrap_or(0);
         let (cached, written, reasoning) = (read("/cache/read"), read("/cache/write"), read("/reasoning"));
-        let add = |to: &mut Option<u64>, more: u64| *to = Some(to.unwrap_or(0) + more);
-        add(&mut sum.input_tokens, read("/input") + cached + written);
-        add(&mut sum.output_tokens, read("/output") + reasoning);
+        let add = |to: &mut Option<u64>, more: u64| *to = Some(to.unwrap_or(0).saturating_add(more));
+        add(&mut sum.input_tokens, read("/input").saturating_add(cached).saturating_add(written));
+        add(&mut sum.output_tokens, read("/output").saturating_add(reasoning));
         add(&mut sum.cache_read_tokens, cached);
         add(&mut sum.cache_write_tokens, written);
         add(&mut sum.reasoning_tokens, reasoning);

@@ -19,6 +19,9 @@ pub(crate) trait Runs: Send + Sync + 'static {
     /// The profile's name.
     const PROFILE: &'static str;
 
+    /// What it is given of what a session asks for, beside [`HONOURED`].
+    const HONOURS: &'static [&'static str];
+
     /// How it is run.
     type Dialect: Dialect;
 
@@ -58,6 +61,7 @@ impl<K: Runs> Adapter for OneShot<K> {
             .capabilities(capabilities)
             .resumes()
             .honours(HONOURED)
+            .honours(K::HONOURS.iter().copied())
     }
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
@@ -82,24 +86,35 @@ impl<K: Runs> Adapter for OneShot<K> {
     ) -> Result<SessionInfo, Error> {
         let Some(conversation) = state else { return Ok(SessionInfo::default()) };
         let mut options = conversation.options().clone();
+        let honours = |name| K::HONOURS.contains(&name);
         if let Some(name) = update.model {
             options.model = Some(model::resolve(&name, &self.profile.common().model_aliases));
         }
-        options.reasoning_effort = update.reasoning_effort.or(options.reasoning_effort);
-        options.mode = update.mode.or(options.mode);
-        options.permission_mode = update.permission_mode.or(options.permission_mode);
-        options.allowed_tools = update.allowed_tools.or(options.allowed_tools);
-        options.denied_tools = update.denied_tools.or(options.denied_tools);
+        if honours("reasoning_effort") {
+            options.reasoning_effort = update.reasoning_effort.or(options.reasoning_effort);
+        }
+        if honours("mode") {
+            options.mode = update.mode.or(options.mode);
+        }
+        if honours("permission_mode") {
+            options.permission_mode = update.permission_mode.or(options.permission_mode);
+        }
+        if honours("denied_tools") {
+            options.denied_tools = update.denied_tools.or(options.denied_tools);
+        }
         let dialect = self.profile.dialect(&options)?;
         let info = SessionInfo {
             model: options.model.clone(),
-            mode: options.mode.clone(),
-            permission_mode: options.permission_mode.clone(),
+            reasoning_effort: options.reasoning_effort.clone().filter(|_| honours("reasoning_effort")),
+            mode: options.mode.clone().filter(|_| honours("mode")),
+            permission_mode: options.permission_mode.clone().filter(|_| honours("permission_mode")),
+            denied_tools: options.denied_tools.clone().filter(|_| honours("denied_tools")),
             ..SessionInfo::default()
         };
         conversation.change(dialect, options);
         Ok(info)
     }
+
     async fn diagnose(&self) -> Vec<Check> {
         diagnose::checks(K::PROFILE, &self.profile.common()).await
     }

@@ -5,7 +5,7 @@ use trunkline_sdk::Error;
 use super::Opencode;
 use crate::agent::options::Options;
 use crate::agent::settings::Common;
-use crate::kilo_code::json::KiloJson;
+use crate::kilo_code::json::{HONOURS, KiloJson};
 use crate::oneshot::{OneShot, Runs};
 
 /// The agent without ACP.
@@ -13,6 +13,8 @@ pub(super) type Json = OneShot<Opencode>;
 
 impl Runs for Opencode {
     const PROFILE: &'static str = "opencode";
+
+    const HONOURS: &'static [&'static str] = HONOURS;
 
     type Dialect = KiloJson;
 

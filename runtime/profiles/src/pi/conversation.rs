@@ -17,7 +17,7 @@ use crate::agent::failure;
 use crate::agent::lines::Line;
 use crate::agent::options::Options;
 use crate::agent::patience::{Watch, late};
-use crate::agent::process::{Agent, InputClosed, Stdin};
+use crate::agent::process::{Agent, InputClosed, Stdin, explained};
 use crate::agent::report::Report;
 use crate::agent::skills::{self, Skill};
 use crate::agent::system_prompt::PromptFile;
@@ -26,6 +26,9 @@ use crate::oneshot::json::{count, text};
 
 /// What the process has to end by itself after its stdin was closed, and after SIGTERM.
 const END: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(1));
+
+/// The most questions that are open at once.
+const MOST_QUESTIONS: usize = 16;
 
 /// The ids of our commands. Steers are `steer-N`.
 const STATE: &str = "state";
@@ -107,11 +110,15 @@ impl Conversation {
     /// # Errors
     /// Why it failed.
     pub(super) async fn turn(&mut self, turn: Turn, input: Input) -> Result<(), Error> {
-        if self.busy {
+        if self.busy || self.agent.as_mut().is_some_and(Agent::has_ended) {
             self.end_agent().await;
         }
         let prompt = self.prompt(turn.session(), input).await?;
-        self.ensure(&turn).await?;
+        tokio::select! {
+            biased;
+            () = turn.stopped() => return Err(Error::stopped()),
+            started = self.ensure(&turn) => started?,
+        }
         self.busy = true;
         let mut agent = self.agent.take().ok_or_else(gone)?;
         let done = self.serve(&turn, &mut agent, &prompt).await;
@@ -183,7 +190,9 @@ impl Conversation {
             return Ok(());
         }
         match self.start(turn.session()).await {
-            Err(error) if self.unproven && error.failure().category == Some(Category::SessionNotFound) => {
+            Err(error)
+                if self.native.is_some() && error.failure().category == Some(Category::SessionNotFound) =>
+            {
                 let lost = format!("{error}; a new conversation begins");
                 turn.error(Category::SessionNotFound, lost).await;
                 (self.native, self.unproven) = (None, false);
@@ -217,9 +226,14 @@ impl Conversation {
             Err(InputClosed)
         };
         let greeted = match self.options.patience.start {
-            Some(wait) => {
-                timeout(wait, greet).await.map_err(|_| late("did not answer its start within", wait))?
-            }
+            Some(wait) => match timeout(wait, greet).await {
+                Ok(greeted) => greeted,
+                Err(_) => {
+                    let error = explained(late("did not answer its start within", wait), &agent.stderr());
+                    agent.end(Duration::ZERO, END.1).await;
+                    return Err(error);
+                }
+            },
             None => greet.await,
         };
         let state = match greeted {
@@ -276,7 +290,7 @@ impl Conversation {
                     send(&input, &json!({ "id": ABORT, "type": "abort" })).await.map_err(|_| None)?;
                     continue;
                 }
-                error = watch.expired(turn) => return Err(Some(error)),
+                error = watch.expired(turn) => return Err(Some(explained(error, &agent.stderr()))),
                 Some(response) = questions.next() => {
                     if questions.is_empty() {
                         watch.resume();
@@ -304,6 +318,10 @@ impl Conversation {
             for told in out.drain(..) {
                 match told {
                     Told::Event(event) => self.report.emit(turn, event).await.map_err(Some)?,
+                    Told::Asks(asked) if questions.len() >= MOST_QUESTIONS => {
+                        let cancelled = answered(&asked.id, &asked.method, &Answer::default());
+                        send(&input, &cancelled).await.map_err(|_| None)?;
+                    }
                     Told::Asks(asked) => {
                         watch.pause();
                         questions.push(ask(turn, asked));

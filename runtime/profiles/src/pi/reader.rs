@@ -58,6 +58,9 @@ pub(super) struct Reader {
 /// The most of a tool's output that is remembered in order to tell what is new, in bytes.
 const MAX_PRINTED: usize = 1024 * 1024;
 
+/// The most tools whose output is remembered at once.
+const MAX_PRINTING: usize = 64;
+
 impl Reader {
     /// Takes one line.
     pub(super) fn line(&mut self, line: &Value, out: &mut Vec<Told>) {
@@ -197,14 +200,14 @@ impl Reader {
 
     fn add(&mut self, tokens: &Value) {
         let read = |path: &str| count(tokens, path).unwrap_or(0);
-        if read("/totalTokens") == 0 && read("/input") + read("/output") == 0 {
+        if ["/totalTokens", "/input", "/output"].iter().all(|path| read(path) == 0) {
             return;
         }
         let sum =
             self.usage.get_or_insert_with(|| Usage { scope: Some(UsageScope::Turn), ..Usage::default() });
         let (cached, written) = (read("/cacheRead"), read("/cacheWrite"));
-        let add = |to: &mut Option<u64>, more: u64| *to = Some(to.unwrap_or(0) + more);
-        add(&mut sum.input_tokens, read("/input") + cached + written);
+        let add = |to: &mut Option<u64>, more: u64| *to = Some(to.unwrap_or(0).saturating_add(more));
+        add(&mut sum.input_tokens, read("/input").saturating_add(cached).saturating_add(written));
         add(&mut sum.output_tokens, read("/output"));
         add(&mut sum.cache_read_tokens, cached);
         add(&mut sum.cache_write_tokens, written);
@@ -215,15 +218,18 @@ impl Reader {
 
     /// What a tool has printed since the last update.
     fn update(&mut self, id: &str, printed: String) -> Option<ToolUpdate> {
+        let is_known = self.printed.contains_key(id);
+        if printed.len() > MAX_PRINTED || (!is_known && self.printed.len() >= MAX_PRINTING) {
+            // Its end tells it whole.
+            return None;
+        }
         let before = self.printed.get(id).map_or("", String::as_str);
         // A window that has moved on says nothing of what is new.
         let new = printed.strip_prefix(before)?.to_owned();
         if new.is_empty() {
             return None;
         }
-        if printed.len() <= MAX_PRINTED {
-            self.printed.insert(id.to_owned(), printed);
-        }
+        self.printed.insert(id.to_owned(), printed);
         Some(ToolUpdate {
             tool_call_id: ToolCallId::new(id).ok()?,
             content: Some(new),

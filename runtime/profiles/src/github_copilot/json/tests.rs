@@ -35,6 +35,22 @@ fn the_command_line_names_tools_and_session() {
 }
 
 #[test]
+fn a_session_narrows_what_runs_unasked() {
+    let allowed = |allow_all, configured: &[&str], asked: &[&str]| {
+        let owned = |tools: &[&str]| tools.iter().map(|tool| (*tool).to_owned()).collect::<Vec<_>>();
+        let dialect = CopilotJson { allow_all, allowed_tools: owned(configured), ..dialect() };
+        let start = trunkline_sdk::SessionStart { allowed_tools: Some(owned(asked)), ..Default::default() };
+        let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start);
+        let launch = dialect.launch(&options, &Native::Unknown, options.launch());
+        let args = launch.args.iter().map(|arg| arg.to_string_lossy().into_owned());
+        args.filter(|arg| arg.starts_with("--allow")).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(allowed(false, &["write"], &["write", "shell"]), "--allow-tool=write");
+    assert_eq!(allowed(false, &[], &["shell"]), "");
+    assert_eq!(allowed(true, &[], &["shell"]), "--allow-tool=shell");
+}
+
+#[test]
 fn a_run_with_deltas_and_a_tool_is_told_once() {
     let lines = r#"
         {"type":"user.message","data":{"content":"go"}}
@@ -58,7 +74,7 @@ fn a_run_with_deltas_and_a_tool_is_told_once() {
             "session s-1",
         ]
     );
-    assert_eq!(read.end.unwrap().duration_ms, Some(7));
+    assert_eq!(read.end.unwrap().duration_ms, None, "the CLI counts from the session's begin");
 }
 
 #[test]

@@ -1,0 +1,115 @@
+//! What a turn has used, of agents that count the conversation as a whole.
+
+use std::collections::BTreeMap;
+
+use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
+
+/// The running total at the end of the last run, where it is known.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Spent(Option<Usage>);
+
+impl Spent {
+    /// Of a conversation that begins here.
+    pub(super) fn nothing() -> Self {
+        Self(Some(Usage::default()))
+    }
+
+    /// What the turn has used. A total of the conversation becomes what has come since the last one; the first one of a
+    /// conversation that began elsewhere stays what it is.
+    pub(super) fn of_turn(&mut self, usage: Usage) -> Usage {
+        if usage.scope != Some(UsageScope::Session) {
+            return usage;
+        }
+        match self.0.replace(usage.clone()) {
+            Some(before) => since(usage, &before),
+            None => usage,
+        }
+    }
+}
+
+fn since(now: Usage, before: &Usage) -> Usage {
+    let nothing = ModelUsage::default();
+    let models = now.models.map(|models| {
+        let then = |name: &str| before.models.as_ref().and_then(|models| models.get(name));
+        let models = models.into_iter().map(|(name, now)| {
+            let since = model_since(&now, then(&name).unwrap_or(&nothing));
+            (name, since)
+        });
+        models.filter(|(_, since)| is_something(since)).collect::<BTreeMap<_, _>>()
+    });
+    Usage {
+        input_tokens: less(now.input_tokens, before.input_tokens),
+        output_tokens: less(now.output_tokens, before.output_tokens),
+        total_tokens: less(now.total_tokens, before.total_tokens),
+        cache_read_tokens: less(now.cache_read_tokens, before.cache_read_tokens),
+        cache_write_tokens: less(now.cache_write_tokens, before.cache_write_tokens),
+        reasoning_tokens: less(now.reasoning_tokens, before.reasoning_tokens),
+        // One model's share is the whole.
+        models: models.filter(|models| models.len() > 1),
+        scope: Some(UsageScope::Turn),
+        ..now
+    }
+}
+
+fn model_since(now: &ModelUsage, before: &ModelUsage) -> ModelUsage {
+    ModelUsage {
+        input_tokens: less(now.input_tokens, before.input_tokens),
+        output_tokens: less(now.output_tokens, before.output_tokens),
+        cache_read_tokens: less(now.cache_read_tokens, before.cache_read_tokens),
+        cache_write_tokens: less(now.cache_write_tokens, before.cache_write_tokens),
+        reasoning_tokens: less(now.reasoning_tokens, before.reasoning_tokens),
+        ..now.clone()
+    }
+}
+
+fn is_something(usage: &ModelUsage) -> bool {
+    [usage.input_tokens, usage.output_tokens].iter().any(|count| count.is_some_and(|count| count > 0))
+}
+
+/// A total that went down is one that began anew.
+fn less(now: Option<u64>, then: Option<u64>) -> Option<u64> {
+    now.map(|now| now.checked_sub(then.unwrap_or(0)).unwrap_or(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn total(counts: &[(&str, u64)]) -> Usage {
+        let one = |count| ModelUsage { input_tokens: Some(count), ..ModelUsage::default() };
+        Usage {
+            input_tokens: Some(counts.iter().map(|(_, count)| count).sum()),
+            models: Some(counts.iter().map(|(name, count)| ((*name).to_owned(), one(*count))).collect()),
+            scope: Some(UsageScope::Session),
+            ..Usage::default()
+        }
+    }
+
+    #[test]
+    fn a_turn_is_the_difference_of_totals() {
+        let mut spent = Spent::nothing();
+        let first = spent.of_turn(total(&[("a", 10)]));
+        assert_eq!((first.input_tokens, first.scope, first.models), (Some(10), Some(UsageScope::Turn), None));
+        let second = spent.of_turn(total(&[("a", 12), ("b", 5), ("c", 1)]));
+        assert_eq!(second.input_tokens, Some(8));
+        let counts = second.models.unwrap().into_values().map(|model| model.input_tokens);
+        assert_eq!(counts.collect::<Vec<_>>(), [Some(2), Some(5), Some(1)]);
+        assert_eq!(spent.of_turn(total(&[("a", 3)])).input_tokens, Some(3), "it began anew");
+    }
+
+    #[test]
+    fn the_first_total_of_a_conversation_begun_elsewhere_is_the_conversations() {
+        let mut spent = Spent::default();
+        assert_eq!(spent.of_turn(total(&[("a", 10)])).scope, Some(UsageScope::Session));
+        let second = spent.of_turn(total(&[("a", 12)]));
+        assert_eq!((second.input_tokens, second.scope), (Some(2), Some(UsageScope::Turn)));
+    }
+
+    #[test]
+    fn what_is_a_turns_stays_so() {
+        let turn = Usage { input_tokens: Some(4), scope: Some(UsageScope::Turn), ..Usage::default() };
+        let mut spent = Spent::nothing();
+        assert_eq!(spent.of_turn(turn.clone()), turn);
+        assert_eq!(spent.of_turn(turn.clone()), turn);
+    }
+}

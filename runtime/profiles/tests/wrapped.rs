@@ -1,0 +1,13 @@
+//! Profiles that wrap an agent which is no ACP agent, each as a real process with a small program in the agent's place.
+
+#![allow(clippy::unwrap_used, reason = "what fails here fails its test")]
+
+#[path = "generic/adapter.rs"]
+#[allow(dead_code, reason = "shared with the tests of other profiles")]
+mod adapter;
+#[path = "wrapped/cli.rs"]
+mod cli;
+#[path = "wrapped/oneshot.rs"]
+mod oneshot;
+#[path = "wrapped/pi.rs"]
+mod pi;
