@@ -25,6 +25,7 @@ mod real {
 
 use std::{
     collections::VecDeque,
+    fs,
     path::Path,
     sync::Mutex,
     thread,
@@ -32,18 +33,18 @@ use std::{
 };
 
 use real::{
-    agents::{AGENTS, Agent},
+    agents::{AGENTS, Agent, UNDESCRIBED},
     hub::Step,
     leftovers,
     matrix::{self, Cell},
-    namespace,
+    model, namespace,
     place::Place,
     program,
     scenarios::{SCENARIOS, Scenario},
 };
 
 /// How long one scenario of one agent may take.
-const LIMIT: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// How many agents are tried at a time.
 const JOBS: usize = 2;
@@ -121,6 +122,7 @@ fn attempt(agent: &'static Agent, scenario: &Scenario, program: &Path) -> Cell {
         let left = leftovers::none_of(&place.home());
         came.and(left)
     });
+    let why = came.as_ref().err().cloned().unwrap_or_default();
     let cell = judge(agent, scenario, came);
     let time = begun.elapsed().as_secs_f32();
     eprintln!(
@@ -129,7 +131,7 @@ fn attempt(agent: &'static Agent, scenario: &Scenario, program: &Path) -> Cell {
         scenario.name,
         match &cell {
             Cell::Pass => "pass".to_owned(),
-            Cell::Cli(line) => format!("cli: {line}"),
+            Cell::Cli(line) => format!("cli: {line} ({why})"),
             Cell::Fail(why) => format!("FAIL: {why}"),
         }
     );
@@ -142,4 +144,32 @@ fn judge(agent: &Agent, scenario: &Scenario, came: Step) -> Cell {
     let known =
         agent.cannot.iter().find(|cannot| cannot.scenario == scenario.name && why.contains(cannot.shows));
     known.map_or(Cell::Fail(why), |cannot| Cell::Cli(cannot.line.to_owned()))
+}
+
+/// What no agent may be unable to do, whose profile is one of the two.
+const REQUIRED: [&str; 10] =
+    ["memory", "allow", "deny", "stop", "resume", "2 MB", "401", "429", "cut", "two sessions"];
+
+#[test]
+fn the_matrix_has_every_cell_and_each_is_passed_or_explained() {
+    let cells = matrix::read();
+    let facts = fs::read_to_string(model::facts().join("README.md")).expect("the fact sheet can be read");
+    for agent in AGENTS {
+        for scenario in SCENARIOS {
+            let at = format!("{}, {}", agent.name, scenario.name);
+            let cell = cells.get(&(agent.name.to_owned(), scenario.name.to_owned()));
+            let required =
+                ["claude-code", "codex"].contains(&agent.name) && REQUIRED.contains(&scenario.name);
+            match cell {
+                Some(Cell::Pass) => {}
+                Some(Cell::Cli(line)) => {
+                    assert!(!required, "{at}: must be passed");
+                    let known = agent.cannot.iter().any(|cannot| cannot.line == line);
+                    let described = facts.contains(line.as_str()) || UNDESCRIBED.contains(&agent.name);
+                    assert!(known && described, "{at}: {line:?} is no line of the facts");
+                }
+                _ => panic!("{at}: neither passed nor explained"),
+            }
+        }
+    }
 }

@@ -57,7 +57,7 @@ pub(crate) fn write(cells: &Cells) {
     let header: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
     let mut text = format!(
         "# Real agents\n\nWritten by `cargo test -p trunkline-profiles --test real -- --ignored`, which drives the agents' own programs \
-         through\n`trunkline serve`, against a fake model, without a network. `cli:` is what an agent cannot do, in words of the\nfact sheet.\n\n\
+         through\n`trunkline serve`, against a fake model, without a network. `cli:` is what an agent cannot do, in words of the\nfact sheet; of opencode and pi, on which it is silent, in their own words or in those of what was seen.\n\n\
          | profile | {} |\n|---{}|\n",
         header.join(" | "),
         "|---".repeat(header.len())

@@ -85,7 +85,7 @@ impl Place {
             .collect();
         let mut entry = json!({
             "id": ID, "profile": self.agent.profile, "env": environment, "allowed_dirs": [self.work()],
-            "start_timeout": "90s", "turn_timeout": "100s", "stop_timeout": "30s",
+            "start_timeout": "90s", "turn_timeout": "150s", "stop_timeout": "30s",
         });
         if let Some((key, object)) = (self.agent.configuration)(self) {
             entry[key] = object;

@@ -46,7 +46,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "resume",
-        means: "another host goes on with the conversation by its native id, `context: kept`",
+        means: "another host goes on with a conversation of two turns by its native id, `context: kept`",
         run: resume,
     },
     Scenario { name: "2 MB", means: "an answer of 2 MB comes whole and once", run: long },
@@ -59,7 +59,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "cut",
-        means: "a stream cut by the server ends the turn once, in time, and as failed, unless the agent got the answer without a stream; the session goes on",
+        means: "a stream cut by the server ends the turn once, in time, and as failed, unless the agent got the answer without a stream, after a turn that went well; the session goes on",
         run: cut_stream,
     },
     Scenario { name: "no credentials", means: "the turn fails as `auth`, in time", run: no_credentials },
