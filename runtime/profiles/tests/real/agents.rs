@@ -357,8 +357,10 @@ pub(crate) fn version(agent: &Agent) -> Option<String> {
     let home = tempfile::tempdir().ok()?;
     let mut command = Command::new(installation().join(".bin").join(agent.cli));
     command.arg("--version").env_clear().env("PATH", search_path()).env("HOME", home.path());
-    let said = command.stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let said = command.stdin(Stdio::null()).output().ok()?;
+    // One of them says it on stderr.
+    let said = [said.stdout, said.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
     let digits =
         said.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()))?;
     Some(digits.trim_end_matches('.').to_owned())
