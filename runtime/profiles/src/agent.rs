@@ -4,7 +4,6 @@
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`, `version`, `credentials`, `diagnose`
 //! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `attachment`
 //! - what is told of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
-#![allow(dead_code, unused_imports, reason = "filled while the profiles land")]
 
 pub(crate) mod ansi;
 pub(crate) mod attachment;

@@ -15,9 +15,6 @@ use super::{Home, Ran};
 const BEGIN: &str = "<!-- fields: written by the test of pages -->\n";
 const END: &str = "<!-- end of fields -->\n";
 
-/// Those that leave it to their pages to say when to use them.
-const ON_THEIR_PAGES: [&str; 4] = ["gemini-cli", "github-copilot", "kilo-code", "opencode"];
-
 /// The fields that many profiles have come first, in this order.
 const FIRST: [&str; 6] = ["command", "base_url", "args", "work_dir", "env", "model"];
 
@@ -52,12 +49,8 @@ fn is_taken(config: &Config, whose: &str) {
 fn every_built_in_adapter_says_when_to_use_it() {
     for profile in described() {
         let name = profile["name"].as_str().unwrap();
-        let texts: &[&str] = match name {
-            _ if ON_THEIR_PAGES.contains(&name) => &["description", "version"],
-            _ => &["description", "version", "use_when", "dont_use_when"],
-        };
-        for text in texts {
-            let said = profile[*text].as_str();
+        for text in ["description", "version", "use_when", "dont_use_when"] {
+            let said = profile[text].as_str();
             assert!(said.is_some_and(|said| said.len() > 3), "{name} has no {text}: {said:?}");
         }
         assert!(
