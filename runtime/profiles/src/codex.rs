@@ -118,7 +118,7 @@ impl Codex {
     }
 
     /// What a session asks for, not yet begun.
-    async fn session(&self, start: SessionStart) -> Result<Kept, Error> {
+    async fn session(&self, session: &Session, start: SessionStart) -> Result<Kept, Error> {
         let common = self.settings.common();
         let asked_env = start.env.clone().unwrap_or_default();
         let options = Options::of(&common, start);
@@ -132,6 +132,9 @@ impl Codex {
                 .push("codex runs anything, unasked and without a sandbox: dangerous_full_access".to_owned());
         }
         let prompt = Prompt::new(&options, &mut warnings);
+        if let Some(commands) = prompt.commands() {
+            session.info(SessionInfo { commands: Some(commands), ..SessionInfo::default() });
+        }
         // A program that is not there is the turn's failure.
         let version = version::probe(&options.launch()).await.ok();
         if Way::of(version, &self.settings) == Way::Exec {
@@ -162,7 +165,7 @@ impl Adapter for Codex {
     type State = State;
 
     async fn start(&self, session: &Session, options: SessionStart) -> Result<State, Error> {
-        let mut state = self.session(options).await?;
+        let mut state = self.session(session, options).await?;
         match &mut state {
             // Its failure is the first turn's, and the one after that tries again.
             Kept::Thread(thread, failure) => *failure = thread.connect(&self.pool, session).await.err(),

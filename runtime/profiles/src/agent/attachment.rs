@@ -123,11 +123,6 @@ impl Image {
     pub(crate) fn acp(&self) -> Value {
         json!({"type": "image", "mimeType": self.mime, "data": self.data})
     }
-
-    /// As an input item of the Codex app server.
-    pub(crate) fn codex(&self) -> Value {
-        json!({"type": "image", "url": format!("data:{};base64,{}", self.mime, self.data)})
-    }
 }
 
 impl TextFile {

@@ -106,11 +106,6 @@ pub(crate) fn of(profile: &str) -> Option<&'static Credentials> {
 }
 
 impl Credentials {
-    /// The variables each of which is enough.
-    pub(crate) fn variables(&self) -> &'static [&'static str] {
-        self.variables
-    }
-
     /// The file that a login leaves, where `value` tells the variables of its environment.
     pub(crate) fn file(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
         let LoginFile { variable, folder, file } = self.file?;
@@ -190,7 +185,7 @@ mod tests {
     #[test]
     fn every_profile_names_variables_and_a_login() {
         for credentials in ALL {
-            assert!(!credentials.variables().is_empty(), "{credentials:?}");
+            assert!(!credentials.variables.is_empty(), "{credentials:?}");
             assert!(credentials.login.starts_with('`'));
         }
     }

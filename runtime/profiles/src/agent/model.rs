@@ -22,41 +22,9 @@ impl Model {
     }
 }
 
-/// Short names that people use, and what each provider calls that model.
-const SHORT: &[(&str, &[(&str, &str)])] = &[
-    (
-        "opus",
-        &[
-            ("anthropic", "claude-opus-5-5"),
-            ("openrouter", "anthropic/claude-opus-5.5"),
-            ("github-copilot", "claude-opus-5.5"),
-        ],
-    ),
-    (
-        "sonnet",
-        &[
-            ("anthropic", "claude-sonnet-5-5"),
-            ("openrouter", "anthropic/claude-sonnet-5.5"),
-            ("github-copilot", "claude-sonnet-5.5"),
-        ],
-    ),
-    (
-        "haiku",
-        &[
-            ("anthropic", "claude-haiku-5-5"),
-            ("openrouter", "anthropic/claude-haiku-5.5"),
-            ("github-copilot", "claude-haiku-5.5"),
-        ],
-    ),
-    (
-        "fable",
-        &[
-            ("anthropic", "claude-fable-5-2"),
-            ("openrouter", "anthropic/claude-fable-5.2"),
-            ("github-copilot", "claude-fable-5.2"),
-        ],
-    ),
-];
+/// Short names that people use, and what Anthropic calls those models.
+const SHORT: [(&str, &str); 3] =
+    [("opus", "claude-opus-5-5"), ("sonnet", "claude-sonnet-5-5"), ("haiku", "claude-haiku-5-5")];
 
 /// Beginnings of a model's name that tell who made it.
 const MAKERS: &[(&str, &str)] = &[
@@ -74,39 +42,17 @@ const MAKERS: &[(&str, &str)] = &[
     ("deepseek-", "deepseek"),
 ];
 
-/// What a configured or asked-for name means by the configuration's `aliases`; a name that is none passes through. The
-/// short names that the agent itself knows are left to it; for one that knows none there is [`expand`].
+/// What a configured or asked-for name means by the configuration's `aliases`; a name that is none passes through.
 pub(crate) fn resolve(name: &str, aliases: &BTreeMap<String, String>) -> String {
     let name = name.trim();
     aliases.get(name).map_or(name, String::as_str).to_owned()
 }
 
-/// What this provider, or the one in front of the name, calls the model that a short name means. A name that is none
-/// passes through.
-pub(crate) fn expand(name: &str, provider: Option<&str>) -> String {
-    let name = name.trim();
-    let short = |provider: &str, name: &str| {
-        let (_, providers) = SHORT.iter().find(|(short, _)| short.eq_ignore_ascii_case(name))?;
-        providers.iter().find(|(known, _)| *known == provider).map(|(_, id)| (*id).to_owned())
-    };
-    if let Some(id) = provider.and_then(|provider| short(provider, name)) {
-        return id;
-    }
-    // The provider stands in the name: `anthropic/sonnet`.
-    match name.split_once('/') {
-        Some((provider, rest)) => match short(provider, rest) {
-            Some(id) => format!("{provider}/{id}"),
-            None => name.to_owned(),
-        },
-        None => name.to_owned(),
-    }
-}
-
 /// Splits `provider/model` at the first `/`. Without one the configured provider stands, else the one whose models are
-/// called so, else none.
+/// called so, else none. For agents that know no short names: Anthropic's are written out.
 pub(crate) fn split(name: &str, configured: Option<&str>) -> Model {
     let configured = configured.filter(|provider| !provider.is_empty());
-    match name.split_once('/') {
+    let mut model = match name.split_once('/') {
         Some((provider, id)) if !provider.is_empty() && !id.is_empty() => {
             Model { provider: Some(provider.to_owned()), id: id.to_owned() }
         }
@@ -114,7 +60,12 @@ pub(crate) fn split(name: &str, configured: Option<&str>) -> Model {
             let provider = configured.or_else(|| maker(name)).map(str::to_owned);
             Model { provider, id: name.to_owned() }
         }
+    };
+    let short = SHORT.iter().find(|(short, _)| short.eq_ignore_ascii_case(model.id.trim()));
+    if let (Some("anthropic"), Some((_, id))) = (model.provider.as_deref(), short) {
+        (*id).clone_into(&mut model.id);
     }
+    model
 }
 
 /// Who makes the models whose names begin so.
@@ -136,19 +87,14 @@ mod tests {
             assert_eq!(resolve(name, &aliases), meant);
         }
         for (name, provider, meant) in [
-            ("opus", Some("anthropic"), "claude-opus-5-5"),
-            (" Sonnet ", Some("anthropic"), "claude-sonnet-5-5"),
-            ("haiku", Some("openrouter"), "anthropic/claude-haiku-5.5"),
-            ("sonnet", Some("github-copilot"), "claude-sonnet-5.5"),
-            ("sonnet", None, "sonnet"),
-            ("sonnet", Some("openai"), "sonnet"),
-            ("anthropic/sonnet", None, "anthropic/claude-sonnet-5-5"),
-            ("openrouter/sonnet", None, "openrouter/anthropic/claude-sonnet-5.5"),
+            ("opus", Some("anthropic"), "anthropic/claude-opus-5-5"),
+            (" Sonnet ", Some("anthropic"), "anthropic/claude-sonnet-5-5"),
+            ("anthropic/haiku", None, "anthropic/claude-haiku-5-5"),
+            ("sonnet", Some("openai"), "openai/sonnet"),
             ("unheard/of", Some("anthropic"), "unheard/of"),
-            ("no-such-model", Some("anthropic"), "no-such-model"),
-            ("", Some("anthropic"), ""),
+            ("no-such-model", Some("anthropic"), "anthropic/no-such-model"),
         ] {
-            assert_eq!(expand(name, provider), meant, "{name} {provider:?}");
+            assert_eq!(split(name, provider).full(), meant, "{name} {provider:?}");
         }
     }
 

@@ -192,14 +192,6 @@ impl Peer {
         self.gone.is_cancelled()
     }
 
-    /// Waits for the agent's end.
-    ///
-    /// # Cancel safety
-    /// It can be dropped and called again.
-    pub(crate) async fn wait_gone(&self) {
-        self.gone.cancelled().await;
-    }
-
     /// How the agent ended, once it has.
     pub(crate) fn ended(&self) -> Option<&Ended> {
         self.ended.get()
@@ -462,7 +454,7 @@ mod tests {
         let error = first.unwrap_err().error("one");
         assert_eq!(error.failure().code.as_deref(), Some("429"));
         peer.close();
-        peer.wait_gone().await;
+        peer.gone.cancelled().await;
         let heard = locked(&heard.0).join("\n");
         assert!(heard.contains("no message") && heard.contains("note [1]"), "{heard}");
         assert!(heard.contains("ask? \"q\"") && heard.contains(r#""code":-32601"#), "{heard}");
@@ -474,7 +466,7 @@ mod tests {
         let error = peer.call::<_, Value>("one", &json!({}), None).await.unwrap_err();
         assert!(matches!(&error, CallError::Gone(ended) if ended.exit.code == Some(7)), "{error}");
         assert!(matches!(peer.call::<_, Value>("two", &json!({}), None).await, Err(CallError::Gone(_))));
-        peer.wait_gone().await;
+        peer.gone.cancelled().await;
         while locked(&heard.0).is_empty() {
             tokio::task::yield_now().await;
         }

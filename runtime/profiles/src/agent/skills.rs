@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-pub(crate) use self::document::{Document, listing};
-pub(crate) use self::inline::{Inline, resolve};
-pub(crate) use self::place::{Installed, SkillsFolder, install};
+pub(crate) use self::document::{commands, listing};
+pub(crate) use self::inline::resolve;
+pub(crate) use self::place::{SkillsFolder, install};
 
 /// The most skills of a session.
 const MOST: usize = 256;

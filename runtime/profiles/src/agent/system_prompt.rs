@@ -1,9 +1,7 @@
 //! How a system prompt reaches an agent, word for word (census rows M01 to M08).
 //!
-//! In this order: an argument or file option of the agent's own ([`Carrier`]); a file that it reads anyway
-//! ([`AgentsFile`]), put back afterwards; the beginning of the first input ([`before`]).
-
-mod agents_file;
+//! By an argument or file option of the agent's own ([`Carrier`]); where it has none, before the first input
+//! ([`before`]). Never by a file in the user's directory.
 
 use std::{
     io::{self, Write},
@@ -11,8 +9,6 @@ use std::{
 };
 
 use tempfile::NamedTempFile;
-
-pub(crate) use self::agents_file::AgentsFile;
 
 /// The longest prompt that goes by an argument, in bytes: Linux takes at most 128 KiB in one.
 pub(crate) const LONGEST_ARGUMENT: usize = 64 * 1024;

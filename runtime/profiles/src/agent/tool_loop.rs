@@ -85,11 +85,6 @@ struct Call {
 }
 
 impl ToolLoop {
-    /// Remembers nothing yet.
-    pub(crate) fn new(limits: ToolLoopLimits) -> Self {
-        Self { limits, calls: VecDeque::with_capacity(limits.window + 1) }
-    }
-
     /// Takes the next call. A blocked repeat wins; a warned repeat yields to a blocked alternation.
     pub(crate) fn saw(&mut self, tool: &str, input: &Value) -> Verdict {
         while self.calls.len() > self.limits.window {
@@ -106,11 +101,6 @@ impl ToolLoop {
             (Verdict::Fine, alternation) => alternation,
             (repeat, _) => repeat,
         }
-    }
-
-    /// Forgets the calls, as at the user's next word.
-    pub(crate) fn reset(&mut self) {
-        self.calls.clear();
     }
 
     fn repeat(&self) -> Verdict {
@@ -223,7 +213,7 @@ mod tests {
     }
 
     fn play(calls: &str, input: impl Fn(char) -> Value) -> String {
-        let mut tool_loop = ToolLoop::new(ToolLoopLimits::default());
+        let mut tool_loop = ToolLoop::default();
         let verdict = |letter| match tool_loop.saw("Bash", &input(letter)) {
             Verdict::Fine => '.',
             Verdict::Warn(_) => 'w',
@@ -283,16 +273,6 @@ mod tests {
         let told =
             |letter: char| json!({"changes": [{"kind": "update", "path": letter.to_string(), "diff": "-"}]});
         assert_eq!(play(&"a".repeat(15), told).chars().last(), Some('b'));
-    }
-
-    #[test]
-    fn the_user_s_next_word_begins_anew() {
-        let mut tool_loop = ToolLoop::new(ToolLoopLimits::default());
-        for _ in 0..7 {
-            assert_eq!(tool_loop.saw("Bash", &json!(1)), Verdict::Fine);
-        }
-        tool_loop.reset();
-        assert_eq!(tool_loop.saw("Bash", &json!(1)), Verdict::Fine);
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod probe;
 
 use std::fmt;
 
-pub(crate) use self::probe::{Said, hear, probe, too_old};
+pub(crate) use self::probe::{hear, probe};
 
 /// A version: major, minor, patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use trunkline_sdk::Session;
+use trunkline_sdk::protocol::Command;
 
 use crate::agent::options::Options;
-use crate::agent::skills::{self, Skill};
+use crate::agent::skills::{self, CommandStyle, Skill};
 use crate::agent::template;
 
 /// What the model is told of skills that it finds nowhere by itself.
@@ -24,6 +25,11 @@ impl Prompt {
         warnings.extend(wrong);
         let listing = (!skills.is_empty()).then(|| format!("{SKILLS}\n\n{}", skills::listing(&skills)));
         Self { skills, listing }
+    }
+
+    /// The skills as commands of the session.
+    pub(super) fn commands(&self) -> Option<Vec<Command>> {
+        skills::commands(&self.skills, CommandStyle::Slash)
     }
 
     /// The skills by name and description.

@@ -19,7 +19,7 @@ use crate::agent::options::Options;
 use crate::agent::patience::{Watch, late};
 use crate::agent::process::{Agent, InputClosed, Stdin, explained};
 use crate::agent::report::Report;
-use crate::agent::skills::{self, Skill};
+use crate::agent::skills::{self, CommandStyle, Skill};
 use crate::agent::system_prompt::PromptFile;
 use crate::agent::template;
 use crate::oneshot::json::{count, text};
@@ -64,6 +64,9 @@ impl Conversation {
         let (skills, problems) = skills::parse(&options.skills);
         for problem in problems {
             tracing::warn!(problem, "a skill is left out");
+        }
+        if let Some(commands) = skills::commands(&skills, CommandStyle::SkillColon) {
+            session.info(SessionInfo { commands: Some(commands), ..SessionInfo::default() });
         }
         let prompt_file = options.system_prompt.as_deref().map(PromptFile::new).transpose()?;
         let report = Report::new(options.tool_loop);

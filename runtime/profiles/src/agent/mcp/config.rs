@@ -19,25 +19,6 @@ pub(crate) fn claude_config(servers: &[McpServer]) -> Value {
     })})
 }
 
-/// The file for copilot's `--additional-mcp-config @FILE`.
-pub(crate) fn copilot_config(servers: &[McpServer]) -> Value {
-    json!({"mcpServers": by_name(servers, |transport| match transport {
-        Transport::Stdio { command, args, env } =>
-            json!({"type": "local", "command": command, "args": args, "env": map(env), "tools": ["*"]}),
-        Transport::Http { url, headers } => json!({"type": "http", "url": url, "headers": map(headers), "tools": ["*"]}),
-        Transport::Sse { url, headers } => json!({"type": "sse", "url": url, "headers": map(headers), "tools": ["*"]}),
-    })})
-}
-
-/// What is merged into gemini's `settings.json`.
-pub(crate) fn gemini_settings(servers: &[McpServer]) -> Value {
-    json!({"mcpServers": by_name(servers, |transport| match transport {
-        Transport::Stdio { command, args, env } => json!({"command": command, "args": args, "env": map(env)}),
-        Transport::Http { url, headers } => json!({"httpUrl": url, "headers": map(headers)}),
-        Transport::Sse { url, headers } => json!({"url": url, "headers": map(headers)}),
-    })})
-}
-
 /// What is merged into the configuration of opencode and kilo.
 pub(crate) fn opencode_config(servers: &[McpServer]) -> Value {
     json!({"mcp": by_name(servers, |transport| match transport {

@@ -2,7 +2,9 @@
 
 use std::{fs::File, io::Read, path::Path};
 
-use super::Skill;
+use trunkline_sdk::protocol::Command;
+
+use super::{CommandStyle, Skill};
 
 /// What it is called.
 pub(super) const FILE: &str = "SKILL.md";
@@ -86,4 +88,15 @@ pub(crate) fn listing(skills: &[Skill]) -> String {
         }
     };
     skills.iter().map(line).collect()
+}
+
+/// The skills as commands of the session: what an input says to call one.
+pub(crate) fn commands(skills: &[Skill], style: CommandStyle) -> Option<Vec<Command>> {
+    let command = |skill: &Skill| {
+        let document = read(skill.folder()).map(|text| Document::parse(&text)).unwrap_or_default();
+        let description = document.description.map(|text| crate::agent::title::cut(&text, 1024));
+        let text = Some(style.format_command(skill.name()));
+        Command { name: skill.name().to_owned(), description, hint: None, text }
+    };
+    (!skills.is_empty()).then(|| skills.iter().map(command).collect())
 }

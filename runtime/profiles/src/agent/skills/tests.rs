@@ -3,6 +3,8 @@ use std::fs;
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::document::Document;
+use super::inline::Inline;
 use super::*;
 
 /// A folder with a skill of each name and text.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::{sync::OnceCell, time::timeout};
-use trunkline_sdk::{Category, Error};
+use trunkline_sdk::Error;
 
 use super::Version;
 use crate::agent::{
@@ -129,12 +129,6 @@ pub(crate) async fn hear(mut launch: Launch, deadline: Duration) -> Result<Said,
         Ok(false) | Err(_) => agent.end(Duration::ZERO, Duration::ZERO).await,
     };
     Ok(Said { is_late: read.is_err(), stdout, end })
-}
-
-/// The error for a program whose version is below what a profile needs.
-pub(crate) fn too_old(name: &str, version: Version, least: Version) -> Error {
-    let text = format!("{name} {version} is too old: install {least} or later");
-    failure::of(Category::NotInstalled, text, None)
 }
 
 #[cfg(test)]
