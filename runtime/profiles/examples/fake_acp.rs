@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 
 #[derive(Default)]
 struct State {
-    answers: HashMap<u64, Sender<Value>>,
-    cancels: HashMap<String, Sender<()>>,
+    answers: HashMap<u64, SyncSender<Value>>,
+    cancels: HashMap<String, SyncSender<()>>,
     sessions: u64,
     next: u64,
     logged_in: bool,
@@ -151,7 +151,7 @@ fn main() {
                 answer(id, &json!({}));
             }
             Some("session/prompt") => {
-                let (sender, cancelled) = channel();
+                let (sender, cancelled) = sync_channel(8);
                 state.lock().unwrap().cancels.insert(session.clone(), sender);
                 let (state, id, prompt) = (state.clone(), id.clone(), params["prompt"].clone());
                 thread::spawn(move || turn(&state, &session, &id, &prompt, &cancelled));
@@ -238,7 +238,7 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
 fn ask(state: &Shared, session: &str, requests: &Value) {
     let mut waiting = Vec::new();
     for request in requests.as_array().unwrap() {
-        let (sender, answered) = channel();
+        let (sender, answered) = sync_channel(8);
         let number = {
             let mut state = state.lock().unwrap();
             state.next += 1;
