@@ -42,7 +42,6 @@ fn blocks_have_the_agents_shapes() {
         json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}})
     );
     assert_eq!(image.acp(), json!({"type": "image", "mimeType": "image/png", "data": "AA=="}));
-    assert_eq!(image.codex(), json!({"type": "image", "url": "data:image/png;base64,AA=="}));
     let text = TextFile { text: "t".into(), mime: "text/plain".into(), path: "/a b/ü%.txt".into() };
     let resource = json!({"uri": "file:///a%20b/%C3%BC%25.txt", "mimeType": "text/plain", "text": "t"});
     assert_eq!(text.acp(), json!({"type": "resource", "resource": resource}));

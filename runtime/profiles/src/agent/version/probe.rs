@@ -135,6 +135,8 @@ pub(crate) async fn hear(mut launch: Launch, deadline: Duration) -> Result<Said,
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
+    use trunkline_sdk::Category;
+
     use super::*;
 
     /// A program in a folder that notes each of its runs.
