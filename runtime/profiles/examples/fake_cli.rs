@@ -3,7 +3,7 @@
 //! `FAKE_CLI_RECORDING` names the recording, as the path of its files without what follows the scenario's name;
 //! `FAKE_CLI_REPORT` names a socket on which a test is told what happens. `FAKE_CLI_SERVE`, in place of the recording,
 //! names a folder of recordings, below `TRUNKLINE_RECORDINGS` where that is set: every prompt is then answered by a
-//! turn of one of them, for ever.
+//! turn of one of them, for ever. Of `pi` nothing is recorded: its RPC mode is made up.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "modules that a test shares")]
@@ -17,6 +17,7 @@ mod fake_cli {
     pub(crate) mod query;
     pub(crate) mod recording;
     pub(crate) mod report;
+    pub(crate) mod rpc;
     pub(crate) mod server;
 }
 
@@ -29,6 +30,7 @@ use fake_cli::{
     query,
     recording::{Recording, option},
     report::Report,
+    rpc,
     server::Server,
 };
 use serde_json::json;
@@ -55,6 +57,9 @@ fn run() -> Result<i32, String> {
             return Ok(query::of_folder(&folder, &words));
         }
         let events = events::watch().map_err(|error| error.to_string())?;
+        if option(&words, &["--mode"]) == Some("rpc") {
+            return Ok(rpc::serve(&words, &events));
+        }
         let resumed = option(&words, &["--resume"]);
         if let Some(unknown) = resumed.filter(|id| !is_uuid(id)).and_then(|_| Recording::refused(&folder)) {
             return Ok(Player::new(unknown, &words, events, Report::to(None)).play());
