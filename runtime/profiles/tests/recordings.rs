@@ -1,6 +1,7 @@
 //! Every recording of a real CLI, played through its profile: what comes out must be what was recorded.
 //!
-//! The recordings lie beside the repository, or where `TRUNKLINE_RECORDINGS` says. Without them this test fails.
+//! The recordings lie where `TRUNKLINE_RECORDINGS` says, and there they must be, as in `.ci/run`; else in `shared/clis` beside
+//! the repository. Where that is not there, this test says that it has played nothing.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "these are tests, their helper functions too")]
 
@@ -83,6 +84,7 @@ fn root() -> PathBuf {
 }
 
 fn missing(why: &str) -> ExitCode {
-    println!("the recordings of real CLIs are needed, below {}: {why}", root().display());
-    ExitCode::FAILURE
+    println!("no recording of a real CLI was played: {}: {why}", root().display());
+    let required = std::env::var_os("TRUNKLINE_RECORDINGS").is_some();
+    if required { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
