@@ -16,8 +16,10 @@ if [ -n "$resume" ] && [ ! -e "$FAKE_MEMORY/$id" ]; then
     printf '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"%s","total_cost_usd":0,"errors":["No conversation found with session ID: %s"]}\n' "$id" "$id"
     exit 1
 fi
-cost=$(cat "$FAKE_MEMORY/$id" 2>/dev/null || echo 0)
-member() { printf '%s' "$line" | sed -n "s/.*\"$1\":\"\([^\"]*\)\".*/\1/p"; }
+cost=0
+[ -e "$FAKE_MEMORY/$id" ] && read -r cost <"$FAKE_MEMORY/$id"
+# The last member of this name, into $value.
+member() { value=${line##*\"$1\":\"} value=${value%%\"*}; }
 say() { printf '{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%s"}},"parent_tool_use_id":null}\n' "$1"; }
 begin() {
     printf '{"type":"system","subtype":"init","session_id":"%s","model":"fake-model","permissionMode":"default","mcp_servers":[],"slash_commands":["compact"]}\n' "$id"
@@ -32,7 +34,7 @@ end() {
 done_='"subtype":"success","is_error":false,"terminal_reason":"completed","result":"x"'
 cut='"subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming","errors":["[ede_diagnostic]"]'
 ask() { printf '{"type":"control_request","request_id":"%s","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"%s"},"tool_use_id":"toolu_%s"}}\n' "$1" "$1" "$1"; }
-ok() { printf '{"type":"control_response","response":{"subtype":"success","request_id":"%s","response":{}}}\n' "$(member request_id)"; }
+ok() { member request_id; printf '{"type":"control_response","response":{"subtype":"success","request_id":"%s","response":{}}}\n' "$value"; }
 pending=
 while IFS= read -r line; do
     case "$line" in
@@ -43,12 +45,14 @@ while IFS= read -r line; do
         ;;
     *'"type":"control_request"'*) ok ;;
     *'"type":"control_response"'*)
-        case "$line" in *'"behavior":"allow"'*) say "allowed $(member request_id). " ;; *) say "denied $(member request_id). " ;; esac
+        member request_id
+        case "$line" in *'"behavior":"allow"'*) say "allowed $value. " ;; *) say "denied $value. " ;; esac
         pending=${pending#?}
         [ -z "$pending" ] && end "$done_"
         ;;
     *'"type":"user"'*)
-        uuid=$(member uuid)
+        member uuid
+        uuid=$value
         begin
         case "$line" in
         *'do: ask'*) pending=12; ask one; ask two ;;
