@@ -41,8 +41,6 @@ const MEMORY: u64 = 400 * 1024;
 enum Process {
     Each,
     One,
-    /// One that is replaced as a whole where a single conversation is stuck.
-    OneForAll,
 }
 
 /// A profile, and the dialect that its agent speaks.
@@ -54,7 +52,7 @@ struct Profile {
 }
 
 const CLAUDE_CODE: Profile = Profile { name: "claude-code", dialect: "claude", process: Process::Each };
-const CODEX: Profile = Profile { name: "codex", dialect: "codex", process: Process::OneForAll };
+const CODEX: Profile = Profile { name: "codex", dialect: "codex", process: Process::One };
 const ACP: Profile = Profile { name: "acp", dialect: "acp", process: Process::One };
 
 /// An adapter with two sessions, `a` whose agent misbehaves and `b` whose agent is in the middle of an answer.
@@ -102,7 +100,7 @@ impl Stage {
         let folder = self.folder.path().join(session);
         let here = |number: &u32| match self.profile.process {
             Process::Each => fs::read_link(format!("/proc/{number}/cwd")).is_ok_and(|cwd| cwd == folder),
-            Process::One | Process::OneForAll => true,
+            Process::One => true,
         };
         let agents = all.into_iter().filter(|(_, line)| line.contains("agent.py")).map(|(number, _)| number);
         agents.filter(here).collect()
@@ -129,7 +127,7 @@ impl Stage {
     fn b_goes_on_where_its_process_does(&mut self) {
         match self.profile.process {
             Process::Each => self.b_goes_on(),
-            Process::One | Process::OneForAll => self.b_is_told(),
+            Process::One => self.b_is_told(),
         }
     }
 
@@ -253,10 +251,7 @@ fn exit_at_once(profile: Profile) {
 fn hang(profile: Profile) {
     let mut stage = Stage::set(profile, SHORT, LONG);
     stage.turn("hang").failed(&["timeout"]).unwrap();
-    match profile.process {
-        Process::Each | Process::One => stage.b_goes_on(),
-        Process::OneForAll => stage.b_is_told(),
-    }
+    stage.b_goes_on();
     stage.and_on_elsewhere();
 }
 
@@ -302,66 +297,61 @@ fn endless_line(profile: Profile) {
     stage.and_on_elsewhere();
 }
 
-macro_rules! cases {
-    ($($module:ident: $profile:expr;)*) => {$(
-        mod $module {
-            use nix::sys::signal::Signal;
-
-            #[test]
-            fn an_agent_that_exits_in_mid_turn_is_told_and_started_again() {
-                super::exit_in_mid_turn($profile);
-            }
-
-            #[test]
-            fn a_killed_agent_is_told_and_started_again() {
-                super::signal($profile, Signal::SIGKILL);
-            }
-
-            #[test]
-            fn a_terminated_agent_is_told_and_started_again() {
-                super::signal($profile, Signal::SIGTERM);
-            }
-
-            #[test]
-            fn an_agent_that_exits_at_once_or_is_not_there_is_told() {
-                super::exit_at_once($profile);
-            }
-
-            #[test]
-            fn an_answer_that_hangs_ends_by_its_deadline() {
-                super::hang($profile);
-            }
-
-            #[test]
-            fn an_agent_that_is_frozen_ends_by_its_deadline() {
-                super::freeze($profile);
-            }
-
-            #[test]
-            fn an_answer_that_hangs_can_be_stopped() {
-                super::stopped_while_it_hangs($profile);
-            }
-
-            #[test]
-            fn an_agent_that_is_frozen_is_not_left_behind() {
-                super::left_while_it_is_frozen($profile);
-            }
-
-            #[test]
-            fn noise_costs_no_memory_and_no_other_session() {
-                super::noise($profile);
-            }
-
-            #[test]
-            fn a_line_without_end_ends_its_turn_and_costs_bounded_memory() {
-                super::endless_line($profile);
-            }
+/// Plays a case with each profile, side by side: they wait more than they work.
+fn each(case: fn(Profile)) {
+    std::thread::scope(|scope| {
+        for profile in [CLAUDE_CODE, CODEX, ACP] {
+            scope.spawn(move || case(profile));
         }
-    )*};
+    });
 }
 
-cases! {
-    claude_code: super::CLAUDE_CODE;
-    codex: super::CODEX;
-    acp: super::ACP;
+#[test]
+fn an_agent_that_exits_in_mid_turn_is_told_and_started_again() {
+    each(exit_in_mid_turn);
+}
+
+#[test]
+fn a_killed_agent_is_told_and_started_again() {
+    each(|profile| signal(profile, Signal::SIGKILL));
+}
+
+#[test]
+fn a_terminated_agent_is_told_and_started_again() {
+    each(|profile| signal(profile, Signal::SIGTERM));
+}
+
+#[test]
+fn an_agent_that_exits_at_once_or_is_not_there_is_told() {
+    each(exit_at_once);
+}
+
+#[test]
+fn an_answer_that_hangs_ends_by_its_deadline_and_no_other_does() {
+    each(hang);
+}
+
+#[test]
+fn an_agent_that_is_frozen_ends_by_its_deadline() {
+    each(freeze);
+}
+
+#[test]
+fn an_answer_that_hangs_can_be_stopped() {
+    each(stopped_while_it_hangs);
+}
+
+#[test]
+fn an_agent_that_is_frozen_is_not_left_behind() {
+    each(left_while_it_is_frozen);
+}
+
+#[test]
+fn noise_costs_no_memory_and_no_other_session() {
+    each(noise);
+}
+
+#[test]
+fn a_line_without_end_ends_its_turn_and_costs_bounded_memory() {
+    each(endless_line);
 }

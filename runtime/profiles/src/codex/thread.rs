@@ -119,7 +119,7 @@ impl Thread {
     /// # Errors
     /// Where Codex does not start, or does not take the thread.
     pub(super) async fn connect(&mut self, pool: &Pool, session: &Session) -> Result<Arc<Link>, Error> {
-        if let Some(link) = self.link.as_ref().filter(|link| !link.server.peer.is_gone()) {
+        if let Some(link) = self.link.as_ref().filter(|link| link.server.is_fit()) {
             return Ok(link.clone());
         }
         self.link = None;

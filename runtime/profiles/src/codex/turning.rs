@@ -17,7 +17,7 @@ use super::approval::Ask;
 use super::fault::Fault;
 use super::inbox::Mail;
 use super::request::{self, Overrides};
-use super::server::{Pool, gone};
+use super::server::gone;
 use super::thread::{ANSWER, Link, Thread};
 use super::translate::{End, Event};
 use crate::agent::failure;
@@ -49,6 +49,7 @@ enum Done {
 
 /// Runs a turn of a thread that is linked.
 pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link: &Arc<Link>) {
+    let _busy = link.server.busy();
     link.inbox.begin();
     let end = match settle(thread, link).await {
         Ok(()) => {
@@ -118,8 +119,7 @@ async fn settle(thread: &mut Thread, link: &Link) -> Result<(), Error> {
                 (interrupting, is_told) = (None, true);
             }
             () = sleep_until(deadline) => {
-                // Other sessions would wait in vain, too.
-                Pool::abandon(&link.server);
+                link.server.retire();
                 let text = "codex did not end the previous turn; the next input starts codex again";
                 return Err(Error::new(Category::Timeout, text));
             }
@@ -224,7 +224,7 @@ impl<'t> Running<'t> {
                 self.thread.overrides = overrides;
                 if matches!(error, CallError::Late(_)) {
                     // It may begin yet, and would take the next input for its own.
-                    Pool::abandon(&self.link.server);
+                    self.link.server.retire();
                 }
                 return Err(error.error("codex began no turn"));
             }
@@ -396,8 +396,8 @@ impl<'t> Running<'t> {
                 }
             }
             Done::Interrupted(Err(CallError::Late(_))) => {
-                // It does not even answer: nobody is served by it any more.
-                Pool::abandon(&self.link.server);
+                // It does not even answer; the turns of others may go on yet.
+                self.link.server.retire();
             }
             Done::Interrupted(_) | Done::Steered => {}
         }
@@ -446,7 +446,7 @@ impl<'t> Running<'t> {
         match self.leaving.take() {
             Some(Leaving::Failed(error)) => {
                 // Even an interrupt did not help.
-                Pool::abandon(&self.link.server);
+                self.link.server.retire();
                 Err(error)
             }
             Some(Leaving::Stopped | Leaving::Denied) | None => Err(Error::stopped()),
