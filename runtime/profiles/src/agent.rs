@@ -1,7 +1,7 @@
 //! What every wrapped agent needs, written once.
 //!
 //! - how one is configured and asked: `settings`, `options`, `variables`, `model`, `template`
-//! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`, `version`, `credentials`, `diagnose`
+//! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`, `version`, `credentials`, `diagnose`, `native_id`
 //! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `attachment`
 //! - what is told of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
 
@@ -14,6 +14,7 @@ pub(crate) mod launch;
 pub(crate) mod lines;
 pub(crate) mod mcp;
 pub(crate) mod model;
+pub(crate) mod native_id;
 pub(crate) mod opencode_config;
 pub(crate) mod options;
 pub(crate) mod patience;

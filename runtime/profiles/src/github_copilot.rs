@@ -62,7 +62,7 @@ impl Kind for Copilot {
         if self.max_autopilot_continues > 0 {
             launch = launch.arg("--max-autopilot-continues").arg(self.max_autopilot_continues.to_string());
         }
-        for tool in options.allowed_tools.as_ref().unwrap_or(&self.allowed_tools) {
+        for tool in unasked(&self.allowed_tools, self.dangerous, options) {
             launch = launch.arg(format!("--allow-tool={tool}"));
         }
         for tool in self.denied_tools.iter().chain(options.denied_tools.iter().flatten()) {
@@ -104,6 +104,15 @@ impl Kind for Copilot {
     }
 
     fn honours(&self) -> &'static [&'static str] {
-        &["allowed_tools", "denied_tools", "skills"]
+        &["denied_tools", "skills"]
+    }
+}
+
+/// The tools that run unasked: the configured ones. A session narrows them; it widens them only where everything runs
+/// unasked anyway.
+fn unasked<'t>(configured: &'t [String], all: bool, options: &'t Options) -> Vec<&'t String> {
+    match &options.allowed_tools {
+        Some(asked) => asked.iter().filter(|tool| all || configured.contains(tool)).collect(),
+        None => configured.iter().collect(),
     }
 }

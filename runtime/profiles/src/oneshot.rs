@@ -19,6 +19,7 @@ use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, Turn, Tu
 use crate::agent::attachment;
 use crate::agent::launch::Launch;
 use crate::agent::lines::Line;
+use crate::agent::native_id;
 use crate::agent::options::Options;
 use crate::agent::patience::Watch;
 use crate::agent::process::{Agent, Ended, Stdin, explained};
@@ -38,6 +39,11 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 
     /// The command line of a turn, but for what [`Options::launch`] gives already. The prompt comes on stdin.
     fn launch(&self, options: &Options, session: &Native, launch: Launch) -> Launch;
+
+    /// Whether this can be the agent's own id of a conversation.
+    fn is_id(&self, id: &str) -> bool {
+        native_id::is_uuid(id)
+    }
 
     /// Whether the agent takes the id that we choose for a new session.
     fn chooses_id(&self) -> bool;
@@ -127,14 +133,19 @@ struct Run {
 impl<D: Dialect> Conversation<D> {
     /// Begins a conversation, or goes on with the one that the session resumes.
     pub(crate) fn new(session: &Session, dialect: D, options: Options) -> Self {
-        let resumed = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
+        let asked = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
+        let is_asked = asked.is_some();
+        let resumed = asked.filter(|id| dialect.is_id(id));
         let unproven = resumed.is_some();
         let native = match resumed {
             Some(id) => Native::Known(id),
             None => fresh(&dialect),
         };
-        if let Some(id) = native.id() {
-            session.info(SessionInfo { native_session_id: Some(id.to_owned()), ..SessionInfo::default() });
+        // What is no id of the agent's cannot be known to it.
+        let context = (is_asked && !unproven).then_some(Context::Lost);
+        if native.id().is_some() || context.is_some() {
+            let native_session_id = native.id().map(str::to_owned);
+            session.info(SessionInfo { native_session_id, context, ..SessionInfo::default() });
         }
         let report = Report::new(options.tool_loop);
         let spent = if unproven { Spent::default() } else { Spent::nothing() };

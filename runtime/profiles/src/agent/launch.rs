@@ -8,7 +8,7 @@ use trunkline_process::{ChildSpec, redact};
 use trunkline_sdk::VARIABLE;
 
 /// The longest line that is read from an agent, in bytes. Their results are single lines of several MiB.
-pub(crate) const MAX_LINE: usize = 64 * 1024 * 1024;
+pub(crate) const MAX_LINE: usize = 32 * 1024 * 1024;
 
 /// A program and what it is started with. Built pure, so that command lines are tested as tables.
 #[derive(Clone, PartialEq, Eq)]
@@ -50,6 +50,8 @@ impl Launch {
     /// Adds an option and its value, if there is one. An empty value counts as none.
     pub(crate) fn option(self, name: &str, value: Option<&str>) -> Self {
         match value {
+            // As a word of its own it could be taken for an option.
+            Some(value) if value.starts_with('-') => self.arg(format!("{name}={value}")),
             Some(value) if !value.is_empty() => self.arg(name).arg(value),
             _ => self,
         }
@@ -114,5 +116,17 @@ impl std::fmt::Debug for Launch {
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("cwd", &self.cwd)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_never_an_option_of_its_own() {
+        let launch =
+            Launch::new("x").option("-m", Some("p/m")).option("-m", Some("--auto")).option("-m", Some(""));
+        assert_eq!(launch.option("-m", None).args, ["-m", "p/m", "-m=--auto"]);
     }
 }

@@ -20,7 +20,7 @@ use super::lines::{Line, Lines};
 const STDERR_KEPT: usize = 64 * 1024;
 
 /// Lines that wait to be written. A writer that meets more of them waits itself.
-const UNWRITTEN: usize = 16;
+const UNWRITTEN: usize = 256;
 
 /// How long stderr may go on after the process ended.
 const STDERR_GRACE: Duration = Duration::from_millis(200);

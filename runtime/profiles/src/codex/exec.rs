@@ -22,6 +22,7 @@ use crate::agent::failure;
 use crate::agent::lines::Line;
 use crate::agent::mcp;
 use crate::agent::model;
+use crate::agent::native_id;
 use crate::agent::options::Options;
 use crate::agent::patience::Watch;
 use crate::agent::process::{Agent, Ended, Stdin};
@@ -67,7 +68,10 @@ impl Exec {
         prompt: Prompt,
         mut warnings: Vec<String>,
     ) -> Result<Self, Error> {
-        let thread = options.resume.take().and_then(|resume| resume.native_session_id);
+        let named = options.resume.take().and_then(|resume| resume.native_session_id);
+        let asked = named.is_some();
+        // Any other name would stand in the command line, and begin a thread without a word.
+        let thread = named.filter(|id| native_id::is_uuid(id));
         let mut lines = Lines::default();
         if thread.is_none() {
             lines.translator = Translator::fresh();
@@ -83,7 +87,6 @@ impl Exec {
             warnings.push("codex exec asks nobody: what would need an approval is refused".to_owned());
         }
         let report = Report::new(options.tool_loop);
-        let asked = thread.is_some();
         Ok(Self { options, settings, policy, thread, asked, lines, report, prompt, base, before, warnings })
     }
 
@@ -319,7 +322,7 @@ impl Exec {
         if same && !self.asked {
             return;
         }
-        let lost = self.thread.is_some() && !same;
+        let lost = (self.thread.is_some() || self.asked) && !same;
         if lost {
             self.lines.translator.meter = super::usage::Meter::fresh();
         }

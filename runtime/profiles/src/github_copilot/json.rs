@@ -10,7 +10,7 @@ use serde_json::Value;
 use trunkline_sdk::protocol::{ModelUsage, Progress, Thinking, Usage, UsageScope};
 use trunkline_sdk::{Error, Status, TurnComplete};
 
-use super::Copilot;
+use super::{Copilot, unasked};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
@@ -79,16 +79,10 @@ impl Dialect for CopilotJson {
         if self.max_autopilot_continues > 0 {
             launch = launch.arg("--max-autopilot-continues").arg(self.max_autopilot_continues.to_string());
         }
-        // A session narrows what runs unasked, and never widens it.
-        let configured = |tool: &&String| self.allow_all || self.allowed_tools.contains(tool);
-        let allowed: Vec<&String> = match &options.allowed_tools {
-            Some(asked) => asked.iter().filter(configured).collect(),
-            None => self.allowed_tools.iter().collect(),
-        };
         if self.allow_all && options.allowed_tools.is_none() {
             launch = launch.arg("--allow-all-tools");
         }
-        for tool in allowed {
+        for tool in unasked(&self.allowed_tools, self.allow_all, options) {
             launch = launch.arg(format!("--allow-tool={tool}"));
         }
         for tool in self.denied_tools.iter().chain(options.denied_tools.iter().flatten()) {

@@ -8,6 +8,7 @@ use super::Kilo;
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::model;
+use crate::agent::native_id;
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
 use crate::agent::settings::Common;
@@ -69,6 +70,10 @@ impl Dialect for KiloJson {
             .option("--agent", self.mode.as_deref())
             .option("--variant", options.reasoning_effort.as_deref())
             .option("--session", session.id())
+    }
+
+    fn is_id(&self, id: &str) -> bool {
+        native_id::is_word(id)
     }
 
     fn chooses_id(&self) -> bool {

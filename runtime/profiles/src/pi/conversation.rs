@@ -15,6 +15,7 @@ use super::{Pi, command_line};
 use crate::agent::attachment::{self, Attachment, Native};
 use crate::agent::failure;
 use crate::agent::lines::Line;
+use crate::agent::native_id;
 use crate::agent::options::Options;
 use crate::agent::patience::{Watch, late};
 use crate::agent::process::{Agent, InputClosed, Stdin, explained};
@@ -57,9 +58,14 @@ impl Conversation {
     /// # Errors
     /// When the instructions cannot be written down.
     pub(super) fn new(session: &Session, settings: Pi, options: Options) -> Result<Self, Error> {
-        let native = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
-        if let Some(id) = &native {
-            session.info(SessionInfo { native_session_id: Some(id.clone()), ..SessionInfo::default() });
+        let asked = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
+        let is_asked = asked.is_some();
+        // pi takes a path as well, and would open whatever file is there.
+        let native = asked.filter(|id| native_id::is_uuid(id));
+        if is_asked {
+            let context = native.is_none().then_some(Context::Lost);
+            let native_session_id = native.clone();
+            session.info(SessionInfo { native_session_id, context, ..SessionInfo::default() });
         }
         let (skills, problems) = skills::parse(&options.skills);
         for problem in problems {
