@@ -22,7 +22,6 @@ use crate::agent::failure;
 use crate::agent::lines::Line;
 use crate::agent::mcp;
 use crate::agent::model;
-use crate::agent::native_id;
 use crate::agent::options::Options;
 use crate::agent::patience::Watch;
 use crate::agent::process::{Agent, Ended, Stdin};
@@ -70,8 +69,8 @@ impl Exec {
     ) -> Result<Self, Error> {
         let named = options.resume.take().and_then(|resume| resume.native_session_id);
         let asked = named.is_some();
-        // Any other name would stand in the command line, and begin a thread without a word.
-        let thread = named.filter(|id| native_id::is_uuid(id));
+        // It stands in the command line, and is no option there.
+        let thread = named.filter(|id| !id.starts_with('-'));
         let mut lines = Lines::default();
         if thread.is_none() {
             lines.translator = Translator::fresh();
