@@ -14,7 +14,7 @@ fn init(id: &str) -> String {
 
 /// Says what it is sent and how it was called.
 fn says_all() -> String {
-    let init = init("n-1");
+    let init = init("11111111-2222-4333-8444-555555555555");
     format!(
         r#"said=$(tr '\n' '~'); {init}
         echo '{{"type":"message","role":"assistant","content":"'"$said|$*"'"}}'; {DONE}"#
@@ -46,16 +46,22 @@ fn a_turn_is_a_run_and_the_next_one_resumes() {
     assert_eq!(first.status(), "completed", "{}", first.error());
     assert!(first.text().starts_with("Be brief.~~hello|") && first.text().contains("--session-id"));
     assert_eq!(first.end["usage"]["input_tokens"], 5);
-    assert_eq!((&first.end["native_session_id"], &first.end["model"]), (&json!("n-1"), &json!("m")));
+    assert_eq!(
+        (&first.end["native_session_id"], &first.end["model"]),
+        (&json!("11111111-2222-4333-8444-555555555555"), &json!("m"))
+    );
     let second = adapter.send("s", "again").text();
-    assert!(second.starts_with("again|") && second.ends_with("--resume n-1"), "{second}");
+    assert!(
+        second.starts_with("again|") && second.ends_with("--resume 11111111-2222-4333-8444-555555555555"),
+        "{second}"
+    );
     cli.gone();
     adapter.end();
 }
 
 #[test]
 fn a_prompt_that_nobody_reads_keeps_nothing_up() {
-    let cli = Cli::new(&format!("{}; {DONE}", init("n-1")));
+    let cli = Cli::new(&format!("{}; {DONE}", init("11111111-2222-4333-8444-555555555555")));
     let mut adapter = gemini(&cli, &json!({}));
     adapter.open("s");
     let turn = adapter.send("s", &"x".repeat(3_000_000));
@@ -71,7 +77,7 @@ fn a_stop_ends_a_deaf_agent_with_its_children_and_the_next_turn_is_served() {
         [ "$said" = go ] || {{ trap '' TERM INT HUP; sleep 300 & (trap '' TERM; setsid sleep 300) &
             echo '{{"type":"message","role":"assistant","content":"begun"}}'; wait; sleep 300; }}
         {DONE}"#,
-        init("n-1")
+        init("11111111-2222-4333-8444-555555555555")
     ));
     let mut adapter = gemini(&cli, &json!({}));
     adapter.open("s");
@@ -112,11 +118,11 @@ fn a_program_that_is_not_there_is_not_installed() {
     adapter.end();
 }
 
-/// Knows session `n-1` while there is a file `known`.
+/// Knows session `11111111-2222-4333-8444-555555555555` while there is a file `known`.
 fn remembers() -> String {
     format!(
         r#"case "$*" in *--resume*) [ -e "$HERE/known" ] || {{
-            echo 'Error resuming session: Invalid session identifier "n-1".' >&2; exit 42; }};; esac
+            echo 'Error resuming session: Invalid session identifier "11111111-2222-4333-8444-555555555555".' >&2; exit 42; }};; esac
         {}"#,
         says_all()
     )
@@ -127,7 +133,8 @@ fn a_session_that_is_resumed_is_kept_before_anything_else_of_it() {
     let cli = Cli::new(&remembers());
     std::fs::write(cli.file("known"), "").unwrap();
     let mut adapter = gemini(&cli, &json!({ "system_prompt": "Be brief." }));
-    adapter.open_with("s", json!({ "resume": { "native_session_id": "n-1" } }));
+    adapter
+        .open_with("s", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
     let turn = adapter.send("s", "hello");
     assert_eq!(told(&turn.messages), ["kept", "output"]);
     assert!(turn.text().starts_with("hello|"), "it has its instructions: {}", turn.text());
@@ -138,7 +145,8 @@ fn a_session_that_is_resumed_is_kept_before_anything_else_of_it() {
 fn a_session_that_the_agent_does_not_know_begins_anew() {
     let cli = Cli::new(&remembers());
     let mut adapter = gemini(&cli, &json!({ "system_prompt": "Be brief." }));
-    adapter.open_with("s", json!({ "resume": { "native_session_id": "n-1" } }));
+    adapter
+        .open_with("s", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
     let turn = adapter.send("s", "hello");
     assert_eq!((turn.status(), told(&turn.messages)), ("completed", vec!["lost".into(), "output".into()]));
     assert!(turn.text().starts_with("Be brief.~~hello|") && turn.text().contains("--session-id"));
@@ -171,7 +179,10 @@ fn a_silent_agent_fails_in_time_with_what_it_said() {
 
 #[test]
 fn an_agent_that_lives_on_after_its_last_line_is_ended_and_its_turn_is_good() {
-    let said = format!("cat > /dev/null; {}; {DONE}; sleep 300 & wait", init("n-1"));
+    let said = format!(
+        "cat > /dev/null; {}; {DONE}; sleep 300 & wait",
+        init("11111111-2222-4333-8444-555555555555")
+    );
     let cli = Cli::new(&said);
     let mut adapter = gemini(&cli, &json!({}));
     adapter.open("s");
@@ -186,7 +197,7 @@ fn floods_are_read_and_forgotten() {
         r#"cat > /dev/null; yes noise | head -c 600000; yes trouble | head -c 600000 >&2
         printf '{{"type":"init","x":"'; head -c 70000000 /dev/zero | tr '\0' x; echo '"}}'
         {}; {DONE}"#,
-        init("n-1")
+        init("11111111-2222-4333-8444-555555555555")
     ));
     let mut adapter = gemini(&cli, &json!({}));
     adapter.open("s");
@@ -225,7 +236,8 @@ fn what_copilot_counts_for_a_session_is_told_for_each_turn() {
     let turn = adapter.send("s", "pipe");
     assert_eq!((turn.status(), &turn.end["usage"]), ("completed", &Value::Null));
     // Of a session that began elsewhere the first total is no turn's.
-    adapter.open_with("t", json!({ "resume": { "native_session_id": "u" } }));
+    adapter
+        .open_with("t", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
     let turn = adapter.send("t", "x");
     assert_eq!((turn.status(), &turn.end["usage"]), ("completed", &Value::Null));
     let usage = turn.messages.iter().find(|message| message["type"] == "usage").unwrap();

@@ -11,7 +11,7 @@ fn pi(on_prompt: &str) -> String {
         r#"case "$*" in *--session*) [ -e "$HERE/unknown" ] && {{ echo 'No session found matching x' >&2; exit 1; }};; esac
         rest() {{ echo '{{"type":"message_end","message":{{"role":"assistant","content":[{{"type":"text","text":"'"$1"'"}}],"stopReason":"'"$2"'","usage":{{"input":3,"output":1,"totalTokens":4}}}}}}'; echo '{{"type":"agent_end"}}'; }}
         while read -r line; do case "$line" in
-            *get_state*) echo '{{"type":"response","id":"state","success":true,"data":{{"sessionId":"p-1"}}}}';;
+            *get_state*) echo '{{"type":"response","id":"state","success":true,"data":{{"sessionId":"11111111-2222-4333-8444-555555555555"}}}}';;
             *get_session_stats*) echo '{{"type":"response","id":"stats","success":true,"data":{{}}}}';;
             *'"type":"abort"'*) rest "" aborted;;
             *'"type":"prompt"'*) echo '{{"type":"response","id":"prompt","success":true}}'; echo '{{"type":"agent_start"}}'
@@ -62,7 +62,12 @@ fn a_deaf_agent_is_ended_by_a_stop_and_the_next_turn_is_served() {
     assert_eq!(adapter.finish("s").status(), "stopped");
     cli.gone();
     let turn = adapter.send("s", "again");
-    assert!(turn.text().ends_with("--session p-1"), "{} {}", turn.text(), turn.error());
+    assert!(
+        turn.text().ends_with("--session 11111111-2222-4333-8444-555555555555"),
+        "{} {}",
+        turn.text(),
+        turn.error()
+    );
     adapter.end();
 }
 
@@ -113,7 +118,12 @@ fn an_agent_that_dies_ends_its_turn_and_between_turns_nothing() {
     assert_eq!(adapter.send("s", "last").text(), "last");
     cli.gone();
     let turn = adapter.send("s", "hello");
-    assert!(turn.text().ends_with("--session p-1"), "{} {}", turn.text(), turn.error());
+    assert!(
+        turn.text().ends_with("--session 11111111-2222-4333-8444-555555555555"),
+        "{} {}",
+        turn.text(),
+        turn.error()
+    );
     adapter.end();
 }
 
@@ -123,7 +133,8 @@ fn a_session_that_the_agent_does_not_know_begins_anew() {
         echo '{"type":"response","id":"stats","success":true,"data":{}}'; exit 0"#));
     std::fs::write(cli.file("unknown"), "").unwrap();
     let mut adapter = start(&cli);
-    adapter.open_with("s", json!({ "resume": { "native_session_id": "x" } }));
+    adapter
+        .open_with("s", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
     // The second is one that it has made and did not keep.
     for _ in 0..2 {
         let turn = adapter.send("s", "hello");
@@ -139,7 +150,8 @@ fn a_session_that_the_agent_does_not_know_begins_anew() {
         cli.gone();
     }
     std::fs::remove_file(cli.file("unknown")).unwrap();
-    adapter.open_with("t", json!({ "resume": { "native_session_id": "p-1" } }));
+    adapter
+        .open_with("t", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
     let turn = adapter.send("t", "hello");
     let first = turn.messages.iter().position(|message| message["context"] == "kept");
     let output = turn.messages.iter().position(|message| message["type"] == "output");
