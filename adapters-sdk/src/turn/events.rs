@@ -24,34 +24,12 @@ impl Turn {
 
     /// Says that a tool call begins. A call that the turn leaves open is ended for it, as failed.
     pub async fn tool_start(&self, call: &ToolCallId, tool: impl Into<String>, input: Option<Json>) {
-        let start = ToolStart {
-            tool_call_id: call.clone(),
-            tool: tool.into(),
-            kind: None,
-            title: None,
-            input,
-            locations: None,
-            message_id: None,
-            parent_tool_call_id: None,
-            history: None,
-        };
-        self.emit(start).await;
+        self.emit(ToolStart { input, ..ToolStart::new(call.clone(), tool) }).await;
     }
 
     /// Sends what a tool call printed since the last update.
     pub async fn tool_update(&self, call: &ToolCallId, content: impl Into<String>) {
-        let update = ToolUpdate {
-            tool_call_id: call.clone(),
-            content: Some(content.into()),
-            stream: None,
-            title: None,
-            input: None,
-            data: None,
-            message_id: None,
-            parent_tool_call_id: None,
-            history: None,
-        };
-        self.emit(update).await;
+        self.emit(ToolUpdate { content: Some(content.into()), ..ToolUpdate::new(call.clone()) }).await;
     }
 
     /// Says that a tool call has ended.

@@ -237,6 +237,42 @@ names! {
     }
 }
 
+impl ToolStart {
+    /// The beginning of a call of this tool, without an input.
+    #[must_use]
+    pub fn new(tool_call_id: ToolCallId, tool: impl Into<String>) -> Self {
+        Self {
+            tool_call_id,
+            tool: tool.into(),
+            kind: None,
+            title: None,
+            input: None,
+            locations: None,
+            message_id: None,
+            parent_tool_call_id: None,
+            history: None,
+        }
+    }
+}
+
+impl ToolUpdate {
+    /// An update of a call that says nothing yet.
+    #[must_use]
+    pub fn new(tool_call_id: ToolCallId) -> Self {
+        Self {
+            tool_call_id,
+            content: None,
+            stream: None,
+            title: None,
+            input: None,
+            data: None,
+            message_id: None,
+            parent_tool_call_id: None,
+            history: None,
+        }
+    }
+}
+
 impl ToolEnd {
     /// The end of a call, without a result.
     #[must_use]

@@ -219,15 +219,13 @@ impl Reader {
             let title = title(update);
             let input = update.get("rawInput").and_then(json);
             let start = ToolStart {
-                tool_call_id: call_id.clone(),
-                tool: tool.clone(),
                 kind: text(update, "kind").map(str::to_owned),
                 title: title.clone(),
                 input: input.clone(),
                 locations: update.get("locations").and_then(json),
-                message_id: None,
                 parent_tool_call_id: parent(update),
                 history: (when == When::Before).then_some(true),
+                ..ToolStart::new(call_id.clone(), tool.clone())
             };
             out.push(Told::Event(start.into()));
             let call =
@@ -329,15 +327,12 @@ impl Reader {
         let title = title.filter(|_| !is_new);
         if delta.is_some() || title.is_some() || input.is_some() {
             let update = ToolUpdate {
-                tool_call_id: call.id.clone(),
                 content: delta,
-                stream: None,
                 title,
                 input,
-                data: None,
-                message_id: None,
                 parent_tool_call_id: parent(update),
                 history,
+                ..ToolUpdate::new(call.id.clone())
             };
             out.push(Told::Event(update.into()));
         }

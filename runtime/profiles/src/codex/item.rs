@@ -176,15 +176,11 @@ impl<'v> Item<'v> {
             _ => None,
         };
         ToolStart {
-            tool_call_id: call,
-            tool: self.tool(),
             kind: Some(self.sort().to_owned()),
             title,
             input: Json::of(&self.input()).ok(),
             locations: self.locations(),
-            message_id: None,
-            parent_tool_call_id: None,
-            history: None,
+            ..ToolStart::new(call, self.tool())
         }
     }
 

@@ -341,17 +341,7 @@ fn printed(id: &str, text: &str) -> Vec<Event> {
     let Some(call) = call(id) else { return Vec::new() };
     pieces(text)
         .map(|piece| {
-            let update = ToolUpdate {
-                tool_call_id: call.clone(),
-                content: Some(piece.to_owned()),
-                stream: None,
-                title: None,
-                input: None,
-                data: None,
-                message_id: None,
-                parent_tool_call_id: None,
-                history: None,
-            };
+            let update = ToolUpdate { content: Some(piece.to_owned()), ..ToolUpdate::new(call.clone()) };
             Event::Tell(update.into())
         })
         .collect()

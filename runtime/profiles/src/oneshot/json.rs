@@ -17,17 +17,8 @@ pub(crate) fn count(value: &Value, path: &str) -> Option<u64> {
 
 /// The start of a tool call; nothing where it has no usable id.
 pub(crate) fn tool_start(id: &str, tool: &str, input: Option<&Value>) -> Option<ToolStart> {
-    Some(ToolStart {
-        tool_call_id: ToolCallId::new(id).ok()?,
-        tool: tool.to_owned(),
-        kind: None,
-        title: None,
-        input: input.and_then(|input| Json::of(input).ok()),
-        locations: None,
-        message_id: None,
-        parent_tool_call_id: None,
-        history: None,
-    })
+    let input = input.and_then(|input| Json::of(input).ok());
+    Some(ToolStart { input, ..ToolStart::new(ToolCallId::new(id).ok()?, tool) })
 }
 
 /// The end of a tool call.

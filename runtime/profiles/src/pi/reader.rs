@@ -230,17 +230,7 @@ impl Reader {
             return None;
         }
         self.printed.insert(id.to_owned(), printed);
-        Some(ToolUpdate {
-            tool_call_id: ToolCallId::new(id).ok()?,
-            content: Some(new),
-            stream: None,
-            title: None,
-            input: None,
-            data: None,
-            message_id: None,
-            parent_tool_call_id: None,
-            history: None,
-        })
+        Some(ToolUpdate { content: Some(new), ..ToolUpdate::new(ToolCallId::new(id).ok()?) })
     }
 }
 

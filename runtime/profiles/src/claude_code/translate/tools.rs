@@ -67,15 +67,12 @@ impl Tools {
         let parent_id = parent.and_then(|parent| ToolCallId::new(parent).ok());
         said.push(Said::Event(
             ToolStart {
-                tool_call_id,
-                tool: title::cut(tool, 256),
                 kind: kind(tool).map(str::to_owned),
-                title: None,
                 input: Json::of(&input).ok().filter(|_| !input.is_null()),
                 locations: locations(&input),
                 message_id: id,
                 parent_tool_call_id: parent_id.clone(),
-                history: None,
+                ..ToolStart::new(tool_call_id, title::cut(tool, 256))
             }
             .into(),
         ));
