@@ -110,11 +110,14 @@ fn message(kind: &str, of_pipe: bool, body: Schema) -> Value {
 }
 
 fn document(direction: &str, messages: &[Value], mut generator: SchemaGenerator) -> Value {
-    json!({
+    let mut document = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": format!("The adapter protocol, version {}: {direction}", crate::PROTOCOL),
         "description": "One line, as it may be written; a reader bears with more. Unknown members are ignored, and null counts as absent.",
         "oneOf": messages,
         "$defs": generator.take_definitions(true),
-    })
+    });
+    // Another crate of the same build may turn on `serde_json/preserve_order`: the text is the same either way.
+    document.sort_all_objects();
+    document
 }
