@@ -1,0 +1,95 @@
+//! How a turn ended, by the answer to its prompt and by what came before.
+
+use serde_json::Value;
+use trunkline_sdk::{Category, Error, Status, TurnComplete};
+
+use super::super::link::failure;
+use super::run::Run;
+use crate::agent::failure as failures;
+use crate::agent::rpc::CallError;
+
+impl Run<'_> {
+    /// How the turn ended.
+    pub(super) async fn end(
+        mut self,
+        answer: Option<Result<Value, CallError>>,
+        login_hint: Option<&str>,
+    ) -> Result<TurnComplete, Error> {
+        let mut told = Vec::new();
+        self.reader.end(&mut told);
+        let hello = &self.room.link.hello;
+        let nothing = Value::Null;
+        let said = answer.as_ref().and_then(|answer| answer.as_ref().ok()).unwrap_or(&nothing);
+        let usage = self.reader.totals.of_turn(said, hello.quirks.running_usage);
+        let has_usage =
+            usage.as_ref().is_some_and(|usage| usage.output_tokens.is_some_and(|tokens| tokens > 0));
+        let held = self.answer.end(said, has_usage);
+        if let Ok(Some(held)) = &held {
+            self.say(held.clone()).await;
+        }
+        self.tell(told).await;
+        let is_nothing = self.reader.totals.is_nothing(usage.as_ref());
+        let was_cut_off = hello.quirks.hides_cuts && self.asks_model && self.said && is_nothing;
+        let was_denied = self.was_denied;
+        let cut = self.cut.take();
+        self.asks.withdraw();
+        let base = TurnComplete {
+            model: usage.as_ref().and_then(|usage| usage.model.clone()),
+            usage,
+            ..TurnComplete::default()
+        };
+        match cut {
+            Some((_, Some(why))) => return Err(why),
+            Some((_, None)) => {
+                let answered = matches!(&answer, Some(Ok(_)));
+                let stop_reason = answered.then(|| "cancelled".to_owned());
+                return Ok(TurnComplete { status: Some(Status::Stopped), stop_reason, ..base });
+            }
+            None => {}
+        }
+        match answer {
+            None => Err(Error::new(Category::Timeout, "the agent did not end its turn")),
+            Some(Err(error)) => {
+                let what = format!("{} failed", hello.called());
+                Err(failure(&error, &what, hello, login_hint))
+            }
+            Some(Ok(_)) if held.is_err() => {
+                let text = held.err().unwrap_or_default();
+                let status = text.split_whitespace().next().and_then(|word| word.parse().ok());
+                let status = status.filter(|status: &u16| (400..600).contains(status));
+                Err(failures::failed(text, status))
+            }
+            Some(Ok(_)) if was_cut_off => {
+                Err(Error::other("the model's answer was cut off: the agent counts no tokens for it"))
+            }
+            Some(Ok(answer)) => Ok(stopped_by(&answer, base, was_denied)),
+        }
+    }
+}
+
+/// The end that a stop reason means.
+fn stopped_by(answer: &Value, base: TurnComplete, was_denied: bool) -> TurnComplete {
+    let reason = answer.get("stopReason").and_then(Value::as_str).unwrap_or("end_turn");
+    let failure =
+        |category: Category, message: &str| Some(trunkline_sdk::protocol::Failure::new(category, message));
+    let (status, error) = match reason {
+        // Some agents end a turn by themselves when a permission is denied.
+        "cancelled" if was_denied => (Status::Completed, None),
+        "cancelled" => (Status::Stopped, None),
+        "refusal" => (Status::Refused, failure(Category::Other, "the model refused to go on")),
+        "max_tokens" => {
+            (Status::Limit, failure(Category::ContextExhausted, "the model has used up its tokens"))
+        }
+        "max_turn_requests" => (
+            Status::Limit,
+            failure(Category::MaxTurns, "the model was asked as often as it may be in one turn"),
+        ),
+        _ => (Status::Completed, None),
+    };
+    TurnComplete {
+        status: Some(status),
+        stop_reason: Some(reason.chars().take(100).collect()),
+        error,
+        ..base
+    }
+}

@@ -1,0 +1,232 @@
+//! A turn that runs: the answer to its prompt, what comes before that, and its cancellation.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until, timeout};
+use trunkline_sdk::protocol::{AdapterBody, Output};
+use trunkline_sdk::{Category, Error, Turn};
+
+use super::super::answer::Answer;
+use super::super::asks::Asks;
+use super::super::inbox::{Arrival, Item};
+use super::super::room::{Room, Voice};
+use super::super::update::{Reader, Told, When};
+use super::{Prompt, WRITE};
+use crate::agent::failure as failures;
+use crate::agent::patience::{self, Watch};
+use crate::agent::report::Report;
+use crate::agent::rpc::CallError;
+
+/// How long an agent has to end a turn that is cancelled: less than the SDK's grace after a stop.
+const CANCEL: Duration = Duration::from_millis(1600);
+
+/// The longest piece of text in one message, in bytes.
+const PIECE: usize = 512 * 1024;
+
+/// A turn that runs.
+pub(super) struct Run<'a> {
+    pub(super) turn: &'a Turn,
+    pub(super) room: &'a Room,
+    pub(super) reader: &'a mut Reader,
+    pub(super) report: &'a mut Report,
+    pub(super) answer: Answer,
+    pub(super) asks: Asks<'a>,
+    pub(super) watch: Watch,
+    /// Until when something must be said, and how long that is.
+    pub(super) first_word: Option<(Instant, Duration)>,
+    /// It was cancelled: until when its end is waited for, and why, unless by a stop.
+    pub(super) cut: Option<(Instant, Option<Error>)>,
+    pub(super) was_denied: bool,
+    /// The model is asked, not the agent alone, as its own commands do.
+    pub(super) asks_model: bool,
+    pub(super) said: bool,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        turn: &'a Turn,
+        room: &'a Room,
+        reader: &'a mut Reader,
+        report: &'a mut Report,
+        watch: Watch,
+    ) -> Self {
+        Self {
+            turn,
+            room,
+            reader,
+            report,
+            answer: Answer::new(room.link.hello.quirks.failures_as_text),
+            asks: Asks::new(room, Voice::Turn(turn)),
+            watch,
+            first_word: None,
+            cut: None,
+            was_denied: false,
+            asks_model: true,
+            said: false,
+        }
+    }
+
+    /// Whether the turn was cancelled.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
+    /// Runs it until its prompt is answered; nothing where the agent did not end a cancelled turn in time.
+    pub(super) async fn until_answered(&mut self, call: &mut Prompt) -> Option<Result<Value, CallError>> {
+        loop {
+            let until = self.cut.as_ref().map(|(until, _)| *until);
+            let is_cut = until.is_some();
+            // First what ends the turn, so that no flood keeps it from ending; the prompt's answer last, since all that
+            // was sent before it belongs to the turn.
+            tokio::select! {
+                biased;
+                () = self.turn.stopped(), if !is_cut => self.cancel(None).await,
+                () = sleep_until(until.unwrap_or_else(Instant::now)), if is_cut => return None,
+                error = self.watch.expired(self.turn), if !is_cut => {
+                    let error = self.explained(error);
+                    self.cancel(Some(error)).await;
+                }
+                () = sleep_until(self.first_word.map_or_else(Instant::now, |(at, _)| at)), if self.first_word.is_some() && !is_cut => {
+                    let wait = self.first_word.take().map(|(_, wait)| wait).unwrap_or_default();
+                    let late = patience::late("said nothing within", wait);
+                    let why = format!("{late}, as it does without a provider: check its credentials and configuration");
+                    self.cancel(Some(Error::new(Category::Auth, why))).await;
+                }
+                settled = self.asks.settled() => {
+                    self.was_denied |= settled.was_denied;
+                    if let Some(call) = &settled.denied {
+                        self.reader.denied(call);
+                    }
+                    if self.asks.is_empty() {
+                        self.watch.resume();
+                    }
+                    if settled.ends_turn && !is_cut {
+                        let denied = Error::new(Category::PermissionDenied, "the denial ended the turn");
+                        self.cancel(Some(denied)).await;
+                    }
+                }
+                arrival = self.room.inbox.next() => {
+                    self.watch.heard();
+                    self.arrived(arrival).await;
+                }
+                answer = &mut *call => {
+                    while let Some(arrival) = self.room.inbox.take() {
+                        self.arrived(arrival).await;
+                    }
+                    return Some(answer);
+                }
+            }
+        }
+    }
+
+    /// Cancels the turn.
+    async fn cancel(&mut self, why: Option<Error>) {
+        self.cut = Some((Instant::now() + CANCEL, why));
+        let params = json!({ "sessionId": self.room.id });
+        // An agent that takes no input any more ends the turn by its own end, or not in time.
+        let _ = timeout(WRITE, self.room.link.peer.notify("session/cancel", &params)).await;
+    }
+
+    async fn arrived(&mut self, arrival: Arrival) {
+        let mut told = Vec::new();
+        match arrival {
+            Arrival::Item(Item::Update(params)) => {
+                let Ok(params) = serde_json::from_str::<Value>(params.get()) else { return };
+                let update = params.get("update").unwrap_or(&Value::Null);
+                let terminals = &self.room.terminals;
+                self.reader.update(update, When::Now, &|id| terminals.shown(id), &mut told);
+            }
+            Arrival::Item(Item::Request { id, method, params }) => {
+                let params = serde_json::from_str(params.get()).unwrap_or(Value::Null);
+                self.asks.take(id, method, params, self.reader, &mut told);
+                if !self.asks.is_empty() {
+                    self.watch.pause();
+                }
+            }
+            Arrival::Lost(lost) => {
+                let text = format!("the agent sent more than was read: {lost} updates are lost");
+                if self.cut.is_none() {
+                    self.cancel(Some(Error::new(Category::Oversize, text))).await;
+                }
+            }
+        }
+        self.tell(told).await;
+    }
+
+    pub(super) async fn tell(&mut self, told: Vec<Told>) {
+        for told in told {
+            if !matches!(told, Told::Info(_)) {
+                self.first_word = None;
+            }
+            match told {
+                Told::Text(output) => {
+                    for output in self.answer.say(output) {
+                        self.say(output).await;
+                    }
+                }
+                Told::Info(info) => self.turn.session().info(*info),
+                Told::SystemError => self.answer.system_error(),
+                Told::Event(event) => {
+                    if !matches!(event, AdapterBody::ContextUsage(_))
+                        && let Some(held) = self.answer.goes_on()
+                    {
+                        self.say(held).await;
+                    }
+                    self.emit(event).await;
+                }
+            }
+        }
+    }
+
+    /// A piece of the answer, in messages that every host reads.
+    pub(super) async fn say(&mut self, output: Output) {
+        let mut rest = output.content.as_str();
+        self.said |= !rest.is_empty();
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+            let piece = Output { content: piece.to_owned(), ..rest_of(&output) };
+            self.emit(piece.into()).await;
+            rest = after;
+        }
+    }
+
+    /// Tells an event, unless the turn is stopped while the host takes no more.
+    async fn emit(&mut self, event: AdapterBody) {
+        let until = self.cut.as_ref().map(|(until, _)| *until);
+        let emitted = tokio::select! {
+            biased;
+            emitted = self.report.emit(self.turn, event) => emitted,
+            () = self.turn.stopped(), if until.is_none() => Ok(()),
+            () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => Ok(()),
+        };
+        if let Err(error) = emitted
+            && self.cut.is_none()
+        {
+            self.cancel(Some(error)).await;
+        }
+    }
+
+    /// A silence explained by what the agent has said on stderr, if that names a cause.
+    fn explained(&self, error: Error) -> Error {
+        let said = self.room.link.peer.stderr();
+        match failures::classify(&said, None) {
+            Category::Other => error,
+            category => {
+                let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                failures::of(category, format!("{error}; it said: {last}"), None)
+            }
+        }
+    }
+}
+
+/// A text's other fields.
+fn rest_of(output: &Output) -> Output {
+    Output {
+        content: String::new(),
+        channel: output.channel.clone(),
+        message_id: output.message_id.clone(),
+        parent_tool_call_id: output.parent_tool_call_id.clone(),
+        history: output.history,
+    }
+}
