@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use trunkline_sdk::{Adapter, Description, Error};
 
-use self::json::Json;
-use crate::acp::{Acp, AcpOr, Kind, Prepared, Shared, Transport, home_folder};
+use crate::acp::{Kind, Prepared, Shared, Transport, home_folder};
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
 use crate::agent::version::Version;
+use crate::oneshot;
 
 /// The most projects of the agent's own that are looked through.
 const MOST_PROJECTS: usize = 4096;
@@ -37,9 +37,8 @@ settings! {
 
 /// The adapter.
 pub(crate) fn adapter(settings: Gemini) -> impl Adapter {
-    let json = Json::new(settings.clone());
     let transport = settings.transport;
-    AcpOr::new(Acp::new(settings), json, transport)
+    oneshot::beside_acp(settings, transport)
 }
 
 impl Kind for Gemini {

@@ -4,11 +4,11 @@ mod json;
 
 use trunkline_sdk::{Adapter, Description, Error};
 
-use self::json::Json;
-use crate::acp::{Acp, AcpOr, Kind, Prepared, Shared, Transport, home_folder, variable};
+use crate::acp::{Kind, Prepared, Shared, Transport, home_folder, variable};
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
 use crate::agent::version::Version;
+use crate::oneshot;
 
 /// The variable that names folders with instructions, with commas between.
 const INSTRUCTIONS: &str = "COPILOT_CUSTOM_INSTRUCTIONS_DIRS";
@@ -32,9 +32,8 @@ settings! {
 
 /// The adapter.
 pub(crate) fn adapter(settings: Copilot) -> impl Adapter {
-    let json = Json::new(settings.clone());
     let transport = settings.transport;
-    AcpOr::new(Acp::new(settings), json, transport)
+    oneshot::beside_acp(settings, transport)
 }
 
 impl Kind for Copilot {

@@ -6,7 +6,7 @@ pub(crate) mod json;
 pub(crate) mod reading;
 mod spent;
 
-pub(crate) use self::adapter::{OneShot, Runs};
+pub(crate) use self::adapter::{Runs, beside_acp};
 use self::spent::Spent;
 
 use std::time::Duration;

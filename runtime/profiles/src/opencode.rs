@@ -1,16 +1,15 @@
-//! opencode: `opencode acp`, or `opencode run --format json` once a turn.
+//! opencode, and what it shares with kilo, its descendant: `opencode acp`, or `opencode run --format json` once a turn.
 
 mod json;
 
 use trunkline_sdk::{Adapter, Description, Error};
 
-use self::json::Json;
-use crate::acp::{Acp, AcpOr, Kind, Prepared, Shared, Transport};
-use crate::agent::model;
+use crate::acp::{Kind, Prepared, Shared, Transport, variable};
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
 use crate::agent::version::Version;
-use crate::kilo_code::prepare;
+use crate::agent::{model, opencode_config, skills};
+use crate::oneshot;
 
 settings! {
     /// The configuration, key `opencode`.
@@ -29,29 +28,70 @@ settings! {
 
 /// The adapter.
 pub(crate) fn adapter(settings: Opencode) -> impl Adapter {
-    let json = Json::new(settings.clone());
-    let transport = settings.transport;
-    AcpOr::new(Acp::new(settings), json, transport)
-}
-
-impl Kind for Opencode {
-    fn profile(&self) -> &'static str {
-        "opencode"
-    }
-
-    fn common(&self) -> Common {
-        self.common()
-    }
-
-    fn describe(&self, description: Description) -> Description {
-        description.config::<Self>().use_when(
+    let describe = |description: Description| {
+        description.config::<Opencode>().use_when(
             "one agent is to work with many providers, with agents and commands of one's own",
             "a turn must begin at once: it starts slowly",
         )
+    };
+    let family = Family {
+        profile: "opencode",
+        configuration: "OPENCODE_CONFIG_CONTENT",
+        describe,
+        common: settings.common(),
+        dangerous: settings.dangerous,
+        provider: settings.provider,
+        mode: settings.mode,
+    };
+    oneshot::beside_acp(family, settings.transport)
+}
+
+/// opencode or kilo.
+#[derive(Clone)]
+pub(crate) struct Family {
+    pub(crate) profile: &'static str,
+    /// The variable that holds configuration.
+    pub(crate) configuration: &'static str,
+    /// Adds what the profile says of itself.
+    pub(crate) describe: fn(Description) -> Description,
+    pub(crate) common: Common,
+    pub(crate) dangerous: bool,
+    pub(crate) provider: String,
+    pub(crate) mode: String,
+}
+
+impl Kind for Family {
+    fn profile(&self) -> &'static str {
+        self.profile
     }
 
+    fn common(&self) -> Common {
+        self.common.clone()
+    }
+
+    fn describe(&self, description: Description) -> Description {
+        (self.describe)(description)
+    }
+
+    /// Skills and instructions go by the variable that holds configuration, which the agent's own files do not lose
+    /// anything to.
     fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error> {
-        prepare(options, shared, "OPENCODE_CONFIG_CONTENT")
+        let mut prepared = Prepared::new(options.launch().arg("acp"), options);
+        let (skills, warnings) = skills::parse(&options.skills);
+        prepared.warnings.extend(warnings);
+        let skills = if skills.is_empty() { None } else { Some(shared.skills(&skills)?) };
+        let prompt = options.system_prompt.as_deref().map(|prompt| shared.prompt(prompt)).transpose()?;
+        let configured = variable(options, self.configuration);
+        match opencode_config::content(configured.as_deref(), &[], skills.as_deref(), prompt.as_deref()) {
+            Ok(Some(content)) => {
+                prepared.launch = prepared.launch.env(self.configuration, content);
+                prepared.preface = None;
+            }
+            Ok(None) => {}
+            Err(why) => prepared.warnings.push(why),
+        }
+        prepared.kept.push(Box::new((skills, prompt)));
+        Ok(prepared)
     }
 
     fn is_dangerous(&self) -> bool {

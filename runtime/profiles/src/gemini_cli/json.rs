@@ -10,23 +10,13 @@ use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
-use crate::agent::settings::Common;
 use crate::oneshot::json::{count, text, tool_end, tool_start};
-use crate::oneshot::{Dialect, Native, OneShot, Reader, Runs, Told};
-
-/// The agent without ACP.
-pub(super) type Json = OneShot<Gemini>;
+use crate::oneshot::{Dialect, Native, Reader, Runs, Told};
 
 impl Runs for Gemini {
-    const PROFILE: &'static str = "gemini-cli";
-
     const HONOURS: &'static [&'static str] = &["add_dirs", "mode", "permission_mode"];
 
     type Dialect = GeminiJson;
-
-    fn common(&self) -> Common {
-        self.common()
-    }
 
     fn dialect(&self, options: &Options) -> Result<GeminiJson, Error> {
         let mode = options.permission_mode.as_deref().or(options.mode.as_deref());

@@ -15,9 +15,8 @@ use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
-use crate::agent::settings::Common;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
-use crate::oneshot::{Dialect, Native, OneShot, Reader, Runs, Told};
+use crate::oneshot::{Dialect, Native, Reader, Runs, Told};
 
 /// The largest usage file that is read, in bytes.
 const MAX_USAGE: u64 = 1024 * 1024;
@@ -26,19 +25,10 @@ const MAX_USAGE: u64 = 1024 * 1024;
 const MOST_STREAMED: usize = 1024;
 const LONGEST_ID: usize = 256;
 
-/// The agent without ACP.
-pub(super) type Json = OneShot<Copilot>;
-
 impl Runs for Copilot {
-    const PROFILE: &'static str = "github-copilot";
-
     const HONOURS: &'static [&'static str] = &["add_dirs", "mode", "reasoning_effort", "denied_tools"];
 
     type Dialect = CopilotJson;
-
-    fn common(&self) -> Common {
-        self.common()
-    }
 
     fn dialect(&self, _: &Options) -> Result<CopilotJson, Error> {
         // The private temporary folder is removed with this process.

@@ -7,26 +7,20 @@ use trunkline_sdk::{
 };
 
 use super::{Conversation, Dialect};
+use crate::acp::{Acp, AcpOr, Kind, Transport};
 use crate::agent::options::Options;
-use crate::agent::settings::Common;
 use crate::agent::{diagnose, model};
 
 /// What every agent that runs once a turn is given of what a session asks for.
 const HONOURED: [&str; 7] = ["cwd", "variables", "env", "extra_args", "model", "system_prompt", "resume"];
 
-/// A profile whose agent can be run once a turn.
-pub(crate) trait Runs: Send + Sync + 'static {
-    /// The profile's name.
-    const PROFILE: &'static str;
-
+/// A profile whose agent can be run once a turn, where it does not speak ACP.
+pub(crate) trait Runs: Kind {
     /// What it is given of what a session asks for, beside [`HONOURED`].
     const HONOURS: &'static [&'static str];
 
     /// How it is run.
     type Dialect: Dialect;
-
-    /// What all wrapped agents are configured with.
-    fn common(&self) -> Common;
 
     /// How it is run for one session.
     ///
@@ -36,15 +30,14 @@ pub(crate) trait Runs: Send + Sync + 'static {
 }
 
 /// Serves a profile by one run of its agent a turn.
-#[derive(Debug)]
-pub(crate) struct OneShot<K> {
+struct OneShot<K> {
     profile: K,
 }
 
-impl<K: Runs> OneShot<K> {
-    pub(crate) fn new(profile: K) -> Self {
-        Self { profile }
-    }
+/// The adapter of an agent over ACP, or by one run a turn.
+pub(crate) fn beside_acp(profile: impl Runs + Clone, transport: Transport) -> impl Adapter {
+    let acp = Acp::new(profile.clone());
+    AcpOr::new(acp, OneShot { profile }, transport)
 }
 
 impl<K: Runs> Adapter for OneShot<K> {
@@ -57,7 +50,7 @@ impl<K: Runs> Adapter for OneShot<K> {
             exec_model: Some("run-to-completion".to_owned()),
             ..Capabilities::default()
         };
-        Description::new(K::PROFILE, env!("CARGO_PKG_VERSION"))
+        Description::new(self.profile.profile(), env!("CARGO_PKG_VERSION"))
             .capabilities(capabilities)
             .resumes()
             .honours(HONOURED)
@@ -116,6 +109,6 @@ impl<K: Runs> Adapter for OneShot<K> {
     }
 
     async fn diagnose(&self) -> Vec<Check> {
-        diagnose::checks(K::PROFILE, &self.profile.common()).await
+        diagnose::checks(self.profile.profile(), &self.profile.common()).await
     }
 }

@@ -1,28 +1,205 @@
-//! `opencode run --format json`, one run a turn: as [`kilo`](crate::kilo_code).
+//! `opencode run --format json` and `kilo run --format json`, one run a turn.
 
-use trunkline_sdk::Error;
+use serde_json::Value;
+use trunkline_sdk::protocol::{Thinking, Usage, UsageScope};
+use trunkline_sdk::{Category, Error, Status, TurnComplete};
 
-use super::Opencode;
+use super::Family;
+use crate::acp::Kind;
+use crate::agent::failure;
+use crate::agent::launch::Launch;
+use crate::agent::native_id;
 use crate::agent::options::Options;
-use crate::agent::settings::Common;
-use crate::kilo_code::json::{HONOURS, KiloJson};
-use crate::oneshot::{OneShot, Runs};
+use crate::agent::process::Ended;
+use crate::oneshot::json::{count, output, text, tool_end, tool_start};
+use crate::oneshot::{Dialect, Native, Reader, Runs, Told};
 
-/// The agent without ACP.
-pub(super) type Json = OneShot<Opencode>;
+impl Runs for Family {
+    const HONOURS: &'static [&'static str] = &["mode", "reasoning_effort"];
 
-impl Runs for Opencode {
-    const PROFILE: &'static str = "opencode";
+    type Dialect = OpencodeJson;
 
-    const HONOURS: &'static [&'static str] = HONOURS;
-
-    type Dialect = KiloJson;
-
-    fn common(&self) -> Common {
-        self.common()
-    }
-
-    fn dialect(&self, options: &Options) -> Result<KiloJson, Error> {
-        Ok(KiloJson::new(self.dangerous, &self.provider, &self.mode, options))
+    fn dialect(&self, options: &Options) -> Result<OpencodeJson, Error> {
+        let model = options.model.as_deref().map(|name| self.model(name));
+        let mode = options.mode.clone().or_else(|| self.default_mode());
+        Ok(OpencodeJson { auto: self.dangerous, model, mode })
     }
 }
+
+/// How kilo and opencode are run once a turn.
+#[derive(Debug, Clone)]
+pub(crate) struct OpencodeJson {
+    /// Every tool runs unasked. Otherwise the CLI rejects what its own rules would ask for.
+    pub(crate) auto: bool,
+    /// As `provider/model`.
+    pub(crate) model: Option<String>,
+    /// The agent's mode.
+    pub(crate) mode: Option<String>,
+}
+
+impl Dialect for OpencodeJson {
+    type Reader = OpencodeReader;
+
+    fn launch(&self, options: &Options, session: &Native, launch: Launch) -> Launch {
+        let mut launch = launch.arg("run").args(["--format", "json"]).option("-m", self.model.as_deref());
+        if self.auto {
+            launch = launch.arg("--auto");
+        }
+        launch
+            .arg("--thinking")
+            .option("--agent", self.mode.as_deref())
+            .option("--variant", options.reasoning_effort.as_deref())
+            .option("--session", session.id())
+    }
+
+    fn is_id(&self, id: &str) -> bool {
+        native_id::is_word(id)
+    }
+
+    fn chooses_id(&self) -> bool {
+        false
+    }
+
+    fn reader(&self) -> OpencodeReader {
+        OpencodeReader::default()
+    }
+
+    fn prepends_system_prompt(&self) -> bool {
+        true
+    }
+}
+
+/// Reads the lines of one run. Its end is the process's.
+#[derive(Debug, Default)]
+pub(crate) struct OpencodeReader {
+    session: bool,
+    usage: Option<Usage>,
+    steps: u64,
+    reason: String,
+    error: Option<Error>,
+}
+
+impl Reader for OpencodeReader {
+    fn line(&mut self, line: &Value, out: &mut Vec<Told>) {
+        let id = text(line, "/sessionID");
+        if !self.session && !id.is_empty() {
+            self.session = true;
+            out.push(Told::Session(id.to_owned()));
+        }
+        let part = line.get("part").unwrap_or(&Value::Null);
+        match text(line, "/type") {
+            "text" => {
+                let piece = text(part, "/text");
+                if !piece.is_empty() {
+                    out.push(output(piece, text(part, "/id")).into());
+                }
+            }
+            "reasoning" => {
+                let content = text(part, "/text").to_owned();
+                if !content.is_empty() {
+                    out.push(Thinking { content, ..Thinking::default() }.into());
+                }
+            }
+            "tool_use" => tool(part, out),
+            "step_finish" => {
+                self.steps += 1;
+                text(part, "/reason").clone_into(&mut self.reason);
+                self.add(part);
+            }
+            "error" => self.error = Some(error(line.get("error").unwrap_or(&Value::Null))),
+            _ => {}
+        }
+    }
+
+    fn end(self, ended: &Ended, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {
+        let failed = match self.error {
+            Some(error) => Some(error),
+            None if !ended.exit.success() => Some(without_event(ended)),
+            None if self.steps == 0 => Some(failure::of(
+                Category::ProcessExit,
+                format!("the agent ended without an answer; {}", ended.error()),
+                None,
+            )),
+            None if matches!(self.reason.as_str(), "other" | "unknown" | "error") => Some(failure::of(
+                Category::Overloaded,
+                "the model's stream broke off; the answer is not whole",
+                None,
+            )),
+            None if self.reason == "length" => {
+                Some(Error::limit(Category::ContextExhausted, "the model has reached its output limit"))
+            }
+            None => None,
+        };
+        if let Some(error) = failed {
+            out.extend(self.usage.map(Into::into));
+            return Err(error);
+        }
+        Ok(TurnComplete {
+            status: Some(Status::Completed),
+            num_turns: Some(self.steps),
+            usage: self.usage,
+            ..TurnComplete::default()
+        })
+    }
+}
+
+impl OpencodeReader {
+    /// Adds a step's tokens and cost. What was read from a cache counts as read.
+    fn add(&mut self, part: &Value) {
+        let Some(tokens) = part.get("tokens") else { return };
+        let sum =
+            self.usage.get_or_insert_with(|| Usage { scope: Some(UsageScope::Turn), ..Usage::default() });
+        let read = |path: &str| count(tokens, path).unwrap_or(0);
+        let (cached, written, reasoning) = (read("/cache/read"), read("/cache/write"), read("/reasoning"));
+        let add = |to: &mut Option<u64>, more: u64| *to = Some(to.unwrap_or(0).saturating_add(more));
+        add(&mut sum.input_tokens, read("/input").saturating_add(cached).saturating_add(written));
+        add(&mut sum.output_tokens, read("/output").saturating_add(reasoning));
+        add(&mut sum.cache_read_tokens, cached);
+        add(&mut sum.cache_write_tokens, written);
+        add(&mut sum.reasoning_tokens, reasoning);
+        if let Some(cost) = part.get("cost").and_then(Value::as_f64) {
+            sum.cost_usd = Some(sum.cost_usd.unwrap_or(0.0) + cost);
+        }
+    }
+}
+
+/// A tool call, told once when it is done.
+fn tool(part: &Value, out: &mut Vec<Told>) {
+    let (id, tool) = (text(part, "/callID"), text(part, "/tool"));
+    let Some(mut start) = tool_start(id, tool, part.pointer("/state/input")) else { return };
+    let title = text(part, "/state/title");
+    start.title = (!title.is_empty()).then(|| title.to_owned());
+    out.push(start.into());
+    let failed = text(part, "/state/status") == "error"
+        || part.pointer("/state/metadata/exit").and_then(Value::as_i64).unwrap_or(0) != 0;
+    let content = match text(part, "/state/output") {
+        "" => text(part, "/state/error"),
+        content => content,
+    };
+    out.extend(tool_end(id, content, failed).map(Into::into));
+}
+
+/// An `error` line: an object, or a plain text.
+fn error(error: &Value) -> Error {
+    let message = [error.as_str(), error.pointer("/data/message").and_then(Value::as_str)];
+    let message = message
+        .into_iter()
+        .chain([error.get("message").and_then(Value::as_str), error.get("name").and_then(Value::as_str)]);
+    let message = message.flatten().next().unwrap_or("the agent reports an error");
+    if message.contains("auto-rejected permission") {
+        let hint = "the agent asked for a permission that this mode cannot ask for; use `transport: \"acp\"`";
+        return failure::of(Category::PermissionDenied, format!("{message}; {hint}"), None);
+    }
+    let http = count(error, "/data/statusCode").and_then(|code| u16::try_from(code).ok());
+    failure::failed(message, http)
+}
+
+fn without_event(ended: &Ended) -> Error {
+    if failure::is_unknown_session(&ended.stderr) {
+        return failure::of(Category::SessionNotFound, ended.error().to_string(), None);
+    }
+    ended.error()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,22 +1,34 @@
 use super::*;
 use crate::oneshot::reading::{Read, survives_any_shape};
 
-fn dialect() -> KiloJson {
-    KiloJson { auto: false, model: None, mode: None }
+fn dialect() -> OpencodeJson {
+    OpencodeJson { auto: false, model: None, mode: None }
 }
 
 #[test]
 fn the_command_line_names_model_and_session_and_no_bypass() {
     let start = trunkline_sdk::SessionStart { model: Some("m".into()), ..Default::default() };
-    let options = Options::of(&crate::agent::settings::Common::for_test("kilo"), start);
-    let args = |dialect: KiloJson| {
+    let common = crate::agent::settings::Common::for_test("kilo");
+    let options = Options::of(&common, start);
+    let args = |dialect: OpencodeJson| {
         let launch = dialect.launch(&options, &Native::Known("ses_1".into()), options.launch());
         launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     };
-    let asked = KiloJson::new(false, "p", "plan", &options);
-    assert_eq!(args(asked), "run --format json -m p/m --thinking --agent plan --session ses_1");
+    let kilo = Family {
+        profile: "kilo-code",
+        configuration: "KILO_CONFIG_CONTENT",
+        describe: |description| description,
+        common,
+        dangerous: false,
+        provider: "p".to_owned(),
+        mode: "plan".to_owned(),
+    };
     assert_eq!(
-        args(KiloJson { auto: true, ..dialect() }),
+        args(kilo.dialect(&options).unwrap()),
+        "run --format json -m p/m --thinking --agent plan --session ses_1"
+    );
+    assert_eq!(
+        args(OpencodeJson { auto: true, ..dialect() }),
         "run --format json --auto --thinking --session ses_1"
     );
 }
