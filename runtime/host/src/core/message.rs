@@ -103,14 +103,16 @@ impl Core {
     /// Settles what is agreed on by the adapter's first message of the session, and tells whether context was kept.
     fn agree(&mut self, index: u32, kind: AdapterKind, now: Instant) {
         let Some(session) = self.get(index) else { return };
-        let is_news = matches!(kind, AdapterKind::SessionReady | AdapterKind::SessionInfo);
+        // A sign of life from an agent that is still resuming says nothing of what it remembers.
+        let is_silent_on_context =
+            matches!(kind, AdapterKind::SessionReady | AdapterKind::SessionInfo | AdapterKind::Working);
         if session.agreed.is_none() && kind != AdapterKind::SessionReady {
             session.agreed = Some(Extensions::empty());
             self.judge_options(index, now);
         }
         if let Some(session) = self.get(index)
             && session.context_due
-            && !is_news
+            && !is_silent_on_context
         {
             self.tell_context(index, Context::Lost);
         }
@@ -176,6 +178,8 @@ impl Core {
             AdapterBody::SessionReady(ready) => self.ready(index, *ready, meta, now),
             AdapterBody::SessionInfo(info) => self.info(index, info, meta, now),
             AdapterBody::SteerResult(result) => self.steered(index, &result),
+            // Before the context nothing is told ([process.5]); the turn's deadline has heard it.
+            AdapterBody::Working(_) if self.get(index).is_some_and(|session| session.context_due) => {}
             AdapterBody::SessionClosed(closed) => {
                 let reason = closed.reason.unwrap_or(trunkline_protocol::ClosedReason::Finished);
                 self.close_session(index, WhyClosed::Adapter(reason, closed.error), now);

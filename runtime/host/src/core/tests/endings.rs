@@ -145,6 +145,28 @@ fn the_next_input_after_a_crash_starts_afresh_and_says_once_that_the_context_is_
 }
 
 #[test]
+fn a_sign_of_life_while_an_agent_resumes_does_not_say_that_the_context_is_lost() {
+    let (mut bench, key) = extended();
+    bench.send(key, "1");
+    bench.say(r#"{"type":"turn.complete","session_id":"s","turn_id":"t1","native_session_id":"n"}"#);
+    bench.die(Ended::Exit, Some(1));
+    bench.send(key, "2");
+    bench.core.handle_started(bench.now);
+    bench.drain();
+    let extensions = r#"["turns","control","resume"]"#;
+    bench.say(&format!(
+        r#"{{"type":"session.ready","session_id":"s","protocol":1,"extensions":{extensions}}}"#
+    ));
+    bench.take();
+    bench.say(r#"{"type":"working","session_id":"s"}"#);
+    assert!(bench.take().is_empty());
+    bench.say(r#"{"type":"session.info","session_id":"s","context":"kept"}"#);
+    assert_eq!(bench.take(), [Did::Told(Place::Outside, "info")]);
+    bench.say(r#"{"type":"working","session_id":"s"}"#);
+    assert_eq!(bench.take().len(), 1);
+}
+
+#[test]
 fn a_stop_denies_what_is_pending_and_the_turn_ends_by_its_own_complete() {
     let (mut bench, key) = core_only();
     let turn = bench.send(key, "1");
