@@ -1,7 +1,8 @@
 //! A small agent of the Agent Client Protocol that does what its prompts say, for tests of the profile `acp`.
 //!
 //! A prompt is a list of steps in JSON: `{"say": TEXT}`, `{"update": {…}}`, `{"ask": [[METHOD, {…}], …]}` (all at once;
-//! each answer is said), `{"line": TEXT}`, `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait": "cancel"}`, `{"hang": true}`, `{"exit": CODE}`,
+//! each answer is said), `{"line": TEXT}`, `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait": "cancel"}`,
+//! `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is cancelled), `{"hang": true}`, `{"exit": CODE}`,
 //! `{"fail": {…}}`, `{"end": {…}}`. Anything else is answered by its own text.
 //!
 //! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`, `--late` (history
@@ -218,6 +219,17 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
             "wait" => {
                 let _ = cancelled.recv();
                 return answer(id, &json!({ "stopReason": "cancelled" }));
+            }
+            "again" => {
+                for name in what.as_array().unwrap().iter().cycle() {
+                    update(
+                        session,
+                        &json!({ "sessionUpdate": "agent_message_chunk", "messageId": name, "content": { "type": "text", "text": "partial " } }),
+                    );
+                    if cancelled.recv_timeout(std::time::Duration::from_millis(5)).is_ok() {
+                        return answer(id, &json!({ "stopReason": "cancelled" }));
+                    }
+                }
             }
             "hang" => loop {
                 thread::park();

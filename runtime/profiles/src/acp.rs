@@ -1,6 +1,6 @@
 //! Any agent that speaks the Agent Client Protocol: one process, many sessions.
 //!
-//! - pure: `hello`, `update`, `content`, `choices`, `permission`, `usage`, `answer` read what agents say
+//! - pure: `hello`, `update`, `content`, `choices`, `permission`, `usage`, `answer`, `restarts` read what agents say
 //! - the process: `link` starts it and gives each session its `inbox`
 //! - a session: `open` makes or resumes it, `conversation` serves its turns, `room` and `asks` answer its requests,
 //!   `files` and `terminals` do what they ask for
@@ -25,6 +25,7 @@ mod open;
 mod permission;
 mod prompt;
 mod read;
+mod restarts;
 mod room;
 mod shared;
 mod terminals;

@@ -65,6 +65,11 @@ pub(crate) trait Reader: Send {
         false
     }
 
+    /// Why the run is to be ended, where the agent would go on for ever.
+    fn failure(&self) -> Option<Error> {
+        None
+    }
+
     /// Takes the end: how the turn ended, and what is still to be told.
     ///
     /// # Errors
@@ -266,6 +271,9 @@ impl<D: Dialect> Conversation<D> {
                         reader.line(&line, &mut out);
                         told |= out.iter().any(|told| matches!(told, Told::Event(_)));
                         if let Err(error) = self.tell(turn, &mut out).await {
+                            break Cut::GivenUp(error);
+                        }
+                        if let Some(error) = reader.failure() {
                             break Cut::GivenUp(error);
                         }
                         if reader.is_over() {

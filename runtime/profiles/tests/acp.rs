@@ -290,6 +290,31 @@ fn a_silent_agent_is_given_up_in_time() {
 }
 
 #[test]
+fn an_answer_that_breaks_off_for_ever_ends_the_turn_and_not_the_conversation() {
+    for (messages, told) in [
+        (json!(["1", "2", "3", "4", "5", "6"]), "4 times in a row"),
+        (json!(["1"]), "breaks off, and each time"),
+    ] {
+        let mut config = config(&["--name", "opencode"]);
+        config["silence_timeout"] = json!(0.3);
+        let (mut adapter, _folder) = started(&config);
+        let whole = |text: &str| {
+            let usage = json!({ "inputTokens": 3, "outputTokens": 4, "totalTokens": 7 });
+            steps(&json!([{ "say": text }, { "end": { "stopReason": "end_turn", "usage": usage } }]))
+        };
+        let native = adapter.send("s", &whole("first")).end["native_session_id"].clone();
+        assert!(native.is_string(), "{native}");
+        let turn = adapter.send("s", &steps(&json!([{ "again": messages }])));
+        assert_eq!((turn.status(), turn.category()), ("failed", "overloaded"), "{}", turn.error());
+        assert!(turn.error().contains(told), "{}", turn.error());
+        let next = adapter.send("s", &whole("and on"));
+        assert_eq!((next.text().as_str(), next.status()), ("and on", "completed"));
+        assert_eq!(next.end["native_session_id"], native);
+        adapter.end();
+    }
+}
+
+#[test]
 fn what_cannot_be_started_is_said() {
     let (mut adapter, _folder) = started(&json!({ "command": "no-such-agent" }));
     let turn = adapter.send("s", "x");

@@ -57,6 +57,8 @@ pub(crate) struct Quirks {
     pub(crate) appends_system_prompt: bool,
     /// Ends a turn well whose model was cut off, and counts no tokens for it.
     pub(crate) hides_cuts: bool,
+    /// Asks its model again, for ever, where an answer broke off.
+    pub(crate) restarts: bool,
 }
 
 /// How an agent tells by text that the model failed.
@@ -77,7 +79,9 @@ impl Quirks {
         match name.as_str() {
             "gemini-cli" => Self { repeats_late: true, names_tools_in_ids: true, hides_cuts: true, ..base },
             "copilot" => Self { running_usage: true, failures_as_text: FailuresAsText::Prefixed, ..base },
-            "kilo" | "opencode" => Self { names_tools_in_titles: true, hides_cuts: true, ..base },
+            "kilo" | "opencode" => {
+                Self { names_tools_in_titles: true, hides_cuts: true, restarts: true, ..base }
+            }
             "@agentclientprotocol/codex-acp" => Self { failures_as_text: FailuresAsText::RawJson, ..base },
             "@agentclientprotocol/claude-agent-acp" | "@zed-industries/claude-code-acp" => {
                 Self { appends_system_prompt: true, ..base }

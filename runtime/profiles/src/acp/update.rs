@@ -13,6 +13,7 @@ use super::choices::Choices;
 use super::content::{Content, LONGEST_RESULT, block, raw_output};
 use super::hello::{FailuresAsText, Quirks};
 use super::read::{count, json, list, text};
+use super::restarts::{Piece, Restarts};
 use super::usage::Totals;
 
 /// The most tool calls of one turn that are told of.
@@ -39,6 +40,8 @@ pub(crate) enum Told {
     Info(Box<SessionInfo>),
     /// The agent says that its model failed; what it says next is the failure.
     SystemError,
+    /// The model's answer broke off too often in a row: so many times.
+    BrokeOff(u32),
 }
 
 /// Whose updates these are.
@@ -60,6 +63,9 @@ pub(crate) struct Reader {
     /// What was told last.
     commands: Vec<Command>,
     context: Option<ContextUsage>,
+    restarts: Restarts,
+    /// What came last was nothing but what had been said before.
+    repeats: bool,
 }
 
 /// A tool call, as far as it was told.
@@ -86,6 +92,25 @@ impl Reader {
     pub(crate) fn begin(&mut self) {
         self.calls.clear();
         self.totals.begin();
+        self.restarts.worked();
+        self.repeats = false;
+    }
+
+    /// Whether the last update was no news: the agent asks its model again, and says what it has said.
+    pub(crate) fn repeats(&self) -> bool {
+        self.repeats
+    }
+
+    /// Watches the text of an answer that may break off.
+    fn watch(&mut self, update: &Value, content: &str, when: When, out: &mut Vec<Told>) {
+        if !self.quirks.restarts || when == When::Before {
+            return;
+        }
+        match self.restarts.said(text(update, "messageId"), content) {
+            Piece::New => {}
+            Piece::Again => self.repeats = true,
+            Piece::TooMuch => out.push(Told::BrokeOff(self.restarts.in_a_row())),
+        }
     }
 
     /// Reads one update. One of an unknown kind means nothing. `terminal` gives the output of a terminal of ours.
@@ -97,9 +122,11 @@ impl Reader {
         out: &mut Vec<Told>,
     ) {
         let history = (when == When::Before).then_some(true);
+        self.repeats = false;
         match text(update, "sessionUpdate").unwrap_or_default() {
             "agent_message_chunk" => {
                 let content = said(update);
+                self.watch(update, &content, when, out);
                 if self.quirks.failures_as_text == FailuresAsText::Prefixed && is_remark(&content) {
                     let message = content.trim_start_matches("Info: ").to_owned();
                     out.push(Told::Event(Progress { message, history, ..Progress::default() }.into()));
@@ -110,6 +137,7 @@ impl Reader {
             }
             "agent_thought_chunk" => {
                 let content = said(update);
+                self.watch(update, &content, when, out);
                 if !content.is_empty() {
                     let message_id = message_id(update);
                     out.push(Told::Event(
@@ -187,6 +215,7 @@ impl Reader {
     /// A request asks about a tool call: it has begun, if it was not told before. Its id and tool.
     pub(crate) fn asked(&mut self, tool_call: &Value, out: &mut Vec<Told>) -> Option<(ToolCallId, String)> {
         let id = text(tool_call, "toolCallId")?;
+        self.restarts.worked();
         let call = self.call(id, tool_call, When::Now, out)?;
         Some((call.id.clone(), call.tool.clone()))
     }
@@ -265,6 +294,7 @@ impl Reader {
         out: &mut Vec<Told>,
     ) {
         let Some(id) = text(update, "toolCallId") else { return };
+        self.restarts.worked();
         let is_new = !self.calls.contains_key(id);
         let history = (when == When::Before).then_some(true);
         let Some(call) = self.call(id, update, when, out) else { return };

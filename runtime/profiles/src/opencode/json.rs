@@ -14,6 +14,9 @@ use crate::agent::process::Ended;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
 use crate::oneshot::{Dialect, Native, Reader, Runs, Told};
 
+/// How often in a row a model's answer may break off: opencode asks again for ever.
+const MOST_CUTS: u32 = 3;
+
 impl Runs for Family {
     const HONOURS: &'static [&'static str] = &["mode", "reasoning_effort"];
 
@@ -77,6 +80,8 @@ pub(crate) struct OpencodeReader {
     steps: u64,
     reason: String,
     error: Option<Error>,
+    /// The answers in a row that broke off.
+    cuts: u32,
 }
 
 impl Reader for OpencodeReader {
@@ -100,15 +105,24 @@ impl Reader for OpencodeReader {
                     out.push(Thinking { content, ..Thinking::default() }.into());
                 }
             }
-            "tool_use" => tool(part, out),
+            "tool_use" => {
+                self.cuts = 0;
+                tool(part, out);
+            }
             "step_finish" => {
                 self.steps += 1;
                 text(part, "/reason").clone_into(&mut self.reason);
+                self.cuts = if self.is_cut() { self.cuts + 1 } else { 0 };
                 self.add(part);
             }
             "error" => self.error = Some(error(line.get("error").unwrap_or(&Value::Null))),
             _ => {}
         }
+    }
+
+    fn failure(&self) -> Option<Error> {
+        let text = || format!("the model's answer broke off {} times in a row", self.cuts);
+        (self.cuts > MOST_CUTS).then(|| failure::of(Category::Overloaded, text(), None))
     }
 
     fn end(self, ended: &Ended, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {
@@ -120,7 +134,7 @@ impl Reader for OpencodeReader {
                 format!("the agent ended without an answer; {}", ended.error()),
                 None,
             )),
-            None if matches!(self.reason.as_str(), "other" | "unknown" | "error") => Some(failure::of(
+            None if self.is_cut() => Some(failure::of(
                 Category::Overloaded,
                 "the model's stream broke off; the answer is not whole",
                 None,
@@ -144,6 +158,11 @@ impl Reader for OpencodeReader {
 }
 
 impl OpencodeReader {
+    /// Whether the last step ended without the end of the model's answer.
+    fn is_cut(&self) -> bool {
+        matches!(self.reason.as_str(), "other" | "unknown" | "error")
+    }
+
     /// Adds a step's tokens and cost. What was read from a cache counts as read.
     fn add(&mut self, part: &Value) {
         let Some(tokens) = part.get("tokens") else { return };

@@ -78,7 +78,7 @@ async fn listen(
                 Told::Info(info) => AdapterBody::from(*info),
                 Told::Text(output) if !is_mute => output.into(),
                 Told::Event(event) if !is_mute => event,
-                Told::Text(_) | Told::Event(_) | Told::SystemError => continue,
+                Told::Text(_) | Told::Event(_) | Told::SystemError | Told::BrokeOff(_) => continue,
             };
             tokio::select! {
                 biased;

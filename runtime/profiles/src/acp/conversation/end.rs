@@ -60,7 +60,8 @@ impl Run<'_> {
                 Err(failures::failed(text, status))
             }
             Some(Ok(_)) if was_cut_off => {
-                Err(Error::other("the model's answer was cut off: the agent counts no tokens for it"))
+                let text = "the model's answer broke off: the agent counts no tokens for it";
+                Err(Error::new(Category::Overloaded, text))
             }
             Some(Ok(answer)) => Ok(stopped_by(&answer, base, was_denied)),
         }

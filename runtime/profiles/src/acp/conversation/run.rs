@@ -107,8 +107,10 @@ impl<'a> Run<'a> {
                     }
                 }
                 arrival = self.room.inbox.next() => {
-                    self.watch.heard();
                     self.arrived(arrival).await;
+                    if !self.reader.repeats() {
+                        self.watch.heard();
+                    }
                 }
                 answer = &mut *call => {
                     while let Some(arrival) = self.room.inbox.take() {
@@ -167,6 +169,12 @@ impl<'a> Run<'a> {
                 }
                 Told::Info(info) => self.turn.session().info(*info),
                 Told::SystemError => self.answer.system_error(),
+                Told::BrokeOff(times) => {
+                    if self.cut.is_none() {
+                        let text = format!("the model's answer broke off {times} times in a row");
+                        self.cancel(Some(Error::new(Category::Overloaded, text))).await;
+                    }
+                }
                 Told::Event(event) => {
                     if !matches!(event, AdapterBody::ContextUsage(_))
                         && let Some(held) = self.answer.goes_on()
@@ -209,6 +217,10 @@ impl<'a> Run<'a> {
 
     /// A silence explained by what the agent has said on stderr, if that names a cause.
     fn explained(&self, error: Error) -> Error {
+        if self.reader.repeats() {
+            let text = format!("the model's answer breaks off, and each time the same comes again: {error}");
+            return Error::new(Category::Overloaded, text);
+        }
         let said = self.room.link.peer.stderr();
         match failures::classify(&said, None) {
             Category::Other => error,

@@ -26,6 +26,7 @@ fn shown(told: Told) -> Value {
         }
         Told::Info(info) => json!({ "info": *info }),
         Told::SystemError => json!("system error"),
+        Told::BrokeOff(times) => json!({ "broke off": times }),
     }
 }
 
@@ -204,4 +205,19 @@ fn any_shape_is_read() {
         }
     }
     told("x", When::Now, &[json!(null), json!([]), json!("x")]);
+}
+
+#[test]
+fn an_answer_that_breaks_off_too_often_is_told_of_agents_that_begin_it_for_ever() {
+    let piece = |message: u32| json!({ "sessionUpdate": "agent_message_chunk", "messageId": message.to_string(), "content": { "type": "text", "text": "partial" } });
+    let cut: Vec<Value> = (0..5).map(piece).collect();
+    let broke_off = json!({ "broke off": 4 });
+    assert!(told("opencode", When::Now, &cut).contains(&broke_off));
+    assert!(!told("opencode", When::Now, &cut[..4]).contains(&broke_off));
+    assert!(!told("opencode", When::Before, &cut).contains(&broke_off));
+    assert!(!told("copilot", When::Now, &cut).contains(&broke_off));
+    let call = |id: usize| json!({ "sessionUpdate": "tool_call", "toolCallId": id.to_string(), "status": "completed" });
+    let worked: Vec<Value> =
+        cut.iter().enumerate().flat_map(|(id, piece)| [piece.clone(), call(id)]).collect();
+    assert!(!told("opencode", When::Now, &worked).contains(&broke_off));
 }

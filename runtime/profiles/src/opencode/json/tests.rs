@@ -84,6 +84,26 @@ fn failures_have_their_category() {
 }
 
 #[test]
+fn a_run_whose_answer_breaks_off_again_and_again_is_to_be_ended() {
+    let reader = |lines: &[&str]| {
+        let mut reader = OpencodeReader::default();
+        for line in lines {
+            reader.line(&serde_json::from_str(line).unwrap(), &mut Vec::new());
+        }
+        reader.failure().and_then(|error| error.failure().category)
+    };
+    let [cut, whole, tool] = [
+        r#"{"type":"step_finish","part":{"reason":"unknown"}}"#,
+        r#"{"type":"step_finish","part":{"reason":"tool-calls"}}"#,
+        r#"{"type":"tool_use","part":{"callID":"c","tool":"bash"}}"#,
+    ];
+    assert_eq!(reader(&[cut; 4]), Some(Category::Overloaded));
+    assert_eq!(reader(&[cut; 3]), None);
+    assert_eq!(reader(&[cut, cut, cut, whole, cut]), None);
+    assert_eq!(reader(&[cut, cut, cut, tool, cut]), None);
+}
+
+#[test]
 fn any_shape_is_survived() {
     survives_any_shape(&dialect(), &["text", "reasoning", "tool_use", "step_finish", "error"]);
 }

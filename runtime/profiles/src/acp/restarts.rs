@@ -1,0 +1,118 @@
+//! A model's answer that breaks off and is begun again, which some agents let happen for ever. Pure.
+
+/// How often in a row an answer may break off.
+const MOST: u32 = 3;
+
+/// How much of an answer is kept to be compared, in bytes.
+const LONGEST: usize = 16 * 1024;
+
+/// What an agent has said since it last did something else, such as a tool call.
+#[derive(Debug, Default)]
+pub(crate) struct Restarts {
+    /// The message that it says, and how that began.
+    message: String,
+    said: String,
+    /// So much of it was said again.
+    again: usize,
+    in_a_row: u32,
+}
+
+/// What a piece of an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Piece {
+    New,
+    /// It was said before in the same message: the agent asks the model again.
+    Again,
+    /// It begins one message more after too many that broke off.
+    TooMuch,
+}
+
+impl Restarts {
+    /// Takes a piece of a message. A message after another one, with no work between them, means that the other broke
+    /// off.
+    pub(crate) fn said(&mut self, message: Option<&str>, text: &str) -> Piece {
+        if let Some(message) = message
+            && message != self.message
+        {
+            self.in_a_row += u32::from(!self.said.is_empty());
+            message.clone_into(&mut self.message);
+            self.said.clear();
+            self.again = 0;
+        }
+        if self.in_a_row > MOST {
+            return Piece::TooMuch;
+        }
+        let is_next = |at: usize| self.said.get(at..).is_some_and(|rest| rest.starts_with(text));
+        if !self.said.is_empty() && !text.is_empty() {
+            for at in [self.again, 0] {
+                if is_next(at) {
+                    self.again = at + text.len();
+                    return Piece::Again;
+                }
+            }
+        }
+        self.again = 0;
+        if self.said.len() + text.len() <= LONGEST {
+            self.said.push_str(text);
+        }
+        Piece::New
+    }
+
+    /// The agent does something else: what it said before was whole.
+    pub(crate) fn worked(&mut self) {
+        *self = Self::default();
+    }
+
+    /// How often in a row an answer broke off.
+    pub(crate) fn in_a_row(&self) -> u32 {
+        self.in_a_row
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(restarts: &mut Restarts, said: &[(&str, &str)]) -> String {
+        let piece = |(message, text): &(&str, &str)| match restarts.said(Some(message), text) {
+            Piece::New => 'n',
+            Piece::Again => 'a',
+            Piece::TooMuch => '!',
+        };
+        said.iter().map(piece).collect()
+    }
+
+    #[test]
+    fn messages_without_work_between_them_are_answers_that_broke_off() {
+        let mut restarts = Restarts::default();
+        let said = [("1", "a "), ("1", "b"), ("2", "a "), ("3", "c"), ("4", "a "), ("5", "a "), ("5", "b")];
+        assert_eq!(pieces(&mut restarts, &said), "nnnnn!!");
+        assert_eq!(restarts.in_a_row(), 4);
+        let mut restarts = Restarts::default();
+        for message in 0..100 {
+            let message = message.to_string();
+            assert_eq!(restarts.said(Some(&message), "I run it"), Piece::New);
+            restarts.worked();
+        }
+    }
+
+    #[test]
+    fn what_the_same_message_repeats_is_not_new() {
+        let mut restarts = Restarts::default();
+        let said =
+            [("1", "a "), ("1", "b "), ("1", "a "), ("1", "b "), ("1", "a "), ("1", "a "), ("1", "b ")];
+        assert_eq!(pieces(&mut restarts, &said), "nnaaaaa");
+        assert_eq!(pieces(&mut restarts, &[("1", "c"), ("1", "a "), ("1", "b c"), ("1", "d")]), "naan");
+    }
+
+    #[test]
+    fn messages_without_a_name_are_one_and_long_ones_are_new_where_they_go_on() {
+        let mut restarts = Restarts::default();
+        for number in 0..100 {
+            assert_eq!(restarts.said(None, &number.to_string().repeat(1000)), Piece::New, "{number}");
+        }
+        assert_eq!(restarts.said(None, ""), Piece::New);
+        assert!(restarts.said.len() <= LONGEST);
+        assert_eq!(Restarts::default().said(None, "ä"), Piece::New);
+    }
+}
