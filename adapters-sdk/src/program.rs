@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use self::flags::Flag;
-use crate::{Adapter, ConfigError, Server, config};
+use crate::{Adapter, ConfigError, Description, Server, config};
 
 /// The exit code for a configuration that cannot be used ([process.7]): the host does not try again.
 const BAD_CONFIG: u8 = 2;
@@ -40,6 +40,7 @@ pub async fn serve_stdio_async<A: Adapter>(adapter: A) -> ExitCode {
 pub struct Program<A> {
     build: Box<dyn FnOnce() -> Result<A, ConfigError> + Send>,
     config_schema: Option<Value>,
+    unconfigured: Description,
     arguments: Option<Vec<OsString>>,
     grace: Option<Duration>,
 }
@@ -54,7 +55,7 @@ impl<A: Adapter> Program<A> {
     /// Runs this adapter. A configuration, if any, is left to it.
     #[must_use]
     pub fn new(adapter: A) -> Self {
-        Self { build: Box::new(|| Ok(adapter)), config_schema: None, arguments: None, grace: None }
+        Self::of(Box::new(|| Ok(adapter)), None)
     }
 
     /// Runs the adapter that is made of its configuration: see [`config`](crate::config). Its schema is part of
@@ -64,12 +65,19 @@ impl<A: Adapter> Program<A> {
     where
         C: DeserializeOwned + JsonSchema,
     {
-        Self {
-            build: Box::new(|| config().map(build)),
-            config_schema: Some(schemars::schema_for!(C).to_value()),
-            arguments: None,
-            grace: None,
-        }
+        let schema = schemars::schema_for!(C).to_value();
+        Self::of(Box::new(|| config().map(build)), Some(schema))
+    }
+
+    fn of(build: Box<dyn FnOnce() -> Result<A, ConfigError> + Send>, config_schema: Option<Value>) -> Self {
+        Self { build, config_schema, unconfigured: Description::default(), arguments: None, grace: None }
+    }
+
+    /// What `--describe` tells where the configuration is missing or bad, and no adapter can be built that would
+    /// describe itself. For configurations with a required field.
+    #[must_use]
+    pub fn described(self, unconfigured: Description) -> Self {
+        Self { unconfigured, ..self }
     }
 
     /// The arguments in which flags are looked for, instead of the process's own.
@@ -118,11 +126,13 @@ impl<A: Adapter> Program<A> {
         let adapter = match ((self.build)(), flag) {
             (Ok(adapter), _) => adapter,
             // What the configuration must look like is told also where there is none yet.
-            (Err(_), Some(Flag::Describe)) => return flags::describe(None, self.config_schema),
+            (Err(_), Some(Flag::Describe)) => {
+                return flags::describe(&self.unconfigured, self.config_schema);
+            }
             (Err(error), _) => return fail(&error.to_string(), BAD_CONFIG),
         };
         match flag {
-            Some(Flag::Describe) => flags::describe(Some(&adapter.describe()), self.config_schema),
+            Some(Flag::Describe) => flags::describe(&adapter.describe(), self.config_schema),
             Some(Flag::Diagnose) => flags::diagnose(&adapter).await,
             None => {
                 let mut server = Server::new(adapter).until(told());

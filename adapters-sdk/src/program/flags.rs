@@ -26,9 +26,8 @@ impl Flag {
     }
 }
 
-pub(super) fn describe(description: Option<&Description>, config_schema: Option<Value>) -> ExitCode {
-    let unnamed = Description::default();
-    print(&description.unwrap_or(&unnamed).printed(config_schema));
+pub(super) fn describe(description: &Description, config_schema: Option<Value>) -> ExitCode {
+    print(&description.printed(config_schema));
     ExitCode::SUCCESS
 }
 

@@ -51,7 +51,7 @@ use crate::agent::{credentials, diagnose, model, version};
 
 pub(crate) use self::agent::{Kind, Prepared, home_folder, variable};
 pub(crate) use self::either::{AcpOr, Transport};
-pub(crate) use self::generic::adapter;
+pub(crate) use self::generic::{adapter, description};
 pub(crate) use self::room::Permissions;
 pub(crate) use self::shared::Shared;
 

@@ -284,21 +284,7 @@ impl Adapter for GenericCli {
     }
 
     fn describe(&self) -> Description {
-        let is_told = self.endings.prompt.is_some() || self.endings.sentinel.is_some();
-        let capabilities = Capabilities {
-            native_session_ids: Some(false),
-            turn_completion: Some(is_told),
-            resume_attach: Some(false),
-            exec_model: Some("interactive".to_owned()),
-            max_sessions: None,
-        };
-        Description::new("generic-cli", env!("CARGO_PKG_VERSION"))
-            .use_when(
-                "a program is spoken with line by line: a REPL, a shell, a chat on a terminal; best with a prompt or a sentinel that ends its answers",
-                "the program draws a screen, or ends after each input: then generic-job",
-            )
-            .capabilities(capabilities)
-            .honours(["cwd", "env"])
+        description(self.endings.prompt.is_some() || self.endings.sentinel.is_some())
     }
 
     async fn diagnose(&self) -> Vec<Check> {
@@ -314,6 +300,24 @@ impl Adapter for GenericCli {
         }
         checks
     }
+}
+
+/// What the profile is for; whether it can tell the end of a turn depends on its configuration.
+pub(crate) fn description(tells_ends: bool) -> Description {
+    let capabilities = Capabilities {
+        native_session_ids: Some(false),
+        turn_completion: Some(tells_ends),
+        resume_attach: Some(false),
+        exec_model: Some("interactive".to_owned()),
+        max_sessions: None,
+    };
+    Description::new("generic-cli", env!("CARGO_PKG_VERSION"))
+        .use_when(
+            "a program is spoken with line by line: a REPL, a shell, a chat on a terminal; best with a prompt or a sentinel that ends its answers",
+            "the program draws a screen, or ends after each input: then generic-job",
+        )
+        .capabilities(capabilities)
+        .honours(["cwd", "env"])
 }
 
 /// Waits until no other session speaks with the process.

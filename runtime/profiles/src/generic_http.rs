@@ -248,20 +248,7 @@ impl Adapter for GenericHttp {
     }
 
     fn describe(&self) -> Description {
-        let capabilities = Capabilities {
-            native_session_ids: Some(false),
-            turn_completion: Some(true),
-            resume_attach: Some(false),
-            exec_model: Some("request-response".to_owned()),
-            max_sessions: None,
-        };
-        Description::new("generic-http", env!("CARGO_PKG_VERSION"))
-            .use_when(
-                "an agent answers over HTTP: one request an input, its answer whole, streamed or as server-sent events",
-                "the agent keeps a conversation of its own that requests must carry, or asks for permissions",
-            )
-            .capabilities(capabilities)
-            .honours(self.used_options())
+        description().honours(self.used_options())
     }
 
     async fn diagnose(&self) -> Vec<Check> {
@@ -291,6 +278,23 @@ impl Adapter for GenericHttp {
         }
         checks
     }
+}
+
+/// What the profile is for.
+pub(crate) fn description() -> Description {
+    let capabilities = Capabilities {
+        native_session_ids: Some(false),
+        turn_completion: Some(true),
+        resume_attach: Some(false),
+        exec_model: Some("request-response".to_owned()),
+        max_sessions: None,
+    };
+    Description::new("generic-http", env!("CARGO_PKG_VERSION"))
+        .use_when(
+            "an agent answers over HTTP: one request an input, its answer whole, streamed or as server-sent events",
+            "the agent keeps a conversation of its own that requests must carry, or asks for permissions",
+        )
+        .capabilities(capabilities)
 }
 
 /// Whether something listens there. No request is made: it might cost, or do something.

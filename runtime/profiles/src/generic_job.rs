@@ -125,25 +125,30 @@ impl Adapter for GenericJob {
     }
 
     fn describe(&self) -> Description {
-        let capabilities = Capabilities {
-            native_session_ids: Some(false),
-            turn_completion: Some(true),
-            resume_attach: Some(false),
-            exec_model: Some("run-to-completion".to_owned()),
-            max_sessions: None,
-        };
-        Description::new("generic-job", env!("CARGO_PKG_VERSION"))
-            .use_when(
-                "a program reads its whole input, does its work and ends: scripts, batch jobs, filters",
-                "a conversation must be remembered from one input to the next: each run knows only its own",
-            )
-            .capabilities(capabilities)
-            .honours(["cwd", "env"])
+        description()
     }
 
     async fn diagnose(&self) -> Vec<Check> {
         diagnose(&self.config.command, &self.config.work_dir)
     }
+}
+
+/// What the profile is for.
+pub(crate) fn description() -> Description {
+    let capabilities = Capabilities {
+        native_session_ids: Some(false),
+        turn_completion: Some(true),
+        resume_attach: Some(false),
+        exec_model: Some("run-to-completion".to_owned()),
+        max_sessions: None,
+    };
+    Description::new("generic-job", env!("CARGO_PKG_VERSION"))
+        .use_when(
+            "a program reads its whole input, does its work and ends: scripts, batch jobs, filters",
+            "a conversation must be remembered from one input to the next: each run knows only its own",
+        )
+        .capabilities(capabilities)
+        .honours(["cwd", "env"])
 }
 
 /// Gives a program its input and passes on its output until it ends.

@@ -19,32 +19,6 @@ pub struct Profile {
 /// Every profile, in the order in which they are listed.
 pub const PROFILES: &[Profile] = &[
     Profile {
-        name: "echo",
-        description: "Says what it is told; commands show permissions, files, stops and failures",
-        run: |arguments| Program::new(Echo).arguments(arguments).run(),
-    },
-    Profile {
-        name: "codex",
-        description: "OpenAI's Codex, one app server for all sessions, with approvals, steering and resume",
-        run: |arguments| Program::configured(crate::codex::Codex::new).arguments(arguments).run(),
-    },
-    Profile {
-        name: "generic-cli",
-        description: "Any interactive program: input to its stdin, its output the answer",
-        run: |arguments| {
-            crate::generic_cli::pty::asked(&arguments).unwrap_or_else(|| {
-                let own = crate::generic_cli::pty::Own::of(&arguments);
-                let build = |config| crate::generic_cli::GenericCli::new(config, own);
-                Program::configured(build).arguments(arguments).run()
-            })
-        },
-    },
-    Profile {
-        name: "generic-job",
-        description: "Any program that runs to its end: each input a run, its output the answer",
-        run: |arguments| Program::configured(crate::generic_job::GenericJob::new).arguments(arguments).run(),
-    },
-    Profile {
         name: "claude-code",
         description: "Claude Code: one long-lived `claude` process for each session",
         run: |arguments| {
@@ -53,16 +27,9 @@ pub const PROFILES: &[Profile] = &[
         },
     },
     Profile {
-        name: "generic-http",
-        description: "Any server: each input a request, its response the answer, streamed where it is",
-        run: |arguments| {
-            Program::configured(crate::generic_http::GenericHttp::new).arguments(arguments).run()
-        },
-    },
-    Profile {
-        name: "acp",
-        description: "Any agent that speaks the Agent Client Protocol",
-        run: |arguments| Program::configured(acp::adapter).arguments(arguments).run(),
+        name: "codex",
+        description: "OpenAI's Codex, one app server for all sessions, with approvals, steering and resume",
+        run: |arguments| Program::configured(crate::codex::Codex::new).arguments(arguments).run(),
     },
     Profile {
         name: "gemini-cli",
@@ -90,14 +57,57 @@ pub const PROFILES: &[Profile] = &[
         run: |arguments| Program::configured(PiAdapter::new).arguments(arguments).run(),
     },
     Profile {
-        name: "replay",
-        description: "A recorded session, played back in its own time or at once",
-        run: |arguments| Program::configured(crate::replay::Replay::new).arguments(arguments).run(),
+        name: "acp",
+        description: "Any agent that speaks the Agent Client Protocol",
+        run: |arguments| {
+            Program::configured(acp::adapter).described(acp::description()).arguments(arguments).run()
+        },
+    },
+    Profile {
+        name: "generic-cli",
+        description: "Any interactive program: input to its stdin, its output the answer",
+        run: |arguments| {
+            crate::generic_cli::pty::asked(&arguments).unwrap_or_else(|| {
+                let own = crate::generic_cli::pty::Own::of(&arguments);
+                let build = |config| crate::generic_cli::GenericCli::new(config, own);
+                let program = Program::configured(build);
+                program.described(crate::generic_cli::description(false)).arguments(arguments).run()
+            })
+        },
+    },
+    Profile {
+        name: "generic-job",
+        description: "Any program that runs to its end: each input a run, its output the answer",
+        run: |arguments| {
+            let program = Program::configured(crate::generic_job::GenericJob::new);
+            program.described(crate::generic_job::description()).arguments(arguments).run()
+        },
+    },
+    Profile {
+        name: "generic-http",
+        description: "Any server: each input a request, its response the answer, streamed where it is",
+        run: |arguments| {
+            let program = Program::configured(crate::generic_http::GenericHttp::new);
+            program.described(crate::generic_http::description()).arguments(arguments).run()
+        },
+    },
+    Profile {
+        name: "echo",
+        description: "Says what it is told; commands show permissions, files, stops and failures",
+        run: |arguments| Program::new(Echo).arguments(arguments).run(),
     },
     Profile {
         name: "mock",
         description: "What a script says: outputs, delays, tools, permissions, failures; for tests",
         run: |arguments| Program::configured(crate::mock::Mock::new).arguments(arguments).run(),
+    },
+    Profile {
+        name: "replay",
+        description: "A recorded session, played back in its own time or at once",
+        run: |arguments| {
+            let program = Program::configured(crate::replay::Replay::new);
+            program.described(crate::replay::description()).arguments(arguments).run()
+        },
     },
 ];
 

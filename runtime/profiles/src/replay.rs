@@ -164,10 +164,7 @@ impl Adapter for Replay {
     }
 
     fn describe(&self) -> Description {
-        Description::new("replay", env!("CARGO_PKG_VERSION")).use_when(
-            "a recorded session is shown, tested against or looked at again, with its permissions asked anew",
-            "answers must depend on what is said: every input gets the next recorded turn",
-        )
+        description()
     }
 
     async fn diagnose(&self) -> Vec<Check> {
@@ -191,6 +188,14 @@ impl Adapter for Replay {
             }
         }
     }
+}
+
+/// What the profile is for.
+pub(crate) fn description() -> Description {
+    Description::new("replay", env!("CARGO_PKG_VERSION")).use_when(
+        "a recorded session is shown, tested against or looked at again, with its permissions asked anew",
+        "answers must depend on what is said: every input gets the next recorded turn",
+    )
 }
 
 /// Says something outside turns; requests and ends have no place there.

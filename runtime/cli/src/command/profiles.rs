@@ -4,7 +4,7 @@ use std::{io::Write, path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use trunkline_host::config;
 use trunkline_host::process::ChildSpec;
@@ -21,9 +21,6 @@ const WITHIN: Duration = Duration::from_secs(30);
 
 /// How many are asked at once.
 const AT_ONCE: usize = 4;
-
-/// A text that is an address, a program and a path alike.
-const STAND_IN: &str = "http://localhost/";
 
 /// Lists the built-in adapters
 #[derive(Debug, Args)]
@@ -66,7 +63,6 @@ impl Profiles {
                 .iter()
                 .zip(described)
                 .map(|(profile, mut described)| {
-                    described["name"] = profile.name.into();
                     described["description"] = profile.description.into();
                     described["key"] = key(profile.name).into();
                     described
@@ -107,28 +103,9 @@ async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, Fault> {
     }
 }
 
-/// What one says of itself. One that cannot do without a configuration says little but its schema, so it is asked again
-/// with a configuration that stands in for one.
+/// What one says of itself.
 async fn describe_one(own: PathBuf, name: &'static str) -> Result<Value, Fault> {
-    let spec = ChildSpec::new(own).args(["adapter", name, "--describe"]);
-    let first = answer(name, spec.clone()).await?;
-    let schema = &first["config_schema"];
-    let Some(required) = schema["required"].as_array().filter(|required| !required.is_empty()) else {
-        return Ok(first);
-    };
-    let value = |key: &Value| match schema["properties"][key.as_str()?]["type"].as_str() {
-        Some("integer" | "number") => Some(json!(1)),
-        Some("array") => Some(json!([])),
-        Some("object") => Some(json!({})),
-        _ => Some(json!(STAND_IN)),
-    };
-    let config: Map<String, Value> =
-        required.iter().filter_map(|key| Some((key.as_str()?.to_owned(), value(key)?))).collect();
-    answer(name, spec.config(Value::Object(config).to_string())).await
-}
-
-async fn answer(name: &str, spec: ChildSpec) -> Result<Value, Fault> {
-    let answer = ask(spec, WITHIN).await;
+    let answer = ask(ChildSpec::new(own).args(["adapter", name, "--describe"]), WITHIN).await;
     let answer = answer.with_context(|| format!("failed to start the built-in adapter {name}"))?;
     serde_json::from_slice(&answer.stdout).map_err(|_| {
         let why = answer.stderr.trim();

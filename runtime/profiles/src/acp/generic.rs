@@ -59,6 +59,11 @@ pub(crate) fn adapter(settings: Settings) -> impl Adapter {
     Acp::new(settings)
 }
 
+/// What the profile is for.
+pub(crate) fn description() -> Description {
+    Acp::new(Settings(Keys::default())).describe()
+}
+
 impl Kind for Settings {
     fn profile(&self) -> &'static str {
         "acp"
