@@ -10,6 +10,7 @@ pub(crate) mod attachment;
 pub(crate) mod credentials;
 pub(crate) mod diagnose;
 pub(crate) mod failure;
+pub(crate) mod json_size;
 pub(crate) mod launch;
 pub(crate) mod lines;
 pub(crate) mod mcp;

@@ -19,7 +19,7 @@ use trunkline_process::Signal;
 use trunkline_sdk::{
     Adapter, Category, Channel, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Status,
     Turn, TurnComplete,
-    protocol::{Capabilities, Context},
+    protocol::{Capabilities, Context, Failure},
 };
 
 pub(crate) use self::config::CliConfig;
@@ -31,6 +31,7 @@ use self::{
 };
 use crate::{
     agent::{
+        attachment::told,
         launch::Launch,
         patience::{Patience, Watch},
     },
@@ -46,6 +47,9 @@ const INTERRUPTED: Duration = Duration::from_millis(1500);
 
 /// and how long it must be quiet to count as waiting for the next input.
 const SETTLED: Duration = Duration::from_millis(400);
+
+/// How long a program that has closed its stdin has to end, which says more of it than that it takes no input.
+const DEAF: Duration = Duration::from_secs(1);
 
 /// Speaks with an interactive program.
 #[derive(Debug)]
@@ -103,9 +107,10 @@ impl GenericCli {
     ) -> Result<&'a mut Running, Error> {
         slot.wake().await;
         if slot.running.is_none() {
-            let process = RawProcess::start(&self.launch(options)?, &self.config.command).await?;
-            let running = slot.start(process);
-            self.greet(turn, running).await?;
+            let mut process = RawProcess::start(&self.launch(options)?, &self.config.command).await?;
+            // Given up before its first prompt, it ends: its greeting would be taken for an answer.
+            self.greet(turn, &mut process).await?;
+            slot.start(process);
         }
         let number = slot.number;
         if *spoke_with != number && *spoke_with != 0 {
@@ -116,7 +121,7 @@ impl GenericCli {
     }
 
     /// Waits for the first prompt of a program that has prompts. What it says until then belongs to no turn.
-    async fn greet(&self, turn: &Turn, running: &mut Running) -> Result<(), Error> {
+    async fn greet(&self, turn: &Turn, process: &mut RawProcess) -> Result<(), Error> {
         let Endings { prompt: prompt @ Some(_), .. } = &self.endings else { return Ok(()) };
         let first = Endings { prompt: prompt.clone(), first_output: None, ..Endings::default() };
         let deadline = self.config.start_timeout.0.map(|wait| Instant::now() + wait);
@@ -126,7 +131,7 @@ impl GenericCli {
             let until = tokio::time::Instant::from_std(due.unwrap_or_else(Instant::now));
             tokio::select! {
                 biased;
-                heard = running.process.next() => match heard {
+                heard = process.next() => match heard {
                     Heard::Text(channel, text) => {
                         let piece = greeting.hear(&channel, text, Instant::now());
                         turn.session().output_on(channel, piece.shown).await;
@@ -138,7 +143,7 @@ impl GenericCli {
                     if greeting.due().is_some_and(|(at, _)| at <= Instant::now()) {
                         return Ok(());
                     }
-                    let text = format!("{} has shown no prompt within `start_timeout`", running.process.name());
+                    let text = format!("{} has shown no prompt within `start_timeout`", process.name());
                     return Err(Error::new(Category::Timeout, text));
                 }
             }
@@ -156,20 +161,19 @@ impl GenericCli {
             line.insert(0, b'\n');
         }
         let mut write = std::pin::pin!(async {
-            if let Some(stdin) = stdin {
-                // Its end tells why.
-                drop(stdin.write_all(&line).await);
-                drop(stdin.flush().await);
-            }
+            let Some(stdin) = stdin else { return Ok(()) };
+            stdin.write_all(&line).await?;
+            stdin.flush().await
         });
         let mut writing = true;
+        let mut deaf: Option<Instant> = None;
         let mut stopping: Option<Instant> = None;
         let mut answer = Answer::new(&self.endings, Instant::now());
         let mut watch = Watch::new(Patience::default());
         let end = loop {
             let due = if writing { None } else { answer.due() };
             let due = match stopping {
-                None => due,
+                None => deaf.map(|until| (until, Cause::Quiet)).or(due),
                 Some(until) => {
                     let quiet = answer.quiet_since() + SETTLED;
                     [due, Some((quiet.min(until), Cause::Quiet))]
@@ -209,14 +213,24 @@ impl GenericCli {
                         break TurnComplete { stop_reason: Some("exit".to_owned()), ..end };
                     }
                 },
-                () = &mut write, if writing => {
+                written = &mut write, if writing => {
                     writing = false;
                     answer.asked(Instant::now());
+                    let written: std::io::Result<()> = written;
+                    deaf = written.is_err().then(|| Instant::now() + DEAF);
                 }
                 () = tokio::time::sleep_until(at.into()), if due.is_some() => {
                     let held = answer.held();
                     if !held.is_empty() {
                         turn.output_on(Channel::Stdout, held).await;
+                    }
+                    if deaf.is_some() {
+                        let text = format!("{} takes no input any more and was ended", process.name());
+                        break TurnComplete {
+                            status: Some(Status::Failed),
+                            error: Some(Failure::new(Category::Other, text)),
+                            ..TurnComplete::default()
+                        };
                     }
                     break completed(due.map_or(Cause::Quiet, |(_, cause)| cause));
                 }
@@ -227,6 +241,8 @@ impl GenericCli {
         *cut = writing;
         if end.stop_reason.as_deref() == Some("exit") {
             slot.gone().await;
+        } else if deaf.is_some() {
+            slot.end(TERM).await;
         }
         if stopping.is_some() { Err(Error::stopped()) } else { Ok(end) }
     }
@@ -262,7 +278,8 @@ impl Adapter for GenericCli {
             () = turn.stopped() => return Err(Error::stopped()),
             running = self.running(&turn, &mut slot, options, spoke_with) => running.map(drop)?,
         }
-        let end = self.converse(&turn, &mut slot, &input.content).await;
+        let content = told(input.content, input.files).await;
+        let end = self.converse(&turn, &mut slot, &content).await;
         slot.rest(turn.session().clone());
         turn.finish(end?);
         Ok(())

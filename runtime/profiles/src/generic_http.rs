@@ -10,12 +10,14 @@ mod template;
 
 use std::{collections::BTreeMap, sync::OnceLock, time::Duration};
 
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use reqwest::{
     Certificate, Client, Method, Response, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
     redirect::Policy,
 };
+use serde::de::IgnoredAny;
 use tokio::{net::TcpStream, time::timeout};
 use trunkline_process::redact;
 use trunkline_sdk::{
@@ -30,8 +32,9 @@ use self::{
     exchange::{Prepared, send},
     failure::{innermost, shown},
     quiet::{while_working, within},
-    template::{OPTIONS, Place, Values},
+    template::{OPTIONS, Place, Template, Values},
 };
+use crate::agent::attachment::told;
 
 /// How long `--diagnose` tries to connect.
 const REACH: Duration = Duration::from_secs(5);
@@ -79,6 +82,7 @@ impl GenericHttp {
     fn body(&self, values: &Values<'_>, headers: &mut HeaderMap) -> Result<Option<Bytes>, String> {
         let config = &self.config;
         let usual = match &config.body {
+            Body::Text(template) if template.is_json() => "application/json",
             Body::Input if matches!(config.method.0, Method::GET | Method::HEAD) => return Ok(None),
             Body::Input | Body::Text(_) => "text/plain; charset=utf-8",
             Body::Json(_) => "application/json",
@@ -94,9 +98,14 @@ impl GenericHttp {
         });
         Ok(Some(match &config.body {
             Body::Input => values.input.to_owned().into(),
-            Body::Text(template) => {
-                template.render(values, if is_json { Place::Json } else { Place::Plain }).into()
+            Body::Text(template) if is_json => {
+                let text = template.render(values, Place::Json);
+                serde_json::from_str::<IgnoredAny>(&text).map_err(|error| {
+                    format!("`body` makes no JSON ({error}); placeholders belong between quotes")
+                })?;
+                text.into()
             }
+            Body::Text(template) => template.render(values, Place::Plain).into(),
             Body::Json(json) => json.render(values).to_string().into(),
         }))
     }
@@ -112,7 +121,7 @@ impl GenericHttp {
     async fn answer(&self, turn: &Turn, mut response: Response) -> Result<TurnComplete, Error> {
         let url = response.url().clone();
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let mut answer = Answer::of(content_type, &self.config);
+        let mut answer = Answer::of(content_type, &self.config)?;
         let mut left = self.config.max_response_bytes;
         let mut cut = false;
         loop {
@@ -171,15 +180,18 @@ impl GenericHttp {
         }
     }
 
-    /// The options of a session that requests hold.
-    fn used_options(&self) -> Vec<&'static str> {
+    fn templates(&self) -> impl Iterator<Item = &Template> {
         let config = &self.config;
         let headers = config.headers.0.values().filter_map(|header| match header {
             Header::Text(template) => Some(template),
             Header::FromEnv { .. } => None,
         });
-        let templates = headers.chain([config.base_url.template()]).chain(config.body.templates());
-        let mut used: Vec<_> = templates.flat_map(|template| template.options()).collect();
+        headers.chain([config.base_url.template()]).chain(config.body.templates())
+    }
+
+    /// The options of a session that requests hold.
+    fn used_options(&self) -> Vec<&'static str> {
+        let mut used: Vec<_> = self.templates().flat_map(Template::options).collect();
         used.sort_unstable();
         used.dedup();
         used
@@ -188,12 +200,8 @@ impl GenericHttp {
     /// Whether what the user says is part of requests.
     fn sends_input(&self) -> bool {
         let config = &self.config;
-        let body = match &config.body {
-            Body::Input => !matches!(config.method.0, Method::GET | Method::HEAD),
-            body => body.templates().iter().any(|template| template.holds_input()),
-        };
-        let in_header = |header: &Header| matches!(header, Header::Text(text) if text.holds_input());
-        body || config.base_url.template().holds_input() || config.headers.0.values().any(in_header)
+        let is_body = config.body == Body::Input && !matches!(config.method.0, Method::GET | Method::HEAD);
+        is_body || self.templates().any(Template::holds_input)
     }
 }
 
@@ -208,12 +216,16 @@ impl Adapter for GenericHttp {
     }
 
     async fn turn(&self, turn: Turn, input: Input, options: &mut Options) -> Result<(), Error> {
-        let files: Vec<_> = input.files.iter().map(|file| file.file_path.as_str()).collect();
+        let paths: Vec<_> = input.files.iter().map(|file| file.file_path.as_str()).collect();
+        let paths = paths.join("\n");
+        // Where no template has a place for files, the input tells of them.
+        let files = if self.templates().any(Template::holds_files) { Vec::new() } else { input.files };
+        let content = told(input.content, files).await;
         let values = Values {
-            input: &input.content,
+            input: &content,
             session_id: turn.session().id().as_str(),
             turn_id: turn.id().map(|id| id.as_str()).unwrap_or_default(),
-            files: &files.join("\n"),
+            files: &paths,
             named: &options.named,
             variables: &options.variables,
         };
@@ -342,7 +354,7 @@ fn client(config: &HttpConfig) -> Result<Client, String> {
     build(false).or_else(|_| build(true)).map_err(|error| format!("no HTTP client: {}", innermost(&error)))
 }
 
-/// Makes what may be secret in headers known, so that no error shows it when a server echoes it.
+/// Makes what may be secret in headers and in the address known, so that no error shows it when a server echoes it.
 fn hide_credentials(config: &HttpConfig) {
     let (named, variables) = (BTreeMap::new(), BTreeMap::new());
     let values = Values::sample(&named, &variables);
@@ -356,8 +368,22 @@ fn hide_credentials(config: &HttpConfig) {
         let bare = value.split_once(' ').map(|(_, bare)| bare.to_owned());
         redact::register_all([Some(value), bare].into_iter().flatten().map(|value| (name.as_str(), value)));
     }
+    let Ok(url) = config.base_url.render(&values) else { return };
+    if let Some(password) = url.password() {
+        // As it stands in the address, and as it is sent.
+        let sent = BASE64.encode(format!("{}:{password}", url.username()));
+        redact::register_all([password, &sent].map(|value| ("base_url", value)));
+    }
+    if config.base_url.template().is_fixed() {
+        redact::register_all(
+            url.query_pairs()
+                .filter(|(name, _)| is_credential(name))
+                .map(|(name, value)| (name, value.into_owned())),
+        );
+    }
 }
 
-fn is_credential(header: &str) -> bool {
-    ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| header.contains(word))
+fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
 }

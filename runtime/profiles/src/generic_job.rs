@@ -13,6 +13,7 @@ use trunkline_sdk::{
 
 use crate::{
     agent::{
+        attachment::told,
         launch::Launch,
         patience::{Patience, Watch},
         settings::Wait,
@@ -97,6 +98,7 @@ impl Adapter for GenericJob {
         if command.is_empty() {
             return Err(no_command());
         }
+        let content = told(input.content, input.files).await;
         let mut process = RawProcess::start(&options.launch(command, args, work_dir, env), command).await?;
         let expired = async {
             match max_runtime.0 {
@@ -116,7 +118,7 @@ impl Adapter for GenericJob {
                 process.end(TERM).await;
                 return Err(Error::new(Category::Timeout, text));
             }
-            exit = run(&turn, &mut process, input.content) => exit,
+            exit = run(&turn, &mut process, content) => exit,
         };
         let end = end_of(exit, process.name(), &process.last_words());
         process.finish().await;

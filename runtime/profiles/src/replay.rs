@@ -12,7 +12,7 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de};
 use tokio::time::sleep;
 use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionStart, Turn,
@@ -33,7 +33,7 @@ pub(crate) struct ReplayConfig {
     /// or of `trunkline run --json`.
     file: PathBuf,
     /// How fast: 1 as it was, 2 twice as fast, 0 at once. What has no times is played at once.
-    #[serde(default = "as_it_was")]
+    #[serde(default = "as_it_was", deserialize_with = "forwards")]
     #[schemars(range(min = 0.0))]
     speed: f64,
     /// The recorded session that every session plays. Unset: the first session the first one, and so on, over again.
@@ -43,6 +43,11 @@ pub(crate) struct ReplayConfig {
 
 fn as_it_was() -> f64 {
     1.0
+}
+
+fn forwards<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let speed = f64::deserialize(deserializer)?;
+    if speed >= 0.0 { Ok(speed) } else { Err(de::Error::custom("a speed is 0 or more")) }
 }
 
 /// Plays a recording back.
@@ -219,7 +224,9 @@ fn load(file: &Path, session: &str) -> Result<Recording, String> {
     if file.as_os_str().is_empty() {
         return Err("`file` is empty: it names the recording".to_owned());
     }
-    let told = |why: String| format!("the recording {} {why}", file.display());
+    // A relative path leads from where the adapter runs: the message says where that is.
+    let shown = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let told = |why: String| format!("the recording {} {why}", shown.display());
     let is_file =
         std::fs::metadata(file).map_err(|error| told(format!("cannot be read: {error}")))?.is_file();
     if !is_file {

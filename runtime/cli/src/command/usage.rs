@@ -27,7 +27,8 @@ mod sum;
 /// false: when, which agent and session, the model, tokens and cost, and nothing of what was said. Files of more than
 /// 16 MiB make place for a new one; the last two are read.
 ///
-/// A number that nobody told is no zero: a row shows `-` where no turn told it. Days are those of UTC.
+/// A number that nobody told is no zero: a row shows `-` where no turn told it, and a cost is followed by `+` where some
+/// turns told none. Days are those of UTC.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -127,12 +128,13 @@ impl Usage {
 fn cells(total: &Total) -> [String; 5] {
     let known = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let about = if total.estimated { "~" } else { "" };
+    let more = if total.unpriced_turns > 0 { "+" } else { "" };
     [
         total.turns.to_string(),
         known(total.tokens.input_tokens),
         known(total.tokens.cache_read_tokens),
         known(total.tokens.output_tokens),
-        total.cost_usd.map_or_else(|| "-".to_owned(), |cost| format!("{about}${cost:.4}")),
+        total.cost_usd.map_or_else(|| "-".to_owned(), |cost| format!("{about}${cost:.4}{more}")),
     ]
 }
 

@@ -113,6 +113,11 @@ pub(crate) fn with_paths(text: &str, attachments: &[Attachment]) -> String {
     parts.join("\n")
 }
 
+/// An input's text for an agent that knows of no files: each is a line.
+pub(crate) async fn told(content: String, files: Vec<FileInput>) -> String {
+    if files.is_empty() { content } else { with_paths(&content, &read_all(files, Native::Nothing).await) }
+}
+
 impl Image {
     /// As a content block of Claude's messages.
     pub(crate) fn claude(&self) -> Value {

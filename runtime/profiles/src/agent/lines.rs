@@ -7,6 +7,8 @@ use futures_util::FutureExt;
 use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::json_size::is_crowded;
+
 /// Bytes asked for by one read.
 const CHUNK: usize = 64 * 1024;
 
@@ -15,7 +17,7 @@ const CHUNK: usize = 64 * 1024;
 pub(crate) enum Line {
     /// A line without its end; CR before LF is gone too. The last line may lack its LF.
     Whole(Bytes),
-    /// A line longer than the bound, of this many bytes, is left out.
+    /// A line of this many bytes is left out: it is longer than the bound, or holds more JSON values than anybody needs.
     TooLong(u64),
 }
 
@@ -94,7 +96,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         if let Some(skipped) = self.skipped.take() {
             return Line::TooLong(skipped + line.len() as u64);
         }
-        if line.len() > self.max {
+        if line.len() > self.max || is_crowded(&line) {
             return Line::TooLong(line.len() as u64);
         }
         if line.last() == Some(&b'\r') {
@@ -153,5 +155,14 @@ mod tests {
         assert_eq!(all(&input, 100).await, [Line::TooLong(3 * CHUNK as u64), whole("next")]);
         assert_eq!(all(b"12345\n123456\n", 5).await, [whole("12345"), Line::TooLong(6)]);
         assert_eq!(all(&vec![b'x'; 200_000], 100).await, [Line::TooLong(200_000)]);
+    }
+
+    #[tokio::test]
+    async fn a_line_of_countless_values_is_too_long() {
+        let mut input = vec![b'['];
+        input.extend(b"0,".repeat(1 << 20));
+        input.extend_from_slice(b"0]\nnext\n");
+        let length = input.len() as u64 - 6;
+        assert_eq!(all(&input, usize::MAX).await, [Line::TooLong(length), whole("next")]);
     }
 }

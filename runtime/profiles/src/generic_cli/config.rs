@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use regex::{Regex, RegexBuilder};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::ending::Endings;
 use crate::agent::settings::Wait;
@@ -45,6 +45,7 @@ pub(crate) struct CliConfig {
     pub(super) prompt_pattern: Prompt,
     /// A line that ends a turn. It is not shown.
     #[serde(default)]
+    #[serde(deserialize_with = "one_line")]
     pub(super) sentinel: String,
     /// How the line ends within an input are written.
     #[serde(default)]
@@ -64,6 +65,15 @@ pub(crate) struct CliConfig {
     pub(super) start_timeout: Wait,
 }
 
+/// A line as it is compared: spaces at its end are nobody's.
+fn one_line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let line = String::deserialize(deserializer)?;
+    match line.trim_end() {
+        line if line.contains(['\n', '\r']) => Err(de::Error::custom("it has several lines, and is one")),
+        line => Ok(line.to_owned()),
+    }
+}
+
 fn columns() -> u16 {
     120
 }
@@ -77,7 +87,7 @@ fn thirty_seconds() -> Wait {
 }
 
 /// How many processes there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum SpawnPolicy {
     /// One for each session.
@@ -89,7 +99,7 @@ pub(super) enum SpawnPolicy {
 }
 
 /// How the line ends within an input are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Newlines {
     /// As they are: the program gets several lines.
@@ -189,6 +199,7 @@ mod tests {
         assert_eq!(idle(r#","sentinel":"END","sentinel_command":"echo END""#), None);
         assert_eq!(idle(r#","sentinel":"END","idle":"5s""#), Some(Duration::from_secs(5)));
         assert_eq!(idle(r#","idle":"0""#), None);
+        assert_eq!(idle(r#","sentinel":" ""#), Some(Duration::from_secs(2)), "no sentinel");
     }
 
     #[test]
@@ -199,6 +210,14 @@ mod tests {
             line(r#","newlines":"space","sentinel":"E","sentinel_command":"echo E""#),
             b"a b c\necho E\n"
         );
+    }
+
+    #[test]
+    fn a_sentinel_is_a_line_without_the_spaces_at_its_end() {
+        let sentinel =
+            |sentinel: &str| read(&serde_json::json!({"command": "x", "sentinel": sentinel}).to_string());
+        assert_eq!(sentinel(" <END> \n").unwrap().sentinel, " <END>");
+        assert!(sentinel("a\nb").unwrap_err().contains("several lines"));
     }
 
     #[test]

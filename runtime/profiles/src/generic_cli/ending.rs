@@ -10,6 +10,9 @@ use crate::agent::ansi::strip;
 /// How much of the end of an output is searched for a prompt, in bytes.
 const TAIL: usize = 4096;
 
+/// How much of a line may wait for becoming the sentinel, beside it, in bytes: terminals write colours around it.
+const HELD: usize = 1024;
+
 /// What looks like a prompt is one when nothing has followed for so long.
 const SETTLED: Duration = Duration::from_millis(50);
 
@@ -128,7 +131,10 @@ impl<'a> Answer<'a> {
                     self.in_line = false;
                     text.drain(..end);
                 }
-                None if is_whole_line && sentinel.starts_with(strip(line).trim_end()) => {
+                None if is_whole_line
+                    && line.len() <= sentinel.len() + HELD
+                    && sentinel.starts_with(strip(line).trim_end()) =>
+                {
                     self.held = text;
                     break;
                 }
@@ -186,6 +192,13 @@ mod tests {
         check(&["echo <END>\n", "<ENDING>\n", "\u{1b}[0m<END>\n"], "echo <END>\n<ENDING>\n", Some(""));
         check(&["<EN", "D", "\n"], "<END\n", None);
         check(&["\n\n", "<", "x"], "\n\n<x", None);
+        for blank in [" ", "\r\u{1b}[K"] {
+            let mut answer = Answer::new(&endings, Instant::now());
+            assert!(
+                hear(&mut answer, &[blank; 5000]).0.len() > 4000,
+                "what shows nothing is not held for ever"
+            );
+        }
         let mut answer = Answer::new(&endings, Instant::now());
         assert_eq!((hear(&mut answer, &["x\n<EN"]).0.as_str(), answer.held().as_str()), ("x\n", "<EN"));
     }

@@ -38,10 +38,10 @@ struct Resting {
 
 impl Slot {
     /// Takes in a new process.
-    pub(super) fn start(&mut self, mut process: RawProcess) -> &mut Running {
+    pub(super) fn start(&mut self, mut process: RawProcess) {
         self.number += 1;
         let stdin = process.take_stdin();
-        self.running.insert(Running { process, stdin, cut: false })
+        self.running = Some(Running { process, stdin, cut: false });
     }
 
     /// Takes the process back from its rest. There is none if it has ended.

@@ -1,16 +1,20 @@
 //! What a response's body means: bytes in, pieces of the answer out.
 
 use serde_json::Value;
+use trunkline_process::redact;
 use trunkline_sdk::{Category, Error};
 
 use super::{
     config::HttpConfig,
     events::{Event, EventReader, LineCutter},
 };
-use crate::utf8::Decoder;
+use crate::{agent::json_size::is_crowded, utf8::Decoder};
 
 /// How many bytes of an answer that makes no sense are told.
 const TOLD: usize = 512;
+
+/// How many of them are searched for secrets: one that begins among those that are told ends among these.
+const SEARCHED: usize = 8 * TOLD;
 
 /// How a body is read, by its type.
 #[derive(Debug)]
@@ -50,7 +54,9 @@ pub(super) enum Rest {
 }
 
 impl Answer {
-    pub(super) fn of(content_type: Option<&str>, config: &HttpConfig) -> Self {
+    /// # Errors
+    /// Where the body is a page for people and not what the configuration looks into: that of a proxy, or of a login.
+    pub(super) fn of(content_type: Option<&str>, config: &HttpConfig) -> Result<Self, Error> {
         let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
         let essence = essence.trim().to_ascii_lowercase();
         let events = || Pieces {
@@ -61,22 +67,27 @@ impl Answer {
             ["application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"]
                 .contains(&essence.as_str());
         if essence == "text/event-stream" {
-            return Self::Events {
-                text: Decoder::default(),
-                reader: EventReader::default(),
-                events: events(),
-            };
+            let (text, reader) = <_>::default();
+            return Ok(Self::Events { text, reader, events: events() });
         }
         if is_lines && config.event_answer.get().is_some() {
-            return Self::Lines { text: Decoder::default(), lines: LineCutter::default(), events: events() };
+            let (text, lines) = <_>::default();
+            return Ok(Self::Lines { text, lines, events: events() });
         }
-        match config.answer.get() {
+        let looks_into = config.answer.get().or(config.event_answer.get()).is_some();
+        if looks_into && matches!(essence.as_str(), "text/html" | "application/xhtml+xml") {
+            return Err(Error::other(format!(
+                "the answer is a page ({essence}), and JSON was expected: `base_url` may lead to the wrong place, or a \
+                 login stands before it"
+            )));
+        }
+        Ok(match config.answer.get() {
             Some(pointer) if is_json(&essence) => {
                 Self::Json { pointer: pointer.to_owned(), bytes: Vec::new() }
             }
             _ if is_lines || is_text(&essence) => Self::Text(Decoder::default()),
             _ => Self::File { mime: essence, bytes: Vec::new() },
-        }
+        })
     }
 
     /// Takes a piece of the body. What it came to stands in `read`, also on an error.
@@ -108,6 +119,8 @@ impl Answer {
     pub(super) fn finish(self, cut: bool) -> Result<Rest, Error> {
         let mut read = Read::default();
         match self {
+            // Where it was cut, a character may be cut too.
+            Self::Text(_) if cut => {}
             Self::Text(mut text) => read.output = text.finish(),
             Self::Json { pointer, bytes } => {
                 if cut {
@@ -179,18 +192,25 @@ impl Pieces {
             read.output.push_str(&event.data);
             return Ok(());
         };
+        if is_crowded(event.data.as_bytes()) {
+            return Err(oversize("an event of the stream holds too many values"));
+        }
         // What is no JSON, or has nothing there, is an event that is not for us.
         let Ok(value) = serde_json::from_str::<Value>(&event.data) else { return Ok(()) };
-        match value.pointer(pointer) {
-            Some(found) => read.output.push_str(&text_of(found)),
-            None => {
-                if let Some(error) = value.get("error").filter(|error| !error.is_null()) {
-                    let said = error.get("message").unwrap_or(error);
-                    return Err(Error::other(format!("the stream failed: {}", beginning(&text_of(said)))));
+        if let Some(found) = value.pointer(pointer) {
+            read.output.push_str(&text_of(found));
+        }
+        // Some servers fail in mid-stream by an event that has both an error and an empty piece.
+        match value.get("error") {
+            None | Some(Value::Null | Value::Bool(false)) => Ok(()),
+            Some(error) => {
+                let said = text_of(error.get("message").unwrap_or(error));
+                if said.is_empty() {
+                    return Ok(());
                 }
+                Err(Error::other(format!("the stream failed: {}", beginning(&said))))
             }
         }
-        Ok(())
     }
 
     fn add_line(&self, line: String, read: &mut Read) -> Result<(), Error> {
@@ -203,7 +223,10 @@ impl Pieces {
 
 /// The answer at a pointer of a document.
 fn at(pointer: &str, bytes: &[u8]) -> Result<String, Error> {
-    let text = String::from_utf8_lossy(bytes);
+    if is_crowded(bytes) {
+        return Err(oversize("the answer is JSON and holds too many values"));
+    }
+    let text = String::from_utf8_lossy(bytes.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(bytes));
     let value: Value = serde_json::from_str(&text)
         .map_err(|error| Error::other(format!("the answer is no JSON ({error}): {}", beginning(&text))))?;
     match value.pointer(pointer) {
@@ -223,8 +246,11 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-fn beginning(text: &str) -> &str {
-    &text[..text.floor_char_boundary(TOLD)]
+/// The beginning of what a server said, without the secrets that it may have echoed.
+fn beginning(text: &str) -> String {
+    let mut clean = redact::text(&text[..text.floor_char_boundary(SEARCHED)]).into_owned();
+    clean.truncate(clean.floor_char_boundary(TOLD));
+    clean
 }
 
 #[cfg(test)]
@@ -236,7 +262,7 @@ mod tests {
     }
 
     fn read(mime: Option<&str>, more: &str, body: &[u8], size: usize) -> Result<String, String> {
-        let mut answer = Answer::of(mime, &config(more));
+        let mut answer = Answer::of(mime, &config(more)).map_err(|error| error.to_string())?;
         let mut read = Read::default();
         for piece in body.chunks(size) {
             answer.push(piece, &mut read).map_err(|error| error.to_string())?;
@@ -261,7 +287,9 @@ mod tests {
                 (Some("application/json"), "", b"{\"a\":[1]}", "{\"a\":[1]}"),
                 (Some("application/json; charset=utf-8"), pointer, b"{\"a\":[\"h\\u00e9\"]}", "hé"),
                 (Some("application/problem+json"), pointer, b"{\"a\":[{\"b\":1}]}", "{\"b\":1}"),
+                (Some("application/json"), pointer, b"\xEF\xBB\xBF{\"a\":[1]}", "1"),
                 (Some("text/plain"), pointer, b"{\"a\":[1]}", "{\"a\":[1]}"),
+                (Some("text/html"), "", b"<p>", "<p>"),
                 (Some("text/event-stream"), pointer, stream, "héy"),
                 (Some("Text/Event-Stream"), "", b"data: a\n\ndata: b\ndata: c", "ab\nc"),
                 (Some("application/x-ndjson"), pointer, b"{\"d\":\"a\"}\n\n{\"d\":\"b\"}", "ab"),
@@ -282,5 +310,42 @@ mod tests {
         assert_eq!(why("text/event-stream", "event: error\ndata: full\n\n"), "the stream failed: full");
         let error = "data: {\"error\":{\"message\":\"no luck\"}}\n\n";
         assert_eq!(why("text/event-stream", error), "the stream failed: no luck");
+        let error = "data: {\"error\":{\"message\":\"no luck\"},\"d\":\"\"}\n\n";
+        assert_eq!(why("text/event-stream", error), "the stream failed: no luck");
+        let fine =
+            "{\"error\":null,\"d\":\"a\"}\n{\"error\":\"\",\"d\":\"b\"}\n{\"error\":false,\"d\":\"c\"}";
+        assert_eq!(read(Some("application/x-ndjson"), pointer, fine.as_bytes(), 9).unwrap(), "abc");
+        assert!(why("text/html; charset=utf-8", "<html>log in</html>").contains("is a page (text/html)"));
+    }
+
+    #[test]
+    fn an_answer_of_countless_values_is_not_read() {
+        let pointer = r#","answer":"/a/0","event_answer":"/d""#;
+        let crowd = format!("[{}0]", "0,".repeat(1 << 20));
+        for (mime, body) in
+            [("application/json", crowd.clone()), ("text/event-stream", format!("data: {crowd}\n\n"))]
+        {
+            let why = read(Some(mime), pointer, body.as_bytes(), 1 << 16).unwrap_err();
+            assert!(why.contains("too many values"), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_a_server_echoes_is_not_told() {
+        let secret = "hunter2-of-the-answer";
+        redact::register_all([("X-Key", secret)]);
+        for padding in [0, TOLD - 5, TOLD] {
+            let body = format!("{}{secret}", "x".repeat(padding));
+            let told = beginning(&body);
+            assert!(told.len() <= TOLD && !told.contains("hunt"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_character_that_the_bound_cuts_is_left_out() {
+        let mut answer = Answer::of(Some("text/plain"), &config("")).unwrap();
+        let mut read = Read::default();
+        answer.push("a\u{e9}".as_bytes().split_last().unwrap().1, &mut read).unwrap();
+        assert_eq!((read.output.as_str(), answer.finish(true).unwrap()), ("a", Rest::Output(String::new())));
     }
 }

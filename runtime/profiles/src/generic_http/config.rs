@@ -7,7 +7,7 @@ use reqwest::{
     header::{HeaderName, HeaderValue},
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
 use super::template::{Place, Template, Values};
@@ -90,7 +90,7 @@ fn twice() -> u32 {
 }
 
 /// Which redirects are followed: five at most, and none from https to http.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Redirects {
     /// Those to the same scheme, host and port.
@@ -103,7 +103,7 @@ pub(super) enum Redirects {
 }
 
 /// What is tried again. Nothing is, once a piece of the answer was passed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Retry {
     /// What cannot have had an effect: no connection came about, or the method is idempotent.
@@ -117,7 +117,11 @@ pub(super) enum Retry {
 
 /// A URL with placeholders behind its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Address(Template);
+pub(super) struct Address {
+    template: Template,
+    /// How many segments the path has.
+    segments: usize,
+}
 
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
@@ -146,17 +150,26 @@ impl Address {
         if origins != (other.origin(), other.username(), other.password()) {
             return Err("a placeholder stands in the host; it may only stand behind it".to_owned());
         }
-        Ok(Self(template))
+        Ok(Self { template, segments: segments(&one) })
     }
 
-    /// The URL of one request.
+    /// The URL of one request. A value such as `..` would lead elsewhere.
     pub(super) fn render(&self, values: &Values<'_>) -> Result<Url, String> {
-        Url::parse(&self.0.render(values, Place::Url)).map_err(|error| format!("no URL: {error}"))
+        let url = Url::parse(&self.template.render(values, Place::Url));
+        let url = url.map_err(|error| format!("no URL: {error}"))?;
+        if segments(&url) != self.segments {
+            return Err("another path: a value is `.` or `..`".to_owned());
+        }
+        Ok(url)
     }
 
     pub(super) fn template(&self) -> &Template {
-        &self.0
+        &self.template
     }
+}
+
+fn segments(url: &Url) -> usize {
+    url.path_segments().map_or(0, Iterator::count)
 }
 
 impl<'de> Deserialize<'de> for Address {

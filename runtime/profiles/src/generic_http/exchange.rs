@@ -60,14 +60,16 @@ pub(super) async fn send(client: &Client, config: &HttpConfig, first: &Prepared)
 
 async fn follow(client: &Client, config: &HttpConfig, first: &Prepared) -> Result<Response, Failed> {
     let mut hop = first.clone();
-    for _ in 0..=REDIRECTS {
+    for hops in 0..=REDIRECTS {
+        // Behind a redirect the request has been somewhere, and may have done something there.
+        let failed = |failed: Failed| if hops == 0 { failed } else { failed.has_arrived() };
         let mut request = client.request(hop.method.clone(), hop.url.clone()).headers(hop.headers.clone());
         if let Some(body) = &hop.body {
             request = request.body(body.clone());
         }
         let sent = within(config.timeout.0, request.send()).await;
         let response = sent.map_err(|longest| Failed::quiet(&hop.url, &longest))?;
-        let response = response.map_err(|error| Failed::client(&hop.url, error))?;
+        let response = response.map_err(|error| failed(Failed::client(&hop.url, error)))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -115,8 +117,10 @@ fn redirected(
     if hop.url.scheme() == "https" && url.scheme() == "http" {
         return Err(format!("{from} redirects to {} without TLS, which is not followed", shown(&url)));
     }
-    // What the server made up is not sent as a credential.
-    let _ = url.set_username("").and_then(|()| url.set_password(None));
+    // What the server made up is not sent as a credential; what was configured for the origin is.
+    let (user, password) =
+        if url.origin() == hop.url.origin() { (hop.url.username(), hop.url.password()) } else { ("", None) };
+    let _ = url.set_username(user).and_then(|()| url.set_password(password));
     let keeps_method =
         matches!(status.as_u16(), 307 | 308) || matches!(hop.method, Method::GET | Method::HEAD);
     let method = if keeps_method { hop.method.clone() } else { Method::GET };
@@ -198,6 +202,11 @@ mod tests {
             go(&post, 302, "https://u:p@a.example/y", SameOrigin),
             ok("GET https://a.example/y", true, false)
         );
+        let own = hop(Method::GET, "https://me:pw@a.example/x", None);
+        for to in ["/y", "https://a.example/y", "https://u:p@a.example/y"] {
+            assert_eq!(go(&own, 302, to, Any), ok("GET https://me:pw@a.example/y", true, false));
+        }
+        assert_eq!(go(&own, 302, "https://b.example/", Any), ok("GET https://b.example/", false, false));
         assert!(go(&post, 302, "https://b.example/", SameOrigin).unwrap_err().contains("https://b.example/"));
         assert!(go(&get, 302, "https://a.example:444/", SameOrigin).is_err());
         assert_eq!(go(&post, 303, "https://b.example/", Any), ok("GET https://b.example/", false, false));

@@ -45,6 +45,12 @@ impl Failed {
         Self::new(Reached::Answered, Category::Other, message)
     }
 
+    /// The same, of a request that some server has had.
+    pub(super) fn has_arrived(self) -> Self {
+        let reached = if self.reached == Reached::Nobody { Reached::Perhaps } else { self.reached };
+        Self { reached, ..self }
+    }
+
     /// No answer in time.
     pub(super) fn quiet(url: &Url, longest: &humantime::FormattedDuration) -> Self {
         let text = format!("{} has not answered for {longest}; a longer `timeout` waits longer", shown(url));

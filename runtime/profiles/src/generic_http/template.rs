@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// What stands for a placeholder, for one turn.
@@ -116,6 +117,17 @@ impl Template {
         self.0.contains(&Part::Value(Placeholder::Input))
     }
 
+    pub(super) fn holds_files(&self) -> bool {
+        self.0.contains(&Part::Value(Placeholder::Files))
+    }
+
+    /// Whether it is a JSON object or array, whatever stands for its placeholders.
+    pub(super) fn is_json(&self) -> bool {
+        let (named, variables) = (BTreeMap::new(), BTreeMap::new());
+        let text = self.render(&Values::sample(&named, &variables), Place::Json);
+        text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(&text).is_ok()
+    }
+
     pub(super) fn is_fixed(&self) -> bool {
         self.0.iter().all(|part| matches!(part, Part::Text(_)))
     }
@@ -221,6 +233,15 @@ mod tests {
         let template = Template::parse("{{{input}}}").unwrap();
         assert_eq!(template.render(&values("x", &BTreeMap::new(), &fixed), Place::Plain), "{x}");
         assert!(template.holds_input());
+    }
+
+    #[test]
+    fn json_is_known_by_its_looks() {
+        let is_json = |text: &str| Template::parse(text).unwrap().is_json();
+        assert!(is_json(r#" {"q":"{{input}}","n":[1,"{{model}}"]}"#) && is_json("[]"));
+        assert!(
+            !is_json("{{input}}") && !is_json(r#"{"q":{{input}}}"#) && !is_json("\"text\"") && !is_json("{")
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, path::Path};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value, json};
 use trunkline_sdk::{
     Category,
@@ -34,7 +34,7 @@ pub(crate) struct MockConfig {
 }
 
 /// What follows when all scripted turns were played.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Then {
     /// What no script covers: `stdout` or an echo.
@@ -270,7 +270,9 @@ impl MockConfig {
 /// Puts what the user said into a text.
 pub(super) fn fill(text: &str, input: &str, when: &str) -> String {
     let rest = input.split_once(when).map_or(input, |(_, rest)| rest).trim();
-    text.replace("{{rest}}", rest).replace("{{input}}", input)
+    // What the user said is text, whatever stands in it.
+    let with_input = |text: &str| text.replace("{{input}}", input);
+    text.split("{{rest}}").map(with_input).collect::<Vec<_>>().join(rest)
 }
 
 /// Whether a path is one that a script may create a file at: absolute, and without a step back.
@@ -332,6 +334,7 @@ mod tests {
             fill("<{{input}}|{{rest}}>", "please /say hi {{rest}}", "/say"),
             "<please /say hi {{rest}}|hi {{rest}}>"
         );
+        assert_eq!(fill("{{rest}}, {{input}}", "/say {{input}}", "/say"), "{{input}}, /say {{input}}");
         assert_eq!(fill("{{rest}}", "hello", ""), "hello");
     }
 }

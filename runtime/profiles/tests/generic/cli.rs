@@ -1,5 +1,7 @@
 //! `generic-cli`: a conversation with a program.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -63,6 +65,53 @@ fn a_prompt_ends_an_answer_and_the_greeting_is_no_turn() {
     adapter.send("s", "x");
     let turn = adapter.send("s", "x");
     assert_eq!((turn.text().as_str(), turn.on("stderr").as_str()), ("a\n", "> "));
+    adapter.end();
+}
+
+#[test]
+fn a_late_greeting_is_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate");
+    let script = format!(
+        "echo welcome; while ! [ -e '{}' ]; do sleep 0.02; done; printf '> '
+        while read -r line; do sleep 0.3; echo \"said $line\"; printf '> '; done",
+        gate.display()
+    );
+    let mut adapter = open(&script, &json!({ "prompt_pattern": "^> $" }));
+    adapter.begin("s", "one");
+    adapter.wait_for("s", "output");
+    adapter.stop("s");
+    assert_eq!(adapter.finish("s").status(), "stopped");
+    fs::write(&gate, "").unwrap();
+    let turn = adapter.send("s", "two");
+    assert!(turn.text().ends_with("> said two\n> ") && turn.on("system").is_empty(), "{turn:?}");
+    adapter.end();
+    fs::remove_file(&gate).unwrap();
+    let mut adapter = open(&script, &json!({ "prompt_pattern": "^> $", "start_timeout": "100ms" }));
+    assert_eq!(adapter.send("s", "one").category(), "timeout");
+    assert_eq!(adapter.send("s", "two").category(), "timeout", "it was started anew");
+    adapter.end();
+}
+
+#[test]
+fn a_program_that_takes_no_input_fails_the_turn_and_is_ended() {
+    let witness = Witness::new();
+    let script = format!("exec 3>'{}'; exec 0<&-; printf '> '; sleep 300", witness.path().display());
+    let mut adapter = open(&script, &json!({ "prompt_pattern": "^> $" }));
+    let turn = adapter.send("s", "x");
+    assert_eq!((turn.status(), turn.error()), ("failed", "sh takes no input any more and was ended"));
+    witness.gone();
+    adapter.end();
+}
+
+#[test]
+fn a_file_is_told_of_by_its_path() {
+    let mut adapter =
+        open("read -r a; read -r b; echo \"$a|$b\"; echo END; cat", &json!({ "sentinel": "END" }));
+    adapter.say(
+        &json!({ "type": "file.input", "session_id": "s", "file_path": "/a/b", "file_mime_type": "text/x" }),
+    );
+    assert_eq!(adapter.send("s", "look").text(), "[File uploaded: b (text/x)] Path: /a/b|look\n");
     adapter.end();
 }
 
@@ -236,6 +285,7 @@ fn it_says_what_it_is_and_what_is_missing() {
     };
     let (said, _) = flag(&json!({ "command": "sh" }), "--describe");
     assert_eq!(said["capabilities"]["turn_completion"], false);
+    assert_eq!(said["config_schema"]["properties"]["newlines"]["default"], "keep");
     let (said, _) = flag(&json!({ "command": "sh", "sentinel": "END" }), "--describe");
     assert_eq!(said["capabilities"]["turn_completion"], true);
     let (report, code) = flag(&json!({ "command": "sh" }), "--diagnose");

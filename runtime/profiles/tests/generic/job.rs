@@ -38,6 +38,17 @@ fn the_input_goes_in_and_output_and_exit_code_come_out() {
 }
 
 #[test]
+fn a_file_is_told_of_by_its_path() {
+    let mut adapter = script("cat", &json!({}));
+    adapter.say(
+        &json!({ "type": "file.input", "session_id": "s", "file_path": "/a/b", "file_mime_type": "text/x" }),
+    );
+    assert_eq!(adapter.send("s", "look").text(), "[File uploaded: b (text/x)] Path: /a/b\nlook");
+    assert_eq!(adapter.send("s", "again").text(), "again");
+    adapter.end();
+}
+
+#[test]
 fn output_comes_before_the_end_of_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let gate = folder.path().join("gate");

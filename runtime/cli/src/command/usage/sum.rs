@@ -28,6 +28,8 @@ pub(super) struct Total {
     pub(super) turns: u64,
     /// Turns that told neither tokens nor cost.
     unknown_turns: u64,
+    /// Turns that told no cost.
+    pub(super) unpriced_turns: u64,
     pub(super) tokens: Tokens,
     pub(super) cost_usd: Option<f64>,
     /// Whether some of it is a guess.
@@ -77,12 +79,21 @@ impl Sums {
             (model.as_str(), Part { cost_usd: cost(part.cost_usd), ..*part })
         };
         let mut parts: Vec<_> = record.models.iter().map(part).collect();
-        if parts.iter().all(|(_, part)| part.cost_usd.is_none()) && whole.cost_usd.is_some() {
-            // Known as a whole alone: it is the main model's.
-            match parts.iter_mut().find(|(model, _)| *model == main) {
-                Some((_, part)) => part.cost_usd = whole.cost_usd,
-                None => parts.push((main, Part { cost_usd: whole.cost_usd, ..Part::default() })),
+        // What is known as a whole alone is the main model's.
+        let mut rest = Part::default();
+        if parts.iter().all(|(_, part)| part.cost_usd.is_none()) {
+            rest.cost_usd = whole.cost_usd;
+        }
+        if parts.iter().all(|(_, part)| part.usage.is_unknown()) {
+            rest.usage = whole.usage;
+        }
+        match parts.iter_mut().find(|(model, _)| *model == main) {
+            _ if rest == Part::default() => {}
+            Some((_, part)) => {
+                part.cost_usd = part.cost_usd.or(rest.cost_usd);
+                part.usage = if part.usage.is_unknown() { rest.usage } else { part.usage };
             }
+            None => parts.push((main, rest)),
         }
         parts
     }
@@ -120,6 +131,7 @@ impl Total {
         self.turns += 1;
         let is_unknown = part.cost_usd.is_none() && part.usage.is_unknown();
         self.unknown_turns += u64::from(is_unknown);
+        self.unpriced_turns += u64::from(part.cost_usd.is_none());
         self.estimated |= estimated;
         self.add(part);
     }
@@ -163,6 +175,7 @@ impl Total {
         json!({
             "turns": self.turns,
             "unknown_turns": self.unknown_turns,
+            "unpriced_turns": self.unpriced_turns,
             "input_tokens": input_tokens,
             "output_tokens": output_tokens,
             "total_tokens": total_tokens,
@@ -235,6 +248,23 @@ mod tests {
         check(&[Key::Agent], &[turn], &["a: 1/5/0.75"], "1/5/0.75");
         let whole = json!({ "model": "big", "cost_usd": 0.75, "models": { "big": {}, "small": {} } });
         check(&[Key::Model], &[whole], &["big: 1/-/0.75", "small: 1/-/-"], "1/-/0.75");
+        let parts = json!({ "big": { "cost_usd": 0.5 }, "small": { "cost_usd": 0.25 } });
+        let whole =
+            json!({ "model": "big", "usage": { "input_tokens": 5 }, "cost_usd": 0.75, "models": parts });
+        check(&[Key::Model], &[whole], &["big: 1/5/0.5", "small: 1/-/0.25"], "1/5/0.75");
+    }
+
+    #[test]
+    fn turns_without_a_cost_are_told_of() {
+        let mut sums = Sums::new(vec![Key::Agent], None);
+        for value in [json!({ "cost_usd": 0.5 }), json!({ "usage": { "input_tokens": 5 } }), json!({})] {
+            sums.add(&record(&value));
+        }
+        let json = sums.json();
+        assert_eq!(
+            (&json["total"]["unpriced_turns"], &json["rows"][0]["unknown_turns"]),
+            (&json!(2), &json!(1))
+        );
     }
 
     #[test]

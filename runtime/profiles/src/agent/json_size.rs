@@ -1,0 +1,62 @@
+//! How much memory a JSON text would take: a value costs dozens of bytes, however short it is written.
+
+use memchr::memchr2;
+
+/// Up to so many bytes a text may hold whatever it holds: its values cannot be too many.
+const SMALL: usize = 1024 * 1024;
+
+/// The most values of a text: read, they take tens of MiB. What agents say has a few thousand.
+const MOST: usize = 512 * 1024;
+
+/// Whether a text holds so many values that it had better not be read. Every value but the first stands behind `,`, `[`
+/// or `{`; those within strings are text.
+pub(crate) fn is_crowded(json: &[u8]) -> bool {
+    if json.len() <= SMALL {
+        return false;
+    }
+    let mut values = 0;
+    let mut rest = json;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        match byte {
+            b'"' => rest = behind_string(rest),
+            b',' | b'[' | b'{' => values += 1,
+            _ => {}
+        }
+        if values > MOST {
+            return true;
+        }
+    }
+    false
+}
+
+fn behind_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr2(b'"', b'\\', rest) {
+        let is_end = rest[at] == b'"';
+        rest = rest.get(if is_end { at + 1 } else { at + 2 }..).unwrap_or_default();
+        if is_end {
+            return rest;
+        }
+    }
+    &[]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_counted_and_text_is_not() {
+        let check =
+            |json: String, crowded| assert_eq!(is_crowded(json.as_bytes()), crowded, "{}", &json[..40]);
+        check(format!("[{}0]", "0,".repeat(MOST + 1)), true);
+        check(format!("[{}0]", "{},".repeat(MOST)), true);
+        check("[".repeat(3 * MOST), true);
+        check(format!("[{}0]", "\"a\\\"\",".repeat(MOST + 1)), true);
+        check(format!("[{}0]", "0,".repeat(MOST / 4)), false);
+        let text = "a, [b], {c: \\\"d\\\\\\\"},".repeat(MOST);
+        check(format!("{{\"text\":\"{text}\"}}"), false);
+        check(format!("{{\"text\":\"{text}"), false);
+        check(format!("{{\"a\":\"{}\\", "x".repeat(SMALL)), false);
+    }
+}
