@@ -74,6 +74,7 @@ fn sums_are_by_the_keys_that_are_asked_for_and_bad_lines_are_told() {
         json!("no turn"),
         json!({ "time": "2026-03-01T11:30:00Z", "dropped": 7 }),
         turn("2026-03-02T10:00:00Z", "big", 1.0),
+        json!({ "time": "2026-03-02T11:00:00Z", "agent": "a", "session": "s", "model": "free" }),
     ]);
     let ran = home.run(["usage", "--by", "model"]);
     ran.must_end_with(0)
@@ -82,13 +83,14 @@ fn sums_are_by_the_keys_that_are_asked_for_and_bad_lines_are_told() {
     let rows: Vec<Vec<&str>> = ran.stdout.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["model", "turns", "in", "cached", "out", "cost"]);
     assert_eq!(rows[1], ["big", "2", "20", "-", "4", "$1.5000"]);
-    assert_eq!(rows[3], ["total", "3", "30", "-", "6", "$1.7500"]);
+    assert_eq!(rows[2], ["free", "1", "-", "-", "-", "-"]);
+    assert_eq!(rows[4], ["total", "4", "30", "-", "6", "$1.7500+"]);
     assert!(!ran.stdout.contains('\u{1b}'), "{}", ran.stdout);
 
     let ran = home.run(["usage", "--json", "--by", "day", "--since", "2026-03-02"]);
     let report: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
     assert_eq!(report["rows"].as_array().unwrap().len(), 1);
-    assert_eq!((&report["rows"][0]["day"], &report["total"]["turns"]), (&json!("2026-03-02"), &json!(1)));
+    assert_eq!((&report["rows"][0]["day"], &report["total"]["turns"]), (&json!("2026-03-02"), &json!(2)));
     assert_eq!((&report["bad_lines"], &report["dropped_turns"]), (&json!(1), &json!(7)));
 
     home.run(["usage", "--since", "yesterday"]).must_end_with(2).must_say("next:");
