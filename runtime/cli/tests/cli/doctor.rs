@@ -722,5 +722,5 @@ fn a_built_in_adapter_is_looked_at_by_its_name() {
     let ran = home.run(["doctor", "echo", "--json"]);
     ran.must_end_with(0);
     assert_eq!(report(&ran)["agents"][0]["agent"], "echo");
-    home.run(["doctor", "ecko"]).must_end_with(2).must_say("built in: echo");
+    home.run(["doctor", "ecko"]).must_end_with(2).must_say("built in: claude-code");
 }
