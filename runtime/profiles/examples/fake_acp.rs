@@ -2,7 +2,7 @@
 //!
 //! A prompt is a list of steps in JSON: `{"say": TEXT}`, `{"update": {…}}`, `{"ask": [[METHOD, {…}], …]}` (all at once;
 //! each answer is said), `{"line": TEXT}`, `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait": "cancel"}`,
-//! `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is cancelled), `{"hang": true}`, `{"exit": CODE}`,
+//! `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is cancelled), `{"image": CHARACTERS}` (of base64), `{"hang": true}`, `{"exit": CODE}`,
 //! `{"fail": {…}}`, `{"end": {…}}`. Anything else is answered by its own text.
 //!
 //! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`, `--late` (history
@@ -219,6 +219,13 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
             "wait" => {
                 let _ = cancelled.recv();
                 return answer(id, &json!({ "stopReason": "cancelled" }));
+            }
+            "image" => {
+                let data = "A".repeat(usize::try_from(what.as_u64().unwrap()).unwrap());
+                update(
+                    session,
+                    &json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "image", "mimeType": "image/png", "data": data } }),
+                );
             }
             "again" => {
                 for name in what.as_array().unwrap().iter().cycle() {

@@ -1,6 +1,6 @@
 //! Any agent that speaks the Agent Client Protocol: one process, many sessions.
 //!
-//! - pure: `hello`, `update`, `content`, `choices`, `permission`, `usage`, `answer`, `restarts` read what agents say
+//! - pure: `hello`, `update`, `content`, `media`, `choices`, `permission`, `usage`, `answer`, `restarts` read what agents say
 //! - the process: `link` starts it and gives each session its `inbox`
 //! - a session: `open` makes or resumes it, `conversation` serves its turns, `room` and `asks` answer its requests,
 //!   `files` and `terminals` do what they ask for
@@ -21,6 +21,7 @@ mod generic;
 mod hello;
 mod inbox;
 mod link;
+mod media;
 mod open;
 mod permission;
 mod prompt;

@@ -439,6 +439,73 @@ fn instructions_go_before_the_first_prompt_and_files_with_their_own() {
 }
 
 #[test]
+fn what_an_agent_draws_is_a_file_and_what_cannot_be_one_is_text() {
+    let (mut adapter, folder) = started(&config(&[]));
+    let outside = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(outside.path(), "secret").unwrap();
+    std::fs::write(folder.path().join("report.txt"), "a report").unwrap();
+    std::os::unix::fs::symlink(outside.path(), folder.path().join("soft.txt")).unwrap();
+    let chunk =
+        |content: Value| json!({ "update": { "sessionUpdate": "agent_message_chunk", "content": content } });
+    let image = |mime: &str, data: &str| json!({ "type": "image", "mimeType": mime, "data": data });
+    let link = |path: &Path| {
+        chunk(json!({ "type": "resource_link", "name": "n", "uri": format!("file://{}", path.display()) }))
+    };
+    let turn = adapter.send("s", &steps(&json!([
+        { "say": "look: " },
+        chunk(image("image/png", "YWJj")),
+        chunk(image("../../../x", "ZGVm")),
+        chunk(json!({ "type": "resource", "resource": { "uri": "file:///../../x", "mimeType": "application/pdf", "blob": "Z2hp" } })),
+        { "update": { "sessionUpdate": "tool_call", "toolCallId": "c", "title": "draw", "status": "completed", "content": [{ "type": "content", "content": image("image/webp", "amts") }] } },
+        link(&folder.path().join("report.txt")),
+        { "say": "seen" },
+    ])));
+    let files: Vec<_> = of(&turn, "file.output")
+        .into_iter()
+        .map(|file| {
+            let path = Path::new(file["file_path"].as_str().unwrap());
+            assert!(
+                path.is_absolute() && path.components().all(|part| part != std::path::Component::ParentDir),
+                "{file}"
+            );
+            let member = |name: &str| file[name].as_str().unwrap().to_owned();
+            (member("file_name"), member("file_mime_type"), std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    let expected = [
+        ("image.png", "image/png", "abc"),
+        ("image.bin", "application/octet-stream", "def"),
+        ("file.pdf", "application/pdf", "ghi"),
+        ("image.webp", "image/webp", "jkl"),
+        ("report.txt", "application/octet-stream", "a report"),
+    ];
+    assert_eq!(
+        files,
+        expected.map(|(name, mime, content)| (name.to_owned(), mime.to_owned(), content.to_owned()))
+    );
+    assert_eq!((turn.text().as_str(), turn.status()), ("look: seen", "completed"));
+    let turn = adapter.send(
+        "s",
+        &steps(&json!([
+            link(outside.path()),
+            link(&folder.path().join("soft.txt")),
+            link(&folder.path().join("../x")),
+            link(Path::new("/dev/zero")),
+            chunk(image("image/png", "no base64")),
+            { "image": 24_000_000 },
+            // Longer than any line.
+            { "image": 100_000_000 },
+            { "say": "still here" },
+        ])),
+    );
+    assert_eq!(of(&turn, "file.output").len(), 0);
+    assert_eq!(turn.text().matches("[n](file://").count(), 4, "{}", turn.text());
+    assert!(turn.text().ends_with("[image: image/png][image: image/png]still here"), "{}", turn.text());
+    assert_eq!(turn.status(), "completed");
+    adapter.end();
+}
+
+#[test]
 fn an_agent_that_outlives_its_input_is_ended() {
     let word = word("stays");
     let (mut adapter, _folder) = started(&config(&["--stays", &word]));

@@ -54,6 +54,12 @@ impl Content {
     }
 }
 
+/// The content blocks of a tool call.
+pub(crate) fn blocks(tool_call: &Value) -> impl Iterator<Item = &Value> {
+    let contents = list(tool_call, "content").iter().filter(|one| text(one, "type") == Some("content"));
+    contents.filter_map(|one| one.get("content"))
+}
+
 /// The text of a content block: what it says, or what it points to.
 pub(crate) fn block(block: &Value) -> String {
     let nothing = Value::Null;

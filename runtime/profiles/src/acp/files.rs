@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -21,6 +22,13 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 const BAD_PARAMETERS: i64 = -32602;
 const FAILED: i64 = -32603;
 const NOT_FOUND: i64 = -32002;
+
+/// How many names a file may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Any,
+    One,
+}
 
 /// The answer to a request.
 pub(crate) type Answer = Result<Value, (i64, String)>;
@@ -76,6 +84,21 @@ impl Directories {
     /// Answers `fs/read_text_file`.
     pub(crate) fn read(&self, params: &Value) -> Answer {
         let path = path(params)?;
+        let bytes = self.contents(path, Links::Any)?;
+        let contents = String::from_utf8(bytes).map_err(|_| (FAILED, format!("{path}: no UTF-8 text")))?;
+        let contents = lines(&contents, count(params, "line"), count(params, "limit"));
+        Ok(json!({ "content": contents }))
+    }
+
+    /// What is in a file that is to be handed on: one that has no other name, which may lie outside.
+    ///
+    /// # Errors
+    /// Why it is not read.
+    pub(crate) fn file(&self, path: &str) -> Result<Vec<u8>, (i64, String)> {
+        self.contents(path, Links::One)
+    }
+
+    fn contents(&self, path: &str, links: Links) -> Result<Vec<u8>, (i64, String)> {
         let (root, rest) = self.split(Path::new(path))?;
         let root = open_root(root)?;
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -86,6 +109,9 @@ impl Directories {
         if !metadata.is_file() {
             return Err((BAD_PARAMETERS, format!("{path}: no regular file")));
         }
+        if links == Links::One && metadata.nlink() != 1 {
+            return Err((BAD_PARAMETERS, format!("{path}: it has other names, so refused")));
+        }
         if metadata.len() > LARGEST {
             return Err((
                 FAILED,
@@ -94,9 +120,7 @@ impl Directories {
         }
         let mut bytes = Vec::new();
         file.take(LARGEST).read_to_end(&mut bytes).map_err(|error| (FAILED, format!("{path}: {error}")))?;
-        let contents = String::from_utf8(bytes).map_err(|_| (FAILED, format!("{path}: no UTF-8 text")))?;
-        let contents = lines(&contents, count(params, "line"), count(params, "limit"));
-        Ok(json!({ "content": contents }))
+        Ok(bytes)
     }
 
     /// Answers `fs/write_text_file`. Directories on the way are made, as editors do.
@@ -280,6 +304,19 @@ mod tests {
         assert!(directories.read(&json!({"path": "sub/a.txt"})).is_err(), "a relative path");
         assert_eq!(std::fs::read_to_string(root.join("../secret")).unwrap(), "secret");
         assert_eq!(std::fs::read_to_string(root.join("sub/a.txt")).unwrap(), "one\ntwo\nthree\n");
+    }
+
+    #[test]
+    fn what_is_handed_on_has_one_name_and_lies_within() {
+        let (_folder, directories, root) = ground();
+        let file = |path: &str| directories.file(root.join(path).to_str().unwrap());
+        assert_eq!(file("sub/a.txt").unwrap(), b"one\ntwo\nthree\n");
+        std::fs::hard_link(root.join("../secret"), root.join("hard")).unwrap();
+        symlink("sub/a.txt", root.join("soft")).unwrap();
+        std::fs::File::create(root.join("large")).unwrap().set_len(LARGEST + 1).unwrap();
+        for path in ["hard", "soft", "large", "sub", "none", "../secret", "/etc/passwd"] {
+            assert!(file(path).is_err(), "{path}");
+        }
     }
 
     #[test]

@@ -283,7 +283,7 @@ impl Opening {
                 Told::Info(info) => self.tell(*info),
                 Told::Text(output) if self.history => self.session.emit(AdapterBody::from(output)).await,
                 Told::Event(event) if self.history => self.session.emit(event).await,
-                Told::Text(_) | Told::Event(_) | Told::SystemError | Told::BrokeOff(_) => {}
+                Told::Text(_) | Told::File(..) | Told::Event(_) | Told::SystemError | Told::BrokeOff(_) => {}
             }
         }
     }

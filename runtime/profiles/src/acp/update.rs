@@ -1,6 +1,8 @@
 //! `session/update`, read: what an agent's updates mean to a host. Pure.
 
-use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{
@@ -10,8 +12,9 @@ use trunkline_sdk::protocol::{
 use trunkline_sdk::{Json, PlanEntry, PlanStatus, ToolCallId};
 
 use super::choices::Choices;
-use super::content::{Content, LONGEST_RESULT, block, raw_output};
+use super::content::{Content, LONGEST_RESULT, block, blocks, raw_output};
 use super::hello::{FailuresAsText, Quirks};
+use super::media::{self, Allowance, Media};
 use super::read::{count, json, list, text};
 use super::restarts::{Piece, Restarts};
 use super::usage::Totals;
@@ -34,6 +37,8 @@ const LONGEST_TITLE: usize = 1024;
 pub(crate) enum Told {
     /// A piece of the answer.
     Text(Output),
+    /// A file; where it cannot be delivered, this text of the answer.
+    File(Box<Media>, Option<Output>),
     /// Any other event.
     Event(AdapterBody),
     /// Something is known of the session.
@@ -66,6 +71,10 @@ pub(crate) struct Reader {
     restarts: Restarts,
     /// What came last was nothing but what had been said before.
     repeats: bool,
+    pub(crate) files: Allowance,
+    /// What tool calls of this turn have shown, by its hash: they show it with each update.
+    shown: HashSet<u64>,
+    hasher: RandomState,
 }
 
 /// A tool call, as far as it was told.
@@ -94,6 +103,8 @@ impl Reader {
         self.totals.begin();
         self.restarts.worked();
         self.repeats = false;
+        self.files.begin();
+        self.shown.clear();
     }
 
     /// Whether the last update was no news: the agent asks its model again, and says what it has said.
@@ -132,7 +143,12 @@ impl Reader {
                     out.push(Told::Event(Progress { message, history, ..Progress::default() }.into()));
                 } else if !content.is_empty() {
                     let message_id = message_id(update);
-                    out.push(Told::Text(Output { content, message_id, history, ..Output::default() }));
+                    let output = Output { content, message_id, history, ..Output::default() };
+                    let content = update.get("content").filter(|_| when == When::Now);
+                    out.push(match content.and_then(|content| self.files.take(content)) {
+                        Some(media) => Told::File(Box::new(media), Some(output)),
+                        None => Told::Text(output),
+                    });
                 }
             }
             "agent_thought_chunk" => {
@@ -154,7 +170,10 @@ impl Reader {
                     out.push(Told::Event(message.into()));
                 }
             }
-            "tool_call" | "tool_call_update" => self.tool_call(update, when, terminal, out),
+            "tool_call" | "tool_call_update" => {
+                self.tool_call(update, when, terminal, out);
+                self.tool_files(update, when, out);
+            }
             "plan" => {
                 let entries =
                     list(update, "entries").iter().take(MOST_ENTRIES).filter_map(plan_entry).collect();
@@ -284,6 +303,21 @@ impl Reader {
         let kind = || text(update, "kind").filter(|kind| *kind != "other");
         let name = meta().or_else(in_id).or_else(in_title).or_else(kind);
         name.unwrap_or("tool").chars().take(128).collect()
+    }
+
+    /// The files that a tool call shows, each once.
+    fn tool_files(&mut self, update: &Value, when: When, out: &mut Vec<Told>) {
+        let Some(id) = text(update, "toolCallId").filter(|id| self.calls.contains_key(*id)) else { return };
+        for block in blocks(update).filter(|_| when == When::Now) {
+            let Some(identity) = media::identity(block) else { continue };
+            let hash = self.hasher.hash_one((id, identity));
+            if self.shown.len() < MOST_CALLS
+                && self.shown.insert(hash)
+                && let Some(media) = self.files.take(block)
+            {
+                out.push(Told::File(Box::new(media), None));
+            }
+        }
     }
 
     fn tool_call(

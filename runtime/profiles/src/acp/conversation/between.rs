@@ -76,9 +76,11 @@ async fn listen(
         for told in told {
             let event = match told {
                 Told::Info(info) => AdapterBody::from(*info),
-                Told::Text(output) if !is_mute => output.into(),
+                Told::Text(output) | Told::File(_, Some(output)) if !is_mute => output.into(),
                 Told::Event(event) if !is_mute => event,
-                Told::Text(_) | Told::Event(_) | Told::SystemError | Told::BrokeOff(_) => continue,
+                Told::Text(_) | Told::File(..) | Told::Event(_) | Told::SystemError | Told::BrokeOff(_) => {
+                    continue;
+                }
             };
             tokio::select! {
                 biased;

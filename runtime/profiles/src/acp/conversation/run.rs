@@ -10,6 +10,7 @@ use trunkline_sdk::{Category, Error, Turn};
 use super::super::answer::Answer;
 use super::super::asks::Asks;
 use super::super::inbox::{Arrival, Item};
+use super::super::media::{Media, Source};
 use super::super::room::{Room, Voice};
 use super::super::update::{Reader, Told, When};
 use super::{Prompt, WRITE};
@@ -167,6 +168,14 @@ impl<'a> Run<'a> {
                         self.say(output).await;
                     }
                 }
+                Told::File(media, text) => {
+                    if let Some(held) = self.answer.goes_on() {
+                        self.say(held).await;
+                    }
+                    if let (false, Some(text)) = (self.deliver(*media).await, text) {
+                        self.say(text).await;
+                    }
+                }
                 Told::Info(info) => self.turn.session().info(*info),
                 Told::SystemError => self.answer.system_error(),
                 Told::BrokeOff(times) => {
@@ -196,6 +205,27 @@ impl<'a> Run<'a> {
             let piece = Output { content: piece.to_owned(), ..rest_of(&output) };
             self.emit(piece.into()).await;
             rest = after;
+        }
+    }
+
+    /// Gives the host a file. Whether it did: one that cannot be read within the session's directories is not.
+    async fn deliver(&mut self, media: Media) -> bool {
+        let bytes = match media.source {
+            Source::Bytes(bytes) => bytes,
+            Source::Path(path) => {
+                let directories = self.room.directories.clone();
+                let read = move || path.to_str().map(|path| directories.file(path));
+                let Ok(Some(Ok(bytes))) = tokio::task::spawn_blocking(read).await else { return false };
+                self.reader.files.spend(bytes.len());
+                bytes
+            }
+        };
+        let until = self.cut.as_ref().map(|(until, _)| *until);
+        tokio::select! {
+            biased;
+            given = self.turn.new_file(media.name, media.mime, bytes) => given.is_ok(),
+            () = self.turn.stopped(), if until.is_none() => true,
+            () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => true,
         }
     }
 

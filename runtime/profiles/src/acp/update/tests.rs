@@ -25,6 +25,7 @@ fn shown(told: Told) -> Value {
             serde_json::from_slice(message.to_line().as_ref()).unwrap()
         }
         Told::Info(info) => json!({ "info": *info }),
+        Told::File(media, text) => json!({ "file": media.name, "text": text.map(|text| text.content) }),
         Told::SystemError => json!("system error"),
         Told::BrokeOff(times) => json!({ "broke off": times }),
     }
@@ -220,4 +221,35 @@ fn an_answer_that_breaks_off_too_often_is_told_of_agents_that_begin_it_for_ever(
     let worked: Vec<Value> =
         cut.iter().enumerate().flat_map(|(id, piece)| [piece.clone(), call(id)]).collect();
     assert!(!told("opencode", When::Now, &worked).contains(&broke_off));
+}
+
+#[test]
+fn images_are_files_once_and_what_is_none_is_text() {
+    let image = |data: &str| json!({ "type": "image", "mimeType": "image/png", "data": data });
+    let said = |data: &str| json!({ "sessionUpdate": "agent_message_chunk", "content": image(data) });
+    let updates = [
+        said("YWJj"),
+        said("no base64"),
+        json!({ "sessionUpdate": "agent_thought_chunk", "content": image("YWJj") }),
+    ];
+    let now = told("x", When::Now, &updates);
+    assert_eq!(now[0], json!({ "file": "image.png", "text": "[image: image/png]" }));
+    assert_eq!(now[1]["text"], "[image: image/png]");
+    assert_eq!(now[2]["content"], "[image: image/png]");
+    assert_eq!(told("x", When::Before, &updates)[0]["text"], "[image: image/png]");
+    let call = |status: &str, images: &[&str]| {
+        let content: Vec<_> =
+            images.iter().map(|data| json!({ "type": "content", "content": image(data) })).collect();
+        json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c", "status": status, "content": content })
+    };
+    let updates = [
+        call("in_progress", &["YWJj"]),
+        call("completed", &["YWJj", "YWI=", "no base64"]),
+        call("completed", &["YWJj"]),
+    ];
+    let now = told("x", When::Now, &updates);
+    assert_eq!(now.iter().filter(|event| !event["file"].is_null()).count(), 2, "{now:?}");
+    assert_eq!(now.last().unwrap()["file"], "image.png");
+    let end = now.iter().find(|event| event["type"] == "tool.end").unwrap();
+    assert_eq!(end["content"], ["[image: image/png]"; 3].join("\n"));
 }
