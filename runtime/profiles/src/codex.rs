@@ -2,7 +2,7 @@
 //!
 //! - what is configured: `policy`; how programs are started: `command_line`
 //! - the shared process and what it says: `server`, `inbox`
-//! - a session and its turns: `thread`, `turning`, `request`, `history`
+//! - a session and its turns: `thread`, `turning`, `request`, `history`, `models`
 //! - what the native messages mean, without time and bytes: `translate`, `item`, `approval`, `fault`, `usage`, `shell`
 
 mod approval;
@@ -13,6 +13,7 @@ mod fault;
 mod history;
 mod inbox;
 mod item;
+mod models;
 mod policy;
 mod prompt;
 mod request;

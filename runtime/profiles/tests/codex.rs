@@ -317,6 +317,30 @@ fn a_program_that_exits_at_once_says_why_and_one_that_is_not_there_too() {
 }
 
 #[test]
+fn models_are_asked_for_once_and_told_to_every_session() {
+    let mut hub = Hub::start();
+    for session in ["a", "b"] {
+        hub.open(session, &json!({}));
+        let told = hub
+            .until(|message| message["session_id"] == session && message["models"].is_array())
+            .pop()
+            .unwrap();
+        assert_eq!(
+            (&told["type"], &told["models"]),
+            (&json!("session.info"), &json!([{ "id": "one", "label": "One" }]))
+        );
+    }
+    assert_eq!(hub.told().matches("model/list").count(), 1);
+    // Where they cannot be told, everything else goes on.
+    for (models, asked) in [("none", 1), ("mute", 1), ("again", 8)] {
+        let mut hub = Hub::with(&json!({ "env": { "FAKE_MODELS": models } }));
+        hub.open("a", &json!({}));
+        assert_eq!(hub.turn("a", "one").text(), "thread-1 heard one");
+        wait_until("the models were asked for", || hub.told().matches("model/list").count() == asked);
+    }
+}
+
+#[test]
 fn silence_ends_a_turn() {
     let mut hub = Hub::with(&json!({"silence_timeout": "1s"}));
     hub.open("a", &json!({}));

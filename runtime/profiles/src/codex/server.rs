@@ -8,8 +8,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
-use trunkline_sdk::protocol::Failure;
+use trunkline_sdk::protocol::{Failure, Model};
 use trunkline_sdk::{Category, Error};
 
 use super::inbox::{Inbox, Mail};
@@ -31,6 +32,8 @@ const LONGEST_EARLY: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) peer: Arc<Peer>,
+    /// The models that it offers, once somebody has asked.
+    pub(super) models: OnceCell<Vec<Model>>,
     routes: Arc<Routes>,
     /// The turns that it runs.
     turns: AtomicUsize,
@@ -66,7 +69,13 @@ impl Server {
         }
         // Where it could not be sent, the process has ended, and the next call says so.
         let _ = peer.notify("initialized", &Value::Null).await;
-        Ok(Self { peer, routes, turns: AtomicUsize::new(0), retired: AtomicBool::new(false) })
+        Ok(Self {
+            peer,
+            models: OnceCell::new(),
+            routes,
+            turns: AtomicUsize::new(0),
+            retired: AtomicBool::new(false),
+        })
     }
 
     /// Whether it can be given a turn.

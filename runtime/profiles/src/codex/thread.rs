@@ -9,6 +9,7 @@ use trunkline_sdk::{Category, Error, LogStream, Session, SessionInfo, SessionUpd
 
 use super::history;
 use super::inbox::Inbox;
+use super::models::Telling;
 use super::policy::{Policy, Sandbox};
 use super::prompt::Prompt;
 use super::request::{Overrides, ThreadOptions, is_unconfined};
@@ -35,6 +36,8 @@ pub(super) struct Thread {
     stay: Stay,
     pub(super) thread: ThreadOptions,
     pub(super) link: Option<Arc<Link>>,
+    /// What tells the models of the app server.
+    models: Option<Telling>,
     /// The thread's id, once it has one.
     id: Option<String>,
     /// Whether there is something to remember.
@@ -103,6 +106,7 @@ impl Thread {
             stay,
             thread,
             link: None,
+            models: None,
             id,
             translator: Translator::default(),
             report,
@@ -134,6 +138,7 @@ impl Thread {
             Begun::Resumed => first.then_some(Context::Kept),
             Begun::Afresh => Some(Context::Lost),
         };
+        self.models = Some(Telling::begin(&server, session));
         let history = self.options.resume.take().and_then(|resume| resume.history) == Some(true);
         session.info(SessionInfo { native_session_id: Some(link.thread.clone()), context, ..self.info() });
         if history && matches!(begun, Begun::Resumed) {

@@ -59,6 +59,14 @@ while IFS= read -r line; do
     named=${named%%\"*}
     case "$line" in
     *'"method":"initialize"'*) say "{\"id\":$id,\"result\":{}}" ;;
+    *'"method":"model/list"'*)
+        case "${FAKE_MODELS:-some}" in
+        some) say "{\"id\":$id,\"result\":{\"data\":[{\"id\":\"one\",\"model\":\"one\",\"displayName\":\"One\"},7],\"nextCursor\":null}}" ;;
+        again) say "{\"id\":$id,\"result\":{\"data\":[],\"nextCursor\":\"again\"}}" ;;
+        none) say "{\"id\":$id,\"error\":{\"code\":-32600,\"message\":\"unknown method\"}}" ;;
+        mute) ;;
+        esac
+        ;;
     *'"method":"thread/start"'*)
         threads=$((threads + 1))
         say "{\"id\":$id,\"result\":{\"thread\":{\"id\":\"thread-$threads\"},\"model\":\"m\",\"modelProvider\":\"p\"}}"
