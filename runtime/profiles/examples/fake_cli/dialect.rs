@@ -65,6 +65,11 @@ pub(crate) fn stops(mode: Mode, line: &Value) -> bool {
     ["control_request/interrupt", "session/cancel", "turn/interrupt"].contains(&kind(mode, line).as_str())
 }
 
+/// Whether the line asks for what has no place in a dialogue: it may come at any time.
+pub(crate) fn is_aside(mode: Mode, line: &Value) -> bool {
+    mode == Mode::AppServer && kind(mode, line) == "model/list"
+}
+
 /// Whether the line begins a turn.
 pub(crate) fn prompts(mode: Mode, line: &Value) -> bool {
     ["user", "session/prompt", "turn/start"].contains(&kind(mode, line).as_str())

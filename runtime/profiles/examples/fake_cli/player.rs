@@ -160,6 +160,9 @@ impl Player {
 
     /// A live line at a place where `recorded` came in.
     fn take(&mut self, recorded: &Value, live: &Value) {
+        if dialect::is_aside(self.mode, live) {
+            return self.improvise(live);
+        }
         let stops = dialect::stops(self.mode, live);
         let later = |same: &dyn Fn(&Value) -> bool| {
             let mut inputs =
