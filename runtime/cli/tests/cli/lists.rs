@@ -74,7 +74,10 @@ fn an_adapter_prints_its_description_and_nothing_else() {
 #[test]
 fn an_unknown_adapter_is_code_2() {
     let home = Home::new();
-    home.run(["adapter", "ecko"]).must_end_with(2).must_say("built in: claude-code, ").must_say("agents: echo");
+    home.run(["adapter", "ecko"])
+        .must_end_with(2)
+        .must_say("built in: claude-code, ")
+        .must_say("agents: echo");
     home.file("trunkline.json", r#"{ "agents": [ { "id": "mine", "profile": "echo" } ] }"#);
     home.run(["adapter", "mine"])
         .must_end_with(2)
