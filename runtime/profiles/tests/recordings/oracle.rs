@@ -13,6 +13,7 @@ mod acp;
 mod app_server;
 mod claude;
 mod copilot;
+mod dialogue;
 mod exec;
 mod gemini;
 mod kilo;

@@ -11,7 +11,7 @@ fn pi(on_prompt: &str) -> String {
         r#"case "$*" in *--session*) [ -e "$HERE/unknown" ] && {{ echo 'No session found matching x' >&2; exit 1; }};; esac
         rest() {{ echo '{{"type":"message_end","message":{{"role":"assistant","content":[{{"type":"text","text":"'"$1"'"}}],"stopReason":"'"$2"'","usage":{{"input":3,"output":1,"totalTokens":4}}}}}}'; echo '{{"type":"agent_end"}}'; }}
         while read -r line; do case "$line" in
-            *get_state*) echo '{{"type":"response","id":"state","success":true,"data":{{"sessionId":"11111111-2222-4333-8444-555555555555"}}}}';;
+            *get_state*) echo '{{"type":"response","id":"state","success":true,"data":{{"sessionId":"{SESSION}"}}}}';;
             *get_session_stats*) echo '{{"type":"response","id":"stats","success":true,"data":{{}}}}';;
             *'"type":"abort"'*) rest "" aborted;;
             *'"type":"prompt"'*) echo '{{"type":"response","id":"prompt","success":true}}'; echo '{{"type":"agent_start"}}'
@@ -20,8 +20,18 @@ fn pi(on_prompt: &str) -> String {
     )
 }
 
+const SESSION: &str = "11111111-2222-4333-8444-555555555555";
+
 fn start(cli: &Cli) -> Adapter {
     cli.adapter("pi", &json!({}))
+}
+
+/// The last turn has another process, which is started with the session.
+fn goes_on(mut adapter: Adapter) {
+    let turn = adapter.send("s", "again");
+    let said = turn.text();
+    assert!(said.ends_with(&format!("--session {SESSION}")), "{said} {}", turn.error());
+    adapter.end();
 }
 
 #[test]
@@ -61,14 +71,7 @@ fn a_deaf_agent_is_ended_by_a_stop_and_the_next_turn_is_served() {
     adapter.stop("s");
     assert_eq!(adapter.finish("s").status(), "stopped");
     cli.gone();
-    let turn = adapter.send("s", "again");
-    assert!(
-        turn.text().ends_with("--session 11111111-2222-4333-8444-555555555555"),
-        "{} {}",
-        turn.text(),
-        turn.error()
-    );
-    adapter.end();
+    goes_on(adapter);
 }
 
 #[test]
@@ -117,14 +120,7 @@ fn an_agent_that_dies_ends_its_turn_and_between_turns_nothing() {
     assert!(turn.error().contains("out of luck"), "{}", turn.error());
     assert_eq!(adapter.send("s", "last").text(), "last");
     cli.gone();
-    let turn = adapter.send("s", "hello");
-    assert!(
-        turn.text().ends_with("--session 11111111-2222-4333-8444-555555555555"),
-        "{} {}",
-        turn.text(),
-        turn.error()
-    );
-    adapter.end();
+    goes_on(adapter);
 }
 
 #[test]
@@ -133,8 +129,7 @@ fn a_session_that_the_agent_does_not_know_begins_anew() {
         echo '{"type":"response","id":"stats","success":true,"data":{}}'; exit 0"#));
     std::fs::write(cli.file("unknown"), "").unwrap();
     let mut adapter = start(&cli);
-    adapter
-        .open_with("s", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
+    adapter.open_with("s", json!({ "resume": { "native_session_id": SESSION } }));
     // The second is one that it has made and did not keep.
     for _ in 0..2 {
         let turn = adapter.send("s", "hello");
@@ -150,8 +145,7 @@ fn a_session_that_the_agent_does_not_know_begins_anew() {
         cli.gone();
     }
     std::fs::remove_file(cli.file("unknown")).unwrap();
-    adapter
-        .open_with("t", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
+    adapter.open_with("t", json!({ "resume": { "native_session_id": SESSION } }));
     let turn = adapter.send("t", "hello");
     let first = turn.messages.iter().position(|message| message["context"] == "kept");
     let output = turn.messages.iter().position(|message| message["type"] == "output");

@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        expected::{Answer, Expected, Permission, Session, Text, Turn, Usage},
+        expected::{Answer, Expected, Permission, Text, Turn, Usage},
         recording::{Recording, Step},
     },
-    category_of, number, status_in, text,
+    category_of,
+    dialogue::{Dialogue, answer_to, refused},
+    number, status_in, text,
 };
 
 /// The code of an error that wants a login.
@@ -26,9 +28,7 @@ struct Total {
 
 #[derive(Default)]
 struct Reading {
-    sessions: Vec<Session>,
-    ids: HashMap<String, usize>,
-    asked: HashMap<String, Value>,
+    dialogue: Dialogue,
     /// What each session has used so far: cost, input, output.
     totals: HashMap<String, Total>,
     /// Messages that an earlier turn began.
@@ -38,7 +38,7 @@ struct Reading {
 
 struct Open {
     session: String,
-    request: String,
+    request: Value,
     turn: Turn,
     text: Text,
     /// The messages that were told of.
@@ -62,27 +62,19 @@ pub(super) fn expect(recording: &Recording) -> Expected {
         open.turn.status = vec!["stopped"];
         reading.close(open);
     }
-    if reading.sessions.is_empty() {
-        // No session came to be.
-        let mut turn = Turn::of("FAKE:text");
-        turn.status = vec!["completed", "failed"];
-        reading.sessions.push(Session { turns: vec![turn], ..Session::default() });
-    }
-    Expected { rule: "dialogue", sessions: reading.sessions, or: None }
+    reading.dialogue.expected()
 }
 
 impl Reading {
     fn input(&mut self, line: &Value) {
-        if let Some(id) = line.get("id").filter(|_| line.get("method").is_some()) {
-            self.asked.insert(id.to_string(), line.clone());
-        }
+        self.dialogue.asks(line);
         let session = text(line, "/params/sessionId").unwrap_or_default();
         match text(line, "/method").unwrap_or_default() {
-            "session/prompt" if self.ids.contains_key(session) => {
+            "session/prompt" if self.dialogue.knows(session) => {
                 let prompt = text(line, "/params/prompt/0/text").unwrap_or_default();
                 self.open = Some(Open {
                     session: session.to_owned(),
-                    request: line["id"].to_string(),
+                    request: line["id"].clone(),
                     turn: Turn::of(prompt),
                     text: Text::default(),
                     messages: HashSet::new(),
@@ -96,7 +88,7 @@ impl Reading {
                 }
             }
             "session/set_mode" => {
-                if let Some(session) = self.ids.get(session).and_then(|at| self.sessions.get_mut(*at)) {
+                if let Some(session) = self.dialogue.session(session) {
                     session.mode = text(line, "/params/modeId").map(str::to_owned);
                 }
             }
@@ -159,39 +151,21 @@ impl Reading {
     }
 
     fn answer(&mut self, line: &Value, recording: &Recording) {
-        let id = line.get("id").map(Value::to_string).unwrap_or_default();
-        let Some(asked) = self.asked.remove(&id) else { return };
-        let error = line.get("error").filter(|error| !error.is_null());
+        let Some(asked) = self.dialogue.asked(line) else { return };
         match text(&asked, "/method").unwrap_or_default() {
             "session/new" => {
-                let mut session = Session::default();
-                if let Some(id) = text(line, "/result/sessionId") {
-                    self.ids.insert(id.to_owned(), self.sessions.len());
-                    session.native_id = Some(id.to_owned());
-                }
-                if let Some(error) = error {
+                let failed = refused(line).map(|error| {
                     let mut turn = Turn::of("FAKE:text");
                     fail(&mut turn, error);
-                    session.turns.push(turn);
-                }
-                self.sessions.push(session);
+                    turn
+                });
+                self.dialogue.begun(text(line, "/result/sessionId"), failed);
             }
             "session/load" => {
-                let id = text(&asked, "/params/sessionId").map(str::to_owned);
-                let mut session = Session { resume: id.clone(), ..Session::default() };
-                if error.is_some() {
-                    session.context = Some("lost");
-                    let mut turn = Turn::of("FAKE:text");
-                    turn.status = vec!["completed"];
-                    session.turns.push(turn);
-                } else {
-                    session.native_id.clone_from(&id);
-                    self.ids.extend(id.map(|id| (id, self.sessions.len())));
-                }
-                self.sessions.push(session);
+                self.dialogue.resumed(text(&asked, "/params/sessionId"), refused(line).is_some());
             }
             "session/prompt" => {
-                if let Some(mut open) = self.open.take_if(|open| open.request == id) {
+                if let Some(mut open) = self.open.take_if(|open| open.request == line["id"]) {
                     self.ended(&mut open, line, recording);
                     self.close(open);
                 }
@@ -205,7 +179,7 @@ impl Reading {
         let turn = &mut open.turn;
         turn.text = std::mem::take(&mut open.text).pieces();
         let whole: String = turn.text.iter().map(|piece| piece.ways[0].as_str()).collect();
-        if let Some(error) = line.get("error").filter(|error| !error.is_null()) {
+        if let Some(error) = refused(line) {
             fail(turn, error);
         } else {
             let stopped = turn.stopped;
@@ -227,11 +201,7 @@ impl Reading {
     /// Tokens and cost: of the turn for some agents, running totals for others.
     fn use_of(&mut self, open: &mut Open, session: &str, result: &Value, recording: &Recording) {
         let total = self.totals.entry(session.to_owned()).or_default();
-        let resumed = self
-            .ids
-            .get(session)
-            .and_then(|at| self.sessions.get(*at))
-            .is_some_and(|one| one.resume.is_some());
+        let resumed = self.dialogue.session(session).is_some_and(|one| one.resume.is_some());
         let begun = total.turns > 0 || !resumed;
         total.turns += 1;
         if let Some(cost) = open.cost {
@@ -269,7 +239,7 @@ impl Reading {
         if turn.text.is_empty() {
             turn.text = text.pieces();
         }
-        if let Some(session) = self.ids.get(&session).and_then(|at| self.sessions.get_mut(*at)) {
+        if let Some(session) = self.dialogue.session(&session) {
             session.turns.push(turn);
         }
     }
@@ -290,12 +260,7 @@ fn fail(turn: &mut Turn, error: &Value) {
 
 fn permission(line: &Value, recording: &Recording) -> Permission {
     let call = &line["params"]["toolCall"];
-    let answer = recording.steps.iter().find_map(|step| match step {
-        Step::In(answer) if answer.get("method").is_none() && answer.get("id") == line.get("id") => {
-            Some(answer)
-        }
-        _ => None,
-    });
+    let answer = answer_to(recording, line);
     let strings = call["rawInput"].as_object().into_iter().flat_map(|input| input.values());
     let strings = strings.filter_map(|value| value.as_str().map(str::to_owned));
     let places = call["locations"]

@@ -6,19 +6,17 @@ use serde_json::{Value, json};
 
 use super::{
     super::{
-        expected::{Answer, Expected, Permission, Session, Text, Turn, Usage},
+        expected::{Answer, Expected, Permission, Text, Turn, Usage},
         recording::{Recording, Step},
     },
-    category_of, number, status_in, text,
+    category_of,
+    dialogue::{Dialogue, answer_to, refused},
+    number, status_in, text,
 };
 
 #[derive(Default)]
 struct Reading {
-    sessions: Vec<Session>,
-    /// The session of each thread.
-    threads: HashMap<String, usize>,
-    /// Requests of the recorder that are not answered yet.
-    asked: HashMap<String, Value>,
+    dialogue: Dialogue,
     /// Running totals of each thread: input and output.
     totals: HashMap<String, (u64, u64)>,
     open: Option<Open>,
@@ -47,14 +45,12 @@ pub(super) fn expect(recording: &Recording) -> Expected {
         open.turn.fails(&[], []);
         reading.close(open);
     }
-    Expected { rule: "dialogue", sessions: reading.sessions, or: None }
+    reading.dialogue.expected()
 }
 
 impl Reading {
     fn input(&mut self, line: &Value) {
-        if let Some(id) = line.get("id").filter(|_| line.get("method").is_some()) {
-            self.asked.insert(id.to_string(), line.clone());
-        }
+        self.dialogue.asks(line);
         let prompt = || text(line, "/params/input/0/text").unwrap_or_default().to_owned();
         match text(line, "/method").unwrap_or_default() {
             "turn/start" | "turn/steer" if self.open.is_some() => {
@@ -64,7 +60,7 @@ impl Reading {
             }
             "turn/start" => {
                 let thread = text(line, "/params/threadId").unwrap_or_default().to_owned();
-                if self.threads.contains_key(&thread) {
+                if self.dialogue.knows(&thread) {
                     let before = self.totals.get(&thread).copied().unwrap_or_default();
                     let turn = Turn::of(prompt());
                     self.open = Some(Open {
@@ -129,36 +125,19 @@ impl Reading {
 
     /// The CLI's answer to a request of the recorder.
     fn answer(&mut self, line: &Value) {
-        let Some(asked) = line.get("id").and_then(|id| self.asked.remove(&id.to_string())) else { return };
-        let refused = line.get("error").filter(|error| !error.is_null());
+        let Some(asked) = self.dialogue.asked(line) else { return };
+        let refused = refused(line);
         match text(&asked, "/method").unwrap_or_default() {
             "thread/start" => {
-                let mut session = Session::default();
-                if let Some(id) = text(line, "/result/thread/id") {
-                    self.threads.insert(id.to_owned(), self.sessions.len());
-                    session.native_id = Some(id.to_owned());
-                }
-                if let Some(error) = refused {
+                let failed = refused.map(|error| {
                     let mut turn = Turn::of("FAKE:text");
                     turn.fails(&[], text(error, "/message").map(str::to_owned));
-                    session.turns.push(turn);
-                }
-                self.sessions.push(session);
+                    turn
+                });
+                self.dialogue.begun(text(line, "/result/thread/id"), failed);
             }
             "thread/resume" => {
-                let id = text(&asked, "/params/threadId").map(str::to_owned);
-                let mut session = Session { resume: id.clone(), ..Session::default() };
-                if refused.is_some() {
-                    // Begun afresh, in a thread of which nothing is recorded.
-                    session.context = Some("lost");
-                    let mut turn = Turn::of("FAKE:text");
-                    turn.status = vec!["completed"];
-                    session.turns.push(turn);
-                } else {
-                    session.native_id.clone_from(&id);
-                    self.threads.extend(id.map(|id| (id, self.sessions.len())));
-                }
-                self.sessions.push(session);
+                self.dialogue.resumed(text(&asked, "/params/threadId"), refused.is_some());
             }
             "turn/start" if refused.is_some() => {
                 if let Some(mut open) = self.open.take() {
@@ -195,7 +174,7 @@ impl Reading {
             turn.usage = Some(Usage { input, output, optional });
         }
         turn.text = text.pieces();
-        if let Some(session) = self.threads.get(&thread).and_then(|at| self.sessions.get_mut(*at)) {
+        if let Some(session) = self.dialogue.session(&thread) {
             session.turns.push(turn);
         }
     }
@@ -229,12 +208,7 @@ fn item(open: &mut Open, item: &Value, completed: bool) {
 
 fn permission(line: &Value, recording: &Recording) -> Permission {
     let params = &line["params"];
-    let answer = recording.steps.iter().find_map(|step| match step {
-        Step::In(answer) if answer.get("method").is_none() && answer.get("id") == line.get("id") => {
-            Some(answer)
-        }
-        _ => None,
-    });
+    let answer = answer_to(recording, line);
     // The files of a change are in the item before the request.
     let item = recording.outputs().find(|out| out.json.pointer("/params/item/id") == params.get("itemId"));
     let changes =
