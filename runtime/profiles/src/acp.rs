@@ -25,7 +25,6 @@ mod media;
 mod open;
 mod permission;
 mod prompt;
-mod read;
 mod restarts;
 mod room;
 mod shared;
@@ -38,16 +37,15 @@ use std::sync::Arc;
 use agent_client_protocol_schema::v1::ListSessionsRequest;
 use serde_json::Value;
 use trunkline_sdk::protocol::{Capabilities, SessionEntry, SessionUpdate, SessionsList};
-use trunkline_sdk::{
-    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Turn,
-};
+use trunkline_sdk::{Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Turn};
 
 use self::conversation::Conversation;
 use self::link::{Link, Pool};
-use self::read::{list, text};
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
+use crate::agent::read::{self, list, text};
 use crate::agent::settings::Common;
+use crate::agent::started::started;
 use crate::agent::{credentials, diagnose, model, version};
 
 pub(crate) use self::agent::{Kind, Prepared, home_folder, variable};
@@ -154,10 +152,7 @@ impl Adapter for Acp {
     type State = Option<Conversation>;
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
-        match state {
-            Some(conversation) => conversation.turn(turn, input).await,
-            None => Err(Error::new(Category::Protocol, "the session was not started")),
-        }
+        started(state)?.turn(turn, input).await
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
@@ -172,10 +167,7 @@ impl Adapter for Acp {
         update: SessionUpdate,
         state: &mut Self::State,
     ) -> Result<SessionInfo, Error> {
-        match state {
-            Some(conversation) => conversation.update(update).await,
-            None => Ok(SessionInfo::default()),
-        }
+        started(state)?.update(update).await
     }
 
     async fn close(&self, _: &Session, state: Self::State) {

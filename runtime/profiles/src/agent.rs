@@ -1,8 +1,9 @@
 //! What every wrapped agent needs, written once.
 //!
-//! - how one is configured and asked: `settings`, `options`, `variables`, `model`, `template`
+//! - how one is configured and asked: `settings`, `options`, `started`, `variables`, `model`, `template`
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`, `version`, `credentials`, `diagnose`, `native_id`
 //! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `attachment`
+//! - what it says: `read`
 //! - what is told of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
 
 pub(crate) mod ansi;
@@ -20,10 +21,12 @@ pub(crate) mod opencode_config;
 pub(crate) mod options;
 pub(crate) mod patience;
 pub(crate) mod process;
+pub(crate) mod read;
 pub(crate) mod report;
 pub(crate) mod rpc;
 pub(crate) mod settings;
 pub(crate) mod skills;
+pub(crate) mod started;
 pub(crate) mod system_prompt;
 pub(crate) mod template;
 pub(crate) mod title;

@@ -33,6 +33,7 @@ use trunkline_sdk::{
 pub(crate) use self::config::ClaudeCode as Settings;
 use self::conversation::Conversation;
 use crate::agent::options::Options;
+use crate::agent::started::started;
 
 /// How long a turn may take to end after a stop: the time of an interrupt, and of a kill after it.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(7);
@@ -81,22 +82,16 @@ impl ClaudeCode {
     }
 }
 
-/// A session, once it is open.
-#[derive(Default)]
-pub(crate) struct State(Option<Conversation>);
-
 impl Adapter for ClaudeCode {
-    type State = State;
+    type State = Option<Conversation>;
 
-    async fn start(&self, session: &Session, start: SessionStart) -> Result<State, Error> {
+    async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
         let options = Options::of(&self.settings.common(), start);
-        let conversation = Conversation::open(session, self.settings.clone(), options).await?;
-        Ok(State(Some(conversation)))
+        Conversation::open(session, self.settings.clone(), options).await.map(Some)
     }
 
-    async fn turn(&self, turn: Turn, input: Input, state: &mut State) -> Result<(), Error> {
-        let conversation = state.0.as_mut().ok_or_else(|| Error::other("the session has no conversation"))?;
-        conversation.turn(turn, input).await;
+    async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
+        started(state)?.turn(turn, input).await;
         Ok(())
     }
 
@@ -104,16 +99,13 @@ impl Adapter for ClaudeCode {
         &self,
         _: &Session,
         update: SessionUpdate,
-        state: &mut State,
+        state: &mut Self::State,
     ) -> Result<SessionInfo, Error> {
-        match &mut state.0 {
-            Some(conversation) => conversation.update(update).await,
-            None => Err(Error::other("the session has no conversation")),
-        }
+        started(state)?.update(update).await
     }
 
-    async fn close(&self, _: &Session, state: State) {
-        if let Some(conversation) = state.0 {
+    async fn close(&self, _: &Session, state: Self::State) {
+        if let Some(conversation) = state {
             conversation.close().await;
         }
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 use trunkline_sdk::protocol::{AdapterBody, Context, UsageScope};
-use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, Turn, TurnComplete};
+use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComplete};
 
 use crate::agent::attachment;
 use crate::agent::launch::Launch;
@@ -24,7 +24,7 @@ use crate::agent::options::Options;
 use crate::agent::patience::Watch;
 use crate::agent::process::{Agent, Ended, Stdin, explained};
 use crate::agent::report::Report;
-use crate::agent::{system_prompt, template};
+use crate::agent::system_prompt;
 
 /// What an agent has to finish its files, after SIGTERM to its group.
 const TERM: Duration = Duration::from_millis(1500);
@@ -208,7 +208,7 @@ impl<D: Dialect> Conversation<D> {
             }
         }
         end.native_session_id = self.native.id().map(str::to_owned);
-        end.session_params = self.params();
+        end.session_params = self.options.session_params(self.native.id());
         turn.finish(end);
         Ok(())
     }
@@ -216,9 +216,7 @@ impl<D: Dialect> Conversation<D> {
     /// What the agent is sent: the input through the template, with its files by their paths; before the first one the
     /// instructions that it takes no other way.
     async fn prompt(&self, turn: &Turn, input: &Input) -> Result<String, Error> {
-        let Options { prompt_template, variables, .. } = &self.options;
-        let id = turn.session().id().as_str();
-        let text = template::words(prompt_template, &input.content, id, variables);
+        let text = self.options.words(&input.content, turn.session());
         let files = attachment::read_all(input.files.clone(), attachment::Native::Nothing).await;
         let text = attachment::with_paths(&text, &files);
         if text.trim().is_empty() {
@@ -229,12 +227,6 @@ impl<D: Dialect> Conversation<D> {
             Some(system_prompt) => system_prompt::before(system_prompt, &text),
             None => text,
         })
-    }
-
-    /// What goes on with this conversation: its id and where it works.
-    fn params(&self) -> Option<Json> {
-        let cwd = self.options.cwd.clone().or_else(|| std::env::current_dir().ok())?;
-        Json::of(&serde_json::json!({ "native_session_id": self.native.id()?, "cwd": cwd })).ok()
     }
 
     async fn run(&mut self, turn: &Turn, prompt: &str) -> Run {

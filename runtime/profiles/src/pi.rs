@@ -10,13 +10,13 @@ mod tests;
 
 use trunkline_sdk::protocol::Capabilities;
 use trunkline_sdk::{
-    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
-    Turn,
+    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
 
 use self::conversation::Conversation;
 use crate::agent::options::Options;
 use crate::agent::settings::settings;
+use crate::agent::started::started;
 use crate::agent::{diagnose, model};
 
 settings! {
@@ -49,10 +49,7 @@ impl Adapter for PiAdapter {
     type State = Option<Conversation>;
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
-        match state {
-            Some(conversation) => conversation.turn(turn, input).await,
-            None => Err(Error::new(Category::Protocol, "the session was not started")),
-        }
+        started(state)?.turn(turn, input).await
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
@@ -67,9 +64,8 @@ impl Adapter for PiAdapter {
         update: SessionUpdate,
         state: &mut Self::State,
     ) -> Result<SessionInfo, Error> {
-        let Some(conversation) = state else { return Ok(SessionInfo::default()) };
         let aliases = &self.settings.model_aliases;
-        let info = conversation
+        let info = started(state)?
             .change(|options| {
                 options.model =
                     update.model.map(|name| model::resolve(&name, aliases)).or(options.model.take());

@@ -9,7 +9,7 @@ use super::files::Directories;
 use super::hello::Hello;
 use crate::agent::attachment::{self, Attachment, Native};
 use crate::agent::options::Options;
-use crate::agent::{system_prompt, template};
+use crate::agent::system_prompt;
 
 /// The blocks: the text with what comes before it, then its files. A file in the session's directories is a link; one
 /// elsewhere, which agents may refuse to follow, is named in the text.
@@ -21,16 +21,7 @@ pub(crate) async fn blocks(
     hello: &Hello,
     directories: &Directories,
 ) -> Vec<Value> {
-    let mut text = if options.prompt_template.is_empty() {
-        input.content
-    } else {
-        let values = json!({
-            "input": input.content,
-            "session": { "id": session.id().as_str() },
-            "variables": options.variables,
-        });
-        template::render(&options.prompt_template, &values)
-    };
+    let mut text = options.words(&input.content, session);
     let native = match (hello.images, hello.resources) {
         (true, true) => Native::ImagesAndTexts,
         (true, false) => Native::Images,

@@ -118,6 +118,14 @@ pub(crate) async fn told(content: String, files: Vec<FileInput>) -> String {
     if files.is_empty() { content } else { with_paths(&content, &read_all(files, Native::Nothing).await) }
 }
 
+/// The images among them.
+pub(crate) fn images(attachments: &[Attachment]) -> impl Iterator<Item = &Image> {
+    attachments.iter().filter_map(|attachment| match attachment {
+        Attachment::Image(image) => Some(image),
+        Attachment::Text(_) | Attachment::Path(_) => None,
+    })
+}
+
 impl Image {
     /// As a content block of Claude's messages.
     pub(crate) fn claude(&self) -> Value {

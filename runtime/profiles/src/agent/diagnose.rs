@@ -132,19 +132,11 @@ mod tests {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         Common {
-            command: "sh".into(),
             args: vec!["-c".into(), script.into(), "agent".into()],
-            work_dir: String::new(),
             env,
-            model: String::new(),
-            model_aliases: BTreeMap::new(),
-            system_prompt: String::new(),
-            prompt_template: String::new(),
-            variables_prefix: String::new(),
-            skills: Vec::new(),
-            mcp_servers: None,
             tool_loop: ToolLoopAction::Off,
             patience: Patience { start: None, silence: None, turn: None },
+            ..Common::for_test("sh")
         }
     }
 

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde_json::Value;
-use trunkline_sdk::SessionStart;
+use serde_json::{Value, json};
 use trunkline_sdk::protocol::{Resume, SystemPromptMode};
+use trunkline_sdk::{Json, Session, SessionStart};
 
 use super::launch::Launch;
 use super::patience::Patience;
 use super::settings::Common;
 use super::tool_loop::ToolLoopAction;
-use super::{model, variables};
+use super::{model, template, variables};
 
 /// A session's options: those of `session.start`, else the configuration's. An empty string is none.
 #[derive(Clone)]
@@ -59,7 +59,7 @@ impl Options {
         env.extend(start.env.unwrap_or_default());
         let model =
             asked(start.model, &common.model).map(|name| model::resolve(&name, &common.model_aliases));
-        let session = |json: Option<trunkline_sdk::Json>| json.and_then(|json| json.to::<Value>().ok());
+        let session = |json: Option<Json>| json.and_then(|json| json.to::<Value>().ok());
         Self {
             command: common.command.clone(),
             args: common.args.iter().cloned().chain(start.extra_args.unwrap_or_default()).collect(),
@@ -89,6 +89,21 @@ impl Options {
             patience: common.patience,
             resume: start.resume,
         }
+    }
+
+    /// Where the agent works.
+    pub(crate) fn work_dir(&self) -> Option<PathBuf> {
+        self.cwd.clone().or_else(|| std::env::current_dir().ok())
+    }
+
+    /// What goes on with the conversation that the agent calls so: its id and where it works.
+    pub(crate) fn session_params(&self, native: Option<&str>) -> Option<Json> {
+        Json::of(&json!({ "native_session_id": native?, "cwd": self.work_dir()? })).ok()
+    }
+
+    /// What the agent is sent for an input, but for its files.
+    pub(crate) fn words(&self, input: &str, session: &Session) -> String {
+        template::words(&self.prompt_template, input, session.id().as_str(), &self.variables)
     }
 
     /// How the agent is started: its program, the arguments of configuration and session, its directory and

@@ -8,6 +8,14 @@ use trunkline_sdk::{Category, Error, Turn};
 /// How often a quiet turn says that it goes on.
 const WORKING: Duration = Duration::from_secs(10);
 
+/// Waits until then; without a time, for ever.
+pub(crate) async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// How long an agent may take. `None` is for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Patience {

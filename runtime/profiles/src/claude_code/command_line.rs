@@ -1,7 +1,7 @@
 //! How `claude` is started: pure, so that command lines are tested as tables.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use trunkline_sdk::{Category, Error};
 
@@ -260,11 +260,6 @@ pub(super) fn built_in(allowed: Option<&[String]>) -> Option<Vec<&str>> {
         names.filter(|name| !name.is_empty() && !name.starts_with('-') && !name.contains(',')).collect();
     names.dedup();
     Some(names)
-}
-
-/// Where a session works, as it is written into what it is resumed with.
-pub(super) fn working_directory(options: &Options) -> Option<PathBuf> {
-    options.cwd.clone().or_else(|| std::env::current_dir().ok())
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use crate::agent::version::{self, Version};
 use crate::agent::{mcp, skills};
 
 /// One session.
-pub(super) struct Conversation {
+pub(crate) struct Conversation {
     session: Session,
     settings: Arc<ClaudeCode>,
     options: Options,
@@ -116,7 +116,7 @@ impl Conversation {
     fn completed(&mut self, end: TurnComplete) -> TurnComplete {
         let params = json!({
             "native_session_id": self.native,
-            "cwd": command_line::working_directory(&self.options),
+            "cwd": self.options.work_dir(),
             "cost_usd": self.cost.0,
         });
         TurnComplete {

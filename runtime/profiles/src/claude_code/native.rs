@@ -2,20 +2,7 @@
 
 use serde_json::Value;
 
-/// A text; not an empty one.
-pub(super) fn text<'v>(value: &'v Value, name: &str) -> Option<&'v str> {
-    value.get(name)?.as_str().filter(|text| !text.is_empty())
-}
-
-pub(super) fn number(value: &Value, name: &str) -> Option<u64> {
-    let number = value.get(name)?;
-    number.as_u64().or_else(|| {
-        let number = number.as_f64().filter(|number| (0.0..9e15).contains(number))?;
-        // Whole, not negative and small enough: the cast is exact but for the fraction.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded above")]
-        Some(number as u64)
-    })
-}
+pub(super) use crate::agent::read::{count, list, text};
 
 /// An amount: not negative, not endless.
 pub(super) fn amount(value: &Value, name: &str) -> Option<f64> {
@@ -24,10 +11,6 @@ pub(super) fn amount(value: &Value, name: &str) -> Option<f64> {
 
 pub(super) fn is_true(value: &Value, name: &str) -> bool {
     value.get(name).is_some_and(|value| value == true)
-}
-
-pub(super) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
-    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// The texts of a list.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use trunkline_sdk::protocol::Failure;
 use trunkline_sdk::{Category, Error, Status, TurnComplete};
 
-use super::native::{is_true, list, number, text, texts};
+use super::native::{count, is_true, list, text, texts};
 use crate::agent::failure;
 
 /// What an assistant line says of an error of the API. Such a line is no part of the answer.
@@ -55,8 +55,8 @@ impl Outcome {
             terminal_reason: owned("terminal_reason"),
             stop_reason: text(result, "stop_reason").map(str::to_owned),
             status: http(result),
-            num_turns: number(result, "num_turns"),
-            duration_ms: number(result, "duration_ms"),
+            num_turns: count(result, "num_turns"),
+            duration_ms: count(result, "duration_ms"),
             denials: list(result, "permission_denials").len(),
             has_no_tokens: has_no_tokens(result),
             api_error,
@@ -182,13 +182,13 @@ impl Outcome {
 fn has_no_tokens(result: &Value) -> bool {
     let since = result.get("model_usage_since_last_result").and_then(Value::as_object);
     let used = result.get("usage").unwrap_or(&Value::Null);
-    let none = |name: &str| number(used, name).unwrap_or(0) == 0;
+    let none = |name: &str| count(used, name).unwrap_or(0) == 0;
     since.is_none_or(serde_json::Map::is_empty) && none("input_tokens") && none("output_tokens")
 }
 
 /// The HTTP status that an error names.
 pub(super) fn http(value: &Value) -> Option<u16> {
-    number(value, "api_error_status").and_then(|status| u16::try_from(status).ok())
+    count(value, "api_error_status").and_then(|status| u16::try_from(status).ok())
 }
 
 #[cfg(test)]

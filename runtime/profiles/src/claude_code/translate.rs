@@ -12,7 +12,7 @@ use trunkline_sdk::{SessionInfo, ToolCallId};
 use self::tools::Tools;
 use super::answer::{Answer, Kind};
 use super::control::Ask;
-use super::native::{content, is_true, list, number, text, texts};
+use super::native::{content, count, is_true, list, text, texts};
 use super::outcome::{ApiError, http};
 use super::said::Said;
 use super::usage;
@@ -143,7 +143,7 @@ impl Translator {
             }
             Some("message_stop") => {
                 if let Some(abandoned) = value.get("abandoned_blocks").filter(|it| it.is_object()) {
-                    let from = number(abandoned, "from_block_index").unwrap_or(0);
+                    let from = count(abandoned, "from_block_index").unwrap_or(0);
                     self.answer(parent.as_deref()).abandon(usize::try_from(from).unwrap_or(usize::MAX));
                 } else {
                     self.answer(parent.as_deref()).settle();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
 
-use super::native::{amount, number};
+use super::native::{amount, count};
 
 /// The most models that are told of.
 const MOST_MODELS: usize = 32;
@@ -82,16 +82,16 @@ pub(super) fn add(usage: &mut Usage, more: Usage) {
 pub(super) fn window(result: &Value, model: Option<&str>) -> Option<u64> {
     let models = result.get("modelUsage")?.as_object()?;
     let one = model.and_then(|model| models.get(model)).or_else(|| models.values().next())?;
-    number(one, "contextWindow")
+    count(one, "contextWindow")
 }
 
 /// The tokens of an answer: those that were read from a cache or put into it count as read.
 pub(super) fn tokens(usage: &Value) -> Usage {
-    let read = number(usage, "cache_read_input_tokens");
-    let written = number(usage, "cache_creation_input_tokens");
-    let input = number(usage, "input_tokens")
+    let read = count(usage, "cache_read_input_tokens");
+    let written = count(usage, "cache_creation_input_tokens");
+    let input = count(usage, "input_tokens")
         .map(|input| input.saturating_add(read.unwrap_or(0)).saturating_add(written.unwrap_or(0)));
-    let output = number(usage, "output_tokens");
+    let output = count(usage, "output_tokens");
     let details = usage.get("output_tokens_details");
     Usage {
         input_tokens: input,
@@ -99,24 +99,24 @@ pub(super) fn tokens(usage: &Value) -> Usage {
         total_tokens: input.zip(output).map(|(input, output)| input.saturating_add(output)),
         cache_read_tokens: read,
         cache_write_tokens: written,
-        reasoning_tokens: details.and_then(|details| number(details, "thinking_tokens")),
+        reasoning_tokens: details.and_then(|details| count(details, "thinking_tokens")),
         ..Usage::default()
     }
 }
 
 fn of_model(used: &Value) -> ModelUsage {
-    let read = number(used, "cacheReadInputTokens");
-    let written = number(used, "cacheCreationInputTokens");
-    let input = number(used, "inputTokens")
+    let read = count(used, "cacheReadInputTokens");
+    let written = count(used, "cacheCreationInputTokens");
+    let input = count(used, "inputTokens")
         .map(|input| input.saturating_add(read.unwrap_or(0)).saturating_add(written.unwrap_or(0)));
-    let output = number(used, "outputTokens");
+    let output = count(used, "outputTokens");
     ModelUsage {
         input_tokens: input,
         output_tokens: output,
         total_tokens: input.zip(output).map(|(input, output)| input.saturating_add(output)),
         cache_read_tokens: read,
         cache_write_tokens: written,
-        reasoning_tokens: number(used, "thinkingTokens"),
+        reasoning_tokens: count(used, "thinkingTokens"),
         cost_usd: amount(used, "costUSD").map(rounded),
         provider: None,
     }

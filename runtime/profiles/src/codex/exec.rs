@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use trunkline_sdk::protocol::{Context, Log, Progress, TurnComplete};
 use trunkline_sdk::{Category, Error, LogStream, Session, SessionInfo, SessionUpdate, Status, Turn};
 
@@ -17,13 +17,13 @@ use super::fault::Fault;
 use super::policy::Policy;
 use super::prompt::Prompt;
 use super::translate::{End, Event, Translator};
-use crate::agent::attachment::Attachment;
+use crate::agent::attachment::{self, Attachment};
 use crate::agent::failure;
 use crate::agent::lines::Line;
 use crate::agent::mcp;
 use crate::agent::model;
 use crate::agent::options::Options;
-use crate::agent::patience::Watch;
+use crate::agent::patience::{Watch, at};
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::report::Report;
 use crate::agent::system_prompt::{self, PromptFile};
@@ -123,17 +123,11 @@ impl Exec {
     pub(super) async fn turn(&mut self, turn: Turn, content: &str, attachments: Vec<Attachment>) {
         let session = turn.session().clone();
         let text = self.prompt.of(content, &session, &self.options, &mut self.warnings);
-        let mut text = crate::agent::attachment::with_paths(&text, &attachments);
+        let mut text = attachment::with_paths(&text, &attachments);
         if let Some(before) = self.before.as_ref().filter(|_| self.thread.is_none()) {
             text = system_prompt::before(before, &text);
         }
-        let images: Vec<_> = attachments
-            .into_iter()
-            .filter_map(|attachment| match attachment {
-                Attachment::Image(image) => Some(image.path),
-                Attachment::Text(_) | Attachment::Path(_) => None,
-            })
-            .collect();
+        let images: Vec<_> = attachment::images(&attachments).map(|image| image.path.clone()).collect();
         let mut exit = None;
         let end = match self.run(&turn, &session, &text, &images, &mut exit).await {
             Ok(Outcome::Ended(end)) => end,
@@ -329,13 +323,6 @@ impl Exec {
         self.asked = false;
         self.thread = Some(id.clone());
         session.info(SessionInfo { native_session_id: Some(id), context, ..SessionInfo::default() });
-    }
-}
-
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }
 

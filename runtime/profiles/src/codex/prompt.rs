@@ -1,12 +1,10 @@
 //! What Codex is given for an input: by the template, with the skill that it calls.
 
-use serde_json::json;
 use trunkline_sdk::Session;
 use trunkline_sdk::protocol::Command;
 
 use crate::agent::options::Options;
 use crate::agent::skills::{self, CommandStyle, Skill};
-use crate::agent::template;
 
 /// What the model is told of skills that it finds nowhere by itself.
 const SKILLS: &str = "The user may call these skills by `/name`; what a skill says then stands in the input.";
@@ -57,14 +55,6 @@ impl Prompt {
             }
             _ => content.into(),
         };
-        if options.prompt_template.is_empty() {
-            return content.into_owned();
-        }
-        let values = json!({
-            "input": content,
-            "session": { "id": session.id().as_str() },
-            "variables": options.variables,
-        });
-        template::render(&options.prompt_template, &values)
+        options.words(&content, session)
     }
 }

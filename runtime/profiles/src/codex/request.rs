@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::policy::{Policy, Sandbox};
-use crate::agent::attachment::Attachment;
+use crate::agent::attachment::{self, Attachment, Image};
 
 /// What a thread is begun or gone on with.
 #[derive(Clone, Default)]
@@ -115,12 +115,9 @@ pub(super) fn turn(thread: &str, input: &[Value], overrides: &Overrides, roots: 
 
 /// The items of an input: its text, the lines of files that go by path, and images.
 pub(super) fn input(text: &str, attachments: &[Attachment]) -> Vec<Value> {
-    let text = crate::agent::attachment::with_paths(text, attachments);
-    let images = attachments.iter().filter_map(|attachment| match attachment {
-        Attachment::Image(image) => Some(json!({ "type": "localImage", "path": image.path })),
-        Attachment::Text(_) | Attachment::Path(_) => None,
-    });
-    let mut items: Vec<_> = images.collect();
+    let text = attachment::with_paths(text, attachments);
+    let image = |image: &Image| json!({ "type": "localImage", "path": image.path });
+    let mut items: Vec<_> = attachment::images(attachments).map(image).collect();
     // An input without any item is refused.
     if !text.is_empty() || items.is_empty() {
         items.insert(0, words(&text));

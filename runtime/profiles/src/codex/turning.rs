@@ -21,7 +21,7 @@ use super::server::gone;
 use super::thread::{ANSWER, Link, Thread};
 use super::translate::{End, Event};
 use crate::agent::failure;
-use crate::agent::patience::Watch;
+use crate::agent::patience::{Watch, at};
 use crate::agent::rpc::{CallError, Id};
 
 /// How long a stopped turn has to end, within the grace that the host is told.
@@ -197,9 +197,9 @@ impl<'t> Running<'t> {
                     begun = true;
                     self.started(started, overrides.clone())?;
                 }
-                () = until(self.until), if self.until.is_some() => return self.left(),
+                () = at(self.until), if self.until.is_some() => return self.left(),
                 Some(done) = self.work.next() => self.done(done),
-                () = until(retry_until), if retry_until.is_some() && self.leaving.is_none() => {
+                () = at(retry_until), if retry_until.is_some() && self.leaving.is_none() => {
                     let error = self.gave_up();
                     self.leave(Leaving::Failed(error), INTERRUPT);
                 }
@@ -464,12 +464,5 @@ impl<'t> Running<'t> {
                 Err(Error::new(Category::Cancelled, "codex interrupted the turn by itself"))
             }
         }
-    }
-}
-
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
     }
 }

@@ -2,13 +2,13 @@
 
 use trunkline_sdk::protocol::Capabilities;
 use trunkline_sdk::{
-    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
-    Turn,
+    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
 
 use super::{Conversation, Dialect};
 use crate::acp::{Acp, AcpOr, Kind, Transport};
 use crate::agent::options::Options;
+use crate::agent::started::started;
 use crate::agent::{diagnose, model};
 
 /// What every agent that runs once a turn is given of what a session asks for.
@@ -58,10 +58,7 @@ impl<K: Runs> Adapter for OneShot<K> {
     }
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
-        match state {
-            Some(conversation) => conversation.turn(turn, input).await,
-            None => Err(Error::new(Category::Protocol, "the session was not started")),
-        }
+        started(state)?.turn(turn, input).await
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
@@ -77,7 +74,7 @@ impl<K: Runs> Adapter for OneShot<K> {
         update: SessionUpdate,
         state: &mut Self::State,
     ) -> Result<SessionInfo, Error> {
-        let Some(conversation) = state else { return Ok(SessionInfo::default()) };
+        let conversation = started(state)?;
         let mut options = conversation.options().clone();
         let honours = |name| K::HONOURS.contains(&name);
         if let Some(name) = update.model {

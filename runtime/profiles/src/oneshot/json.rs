@@ -4,6 +4,8 @@ use serde_json::Value;
 use trunkline_sdk::protocol::{Output, ToolEnd, ToolStart};
 use trunkline_sdk::{Json, ToolCallId};
 
+use crate::agent::read;
+
 /// The text at a path, `""` where there is none.
 pub(crate) fn text<'a>(value: &'a Value, path: &str) -> &'a str {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default()
@@ -11,8 +13,7 @@ pub(crate) fn text<'a>(value: &'a Value, path: &str) -> &'a str {
 
 /// The count at a path; a fraction is rounded down.
 pub(crate) fn count(value: &Value, path: &str) -> Option<u64> {
-    let number = value.pointer(path)?;
-    number.as_u64().or_else(|| number.as_f64().filter(|n| *n >= 0.0).map(|n| n as u64))
+    read::whole(value.pointer(path)?)
 }
 
 /// The start of a tool call; nothing where it has no usable id.

@@ -6,13 +6,11 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use trunkline_sdk::protocol::{Choice, Context, ContextUsage, QuestionField};
-use trunkline_sdk::{
-    Answer, Category, Error, FieldKind, Input, Json, Question, Session, SessionInfo, Steer, Turn,
-};
+use trunkline_sdk::{Answer, Category, Error, FieldKind, Input, Question, Session, SessionInfo, Steer, Turn};
 
 use super::reader::{Asked, Reader, Told};
 use super::{Pi, command_line};
-use crate::agent::attachment::{self, Attachment, Native};
+use crate::agent::attachment::{self, Image, Native};
 use crate::agent::failure;
 use crate::agent::lines::Line;
 use crate::agent::native_id;
@@ -22,7 +20,6 @@ use crate::agent::process::{Agent, InputClosed, Stdin, explained};
 use crate::agent::report::Report;
 use crate::agent::skills::{self, CommandStyle, Skill};
 use crate::agent::system_prompt::PromptFile;
-use crate::agent::template;
 use crate::oneshot::json::{count, text};
 
 /// What the process has to end by itself after its stdin was closed, and after SIGTERM.
@@ -144,7 +141,7 @@ impl Conversation {
                 }
                 let mut end = end?;
                 end.native_session_id.clone_from(&self.native);
-                end.session_params = self.params();
+                end.session_params = self.options.session_params(self.native.as_deref());
                 turn.finish(end);
                 Ok(())
             }
@@ -163,25 +160,11 @@ impl Conversation {
         }
     }
 
-    /// What goes on with this conversation: its id and where it works.
-    fn params(&self) -> Option<Json> {
-        let cwd = self.options.cwd.clone().or_else(|| std::env::current_dir().ok())?;
-        Json::of(&json!({ "native_session_id": self.native.as_ref()?, "cwd": cwd })).ok()
-    }
-
     async fn prompt(&self, session: &Session, input: Input) -> Result<Value, Error> {
-        let Options { prompt_template, variables, .. } = &self.options;
-        let content = template::words(prompt_template, &input.content, session.id().as_str(), variables);
+        let content = self.options.words(&input.content, session);
         let files = attachment::read_all(input.files, Native::Images).await;
-        let images: Vec<Value> = files
-            .iter()
-            .filter_map(|file| match file {
-                Attachment::Image(image) => {
-                    Some(json!({ "type": "image", "data": image.data, "mimeType": image.mime }))
-                }
-                Attachment::Text(_) | Attachment::Path(_) => None,
-            })
-            .collect();
+        // They have the shape of the Agent Client Protocol's.
+        let images: Vec<Value> = attachment::images(&files).map(Image::acp).collect();
         let message = attachment::with_paths(&content, &files);
         if message.trim().is_empty() && images.is_empty() {
             return Err(Error::other("the input is empty; the agent needs a prompt"));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use trunkline_sdk::protocol::{AdapterBody, Failure, StopReason, Usage};
 use trunkline_sdk::{Category, Error, Extensions, Input, Status, Steer, Turn, TurnComplete};
 use uuid::Uuid;
@@ -16,11 +16,10 @@ use super::super::outcome::Outcome;
 use super::super::translate::Translator;
 use super::super::usage;
 use super::Conversation;
-use crate::agent::attachment::{self, Attachment, Native};
+use crate::agent::attachment::{self, Image, Native};
 use crate::agent::failure;
-use crate::agent::patience::{Patience, Watch, late};
+use crate::agent::patience::{Patience, Watch, at, late};
 use crate::agent::process::{Ended, InputClosed};
-use crate::agent::template;
 
 /// How long Claude may take to end a turn that it was told to interrupt. The next turn then has another process.
 pub(in super::super) const INTERRUPT: Duration = Duration::from_secs(5);
@@ -92,23 +91,10 @@ impl Conversation {
 
     /// The input as Claude takes it: images as they are, other files by their paths.
     async fn content(&self, input: Input) -> Vec<Value> {
-        let words = if self.options.prompt_template.is_empty() {
-            input.content
-        } else {
-            let values = json!({
-                "input": input.content,
-                "session": {"id": self.session.id().as_str()},
-                "variables": self.options.variables,
-            });
-            template::render(&self.options.prompt_template, &values)
-        };
+        let words = self.options.words(&input.content, &self.session);
         let attachments = attachment::read_all(input.files, Native::Images).await;
         let words = attachment::with_paths(&words, &attachments);
-        let images = attachments.iter().filter_map(|attachment| match attachment {
-            Attachment::Image(image) => Some(image.claude()),
-            _ => None,
-        });
-        let mut content: Vec<_> = images.collect();
+        let mut content: Vec<_> = attachment::images(&attachments).map(Image::claude).collect();
         content.push(json!({"type": "text", "text": words}));
         content
     }
@@ -138,8 +124,8 @@ impl Conversation {
                     serving.cut(&mut live, Error::stopped()).await;
                     continue;
                 }
-                () = until(cut_due) => return self.give_up(live, serving).await,
-                () = until(first_sign.map(|(due, _)| due)), if !live.has_spoken && !is_cut => {
+                () = at(cut_due) => return self.give_up(live, serving).await,
+                () = at(first_sign.map(|(due, _)| due)), if !live.has_spoken && !is_cut => {
                     let wait = first_sign.map_or(Duration::ZERO, |(_, wait)| wait);
                     serving.cut = Some(Cut { why: late("said nothing after its start for", wait), due: Instant::now() });
                     return self.give_up(live, serving).await;
@@ -405,12 +391,4 @@ fn explained(ended: &Ended) -> Error {
         );
     }
     error
-}
-
-/// Waits until then; without a time, for ever.
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due).await,
-        None => std::future::pending().await,
-    }
 }

@@ -9,7 +9,7 @@ use trunkline_sdk::protocol::{
 };
 use trunkline_sdk::{Category, SessionInfo, ToolCallId};
 
-use super::super::native::{amount, list, number, text};
+use super::super::native::{amount, count, list, text};
 use super::super::said::Said;
 use super::{LONGEST_COMMAND_OUTPUT, Translator, names};
 use crate::agent::title;
@@ -158,9 +158,9 @@ impl Translator {
             Some("manual") => Some(CompactionTrigger::Manual),
             _ => None,
         };
-        let pre_tokens = number(told, "pre_tokens");
+        let pre_tokens = count(told, "pre_tokens");
         said.push(Said::Event(Compaction { trigger, pre_tokens, total_tokens: self.window }.into()));
-        if let Some(used) = number(told, "post_tokens") {
+        if let Some(used) = count(told, "post_tokens") {
             self.used = Some(used);
             let usage = ContextUsage { used_tokens: Some(used), total_tokens: self.window };
             said.push(Said::Event(usage.into()));
@@ -210,16 +210,16 @@ fn progress(message: String) -> Said {
 
 /// `try 2 of 10 in 1.1 s: rate_limit (HTTP 429)`.
 fn retry(value: &Value) -> String {
-    let count = |name: &str| number(value, name).map_or_else(|| "?".to_owned(), |count| count.to_string());
+    let shown = |name: &str| count(value, name).map_or_else(|| "?".to_owned(), |count| count.to_string());
     let mut message =
-        format!("the model did not answer; retry {} of {}", count("attempt"), count("max_retries"));
+        format!("the model did not answer; retry {} of {}", shown("attempt"), shown("max_retries"));
     if let Some(delay) = amount(value, "retry_delay_ms") {
         message.push_str(&format!(" in {:.1} s", delay / 1000.0));
     }
     if let Some(error) = text(value, "error").filter(|error| *error != "unknown") {
         message.push_str(&format!(": {}", title::cut(error, 64)));
     }
-    if let Some(status) = number(value, "error_status") {
+    if let Some(status) = count(value, "error_status") {
         message.push_str(&format!(" (HTTP {status})"));
     }
     message

@@ -13,9 +13,13 @@ pub(crate) fn list<'v>(value: &'v Value, member: &str) -> &'v [Value] {
     value.get(member).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A count at a member; a fraction is cut.
+/// The count at a member.
 pub(crate) fn count(value: &Value, member: &str) -> Option<u64> {
-    let number = value.get(member)?;
+    whole(value.get(member)?)
+}
+
+/// A number as a count; a fraction is cut.
+pub(crate) fn whole(number: &Value) -> Option<u64> {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "negative ones are filtered")]
     number.as_u64().or_else(|| number.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64))
 }
