@@ -3,7 +3,6 @@
 mod recording;
 
 use std::{
-    collections::VecDeque,
     fs::File,
     io::BufReader,
     path::{Path, PathBuf},
@@ -58,11 +57,12 @@ pub(crate) struct Replay {
     opened: AtomicUsize,
 }
 
-/// What is left of the recorded session.
+/// Where a session is in the recording.
 #[derive(Debug, Default)]
 pub(crate) struct Playing {
-    turns: VecDeque<RecordedTurn>,
-    id: String,
+    /// The recorded session, by its number.
+    session: usize,
+    /// How many of its turns were played.
     played: usize,
 }
 
@@ -77,11 +77,12 @@ impl Replay {
     }
 
     /// The recorded session of the next session.
-    fn choose<'a>(&self, recording: &'a Recording) -> &'a Recorded {
+    fn choose(&self, recording: &Recording) -> usize {
         let sessions = &recording.sessions;
-        let wanted = |session: &&Recorded| session.id == self.config.session;
-        sessions.iter().find(wanted).unwrap_or_else(|| {
-            let with_turns: Vec<_> = sessions.iter().filter(|session| !session.turns.is_empty()).collect();
+        let wanted = |session: &Recorded| session.id == self.config.session;
+        sessions.iter().position(wanted).unwrap_or_else(|| {
+            let with_turns: Vec<_> =
+                (0..sessions.len()).filter(|at| !sessions[*at].turns.is_empty()).collect();
             with_turns[self.opened.fetch_add(1, Ordering::Relaxed) % with_turns.len()]
         })
     }
@@ -96,13 +97,13 @@ impl Replay {
         }
     }
 
-    async fn play(&self, turn: Turn, recorded: RecordedTurn) -> Result<(), Error> {
-        for Step { after, body, approved, withdrawn } in recorded.steps {
-            self.wait(&turn, after).await;
+    async fn play(&self, turn: Turn, recorded: &RecordedTurn) -> Result<(), Error> {
+        for Step { after, body, approved, withdrawn } in &recorded.steps {
+            self.wait(&turn, *after).await;
             if turn.is_stopped() {
                 return Err(Error::stopped());
             }
-            match play(&turn, body, withdrawn.map(|after| self.pause(after))).await {
+            match play(&turn, body.clone(), withdrawn.map(|after| self.pause(after))).await {
                 Played::Decided(decision) if !turn.is_stopped() => {
                     if let Some(then) = approved.filter(|then| *then != decision.is_approved()) {
                         let word = |approved| if approved { "approved" } else { "denied" };
@@ -118,8 +119,8 @@ impl Replay {
                 Played::End(end) => {
                     let session = turn.session().clone();
                     turn.finish(*end);
-                    for Step { body, .. } in recorded.afterwards {
-                        say(&session, body).await;
+                    for step in &recorded.afterwards {
+                        say(&session, step.body.clone()).await;
                     }
                     return Ok(());
                 }
@@ -148,19 +149,21 @@ impl Adapter for Replay {
     type State = Playing;
 
     async fn start(&self, session: &Session, _: SessionStart) -> Result<Playing, Error> {
-        let recorded = self.choose(self.recording()?).clone();
-        for step in recorded.greeting {
-            say(session, step.body).await;
+        let recording = self.recording()?;
+        let chosen = self.choose(recording);
+        for step in &recording.sessions[chosen].greeting {
+            say(session, step.body.clone()).await;
         }
-        Ok(Playing { turns: recorded.turns.into(), id: recorded.id, played: 0 })
+        Ok(Playing { session: chosen, played: 0 })
     }
 
     async fn turn(&self, turn: Turn, _: Input, playing: &mut Playing) -> Result<(), Error> {
-        let Some(recorded) = playing.turns.pop_front() else {
+        let session = &self.recording()?.sessions[playing.session];
+        let Some(recorded) = session.turns.get(playing.played) else {
             return Err(Error::other(format!(
                 "the recording {} is over: session {} has {} turns, and all were played",
                 self.config.file.display(),
-                playing.id,
+                session.id,
                 playing.played
             )));
         };

@@ -114,7 +114,7 @@ impl Import {
     fn run(self) -> Done {
         let text = read(&self.file).with_context(|| format!("failed to read {}", self.file.display()))?;
         let folder = self.file.parent().unwrap_or(Path::new("")).to_owned();
-        let prompt = |path: &Path| read(&folder.join(path));
+        let prompt = |path: &Path| prompt(&folder.join(path));
         let imported = import::import(&text, &prompt).map_err(|error| {
             Fault::usage(anyhow!("failed to import {}: {error}", self.file.display()))
                 .next("correct the manifest, or write a configuration by hand; `trunkline agents --help` has an example")
@@ -135,9 +135,19 @@ impl Import {
 }
 
 fn read(path: &Path) -> io::Result<String> {
+    if path == Path::new("-") { whole(io::stdin().lock()) } else { whole(File::open(path)?) }
+}
+
+/// Reads a file that a manifest names: none that waits for somebody, such as stdin or a pipe.
+fn prompt(path: &Path) -> io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    whole(File::open(path)?)
+}
+
+fn whole(source: impl Read) -> io::Result<String> {
     let mut text = String::new();
-    let source: Box<dyn Read> =
-        if path == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(path)?) };
     source.take(MOST + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MOST {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {MOST} bytes")));

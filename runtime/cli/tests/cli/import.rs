@@ -42,6 +42,20 @@ fn a_manifest_becomes_a_configuration_that_loads() {
 }
 
 #[test]
+fn a_manifest_names_files_and_not_what_waits_for_somebody() {
+    let home = Home::new();
+    for name in ["-", "/dev/stdin", "/dev/tty", "."] {
+        home.file(
+            "wave.yaml",
+            &format!("personas: {{ p: {{ adapter: claude, system_prompt_file: '{name}' }} }}"),
+        );
+        let ran = home.run_with_stdin(["config", "import", "wave.yaml"], "from stdin");
+        ran.must_end_with(0).must_say(&format!("`system_prompt_file` {name} cannot be read"));
+        assert!(!ran.stdout.contains("from stdin"), "{}", ran.stdout);
+    }
+}
+
+#[test]
 fn a_file_is_replaced_only_by_force() {
     let home = Home::new();
     home.file("wave.yaml", MANIFEST);

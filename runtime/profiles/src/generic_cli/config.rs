@@ -157,6 +157,10 @@ impl CliConfig {
             Newlines::Keep => input.as_bytes().to_vec(),
             Newlines::Space => input.replace("\r\n", " ").replace(['\r', '\n'], " ").into_bytes(),
         };
+        if self.pty {
+            // Keys that a terminal takes for signals: SIGINT, SIGQUIT, SIGTSTP.
+            line.retain(|byte| !matches!(byte, 0x03 | 0x1a | 0x1c));
+        }
         line.push(b'\n');
         if !self.sentinel_command.is_empty() {
             line.extend_from_slice(self.sentinel_command.as_bytes());
@@ -206,6 +210,10 @@ mod tests {
     fn an_input_is_one_line_where_it_is_to() {
         let line = |more: &str| read(&format!(r#"{{"command":"x"{more}}}"#)).unwrap().line("a\r\nb\nc");
         assert_eq!(line(""), b"a\r\nb\nc\n");
+        let config = |pty| read(&format!(r#"{{"command":"x","pty":{pty}}}"#)).unwrap();
+        let keys = "a\u{3}\u{1a}\u{1c}\u{1b}b";
+        assert_eq!(config(true).line(keys), b"a\x1bb\n", "what a person says suspends no program");
+        assert_eq!(config(false).line(keys), b"a\x03\x1a\x1c\x1bb\n");
         assert_eq!(
             line(r#","newlines":"space","sentinel":"E","sentinel_command":"echo E""#),
             b"a b c\necho E\n"

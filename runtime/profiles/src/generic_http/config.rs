@@ -116,11 +116,18 @@ pub(super) enum Retry {
 }
 
 /// A URL with placeholders behind its host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Address {
     template: Template,
     /// How many segments the path has.
     segments: usize,
+}
+
+/// Shows nothing: it may hold a password or a key.
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Address(..)")
+    }
 }
 
 impl Address {
@@ -303,7 +310,9 @@ impl<'de> Deserialize<'de> for Headers {
             }
             let header =
                 Header::read(&value).map_err(|why| de::Error::custom(format!("the header {name}: {why}")))?;
-            headers.insert(name.as_str().to_owned(), header);
+            if headers.insert(name.as_str().to_owned(), header).is_some() {
+                return Err(de::Error::custom(format!("the header {name} is there twice")));
+            }
         }
         Ok(Self(headers))
     }
@@ -472,7 +481,7 @@ mod tests {
     #[test]
     fn the_published_sample_loads() {
         let config = read(
-            r#"{"base_url":"https://api.example.com/v1/chat","method":"POST",
+            r#"{"base_url":"https://me:sk-1@api.example.com/v1/chat","method":"POST",
                 "headers":{"Authorization":"Bearer sk-...","Content-Type":"application/json"},"timeout":"60s"}"#,
         )
         .unwrap();
@@ -495,6 +504,9 @@ mod tests {
         assert!(why(r#"{"base_url":"http://x/","nope":1}"#).contains("nope"));
         assert!(why(r#"{"base_url":"http://x/","headers":{"Host":"y"}}"#).contains("host"));
         assert!(why(r#"{"base_url":"http://x/","headers":{"a b":"y"}}"#).contains("a b"));
+        assert!(
+            why(r#"{"base_url":"http://x/","headers":{"X-A":"y","x-a":"z"}}"#).contains("x-a is there twice")
+        );
         let secret = why(r#"{"base_url":"http://x/","headers":{"X-Key":"hunter2\n"}}"#);
         assert!(secret.contains("x-key") && !secret.contains("hunter2"), "{secret}");
     }

@@ -20,7 +20,7 @@ pub(super) struct Recording {
 }
 
 /// One session.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub(super) struct Recorded {
     pub(super) id: String,
     /// What was said before the first input.
@@ -29,14 +29,14 @@ pub(super) struct Recorded {
 }
 
 /// One turn: what was said up to its end, the end included, and after it.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub(super) struct RecordedTurn {
     pub(super) steps: Vec<Step>,
     pub(super) afterwards: Vec<Step>,
 }
 
 /// Something that was said.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Step {
     /// How long after what was said before it, by either side.
     pub(super) after: Duration,
