@@ -4,6 +4,7 @@
 //! - `config`, `command_line`: how it is started
 //! - `native`, `said`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean; pure
 //! - `control`: its control protocol, by which it asks for permission and is interrupted
+//! - `sessions`, `glimpse`: the conversations that it has kept
 //! - `live`, `rest`, `asking`, `conversation`: a process within a turn and between turns, and the session that outlives it
 
 mod answer;
@@ -14,24 +15,27 @@ mod control;
 mod conversation;
 mod diagnose;
 mod diff;
+mod glimpse;
 mod live;
 mod native;
 mod outcome;
 mod rest;
 mod said;
+mod sessions;
 mod translate;
 mod usage;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_sdk::protocol::{Capabilities, Mode, Model};
+use trunkline_sdk::protocol::{Capabilities, Mode, Model, SessionEntry, SessionsList};
 use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
 
 pub(crate) use self::config::ClaudeCode as Settings;
 use self::conversation::Conversation;
+use crate::acp::variable;
 use crate::agent::options::Options;
 use crate::agent::started::started;
 
@@ -108,6 +112,16 @@ impl Adapter for ClaudeCode {
         if let Some(conversation) = state {
             conversation.close().await;
         }
+    }
+
+    async fn sessions(&self, list: SessionsList) -> Result<Vec<SessionEntry>, Error> {
+        let options = Options::of(&self.settings.common(), SessionStart::default());
+        let home = sessions::home(|name| variable(&options, name)).ok_or_else(|| {
+            Error::other("where Claude keeps its conversations is not known: set HOME or CLAUDE_CONFIG_DIR")
+        })?;
+        let read = move || sessions::list(&home, list.cwd.as_deref(), list.limit);
+        let entries = tokio::task::spawn_blocking(read).await;
+        entries.map_err(|_| Error::other("the conversations that Claude has kept could not be read"))
     }
 
     fn describe(&self) -> Description {

@@ -5,6 +5,8 @@
 #[path = "generic/adapter.rs"]
 #[allow(dead_code, reason = "shared with the tests of other profiles")]
 mod adapter;
+#[path = "wrapped/claude.rs"]
+mod claude;
 #[path = "wrapped/cli.rs"]
 mod cli;
 #[path = "wrapped/oneshot.rs"]
