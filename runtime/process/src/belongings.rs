@@ -7,6 +7,7 @@ use crate::limits::Cgroup;
 use crate::private_dir::PrivateDir;
 use crate::reaper;
 use crate::record::Record;
+use crate::settle::Mark;
 
 /// How long [`Belongings::clear`] waits between looks: longer each time, a quarter of a second in all.
 const LOOK_AGAIN: [Duration; 8] = {
@@ -33,11 +34,13 @@ pub(crate) struct Belongings {
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) private: Option<PrivateDir>,
     pub(crate) record: Option<Record>,
+    /// Goes with the last of them.
+    pub(crate) _mark: Option<Mark>,
 }
 
 impl Belongings {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { cgroup, private, record } = self;
+        let Self { cgroup, private, record, _mark: _ } = self;
         cgroup.is_none() && private.is_none() && record.is_none()
     }
 

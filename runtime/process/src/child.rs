@@ -17,7 +17,8 @@ use crate::tree::Tree;
 /// A child process: its three pipes, its tree of processes, its private folder.
 ///
 /// Dropping it kills the whole tree with SIGKILL, at once; reaping and the removal of the folder follow on a
-/// thread of this crate, also without a runtime. (A host that exits in the same moment may leave the folder.)
+/// thread of this crate, also without a runtime. (A host that exits in the same moment may leave the folder,
+/// unless it waits with [`settle`](crate::settle()).)
 /// The orderly ways are [`stop()`](crate::stop()) and [`Child::finish`].
 #[derive(Debug)]
 pub struct Child {

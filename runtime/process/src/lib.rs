@@ -18,7 +18,8 @@
 //!
 //! Dropping a [`Child`] kills its tree; a second permanent thread, the *reaper*, waits for the dead and removes
 //! their folders. An orderly end is [`stop()`], or an [`Escalation`] driven by a host that goes on reading and
-//! answering meanwhile; then [`Child::finish`].
+//! answering meanwhile; then [`Child::finish`]. A program that ends right after it dropped children waits with
+//! [`settle`].
 //!
 //! What holds and what does not: in a PID namespace and under a reaper, nothing outlives the child, its [`Child`], or
 //! the host, however either ends. A reaper can be killed by a program of the same user, and its promise with it; the
@@ -73,6 +74,7 @@ pub mod redact;
 mod remove;
 pub mod sandbox;
 mod search_path;
+mod settle;
 mod signal;
 mod spawn;
 mod spawner;
@@ -94,6 +96,7 @@ pub use crate::record::{FolderRecord, Swept, sweep};
 pub use crate::remove::remove_tree;
 pub use crate::sandbox::{Backend, Network, Sandbox};
 pub use crate::search_path::{DEFAULT_PATH, candidates as program_candidates};
+pub use crate::settle::settle;
 pub use crate::signal::Signal;
 pub use crate::spawn::spawn;
 pub use crate::spec::{ChildSpec, Inherit};

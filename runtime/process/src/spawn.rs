@@ -30,6 +30,7 @@ use crate::private_dir::PrivateDir;
 use crate::record::{Entry, Record};
 use crate::sandbox::SandboxError;
 use crate::search_path::{DEFAULT_PATH, candidates, is_path};
+use crate::settle::Mark;
 use crate::signal::Signal;
 use crate::spawner::{self, Launched, Start};
 use crate::spec::ChildSpec;
@@ -165,6 +166,7 @@ async fn blocking<T: Send + 'static>(
 }
 
 fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
+    let mark = Mark::new();
     check_declared(&spec)?;
     crate::redact::register_spec(&spec);
     let work_dir = check_work_dir(spec.work_dir.as_deref())?;
@@ -221,7 +223,7 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
     Ok(Prepared {
         start: Start {
             command,
-            belongings: Belongings { cgroup, private: Some(private), record },
+            belongings: Belongings { cgroup, private: Some(private), record, _mark: Some(mark) },
             manner: wrapped.manner,
             lent: wrapped.lent,
             lifeline: wrapped.lifeline,

@@ -1,10 +1,13 @@
 //! Which profiles there are, and how one is run.
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, process::ExitCode, time::Duration};
 
 use trunkline_sdk::Program;
 
 use crate::{Echo, acp, gemini_cli, github_copilot, kilo_code, opencode, pi::PiAdapter};
+
+/// How long what an ended adapter has dropped may take to be gone. What is left of the 5 s of [process.1] is its host's.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// A built-in adapter.
 #[derive(Debug, Clone, Copy)]
@@ -117,5 +120,9 @@ pub const PROFILES: &[Profile] = &[
 /// The arguments are those after the profile's name: `--describe` and `--diagnose` are answered.
 pub fn run<S: Into<OsString>>(name: &str, arguments: impl IntoIterator<Item = S>) -> Option<ExitCode> {
     let profile = PROFILES.iter().find(|profile| profile.name == name)?;
-    Some((profile.run)(arguments.into_iter().map(Into::into).collect()))
+    let code = (profile.run)(arguments.into_iter().map(Into::into).collect());
+    if !trunkline_process::settle(SETTLE) {
+        tracing::debug!("what agents leave behind is left to the host");
+    }
+    Some(code)
 }

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Hub {
     adapter: Child,
-    input: ChildStdin,
+    input: Option<ChildStdin>,
     output: Receiver<Value>,
     folder: tempfile::TempDir,
 }
@@ -39,11 +39,13 @@ impl Hub {
                 _ => config[key] = value.clone(),
             }
         }
+        std::fs::create_dir(folder.path().join("tmp")).unwrap();
         let file = folder.path().join("config.json");
         std::fs::write(&file, config.to_string()).unwrap();
         let mut adapter = Command::new(env!("CARGO_BIN_EXE_trunkline-adapter"))
             .arg("codex")
             .env("ADAPTER_CONFIG", file)
+            .env("TMPDIR", folder.path().join("tmp"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -58,12 +60,12 @@ impl Hub {
                 }
             }
         });
-        let input = adapter.stdin.take().unwrap();
+        let input = adapter.stdin.take();
         Self { adapter, input, output, folder }
     }
 
     fn send(&mut self, message: &Value) {
-        writeln!(self.input, "{message}").unwrap();
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
     fn open(&mut self, session: &str, more: &Value) {
@@ -131,10 +133,21 @@ impl Hub {
 }
 
 impl Drop for Hub {
+    /// Ends the adapter as a host does. It leaves nothing.
     fn drop(&mut self) {
-        // What ends by itself is gone already.
+        self.input = None;
+        let deadline = Instant::now() + PATIENCE;
+        while matches!(self.adapter.try_wait(), Ok(None)) && Instant::now() < deadline {
+            while self.output.try_recv().is_ok() {}
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // What has ended by itself is gone already.
         drop(self.adapter.kill());
         drop(self.adapter.wait());
+        if !std::thread::panicking() {
+            let left: Vec<_> = std::fs::read_dir(self.folder.path().join("tmp")).unwrap().collect();
+            assert!(left.is_empty(), "left behind: {left:?}");
+        }
     }
 }
 
@@ -217,6 +230,28 @@ fn an_app_server_that_dies_fails_the_running_turns_and_the_next_input_resumes() 
     assert_eq!((next.status(), &next.last()["native_session_id"]), ("completed", &thread));
     assert_eq!(hub.turn("b", "again").status(), "completed");
     assert_eq!((hub.starts(), hub.told().matches("thread/resume").count()), (2, 2));
+}
+
+#[test]
+fn a_thread_that_another_session_resumes_is_read_by_that_one_and_the_first_is_told() {
+    let mut hub = Hub::start();
+    hub.open("a", &json!({}));
+    let thread = hub.turn("a", "hello").last()["native_session_id"].clone();
+    hub.say("a", "hang");
+    hub.kind("tool.start");
+    hub.open("b", &json!({"resume": {"native_session_id": thread}}));
+    let turn = hub.end("a");
+    assert_eq!((turn.status(), turn.category()), ("failed", "busy"), "{:?}", turn.0);
+    let heard = format!("{} heard hello", thread.as_str().unwrap());
+    for session in ["b", "a", "b"] {
+        assert_eq!(hub.turn(session, "hello").text(), heard, "{session}");
+    }
+    // Who lost the thread has nothing to take away with its end.
+    hub.send(&json!({"type": "session.close", "session_id": "a"}));
+    for _ in 0..2 {
+        assert_eq!(hub.turn("b", "hello").text(), heard);
+    }
+    assert!(!hub.told().contains("thread/unsubscribe"), "{}", hub.told());
 }
 
 #[test]
@@ -374,18 +409,10 @@ fn nothing_is_left_when_the_host_goes() {
     hub.open("a", &json!({}));
     hub.say("a", "hang");
     hub.kind("tool.start");
-    drop(std::mem::replace(&mut hub.input, sink()));
+    hub.input = None;
     hub.adapter.wait().unwrap();
     let fake = hub.folder.path().join("codex");
     wait_until("no process is left", || !runs(&fake));
-}
-
-/// The stdin of a process that has ended.
-fn sink() -> ChildStdin {
-    let mut child = Command::new("true").stdin(Stdio::piped()).spawn().unwrap();
-    let stdin = child.stdin.take().unwrap();
-    child.wait().unwrap();
-    stdin
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -67,7 +67,7 @@ impl Stage {
     /// `silence` and `turn` are the agent's deadlines in seconds.
     fn set(profile: Profile, silence: f64, turn: f64) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for part in ["home", "a", "b", "c"] {
+        for part in ["home", "tmp", "a", "b", "c"] {
             fs::create_dir(folder.path().join(part)).unwrap();
         }
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile/agent.py");
@@ -178,7 +178,14 @@ impl Stage {
         let status = self.hub.end().unwrap();
         assert!(status.success(), "{status}");
         leftovers::none_of(self.folder.path()).unwrap();
+        no_file_is_left(&self.folder);
     }
+}
+
+/// An adapter that has ended in order has removed what it made for its agents.
+fn no_file_is_left(folder: &TempDir) {
+    let left: Vec<_> = fs::read_dir(folder.path().join("tmp")).unwrap().collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
 }
 
 /// Starts the adapter as a host does: its configuration is a file that a variable names.
@@ -188,7 +195,8 @@ fn start(folder: &TempDir, profile: Profile, configuration: &Value) -> Hub {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trunkline-adapter"));
     command.arg(profile.name).current_dir(folder.path()).env_clear();
     let path: PathBuf = std::env::var_os("PATH").unwrap_or_default().into();
-    command.env("PATH", path).env("HOME", folder.path().join("home")).env("ADAPTER_CONFIG", file);
+    command.env("PATH", path).env("ADAPTER_CONFIG", file);
+    command.env("HOME", folder.path().join("home")).env("TMPDIR", folder.path().join("tmp"));
     Hub::start(&mut command, Instant::now() + LIMIT).unwrap()
 }
 
@@ -227,7 +235,9 @@ fn signal(profile: Profile, signal: Signal) {
 fn exit_at_once(profile: Profile) {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir_all(folder.path().join("home")).unwrap();
-    fs::create_dir(folder.path().join("a")).unwrap();
+    for part in ["a", "tmp"] {
+        fs::create_dir(folder.path().join(part)).unwrap();
+    }
     let agent = folder.path().join("agent");
     fs::write(&agent, "#!/bin/sh\necho 'fatal: the agent does not start' >&2\nexit 1\n").unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).unwrap();
@@ -245,6 +255,7 @@ fn exit_at_once(profile: Profile) {
         }
         assert!(hub.end().unwrap().success());
         leftovers::none_of(folder.path()).unwrap();
+        no_file_is_left(&folder);
     }
 }
 

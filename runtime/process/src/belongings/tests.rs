@@ -13,7 +13,7 @@ fn belongings(parent: &Path, records: &Path) -> Belongings {
     let mut entry = Entry::of_this_host("group").unwrap();
     entry.folder = Some((private.inode().unwrap(), private.path().to_owned()));
     let record = Record::create(records, &entry).unwrap();
-    Belongings { cgroup: None, private: Some(private), record: Some(record) }
+    Belongings { cgroup: None, private: Some(private), record: Some(record), _mark: None }
 }
 
 /// A place in which a folder cannot be removed for a while, by root neither: a file has the name of what it is in.

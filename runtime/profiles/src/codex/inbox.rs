@@ -37,6 +37,8 @@ pub(super) enum Mail {
     Overflow,
     /// The app server has ended.
     Gone(Ended),
+    /// Another session has resumed the thread and reads it now.
+    Taken,
 }
 
 impl Mail {
@@ -46,7 +48,7 @@ impl Mail {
                 Self::Notification { method, params } | Self::Request { method, params, .. } => {
                     method.len() + params.get().len()
                 }
-                Self::Alive | Self::Overflow | Self::Gone(_) => 0,
+                Self::Alive | Self::Overflow | Self::Gone(_) | Self::Taken => 0,
             }
     }
 }
@@ -66,6 +68,7 @@ struct State {
     reading: bool,
     overflowed: bool,
     gone: Option<Ended>,
+    taken: bool,
 }
 
 /// Notifications that are kept when no turn reads.
@@ -82,11 +85,11 @@ impl Inbox {
         let mut state = self.state();
         let between = |method: &str| BETWEEN.contains(&method);
         let wanted = match &mail {
-            _ if state.gone.is_some() || state.overflowed => false,
+            _ if state.gone.is_some() || state.taken || state.overflowed => false,
             Mail::Notification { method, .. } => state.reading || between(method),
             Mail::Alive => state.reading && !matches!(state.mail.back(), Some(Mail::Alive)),
             Mail::Request { .. } => state.reading,
-            Mail::Overflow | Mail::Gone(_) => true,
+            Mail::Overflow | Mail::Gone(_) | Mail::Taken => true,
         };
         if !wanted {
             return matches!(mail, Mail::Request { .. }).then_some(mail);
@@ -115,6 +118,17 @@ impl Inbox {
         let mut state = self.state();
         state.gone = Some(ended.clone());
         self.arrived.notify_one();
+    }
+
+    /// The thread's messages go to another session from now on; what waits is still read.
+    pub(super) fn take(&self) {
+        self.state().taken = true;
+        self.arrived.notify_one();
+    }
+
+    /// Whether they do.
+    pub(super) fn is_taken(&self) -> bool {
+        self.state().taken
     }
 
     /// A turn begins to read.
@@ -151,6 +165,9 @@ impl Inbox {
                 }
                 if let Some(ended) = &state.gone {
                     return Mail::Gone(ended.clone());
+                }
+                if state.taken {
+                    return Mail::Taken;
                 }
             }
             arrived.await;

@@ -94,7 +94,7 @@ impl Server {
         self.retired.store(true, Ordering::SeqCst);
     }
 
-    /// From now on the thread's messages go to this inbox.
+    /// From now on the thread's messages go to this inbox, and to no other.
     pub(super) fn route(&self, thread: &str, inbox: &Arc<Inbox>) {
         self.routes.add(thread, inbox);
         if let Some(ended) = self.peer.ended() {
@@ -102,9 +102,9 @@ impl Server {
         }
     }
 
-    /// Nobody reads the thread's messages any more.
-    pub(super) fn forget(&self, thread: &str) {
-        self.routes.remove(thread);
+    /// The thread's messages are not read from this inbox any more.
+    pub(super) fn forget(&self, thread: &str, inbox: &Arc<Inbox>) {
+        self.routes.remove(thread, inbox);
     }
 
     /// Refuses requests that nobody has read.
@@ -178,7 +178,9 @@ impl Routes {
 
     fn add(&self, thread: &str, inbox: &Arc<Inbox>) {
         let mut table = self.table();
-        table.threads.insert(thread.to_owned(), inbox.clone());
+        if let Some(other) = table.threads.insert(thread.to_owned(), inbox.clone()) {
+            other.take();
+        }
         let early = std::mem::take(&mut table.early);
         for (of, mail) in early {
             if of == thread {
@@ -189,9 +191,11 @@ impl Routes {
         }
     }
 
-    fn remove(&self, thread: &str) {
+    fn remove(&self, thread: &str, inbox: &Arc<Inbox>) {
         let mut table = self.table();
-        table.threads.remove(thread);
+        if table.threads.get(thread).is_some_and(|known| Arc::ptr_eq(known, inbox)) {
+            table.threads.remove(thread);
+        }
         table.children.retain(|_, inbox| inbox.strong_count() > 0);
     }
 

@@ -69,11 +69,16 @@ impl Link {
         server.route(&thread, &inbox);
         Arc::new(Self { server, thread, inbox })
     }
+
+    /// Whether a turn can be begun by it.
+    fn is_fit(&self) -> bool {
+        self.server.is_fit() && !self.inbox.is_taken()
+    }
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.server.forget(&self.thread);
+        self.server.forget(&self.thread, &self.inbox);
     }
 }
 
@@ -123,7 +128,7 @@ impl Thread {
     /// # Errors
     /// Where Codex does not start, or does not take the thread.
     pub(super) async fn connect(&mut self, pool: &Pool, session: &Session) -> Result<Arc<Link>, Error> {
-        if let Some(link) = self.link.as_ref().filter(|link| link.server.is_fit()) {
+        if let Some(link) = self.link.as_ref().filter(|link| link.is_fit()) {
             return Ok(link.clone());
         }
         self.link = None;
@@ -255,9 +260,9 @@ impl Thread {
         }
     }
 
-    /// Lets the app server forget the thread, which can be resumed later.
+    /// Lets the app server forget the thread, which can be resumed later, unless another session works on it.
     pub(super) async fn close(mut self) {
-        let Some(link) = self.link.take() else { return };
+        let Some(link) = self.link.take().filter(|link| !link.inbox.is_taken()) else { return };
         let peer = &link.server.peer;
         let last = async {
             if let Some(turn) = self.unfinished.take() {

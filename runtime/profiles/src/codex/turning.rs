@@ -109,6 +109,7 @@ async fn settle(thread: &mut Thread, link: &Link) -> Result<(), Error> {
                 }
                 request @ Mail::Request { .. } => link.server.refuse(vec![request]),
                 Mail::Gone(ended) => return Err(gone(&ended)),
+                Mail::Taken => return Err(taken()),
                 Mail::Alive | Mail::Overflow => {}
             },
             told = told => {
@@ -289,6 +290,10 @@ impl<'t> Running<'t> {
                     None => Err(gone(&ended)),
                 };
             }
+            Mail::Taken => {
+                self.thread.unfinished = None;
+                return Err(taken());
+            }
         }
         Ok(None)
     }
@@ -465,4 +470,11 @@ impl<'t> Running<'t> {
             }
         }
     }
+}
+
+/// The failure of a turn whose thread another session has resumed: what follows could be of either's turn.
+fn taken() -> Error {
+    let text =
+        "another session has resumed this codex thread; close it, or this one, and send the input again";
+    Error::new(Category::Busy, text)
 }

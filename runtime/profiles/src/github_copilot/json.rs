@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{ModelUsage, Progress, Thinking, Usage, UsageScope};
@@ -31,14 +32,13 @@ impl Runs for Copilot {
     type Dialect = CopilotJson;
 
     fn dialect(&self, _: &Options) -> Result<CopilotJson, Error> {
-        // The private temporary folder is removed with this process.
         let file = format!("usage-{}.json", uuid::Uuid::new_v4());
         Ok(CopilotJson {
             allowed_tools: self.allowed_tools.clone(),
             denied_tools: self.denied_tools.clone(),
             allow_all: self.dangerous,
             max_autopilot_continues: self.max_autopilot_continues,
-            usage_file: Some(std::env::temp_dir().join(file)),
+            usage_file: Some(Arc::new(UsageFile(std::env::temp_dir().join(file)))),
         })
     }
 }
@@ -53,7 +53,24 @@ pub(crate) struct CopilotJson {
     /// 0 is the CLI's own.
     pub(crate) max_autopilot_continues: u32,
     /// The file that the CLI writes a run's tokens to, if it can.
-    pub(crate) usage_file: Option<PathBuf>,
+    pub(crate) usage_file: Option<Arc<UsageFile>>,
+}
+
+/// A file that the CLI writes for us; it goes with its session.
+#[derive(Debug)]
+pub(crate) struct UsageFile(PathBuf);
+
+impl UsageFile {
+    fn remove(&self) {
+        // It need not be there.
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+impl Drop for UsageFile {
+    fn drop(&mut self) {
+        self.remove();
+    }
 }
 
 impl Dialect for CopilotJson {
@@ -82,7 +99,7 @@ impl Dialect for CopilotJson {
             launch = launch.arg("--add-dir").arg(folder);
         }
         if let Some(file) = &self.usage_file {
-            launch = launch.arg("--usage-output-file").arg(file);
+            launch = launch.arg("--usage-output-file").arg(&file.0);
         }
         match session {
             Native::Unknown => launch,
@@ -100,7 +117,7 @@ impl Dialect for CopilotJson {
     fn reader(&self) -> CopilotReader {
         if let Some(file) = &self.usage_file {
             // An earlier run's numbers are not this run's.
-            drop(std::fs::remove_file(file));
+            file.remove();
         }
         CopilotReader { usage_file: self.usage_file.clone(), ..CopilotReader::default() }
     }
@@ -113,7 +130,7 @@ impl Dialect for CopilotJson {
 /// Reads the lines of one run.
 #[derive(Debug, Default)]
 pub(crate) struct CopilotReader {
-    usage_file: Option<PathBuf>,
+    usage_file: Option<Arc<UsageFile>>,
     /// Messages of which pieces have been told, and which are not whole yet.
     streamed: HashSet<String>,
     error: Option<(String, Option<u16>)>,
@@ -192,7 +209,7 @@ impl Reader for CopilotReader {
     }
 
     fn end(self, ended: &Ended, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {
-        let usage = self.usage_file.as_deref().and_then(|file| usage_in(file, self.model.as_deref()));
+        let usage = self.usage_file.as_deref().and_then(|file| usage_in(&file.0, self.model.as_deref()));
         let code = self.result.as_ref().and_then(|result| result.get("exitCode")).and_then(Value::as_i64);
         // After its last line a signal is ours: it did not exit by itself.
         let exit = ended.exit.code.unwrap_or(0);

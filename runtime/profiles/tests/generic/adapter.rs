@@ -20,7 +20,7 @@ pub(crate) struct Adapter {
     lines: Receiver<Value>,
     came: HashMap<String, VecDeque<Value>>,
     turns: u32,
-    _config: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// What a turn came to.
@@ -93,7 +93,7 @@ impl Adapter {
             }
         });
         let input = child.stdin.take();
-        Self { child, input, lines, came: HashMap::new(), turns: 0, _config: folder }
+        Self { child, input, lines, came: HashMap::new(), turns: 0, folder }
     }
 
     pub(crate) fn say(&mut self, message: &Value) {
@@ -182,7 +182,7 @@ impl Adapter {
         }
     }
 
-    /// Ends its input and waits for its end.
+    /// Ends its input and waits for its end, after which nothing of it is left.
     pub(crate) fn end(mut self) {
         self.input = None;
         let until = Instant::now() + LIMIT;
@@ -190,6 +190,9 @@ impl Adapter {
             assert!(Instant::now() < until, "the adapter ends with its input");
             std::thread::yield_now();
         }
+        let files = std::fs::read_dir(self.folder.path()).unwrap().map(|file| file.unwrap().file_name());
+        let left: Vec<_> = files.filter(|name| name != "config.json").collect();
+        assert!(left.is_empty(), "left behind: {left:?}");
     }
 }
 

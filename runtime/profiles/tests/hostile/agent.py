@@ -10,7 +10,7 @@ DIALECT is claude, codex or acp. What an input asks for:
   noise          writes lines that are no messages, for ever
   endless        writes one line, for ever
 """
-import json, os, signal, sys, threading, time
+import json, os, signal, sys, threading, time, uuid
 
 DIALECT, ARGUMENTS = sys.argv[1], sys.argv[2:]
 LOCK = threading.Lock()
@@ -72,7 +72,7 @@ def act_and_end(text, say, cwd, stopped, end):
 
 # -- one conversation for each process, JSON on lines
 def claude():
-    session = option("--resume") or option("--session-id") or "11111111-2222-4333-8444-%012d" % os.getpid()
+    session = option("--resume") or option("--session-id") or str(uuid.uuid4())
     stopped = [threading.Event()]
 
     def say(text):
@@ -109,7 +109,7 @@ def codex():
         if method == "initialize":
             send(id=id, result={"userAgent": "codex-cli/0.169.0", "codexHome": "/"})
         elif method in ("thread/start", "thread/resume"):
-            thread = params.get("threadId") or "thread-%d" % (len(folders) + 1)
+            thread = params.get("threadId") or str(uuid.uuid4())
             folders[thread] = params.get("cwd") or os.getcwd()
             send(id=id, result={"thread": {"id": thread, "turns": []}, "model": "fake", "cwd": folders[thread]})
         elif method == "turn/start":
@@ -150,7 +150,7 @@ def acp():
         if method == "initialize":
             answer(id, {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}, "authMethods": []})
         elif method == "session/new":
-            session = "session-%d-%d" % (os.getpid(), len(folders) + 1)
+            session = str(uuid.uuid4())
             folders[session] = params.get("cwd", ".")
             answer(id, {"sessionId": session})
         elif method == "session/load":

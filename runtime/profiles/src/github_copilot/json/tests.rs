@@ -16,7 +16,7 @@ fn the_command_line_names_tools_and_session() {
     let dialect = CopilotJson {
         allowed_tools: vec!["shell(ls:*)".into()],
         denied_tools: vec!["write".into()],
-        usage_file: Some("/t/u.json".into()),
+        usage_file: Some(Arc::new(UsageFile("/t/u.json".into()))),
         ..dialect()
     };
     let start = trunkline_sdk::SessionStart { model: Some("gpt".into()), ..Default::default() };
