@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails its test")]
 
 #[path = "generic/adapter.rs"]
+#[allow(dead_code, reason = "shared with other tests, which use more of it")]
 mod adapter;
 #[path = "generic/cli.rs"]
 mod cli;

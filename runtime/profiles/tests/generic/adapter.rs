@@ -210,6 +210,30 @@ impl Adapter {
     }
 }
 
+impl Adapter {
+    /// Waits until every process that it has started has ended so far that it sees so itself: the files of one that
+    /// ends are closed before that.
+    pub(crate) fn sees_no_agent(&self) {
+        let until = Instant::now() + LIMIT;
+        while self.has_agent() {
+            assert!(Instant::now() < until, "its agents end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn has_agent(&self) -> bool {
+        let own = self.child.id().to_string();
+        let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let states =
+            processes.filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
+        states.into_iter().any(|state| {
+            // The name may hold anything; after its parenthesis come the state and the parent.
+            let mut words = state.rsplit(')').next().unwrap_or_default().split_whitespace();
+            words.next() != Some("Z") && words.next() == Some(own.as_str())
+        })
+    }
+}
+
 impl Drop for Adapter {
     fn drop(&mut self) {
         // Both fail where it has ended.

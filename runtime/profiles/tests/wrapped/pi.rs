@@ -120,6 +120,7 @@ fn an_agent_that_dies_ends_its_turn_and_between_turns_nothing() {
     assert!(turn.error().contains("out of luck"), "{}", turn.error());
     assert_eq!(adapter.send("s", "last").text(), "last");
     cli.gone();
+    adapter.sees_no_agent();
     goes_on(adapter);
 }
 
@@ -143,6 +144,7 @@ fn a_session_that_the_agent_does_not_know_begins_anew() {
         let contexts: Vec<_> = infos.filter_map(|info| info["context"].as_str()).collect();
         assert_eq!(contexts, ["lost"]);
         cli.gone();
+        adapter.sees_no_agent();
     }
     std::fs::remove_file(cli.file("unknown")).unwrap();
     adapter.open_with("t", json!({ "resume": { "native_session_id": SESSION } }));
