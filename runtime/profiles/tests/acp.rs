@@ -280,7 +280,17 @@ fn a_silent_agent_is_given_up_in_time() {
     let (mut adapter, _folder) = started(&config);
     let turn = adapter.send("s", &steps(&json!([{ "wait": "cancel" }])));
     assert_eq!((turn.status(), turn.category()), ("failed", "timeout"));
-    assert_eq!(adapter.send("s", "and on").text(), "and on");
+    // On a busy machine the next turn may be as late.
+    let until = std::time::Instant::now() + adapter::LIMIT;
+    loop {
+        let turn = adapter.send("s", "and on");
+        if turn.status() == "completed" {
+            assert_eq!(turn.text(), "and on");
+            break;
+        }
+        assert_eq!(turn.category(), "timeout");
+        assert!(std::time::Instant::now() < until, "the session goes on");
+    }
     adapter.end();
     let late = json!({ "command": "sh", "args": ["-c", "cat >/dev/null"], "start_timeout": 0.3 });
     let (mut adapter, _folder) = started(&late);
@@ -291,12 +301,13 @@ fn a_silent_agent_is_given_up_in_time() {
 
 #[test]
 fn an_answer_that_breaks_off_for_ever_ends_the_turn_and_not_the_conversation() {
-    for (messages, told) in [
-        (json!(["1", "2", "3", "4", "5", "6"]), "4 times in a row"),
-        (json!(["1"]), "breaks off, and each time"),
+    // Only the second one is ended by the agent's silence.
+    for (messages, silence, told) in [
+        (json!(["1", "2", "3", "4", "5", "6"]), 60, "4 times in a row"),
+        (json!(["1"]), 3, "breaks off, and each time"),
     ] {
         let mut config = config(&["--name", "opencode"]);
-        config["silence_timeout"] = json!(0.3);
+        config["silence_timeout"] = json!(silence);
         let (mut adapter, _folder) = started(&config);
         let whole = |text: &str| {
             let usage = json!({ "inputTokens": 3, "outputTokens": 4, "totalTokens": 7 });
