@@ -6,7 +6,8 @@
 //! `{"fail": {…}}`, `{"end": {…}}`. Anything else is answered by its own text.
 //!
 //! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`, `--late` (history
-//! comes after the answer), `--known ID`, `--stays` (the end of input does not end it).
+//! comes after the answer), `--known ID`, `--stays` (the end of input does not end it),
+//! `--tells-commands-late` (with the first prompt).
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for tests")]
@@ -114,11 +115,10 @@ fn main() {
                     state.sessions
                 };
                 let session = format!("native-{}-{number}", std::process::id());
-                // Before anybody knows the id.
-                update(
-                    &session,
-                    &json!({ "sessionUpdate": "available_commands_update", "availableCommands": [{ "name": "plan", "description": "Plans", "input": { "hint": "what" } }] }),
-                );
+                if !has("--tells-commands-late") {
+                    // Before anybody knows the id.
+                    update(&session, &commands());
+                }
                 answer(id, &json!({ "sessionId": session, "modes": modes() }));
             }
             Some("session/load") if Some(&session) == value("--known").as_ref() => {
@@ -152,6 +152,9 @@ fn main() {
                 answer(id, &json!({}));
             }
             Some("session/prompt") => {
+                if has("--tells-commands-late") {
+                    update(&session, &commands());
+                }
                 let (sender, cancelled) = sync_channel(8);
                 state.lock().unwrap().cancels.insert(session.clone(), sender);
                 let (state, id, prompt) = (state.clone(), id.clone(), params["prompt"].clone());
@@ -177,6 +180,11 @@ fn own_name() -> String {
     static NAME: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     let time = || std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
     NAME.get_or_init(|| format!("{:x}", time().as_nanos())).clone()
+}
+
+fn commands() -> Value {
+    let plan = json!({ "name": "plan", "description": "Plans", "input": { "hint": "what" } });
+    json!({ "sessionUpdate": "available_commands_update", "availableCommands": [plan] })
 }
 
 fn modes() -> Value {

@@ -1,19 +1,22 @@
 //! Agents that run once a turn: the prompt on stdin, their work on stdout as lines of JSON, their exit as the end.
 
 mod adapter;
+mod given;
 pub(crate) mod json;
 #[cfg(test)]
 pub(crate) mod reading;
 mod spent;
 
 pub(crate) use self::adapter::{Runs, beside_acp};
+pub(crate) use self::given::Given;
 use self::spent::Spent;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
-use trunkline_sdk::protocol::{AdapterBody, Context, UsageScope};
+use trunkline_sdk::protocol::{AdapterBody, Context, Log, LogStream, UsageScope};
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComplete};
 
 use crate::agent::attachment;
@@ -24,7 +27,7 @@ use crate::agent::options::Options;
 use crate::agent::patience::Watch;
 use crate::agent::process::{Agent, Ended, Stdin, explained};
 use crate::agent::report::Report;
-use crate::agent::system_prompt;
+use crate::agent::{skills, system_prompt};
 
 /// What an agent has to finish its files, after SIGTERM to its group.
 const TERM: Duration = Duration::from_millis(1500);
@@ -123,8 +126,11 @@ pub(crate) struct Conversation<D> {
     unproven: bool,
     report: Report,
     spent: Spent,
-    /// The agent has taken a prompt of it.
-    begun: bool,
+    given: Given,
+    /// The agent has taken the instructions that go before a prompt.
+    instructed: bool,
+    /// They go before the present one.
+    instructing: bool,
 }
 
 /// How one run went.
@@ -137,7 +143,7 @@ struct Run {
 
 impl<D: Dialect> Conversation<D> {
     /// Begins a conversation, or goes on with the one that the session resumes.
-    pub(crate) fn new(session: &Session, dialect: D, options: Options) -> Self {
+    pub(crate) fn new(session: &Session, dialect: D, options: Options, given: Given) -> Self {
         let asked = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
         let is_asked = asked.is_some();
         let resumed = asked.filter(|id| dialect.is_id(id));
@@ -148,13 +154,24 @@ impl<D: Dialect> Conversation<D> {
         };
         // What is no id of the agent's cannot be known to it.
         let context = (is_asked && !unproven).then_some(Context::Lost);
-        if native.id().is_some() || context.is_some() {
-            let native_session_id = native.id().map(str::to_owned);
-            session.info(SessionInfo { native_session_id, context, ..SessionInfo::default() });
+        let (native_session_id, commands) = (native.id().map(str::to_owned), given.skills.commands());
+        let info = SessionInfo { native_session_id, context, commands, ..SessionInfo::default() };
+        if info != SessionInfo::default() {
+            session.info(info);
         }
         let report = Report::new(options.tool_loop);
         let spent = if unproven { Spent::default() } else { Spent::nothing() };
-        Self { dialect, options, native, unproven, report, spent, begun: unproven }
+        Self {
+            dialect,
+            options,
+            native,
+            unproven,
+            report,
+            spent,
+            given,
+            instructed: unproven,
+            instructing: false,
+        }
     }
 
     /// What the session has asked for.
@@ -171,8 +188,15 @@ impl<D: Dialect> Conversation<D> {
     ///
     /// # Errors
     /// Why it failed.
-    pub(crate) async fn turn(&mut self, turn: Turn, input: Input) -> Result<(), Error> {
-        let prompt = self.prompt(&turn, &input).await?;
+    pub(crate) async fn turn(&mut self, turn: Turn, mut input: Input) -> Result<(), Error> {
+        let inline = self.given.skills.resolve(&input.content);
+        let is_call = matches!(inline.text, Cow::Borrowed(text) if skills::called(text).is_some());
+        let (content, note) = (inline.text.into_owned(), inline.note);
+        input.content = content;
+        for content in std::mem::take(&mut self.given.warnings).into_iter().chain(note) {
+            turn.emit(Log { stream: Some(LogStream::Meta), content, ..Log::default() }).await;
+        }
+        let prompt = self.prompt(&turn, &input, is_call).await?;
         let mut run = self.run(&turn, &prompt).await;
         if let Err(error) = &run.end
             && matches!(self.native, Native::Known(_))
@@ -182,14 +206,14 @@ impl<D: Dialect> Conversation<D> {
         {
             let lost = format!("{error}; a new conversation begins");
             turn.error(Category::SessionNotFound, lost).await;
-            (self.unproven, self.begun) = (false, false);
+            (self.unproven, self.instructed) = (false, false);
             (self.native, self.spent) = (fresh(&self.dialect), Spent::nothing());
             turn.session().info(SessionInfo {
                 context: Some(Context::Lost),
                 native_session_id: self.native.id().map(str::to_owned),
                 ..SessionInfo::default()
             });
-            let prompt = self.prompt(&turn, &input).await?;
+            let prompt = self.prompt(&turn, &input, is_call).await?;
             run = self.run(&turn, &prompt).await;
         }
         if run.end.is_err() && !run.told && matches!(self.native, Native::Chosen(_)) {
@@ -214,23 +238,27 @@ impl<D: Dialect> Conversation<D> {
     }
 
     /// What the agent is sent: the input through the template, with its files by their paths; before the first one the
-    /// instructions that it takes no other way.
-    async fn prompt(&self, turn: &Turn, input: &Input) -> Result<String, Error> {
+    /// instructions that it takes no other way, but not before what it may take for a command of its own.
+    async fn prompt(&mut self, turn: &Turn, input: &Input, is_call: bool) -> Result<String, Error> {
         let text = self.options.words(&input.content, turn.session());
         let files = attachment::read_all(input.files.clone(), attachment::Native::Nothing).await;
         let text = attachment::with_paths(&text, &files);
         if text.trim().is_empty() {
             return Err(Error::other("the input is empty; the agent needs a prompt"));
         }
-        let prepends = self.dialect.prepends_system_prompt() && !self.begun;
-        Ok(match self.options.system_prompt.as_deref().filter(|_| prepends) {
-            Some(system_prompt) => system_prompt::before(system_prompt, &text),
+        let system_prompt = self.options.system_prompt.as_deref();
+        let preface = || self.given.preface(system_prompt.filter(|_| self.dialect.prepends_system_prompt()));
+        let preface = if self.instructed || is_call { None } else { preface() };
+        self.instructing = preface.is_some();
+        Ok(match preface {
+            Some(preface) => system_prompt::before(&preface, &text),
             None => text,
         })
     }
 
     async fn run(&mut self, turn: &Turn, prompt: &str) -> Run {
         let launch = self.dialect.launch(&self.options, &self.native, self.options.launch());
+        let launch = launch.args(self.given.args.clone()).envs(self.given.env.clone());
         let mut reader = self.dialect.reader();
         let mut agent = match Agent::start(&launch, Stdin::Owned).await {
             Ok(agent) => agent,
@@ -297,7 +325,7 @@ impl<D: Dialect> Conversation<D> {
         for told in out.drain(..) {
             match told {
                 Told::Event(event) => {
-                    self.begun = true;
+                    self.instructed |= self.instructing;
                     self.prove(turn, Context::Kept);
                     let event = match event {
                         AdapterBody::Usage(usage) => self.spent.of_turn(*usage).into(),

@@ -538,3 +538,66 @@ fn sessions_are_listed() {
     );
     adapter.end();
 }
+
+/// A folder with the skills `review` and `plan`, the second of which has the name of a command of the agent.
+fn skills() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["review", "plan"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        std::fs::write(
+            folder.path().join(name).join("SKILL.md"),
+            format!("---\ndescription: Says {name}.\n---\n"),
+        )
+        .unwrap();
+    }
+    folder
+}
+
+#[test]
+fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
+    let skills = skills();
+    let mut adapter = Adapter::start("acp", &config(&[]));
+    let paths = json!([skills.path().join("review"), skills.path().join("plan"), "/no/such/skill"]);
+    let ready = adapter.open_with("s", json!({ "cwd": skills.path(), "skills": paths }));
+    assert!(ready["options_applied"].as_array().unwrap().contains(&json!("skills")), "{ready}");
+    let logs =
+        |turn: &Turn| of(turn, "log").into_iter().map(|log| log["content"].clone()).collect::<Vec<_>>();
+    // A command of the agent's own goes alone, and before a skill of its name.
+    let turn = adapter.send("s", "/plan it");
+    assert_eq!((turn.text().as_str(), logs(&turn).len()), ("/plan it", 0));
+    let told: Vec<_> =
+        of(&turn, "session.info").into_iter().filter(|info| info["commands"].is_array()).collect();
+    let texts: Vec<_> =
+        told.last().unwrap()["commands"].as_array().unwrap().iter().map(|one| &one["text"]).collect();
+    assert_eq!(texts, ["/plan", "/review"]);
+    assert!(
+        of(&turn, "error").iter().any(|error| error["message"].as_str().unwrap().contains("/no/such/skill"))
+    );
+    // What is neither is told, and goes as it is with what still is to go before it.
+    let turn = adapter.send("s", "/nope it");
+    assert!(
+        turn.text().starts_with("The user may call") && turn.text().ends_with("\n\n/nope it"),
+        "{}",
+        turn.text()
+    );
+    assert!(turn.text().contains("- review: Says review."));
+    assert!(logs(&turn)[0].as_str().unwrap().contains("nope"));
+    let turn = adapter.send("s", "/review it");
+    assert_eq!(turn.text(), "---\ndescription: Says review.\n---\n\n---\n\nUser request: it");
+    assert_eq!((adapter.send("s", "see /review").text().as_str(), logs(&turn).len()), ("see /review", 0));
+    adapter.end();
+}
+
+#[test]
+fn commands_of_an_agent_that_tells_them_late_pass_too() {
+    let skills = skills();
+    let mut adapter = Adapter::start("acp", &config(&["--tells-commands-late"]));
+    let asked = || json!({ "cwd": skills.path(), "skills": [skills.path().join("review")], "system_prompt": "Be brief." });
+    for (session, input, is_told) in [("s", "/plan it", false), ("t", "/nope it", true)] {
+        adapter.open_with(session, asked());
+        let turn = adapter.send(session, input);
+        assert_eq!((turn.text().as_str(), !of(&turn, "log").is_empty()), (input, is_told));
+        assert!(adapter.send(session, "hello").text().starts_with("Be brief.\n\nThe user may call"));
+    }
+    adapter.end();
+}

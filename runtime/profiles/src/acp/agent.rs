@@ -11,7 +11,7 @@ use super::shared::Shared;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::settings::Common;
-use crate::agent::skills;
+use crate::agent::skills::{self, Roster};
 use crate::agent::version::Version;
 
 /// A session's agent: how it is started, and what it is given besides the protocol.
@@ -23,12 +23,20 @@ pub(crate) struct Prepared {
     pub(crate) kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
     /// What could not be done as it was asked.
     pub(crate) warnings: Vec<String>,
+    /// Skills that are put into the inputs which call them, for want of a channel of the agent's own.
+    pub(crate) skills: Roster,
 }
 
 impl Prepared {
     /// An agent whose instructions go before the first prompt.
     pub(crate) fn new(launch: Launch, options: &Options) -> Self {
-        Self { launch, preface: options.system_prompt.clone(), kept: Vec::new(), warnings: Vec::new() }
+        Self {
+            launch,
+            preface: options.system_prompt.clone(),
+            kept: Vec::new(),
+            warnings: Vec::new(),
+            skills: Roster::default(),
+        }
     }
 
     /// Links the session's skills into a folder of the agent's own, beneath its home.

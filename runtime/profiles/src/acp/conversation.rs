@@ -11,12 +11,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
-use trunkline_sdk::protocol::SessionUpdate;
+use trunkline_sdk::protocol::{Log, LogStream, SessionUpdate};
 use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, Turn, TurnComplete};
 
 use self::between::Idle;
 use self::run::Run;
 use super::Acp;
+use super::called::{Called, Note, called};
 use super::inbox::{Arrival, Item};
 use super::open::{self, Open, Opening};
 use super::prompt;
@@ -26,6 +27,7 @@ use crate::agent::options::Options;
 use crate::agent::patience::{Patience, Watch};
 use crate::agent::report::Report;
 use crate::agent::rpc::CallError;
+use crate::agent::skills::Roster;
 
 /// How long an agent that did not end a cancelled turn in time has, before the next turn gives up.
 const UNFINISHED: Duration = Duration::from_secs(30);
@@ -49,6 +51,8 @@ pub(crate) struct Conversation {
     unfinished: Option<Prompt>,
     /// Instructions that go before the next prompt.
     preface: Option<String>,
+    /// Skills that inputs may call.
+    skills: Roster,
 }
 
 /// How the session stands with its agent.
@@ -100,6 +104,7 @@ impl Conversation {
             report,
             unfinished: None,
             preface: None,
+            skills: Roster::default(),
         };
         let resumed = conversation.native.is_some();
         conversation.begin(history, resumed);
@@ -135,7 +140,8 @@ impl Conversation {
                 let opened = (&mut task.0).await;
                 self.state = State::Closed;
                 let opened = opened.map_err(|_| Error::other("opening the session was given up"))??;
-                let Open { room, reader, preface, kept } = opened;
+                let Open { room, reader, preface, kept, skills } = opened;
+                self.skills = skills;
                 self.native = Some(room.id.clone());
                 self.preface = preface.or(self.preface.take());
                 Ok(Opened { room, reader, kept })
@@ -144,7 +150,9 @@ impl Conversation {
                 let reader = idle.end().await;
                 match std::mem::replace(&mut self.state, State::Closed) {
                     State::Open { room, kept, .. } => {
-                        let reader = reader.unwrap_or_else(|| Reader::new(room.link.hello.quirks));
+                        let reader = reader.unwrap_or_else(|| {
+                            Reader::new(room.link.hello.quirks).with_skills(self.skills.commands())
+                        });
                         Ok(Opened { room, reader, kept })
                     }
                     State::Opening(_) | State::Closed => Err(Error::other("the session is not open")),
@@ -226,38 +234,49 @@ impl Conversation {
         }
     }
 
-    async fn prompt(&mut self, turn: &Turn, room: &Room, reader: &mut Reader, input: Input) -> Went {
+    async fn prompt(&mut self, turn: &Turn, room: &Room, reader: &mut Reader, mut input: Input) -> Went {
         let failed = |error: Error| Went { end: Err(error), is_mute: false };
         if let Err(error) = self.finish_earlier(turn, room).await {
             return failed(error);
         }
         reader.begin();
         room.begin();
-        let hello = &room.link.hello;
-        let asks_model = !input.content.trim_start().starts_with('/');
-        let preface = self.preface.as_deref();
-        let blocks =
-            prompt::blocks(&self.options, turn.session(), input, preface, hello, &room.directories).await;
+        let first_word = self.acp.first_word(&self.options).map(|wait| (Instant::now() + wait, wait));
+        let watch = Watch::new(self.options.patience);
+        let mut run = Run { first_word, ..Run::new(turn, room, reader, &mut self.report, watch) };
+        let hint = self.acp.login_hint();
+        // Commands are told before the first prompt, if at all.
+        run.catch_up().await;
+        if run.is_cut() {
+            return Went { end: run.end(None, hint.as_deref()).await, is_mute: true };
+        }
+        let Called { text, is_command, mut note } = called(&input.content, &self.skills, run.reader);
+        input.content = text.into_owned();
+        if let Some(note) = note.take_if(|note| note.is_due(run.reader)) {
+            tell(turn, note).await;
+        }
+        run.asks_model = !input.content.trim_start().starts_with('/');
+        // What stands before a command hides it from the agent.
+        let preface = self.preface.as_deref().filter(|_| !is_command);
+        let (hello, directories) = (&room.link.hello, &room.directories);
+        let blocks = prompt::blocks(&self.options, turn.session(), input, preface, hello, directories).await;
         if turn.is_stopped() {
             return failed(Error::stopped());
         }
-        self.preface = None;
+        if !is_command {
+            self.preface = None;
+        }
         let params = json!({ "sessionId": room.id, "prompt": blocks });
         let peer = room.link.peer.clone();
         let mut call: Prompt = Box::pin(async move { peer.call("session/prompt", &params, None).await });
-        let first_word = self.acp.first_word(&self.options).map(|wait| (Instant::now() + wait, wait));
-        let patience = self.options.patience;
-        let mut run = Run {
-            first_word,
-            asks_model,
-            ..Run::new(turn, room, reader, &mut self.report, Watch::new(patience))
-        };
         let answer = run.until_answered(&mut call).await;
         let is_mute = run.is_cut();
+        if let Some(note) = note.filter(|note| !is_mute && note.holds(run.reader)) {
+            tell(turn, note).await;
+        }
         if answer.is_none() {
             self.unfinished = Some(call);
         }
-        let hint = self.acp.login_hint();
         Went { end: run.end(answer, hint.as_deref()).await, is_mute }
     }
 
@@ -309,6 +328,16 @@ impl Conversation {
             // The session is over whether the agent answers or not.
             let _ = room.link.peer.call::<_, Value>("session/close", &params, Some(WRITE)).await;
         }
+    }
+}
+
+/// Tells what was not put into the input.
+async fn tell(turn: &Turn, note: Note) {
+    let log = Log { stream: Some(LogStream::Meta), content: note.text, ..Log::default() };
+    tokio::select! {
+        biased;
+        () = turn.emit(log) => {}
+        () = turn.stopped() => {}
     }
 }
 

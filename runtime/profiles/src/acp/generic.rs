@@ -10,6 +10,7 @@ use super::room::Permissions;
 use super::shared::Shared;
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
+use crate::agent::skills::Roster;
 
 settings! {
     /// The configuration, key `acp`, but for what is required.
@@ -81,7 +82,13 @@ impl Kind for Settings {
     }
 
     fn prepare(&self, options: &Options, _: &Shared) -> Result<Prepared, Error> {
-        Ok(Prepared::new(options.launch(), options))
+        let mut prepared = Prepared::new(options.launch(), options);
+        prepared.skills = Roster::of(&options.skills, &mut prepared.warnings);
+        Ok(prepared)
+    }
+
+    fn honours(&self) -> &'static [&'static str] {
+        &["skills"]
     }
 
     fn default_mode(&self) -> Option<String> {

@@ -25,6 +25,7 @@ use super::update::{Reader, Told, When};
 use crate::agent::mcp;
 use crate::agent::options::Options;
 use crate::agent::rpc::CallError;
+use crate::agent::skills::Roster;
 
 /// How long an agent is quiet before it counts as done with repeating what was said: those that answer first, and
 /// others.
@@ -42,6 +43,8 @@ pub(crate) struct Open {
     pub(crate) preface: Option<String>,
     /// Files that the agent reads while the session lives.
     pub(crate) kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
+    /// Skills that inputs may call.
+    pub(crate) skills: Roster,
 }
 
 /// What a session is opened with.
@@ -69,14 +72,18 @@ impl Opening {
     ///
     /// # Errors
     /// Why the agent did not start or did not take it.
-    pub(crate) async fn open(self) -> Result<Open, Error> {
-        let Prepared { launch, mut preface, kept, warnings } = self.acp.prepare(&self.options)?;
+    pub(crate) async fn open(mut self) -> Result<Open, Error> {
+        let Prepared { launch, preface, kept, warnings, skills } = self.acp.prepare(&self.options)?;
+        // A list of skills alone takes the place of nothing.
+        self.options.replaces_system_prompt &= self.options.system_prompt.is_some();
+        self.options.system_prompt = skills.after(self.options.system_prompt.take());
+        let mut preface = skills.after(preface);
         for warning in warnings {
             self.warn(Category::Other, warning).await;
         }
         let link = self.acp.link(&launch).await?;
         let inbox = Arc::new(Inbox::default());
-        let mut reader = Reader::new(link.hello.quirks);
+        let mut reader = Reader::new(link.hello.quirks).with_skills(skills.commands());
         if preface.is_some() && (link.hello.appends_by_meta() || link.hello.takes_system_prompt) {
             preface = None;
         }
@@ -117,8 +124,9 @@ impl Opening {
         let room = Arc::new(room);
         self.choose(&room, &mut reader).await?;
         let native_session_id = Some(id);
-        self.tell(SessionInfo { native_session_id, ..reader.choices.info() });
-        Ok(Open { room, reader, preface, kept })
+        let commands = skills.commands().map(|_| reader.commands());
+        self.tell(SessionInfo { native_session_id, commands, ..reader.choices.info() });
+        Ok(Open { room, reader, preface, kept, skills })
     }
 
     fn tell(&self, info: SessionInfo) {

@@ -65,8 +65,10 @@ pub(crate) struct Reader {
     pub(crate) choices: Choices,
     pub(crate) totals: Totals,
     calls: HashMap<String, Call>,
-    /// What was told last.
+    /// The agent's commands, as it told them last.
     commands: Vec<Command>,
+    /// The session's skills, which are commands too.
+    skills: Vec<Command>,
     context: Option<ContextUsage>,
     restarts: Restarts,
     /// What came last was nothing but what had been said before.
@@ -95,6 +97,27 @@ struct Call {
 impl Reader {
     pub(crate) fn new(quirks: Quirks) -> Self {
         Self { quirks, ..Self::default() }
+    }
+
+    /// With skills that are commands of the session.
+    pub(crate) fn with_skills(self, skills: Option<Vec<Command>>) -> Self {
+        Self { skills: skills.unwrap_or_default(), ..self }
+    }
+
+    /// Whether the agent has told commands of its own.
+    pub(crate) fn knows_commands(&self) -> bool {
+        !self.commands.is_empty()
+    }
+
+    /// Whether the agent has a command of this name.
+    pub(crate) fn has_command(&self, name: &str) -> bool {
+        self.commands.iter().any(|command| command.name == name)
+    }
+
+    /// The agent's commands, and the skills whose names it has not taken.
+    pub(crate) fn commands(&self) -> Vec<Command> {
+        let skills = self.skills.iter().filter(|skill| !self.has_command(&skill.name));
+        self.commands.iter().chain(skills).cloned().collect()
     }
 
     /// A turn begins: earlier tool calls are over.
@@ -184,8 +207,9 @@ impl Reader {
                 let commands: Vec<_> = commands.filter_map(command).collect();
                 // Some agents tell them before each turn.
                 if commands != self.commands {
-                    self.commands.clone_from(&commands);
-                    out.push(info(SessionInfo { commands: Some(commands), ..SessionInfo::default() }));
+                    self.commands = commands;
+                    let commands = Some(self.commands());
+                    out.push(info(SessionInfo { commands, ..SessionInfo::default() }));
                 }
             }
             "current_mode_update" => {

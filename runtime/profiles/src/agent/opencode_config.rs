@@ -39,8 +39,23 @@ pub(crate) fn content(
     if let Some(prompt) = prompt {
         added.insert("instructions".to_owned(), json!([prompt.path().to_string_lossy()]));
     }
+    added.values_mut().for_each(mark);
     merge(&mut config, added);
-    Ok((!config.is_empty()).then(|| Value::Object(config).to_string()))
+    Ok((!config.is_empty()).then(|| Value::Object(config).to_string().replace(MARK, "\\u007b")))
+}
+
+/// Stands for a `{` that the agent must not read as the beginning of `{env:NAME}` or `{file:PATH}`, which it replaces
+/// before it reads the JSON. No text has this noncharacter.
+const MARK: char = '\u{fdd0}';
+
+/// Marks what is to be taken word for word.
+fn mark(value: &mut Value) {
+    match value {
+        Value::String(text) if text.contains('{') => *text = text.replace('{', MARK.encode_utf8(&mut [0; 4])),
+        Value::Array(elements) => elements.iter_mut().for_each(mark),
+        Value::Object(members) => members.values_mut().for_each(mark),
+        _ => {}
+    }
 }
 
 /// Adds members: objects are merged, lists joined, and everything else replaced.
@@ -77,6 +92,19 @@ mod tests {
         assert_eq!(content["mcp"]["files"]["command"], json!(["x"]));
         let paths = content["skills"]["paths"][0].as_str().unwrap();
         assert!(std::path::Path::new(paths).join("review/SKILL.md").exists());
+    }
+
+    #[test]
+    fn what_is_added_is_taken_word_for_word() {
+        let server =
+            json!({"files": {"command": "x", "args": ["{env:HOME}"], "env": {"A": "{file:/etc/passwd}"}}});
+        let (servers, _) = mcp::parse(&[server]);
+        let content = content(Some(r#"{"theme":"{env:THEME}"}"#), &servers, None, None).unwrap().unwrap();
+        assert!(content.contains("{env:THEME}"), "{content}");
+        assert!(!content.contains("{env:HOME}") && !content.contains("{file:"), "{content}");
+        let content: Value = serde_json::from_str(&content).unwrap();
+        assert_eq!(content["mcp"]["files"]["command"], json!(["x", "{env:HOME}"]));
+        assert_eq!(content["mcp"]["files"]["environment"]["A"], "{file:/etc/passwd}");
     }
 
     #[test]

@@ -4,14 +4,16 @@
 mod document;
 mod inline;
 mod place;
+mod roster;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-pub(crate) use self::document::{commands, listing};
-pub(crate) use self::inline::resolve;
+pub(crate) use self::document::commands;
+pub(crate) use self::inline::called;
 pub(crate) use self::place::{SkillsFolder, install};
+pub(crate) use self::roster::Roster;
 
 /// The most skills of a session.
 const MOST: usize = 256;

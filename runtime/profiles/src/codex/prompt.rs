@@ -4,30 +4,26 @@ use trunkline_sdk::Session;
 use trunkline_sdk::protocol::Command;
 
 use crate::agent::options::Options;
-use crate::agent::skills::{self, CommandStyle, Skill};
-
-/// What the model is told of skills that it finds nowhere by itself.
-const SKILLS: &str = "The user may call these skills by `/name`; what a skill says then stands in the input.";
+use crate::agent::skills::Roster;
 
 /// A session's skills.
 #[derive(Debug, Default)]
 pub(super) struct Prompt {
-    skills: Vec<Skill>,
+    skills: Roster,
     listing: Option<String>,
 }
 
 impl Prompt {
     /// Reads the skills; what cannot be used is told.
     pub(super) fn new(options: &Options, warnings: &mut Vec<String>) -> Self {
-        let (skills, wrong) = skills::parse(&options.skills);
-        warnings.extend(wrong);
-        let listing = (!skills.is_empty()).then(|| format!("{SKILLS}\n\n{}", skills::listing(&skills)));
+        let skills = Roster::of(&options.skills, warnings);
+        let listing = skills.listing();
         Self { skills, listing }
     }
 
     /// The skills as commands of the session.
     pub(super) fn commands(&self) -> Option<Vec<Command>> {
-        skills::commands(&self.skills, CommandStyle::Slash)
+        self.skills.commands()
     }
 
     /// The skills by name and description.
@@ -43,18 +39,8 @@ impl Prompt {
         options: &Options,
         warnings: &mut Vec<String>,
     ) -> String {
-        let folder = |name: &str| {
-            self.skills.iter().find(|skill| skill.name() == name).map(|skill| skill.folder().to_owned())
-        };
-        let called = content.strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
-        let content = match called {
-            Some(name) if folder(name).is_some() => {
-                let inline = skills::resolve(content, folder);
-                warnings.extend(inline.note);
-                inline.text
-            }
-            _ => content.into(),
-        };
-        options.words(&content, session)
+        let inline = self.skills.resolve(content);
+        warnings.extend(inline.note);
+        options.words(&inline.text, session)
     }
 }

@@ -1,6 +1,7 @@
 //! `copilot --output-format json`, one run a turn.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,10 +15,12 @@ use trunkline_sdk::{Error, Status, TurnComplete};
 use super::{Copilot, unasked};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
+use crate::agent::mcp::{self, McpServer};
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
+use crate::agent::skills::Roster;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
-use crate::oneshot::{Dialect, Native, Reader, Runs, Told};
+use crate::oneshot::{Dialect, Given, Native, Reader, Runs, Told};
 
 /// The largest usage file that is read, in bytes.
 const MAX_USAGE: u64 = 1024 * 1024;
@@ -27,7 +30,8 @@ const MOST_STREAMED: usize = 1024;
 const LONGEST_ID: usize = 256;
 
 impl Runs for Copilot {
-    const HONOURS: &'static [&'static str] = &["add_dirs", "mode", "reasoning_effort", "denied_tools"];
+    const HONOURS: &'static [&'static str] =
+        &["add_dirs", "mode", "reasoning_effort", "denied_tools", "mcp_servers"];
 
     type Dialect = CopilotJson;
 
@@ -40,6 +44,30 @@ impl Runs for Copilot {
             max_autopilot_continues: self.max_autopilot_continues,
             usage_file: Some(Arc::new(UsageFile(std::env::temp_dir().join(file)))),
         })
+    }
+
+    /// Skills by a folder that the agent is told to add, servers by a file.
+    fn give(&self, _: &Options, skills: &Roster, servers: &[McpServer]) -> Given {
+        let mut given = Given::default();
+        if let Some(folder) = given.folder(skills) {
+            given.args.extend(["--add-dir".into(), folder.path().into()]);
+            given.finds_skills = true;
+            given.kept.push(Box::new(folder));
+        }
+        if !servers.is_empty() {
+            let (config, variables) = mcp::copilot_config(servers);
+            match mcp::private_file(&config) {
+                Ok(file) => {
+                    let mut at = OsString::from("@");
+                    at.push(file.path());
+                    given.args.extend(["--additional-mcp-config".into(), at]);
+                    given.env.extend(variables.into_iter().map(|(name, value)| (name.into(), value.into())));
+                    given.kept.push(Box::new(file));
+                }
+                Err(error) => given.warnings.push(format!("MCP servers are left out: {error}")),
+            }
+        }
+        given
     }
 }
 

@@ -5,14 +5,17 @@ use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
 
-use super::{Conversation, Dialect};
+use super::{Conversation, Dialect, Given};
 use crate::acp::{Acp, AcpOr, Kind, Transport};
+use crate::agent::mcp::McpServer;
 use crate::agent::options::Options;
+use crate::agent::skills::Roster;
 use crate::agent::started::started;
 use crate::agent::{diagnose, model};
 
 /// What every agent that runs once a turn is given of what a session asks for.
-const HONOURED: [&str; 7] = ["cwd", "variables", "env", "extra_args", "model", "system_prompt", "resume"];
+const HONOURED: [&str; 8] =
+    ["cwd", "variables", "env", "extra_args", "model", "system_prompt", "resume", "skills"];
 
 /// A profile whose agent can be run once a turn, where it does not speak ACP.
 pub(crate) trait Runs: Kind {
@@ -27,6 +30,12 @@ pub(crate) trait Runs: Kind {
     /// # Errors
     /// When the session asks for what the configuration does not allow.
     fn dialect(&self, options: &Options) -> Result<Self::Dialect, Error>;
+
+    /// What it is given of these skills and servers by channels of its own. The inputs that call a skill get it anyway.
+    fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Given {
+        let _ = (options, skills);
+        Given::nothing(servers)
+    }
 }
 
 /// Serves a profile by one run of its agent a turn.
@@ -64,7 +73,8 @@ impl<K: Runs> Adapter for OneShot<K> {
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
         let options = Options::of(&self.profile.common(), start);
         let dialect = self.profile.dialect(&options)?;
-        Ok(Some(Conversation::new(session, dialect, options)))
+        let given = Given::of(&self.profile, &options);
+        Ok(Some(Conversation::new(session, dialect, options, given)))
     }
 
     /// Holds from the next run on.

@@ -5,20 +5,23 @@ use trunkline_sdk::protocol::{Thinking, Usage, UsageScope};
 use trunkline_sdk::{Category, Error, Status, TurnComplete};
 
 use super::Family;
-use crate::acp::Kind;
+use crate::acp::{Kind, variable};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
+use crate::agent::mcp::McpServer;
 use crate::agent::native_id;
+use crate::agent::opencode_config;
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
+use crate::agent::skills::Roster;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
-use crate::oneshot::{Dialect, Native, Reader, Runs, Told};
+use crate::oneshot::{Dialect, Given, Native, Reader, Runs, Told};
 
 /// How often in a row a model's answer may break off: opencode asks again for ever.
 const MOST_CUTS: u32 = 3;
 
 impl Runs for Family {
-    const HONOURS: &'static [&'static str] = &["mode", "reasoning_effort"];
+    const HONOURS: &'static [&'static str] = &["mode", "reasoning_effort", "mcp_servers"];
 
     type Dialect = OpencodeJson;
 
@@ -26,6 +29,26 @@ impl Runs for Family {
         let model = options.model.as_deref().map(|name| self.model(name));
         let mode = options.mode.clone().or_else(|| self.default_mode());
         Ok(OpencodeJson { auto: self.dangerous, model, mode })
+    }
+
+    /// Both by the variable that holds configuration.
+    fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Given {
+        let mut given = Given::default();
+        let folder = given.folder(skills);
+        if folder.is_none() && servers.is_empty() {
+            return given;
+        }
+        let configured = variable(options, self.configuration);
+        match opencode_config::content(configured.as_deref(), servers, folder.as_ref(), None) {
+            Ok(content) => {
+                let content = content.map(|content| (self.configuration.into(), content.into()));
+                given.env.extend(content);
+                given.finds_skills = folder.is_some();
+            }
+            Err(why) => given.warnings.push(why),
+        }
+        given.kept.push(Box::new(folder));
+        given
     }
 }
 

@@ -273,3 +273,122 @@ fn options_are_applied_as_they_are_told() {
     assert_eq!(line, "run --format json -m p/n --thinking --agent code --variant low --session k");
     adapter.end();
 }
+
+/// A folder with the skill `review`.
+fn skill() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let review = folder.path().join("review");
+    std::fs::create_dir(&review).unwrap();
+    std::fs::write(review.join("SKILL.md"), "---\ndescription: Looks.\n---\nLook closely.\n").unwrap();
+    folder
+}
+
+/// What a session asks for: the skill, a server, and a server that is none.
+fn extras(skill: &tempfile::TempDir) -> Value {
+    json!({
+        "skills": [skill.path().join("review")],
+        "mcp_servers": { "files": { "command": "x", "args": ["$HOME"], "env": { "A": "{env:HOME}" } }, "broken": 3 },
+    })
+}
+
+fn logs(messages: &[Value]) -> Vec<&str> {
+    let logs = messages.iter().filter(|message| message["type"] == "log");
+    logs.filter_map(|log| log["content"].as_str()).collect()
+}
+
+fn commands(messages: &[Value]) -> Option<&Value> {
+    let infos = messages.iter().filter(|message| message["type"] == "session.info");
+    infos.filter_map(|info| info["commands"][0].get("text")).next()
+}
+
+const CALLED: &str = "---~description: Looks.~---~Look closely.~~---~~User request: it";
+
+#[test]
+fn skills_are_put_into_inputs_and_servers_that_find_no_channel_are_told() {
+    let (cli, skill) = (Cli::new(&says_all()), skill());
+    let mut adapter = gemini(&cli, &json!({ "system_prompt": "Be brief." }));
+    let ready = adapter.open_with("s", extras(&skill));
+    assert!(ready["options_applied"].as_array().unwrap().contains(&json!("skills")), "{ready}");
+    assert!(!ready["options_applied"].as_array().unwrap().contains(&json!("mcp_servers")), "{ready}");
+    // What may be a command of the agent stands alone.
+    let turn = adapter.send("s", "/compact now");
+    assert!(turn.text().starts_with("/compact now|"), "{}", turn.text());
+    let told = logs(&turn.messages);
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(
+        told[0].contains("\"broken\"") && told[1].contains("files") && told[2].contains("compact"),
+        "{told:?}"
+    );
+    assert_eq!(commands(&turn.messages), Some(&json!("/review")));
+    let turn = adapter.send("s", "/review it");
+    let text = turn.text();
+    assert!(
+        text.starts_with("Be brief.~~The user may call") && text.contains("~- review: Looks.~"),
+        "{text}"
+    );
+    assert!(text.contains(CALLED), "{text}");
+    assert_eq!(logs(&turn.messages), [""; 0]);
+    let text = adapter.send("s", "/review it").text();
+    assert!(text.starts_with(CALLED), "{text}");
+    adapter.end();
+}
+
+#[test]
+fn copilot_is_given_skills_by_a_folder_and_servers_by_a_file() {
+    let looks = r#"for word in "$@"; do
+        case "$word" in @*) cp "${word#@}" "$HERE/mcp.json"; echo "${word#@}" >> "$HERE/given";; esac
+        case "$last" in --add-dir) cp "$word/.github/skills/review/SKILL.md" "$HERE/skill.md"; echo "$word" >> "$HERE/given";; esac
+        last=$word; done; printf %s "$TRUNKLINE_MCP_0" > "$HERE/variable"; cat > "$HERE/prompt""#;
+    let (cli, skill) = (Cli::new(&format!("{looks}\n{COPILOT}")), skill());
+    let mut adapter = cli.adapter("github-copilot", &json!({ "transport": "json" }));
+    adapter.open_with("s", extras(&skill));
+    let turn = adapter.send("s", "/review it");
+    assert_eq!(turn.status(), "completed", "{}", turn.error());
+    let read = |name: &str| std::fs::read_to_string(cli.file(name)).unwrap();
+    assert_eq!(logs(&turn.messages).len(), 1, "{:?}", logs(&turn.messages));
+    assert_eq!(commands(&turn.messages), Some(&json!("/review")));
+    assert!(read("skill.md").contains("Look closely."));
+    assert_eq!(read("prompt").replace('\n', "~"), CALLED);
+    let config: Value = serde_json::from_str(&read("mcp.json")).unwrap();
+    assert_eq!(config["mcpServers"]["files"]["args"], json!(["${TRUNKLINE_MCP_0}"]));
+    assert_eq!(read("variable"), "$HOME");
+    adapter.end();
+    let given = read("given");
+    assert_eq!(given.lines().count(), 2);
+    for path in given.lines() {
+        assert!(!std::path::Path::new(path).exists(), "{path}");
+    }
+}
+
+#[test]
+fn kilo_is_given_both_by_its_variable() {
+    let says = r#"cat > "$HERE/prompt"; printf %s "$KILO_CONFIG_CONTENT" > "$HERE/config.json"
+        echo '{"type":"text","sessionID":"k","part":{"text":"ok"}}'
+        echo '{"type":"step_finish","sessionID":"k","part":{"reason":"stop"}}'"#;
+    let (cli, skill) = (Cli::new(says), skill());
+    let read = |name: &str| std::fs::read_to_string(cli.file(name)).unwrap();
+    let mut adapter = cli.adapter("kilo-code", &json!({ "transport": "json" }));
+    let mut asked = extras(&skill);
+    asked["env"] = json!({ "KILO_CONFIG_CONTENT": r#"{"theme":"dark"}"# });
+    adapter.open_with("s", asked.clone());
+    let turn = adapter.send("s", "hello");
+    assert_eq!((logs(&turn.messages).len(), read("prompt").as_str()), (1, "hello"));
+    assert!(!read("config.json").contains("{env:"));
+    let config: Value = serde_json::from_str(&read("config.json")).unwrap();
+    assert_eq!(
+        (&config["theme"], &config["mcp"]["files"]["command"]),
+        (&json!("dark"), &json!(["x", "$HOME"]))
+    );
+    assert_eq!(config["mcp"]["files"]["environment"]["A"], "{env:HOME}");
+    let folder = std::path::PathBuf::from(config["skills"]["paths"][0].as_str().unwrap());
+    assert!(folder.join("review/SKILL.md").exists());
+    // A configuration that is none stands as it is, and the skills are listed.
+    asked["env"] = json!({ "KILO_CONFIG_CONTENT": "none" });
+    adapter.open_with("t", asked);
+    let turn = adapter.send("t", "hello");
+    assert_eq!(turn.status(), "completed", "{}", turn.error());
+    assert!(logs(&turn.messages).iter().any(|log| log.contains("no JSON object")));
+    assert!(read("prompt").contains("- review: Looks.") && read("config.json") == "none");
+    adapter.end();
+    assert!(!folder.exists());
+}

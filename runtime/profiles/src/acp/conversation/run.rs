@@ -25,6 +25,9 @@ const CANCEL: Duration = Duration::from_millis(1600);
 /// The longest piece of text in one message, in bytes.
 const PIECE: usize = 512 * 1024;
 
+/// The most updates that are taken before the prompt is sent.
+const MOST_BEFORE: usize = 1024;
+
 /// A turn that runs.
 pub(super) struct Run<'a> {
     pub(super) turn: &'a Turn,
@@ -71,6 +74,17 @@ impl<'a> Run<'a> {
     /// Whether the turn was cancelled.
     pub(super) fn is_cut(&self) -> bool {
         self.cut.is_some()
+    }
+
+    /// Takes what has come before its prompt.
+    pub(super) async fn catch_up(&mut self) {
+        for _ in 0..MOST_BEFORE {
+            if self.is_cut() || self.turn.is_stopped() {
+                return;
+            }
+            let Some(arrival) = self.room.inbox.take() else { return };
+            self.arrived(arrival).await;
+        }
     }
 
     /// Runs it until its prompt is answered; nothing where the agent did not end a cancelled turn in time.

@@ -127,6 +127,30 @@ fn claude_s_file_is_private_and_has_its_shape() {
 }
 
 #[test]
+fn copilot_s_file_holds_nothing_that_it_would_replace() {
+    let (servers, _) = parse(&json!({
+        "files": {"command": "x", "args": ["$HOME", "plain"], "env": {"A_TOKEN": "a${HOME}b"}},
+        "web": {"type": "http", "url": "https://x/$1", "headers": {"X-A": "plain"}},
+    }));
+    let (config, variables) = copilot_config(&servers);
+    let servers = &config["mcpServers"];
+    assert_eq!(servers["files"]["tools"], json!(["*"]));
+    assert_eq!((&servers["files"]["command"], &servers["files"]["args"][1]), (&json!("x"), &json!("plain")));
+    assert_eq!(servers["web"]["headers"]["X-A"], "plain");
+    // Each is put back from the environment, once.
+    for (written, text) in [
+        (&servers["files"]["args"][0], "$HOME"),
+        (&servers["files"]["env"]["A_TOKEN"], "a${HOME}b"),
+        (&servers["web"]["url"], "https://x/$1"),
+    ] {
+        let name = written.as_str().unwrap().strip_prefix("${").unwrap().strip_suffix('}').unwrap();
+        assert_eq!(variables[name], text);
+    }
+    assert_eq!(variables.len(), 3);
+    assert_eq!(copilot_config(&[]).0, json!({"mcpServers": {}}));
+}
+
+#[test]
 fn codex_takes_a_table() {
     let (config, warnings) = codex_config(&three());
     assert_eq!(

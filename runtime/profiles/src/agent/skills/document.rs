@@ -77,7 +77,7 @@ pub(super) fn read(folder: &Path) -> std::io::Result<String> {
 
 /// The skills in a list of names and descriptions, for an agent that has none of its own; the text of a skill is read
 /// when it is called (census row I09).
-pub(crate) fn listing(skills: &[Skill]) -> String {
+pub(super) fn listing(skills: &[Skill]) -> String {
     let line = |skill: &Skill| {
         let document = read(skill.folder()).map(|text| Document::parse(&text)).unwrap_or_default();
         match document.description {

@@ -17,7 +17,7 @@ pub(crate) struct Inline<'i> {
 
 /// Puts the skill that an input calls by `/name` before the rest of it; `folder` tells where a skill of a name is. An
 /// input that calls none, or one that cannot be read, stays as it is.
-pub(crate) fn resolve(input: &str, folder: impl FnOnce(&str) -> Option<PathBuf>) -> Inline<'_> {
+pub(super) fn resolve(input: &str, folder: impl FnOnce(&str) -> Option<PathBuf>) -> Inline<'_> {
     let unchanged = |note| Inline { text: Cow::Borrowed(input), note };
     let Some((name, request)) = called(input) else { return unchanged(None) };
     if !super::is_name(name) {
@@ -39,7 +39,7 @@ pub(crate) fn resolve(input: &str, folder: impl FnOnce(&str) -> Option<PathBuf>)
 }
 
 /// The name that an input calls, and what follows it.
-fn called(input: &str) -> Option<(&str, &str)> {
+pub(crate) fn called(input: &str) -> Option<(&str, &str)> {
     static CALL: LazyLock<Regex> = LazyLock::new(|| {
         #[expect(clippy::expect_used, reason = "a constant")]
         Regex::new(r"^/([a-z0-9:_-]+)(?:\s+((?s:.*)))?$").expect("a constant")

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::document::Document;
-use super::inline::Inline;
+use super::document::listing;
+use super::inline::{Inline, resolve};
 use super::*;
 
 /// A folder with a skill of each name and text.
@@ -148,6 +149,29 @@ fn the_list_has_names_and_descriptions_alone() {
         ("d", "---\ndescription: \"quoted: yes\"\n"),
     ]);
     assert_eq!(listing(&made), "- a: Does a thing.\n- b: Over two lines.\n- c\n- d: quoted: yes\n");
+}
+
+#[test]
+fn a_session_s_skills_are_told_listed_and_put_into_its_inputs() {
+    let (_kept, made) = skills(&[("review", "---\ndescription: Looks.\n---\nLook closely.\n"), ("b", "")]);
+    let values: Vec<Value> =
+        made.iter().map(|skill| Value::from(skill.folder().to_string_lossy().into_owned())).collect();
+    let mut warnings = Vec::new();
+    let roster = Roster::of(&[Value::from(values), Value::from("/no/such/skill")], &mut warnings);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let commands = roster.commands().unwrap();
+    assert_eq!(commands[0].text.as_deref(), Some("/review"));
+    assert_eq!(commands[0].description.as_deref(), Some("Looks."));
+    let listing = roster.listing().unwrap();
+    assert!(listing.ends_with("\n\n- review: Looks.\n- b\n"), "{listing}");
+    assert_eq!(roster.after(None).unwrap(), listing);
+    assert_eq!(roster.after(Some("Be brief.".to_owned())).unwrap(), format!("Be brief.\n\n{listing}"));
+    assert!(roster.resolve("/review it").text.ends_with("User request: it"));
+    assert!(roster.resolve("/nope it").note.unwrap().contains("nope"));
+    assert!(roster.has("b") && !roster.has("nope"));
+    let none = Roster::default();
+    assert_eq!((none.commands(), none.listing(), none.after(None)), (None, None, None));
+    assert_eq!(none.resolve("/nope it"), Inline { text: "/nope it".into(), note: None });
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! What an agent that runs once a turn is given beside its prompts: skills and MCP servers.
+
+use std::any::Any;
+use std::ffi::OsString;
+
+use super::Runs;
+use crate::agent::mcp::{self, McpServer};
+use crate::agent::options::Options;
+use crate::agent::skills::{Roster, SkillsFolder};
+
+/// What each run of a conversation is given. Nothing that is wrong with it keeps a turn from running.
+#[derive(Default)]
+pub(crate) struct Given {
+    /// Arguments after all others.
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// Files that the agent reads, removed with the conversation.
+    pub(crate) kept: Vec<Box<dyn Any + Send + Sync>>,
+    /// What could not be done as it was asked.
+    pub(crate) warnings: Vec<String>,
+    /// The agent finds the skills by itself. Otherwise they are listed before the first prompt.
+    pub(crate) finds_skills: bool,
+    /// The skills that inputs may call.
+    pub(super) skills: Roster,
+}
+
+impl Given {
+    /// What a profile gives for the skills and servers of a session.
+    pub(super) fn of(profile: &impl Runs, options: &Options) -> Self {
+        let mut warnings = Vec::new();
+        let skills = Roster::of(&options.skills, &mut warnings);
+        let (servers, wrong) = mcp::parse(&options.mcp_servers);
+        warnings.extend(wrong);
+        let mut given = profile.give(options, &skills, &servers);
+        warnings.append(&mut given.warnings);
+        Self { warnings, skills, ..given }
+    }
+
+    /// What is given by an agent that has a channel for neither: skills are listed, servers are left out.
+    pub(super) fn nothing(servers: &[McpServer]) -> Self {
+        let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+        let left_out = || {
+            let names = names.join(", ");
+            format!(
+                "MCP servers are left out ({names}): run once a turn, the agent takes none; use `transport: \"acp\"`"
+            )
+        };
+        Self { warnings: (!names.is_empty()).then(left_out).into_iter().collect(), ..Self::default() }
+    }
+
+    /// A folder with the skills, which the agent is to be told of; nothing where there are none.
+    pub(crate) fn folder(&mut self, skills: &Roster) -> Option<SkillsFolder> {
+        if skills.skills().is_empty() {
+            return None;
+        }
+        let folder = SkillsFolder::new(skills.skills());
+        folder
+            .inspect_err(|error| self.warnings.push(format!("skills are put into inputs only: {error}")))
+            .ok()
+    }
+
+    /// What goes before the first prompt: the instructions, where they have no other channel, and skills that the agent
+    /// finds nowhere.
+    pub(super) fn preface(&self, instructions: Option<&str>) -> Option<String> {
+        let instructions = instructions.map(str::to_owned);
+        if self.finds_skills { instructions } else { self.skills.after(instructions) }
+    }
+}
