@@ -7,7 +7,7 @@
 //!
 //! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`, `--late` (history
 //! comes after the answer), `--known ID`, `--stays` (the end of input does not end it),
-//! `--tells-commands-late` (with the first prompt).
+//! `--commands after` (the session's id), `--commands late` (with the first prompt).
 
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for tests")]
@@ -115,11 +115,14 @@ fn main() {
                     state.sessions
                 };
                 let session = format!("native-{}-{number}", std::process::id());
-                if !has("--tells-commands-late") {
+                if value("--commands").is_none() {
                     // Before anybody knows the id.
                     update(&session, &commands());
                 }
                 answer(id, &json!({ "sessionId": session, "modes": modes() }));
+                if value("--commands").as_deref() == Some("after") {
+                    update(&session, &commands());
+                }
             }
             Some("session/load") if Some(&session) == value("--known").as_ref() => {
                 let history = || {
@@ -152,7 +155,7 @@ fn main() {
                 answer(id, &json!({}));
             }
             Some("session/prompt") => {
-                if has("--tells-commands-late") {
+                if value("--commands").as_deref() == Some("late") {
                     update(&session, &commands());
                 }
                 let (sender, cancelled) = sync_channel(8);

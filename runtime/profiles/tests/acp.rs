@@ -589,9 +589,19 @@ fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
 }
 
 #[test]
+fn a_command_of_the_agent_is_none_of_the_skills_in_the_first_input_either() {
+    let skills = skills();
+    let mut adapter = Adapter::start("acp", &config(&["--commands", "after"]));
+    adapter.open_with("s", json!({ "cwd": skills.path(), "skills": [skills.path().join("plan")] }));
+    let turn = adapter.send("s", "/plan it");
+    assert_eq!((turn.text().as_str(), of(&turn, "log").len()), ("/plan it", 0));
+    adapter.end();
+}
+
+#[test]
 fn commands_of_an_agent_that_tells_them_late_pass_too() {
     let skills = skills();
-    let mut adapter = Adapter::start("acp", &config(&["--tells-commands-late"]));
+    let mut adapter = Adapter::start("acp", &config(&["--commands", "late"]));
     let asked = || json!({ "cwd": skills.path(), "skills": [skills.path().join("review")], "system_prompt": "Be brief." });
     for (session, input, is_told) in [("s", "/plan it", false), ("t", "/nope it", true)] {
         adapter.open_with(session, asked());

@@ -27,13 +27,16 @@ use crate::agent::options::Options;
 use crate::agent::patience::{Patience, Watch};
 use crate::agent::report::Report;
 use crate::agent::rpc::CallError;
-use crate::agent::skills::Roster;
+use crate::agent::skills::{self, Roster};
 
 /// How long an agent that did not end a cancelled turn in time has, before the next turn gives up.
 const UNFINISHED: Duration = Duration::from_secs(30);
 
 /// How long a notification may take to be written.
 const WRITE: Duration = Duration::from_millis(200);
+
+/// How long an agent has to tell its commands, before an input that may be one of them or call a skill. Some have none.
+const COMMANDS: Duration = Duration::from_secs(1);
 
 /// The answer to a prompt.
 type Prompt = Pin<Box<dyn Future<Output = Result<Value, CallError>> + Send>>;
@@ -53,6 +56,8 @@ pub(crate) struct Conversation {
     preface: Option<String>,
     /// Skills that inputs may call.
     skills: Roster,
+    /// The agent's commands were waited for.
+    has_waited: bool,
 }
 
 /// How the session stands with its agent.
@@ -105,6 +110,7 @@ impl Conversation {
             unfinished: None,
             preface: None,
             skills: Roster::default(),
+            has_waited: false,
         };
         let resumed = conversation.native.is_some();
         conversation.begin(history, resumed);
@@ -141,7 +147,7 @@ impl Conversation {
                 self.state = State::Closed;
                 let opened = opened.map_err(|_| Error::other("opening the session was given up"))??;
                 let Open { room, reader, preface, kept, skills } = opened;
-                self.skills = skills;
+                (self.skills, self.has_waited) = (skills, false);
                 self.native = Some(room.id.clone());
                 self.preface = preface.or(self.preface.take());
                 Ok(Opened { room, reader, kept })
@@ -245,8 +251,10 @@ impl Conversation {
         let watch = Watch::new(self.options.patience);
         let mut run = Run { first_word, ..Run::new(turn, room, reader, &mut self.report, watch) };
         let hint = self.acp.login_hint();
-        // Commands are told before the first prompt, if at all.
-        run.catch_up().await;
+        let may_call = self.skills.has_any() && skills::called(&input.content).is_some();
+        let waits = may_call && !self.has_waited;
+        self.has_waited |= waits;
+        run.catch_up(waits.then(|| Instant::now() + COMMANDS)).await;
         if run.is_cut() {
             return Went { end: run.end(None, hint.as_deref()).await, is_mute: true };
         }

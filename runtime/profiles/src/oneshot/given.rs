@@ -50,7 +50,7 @@ impl Given {
 
     /// A folder with the skills, which the agent is to be told of; nothing where there are none.
     pub(crate) fn folder(&mut self, skills: &Roster) -> Option<SkillsFolder> {
-        if skills.skills().is_empty() {
+        if !skills.has_any() {
             return None;
         }
         let folder = SkillsFolder::new(skills.skills());

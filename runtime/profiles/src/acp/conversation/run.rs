@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use trunkline_sdk::protocol::{AdapterBody, Output};
 use trunkline_sdk::{Category, Error, Turn};
 
@@ -76,13 +76,22 @@ impl<'a> Run<'a> {
         self.cut.is_some()
     }
 
-    /// Takes what has come before its prompt.
-    pub(super) async fn catch_up(&mut self) {
+    /// Takes what has come before its prompt. Where a time is given, the agent's commands are waited for until then.
+    pub(super) async fn catch_up(&mut self, commands: Option<Instant>) {
         for _ in 0..MOST_BEFORE {
             if self.is_cut() || self.turn.is_stopped() {
                 return;
             }
-            let Some(arrival) = self.room.inbox.take() else { return };
+            let commands = commands.filter(|_| !self.reader.knows_commands());
+            let arrival = match (self.room.inbox.take(), commands) {
+                (None, Some(until)) => tokio::select! {
+                    biased;
+                    () = self.turn.stopped() => None,
+                    arrival = timeout_at(until, self.room.inbox.next()) => arrival.ok(),
+                },
+                (arrival, _) => arrival,
+            };
+            let Some(arrival) = arrival else { return };
             self.arrived(arrival).await;
         }
     }

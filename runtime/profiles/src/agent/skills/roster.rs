@@ -28,6 +28,11 @@ impl Roster {
         &self.0
     }
 
+    /// Whether there are skills.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// Whether there is a skill of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|skill| skill.name() == name)
