@@ -269,6 +269,7 @@ impl Conversation {
         let (hello, directories) = (&room.link.hello, &room.directories);
         let blocks = prompt::blocks(&self.options, turn.session(), input, preface, hello, directories).await;
         if turn.is_stopped() {
+            run.asks.withdraw();
             return failed(Error::stopped());
         }
         if !is_command {
