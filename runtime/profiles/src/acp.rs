@@ -98,9 +98,8 @@ impl Acp {
 
     /// Whether the installed version speaks ACP. One whose version is not known does.
     pub(crate) async fn is_spoken(&self) -> bool {
-        let Some(since) = self.0.kind.since() else { return true };
-        let launch = Launch::new(&self.0.common.command).args(&self.0.common.args).envs(&self.0.common.env);
-        version::probe(&launch).await.map_or(true, |version| version >= since)
+        let Some(since) = self.kind().since() else { return true };
+        version::of(self.common()).await.is_none_or(|version| version >= since)
     }
 
     fn kind(&self) -> &dyn Kind {
@@ -137,8 +136,12 @@ impl Acp {
 
     /// How the agent of a session is started. Its process works where the configuration says, since it serves sessions
     /// of many directories.
-    fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
-        let mut prepared = self.kind().prepare(options, &self.0.shared)?;
+    async fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
+        let version = match self.kind().minds_version(options) {
+            true => version::of(self.common()).await,
+            false => None,
+        };
+        let mut prepared = self.kind().prepare(options, version, &self.0.shared)?;
         let work_dir = &self.common().work_dir;
         prepared.launch.cwd = (!work_dir.is_empty()).then(|| work_dir.into());
         Ok(prepared)
@@ -179,7 +182,7 @@ impl Adapter for Acp {
 
     async fn sessions(&self, asked: SessionsList) -> Result<Vec<SessionEntry>, Error> {
         let options = Options::of(self.common(), SessionStart::default());
-        let prepared = self.prepare(&options)?;
+        let prepared = self.prepare(&options).await?;
         let link = self.link(&prepared.launch).await?;
         let called = link.hello.called();
         if !link.hello.lists {

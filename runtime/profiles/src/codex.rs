@@ -139,7 +139,7 @@ impl Codex {
         // A program that is not there is the turn's failure.
         let version = version::probe(&options.launch()).await.ok();
         if Way::of(version, &self.settings) == Way::Exec {
-            let exec = Exec::new(self.settings.clone(), options, policy, prompt, warnings)?;
+            let exec = Exec::new(self.settings.clone(), options, version, policy, prompt, warnings)?;
             return Ok(Kept::Exec(Box::new(exec)));
         }
         let (mcp_servers, wrong) = thread::mcp_servers(&options.mcp_servers);

@@ -10,11 +10,23 @@ use trunkline_sdk::{Adapter, Description, Error};
 use crate::acp::{Kind, Prepared, Shared, Transport, home_folder};
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
-use crate::agent::version::Version;
+use crate::agent::version::{Since, Version};
 use crate::oneshot;
 
 /// The most projects of the agent's own that are looked through.
 const MOST_PROJECTS: usize = 4096;
+
+/// What not every version has, by its `--help`; but what `--experimental-acp` spoke before 0.17 is not known.
+const SINCE: Since = Since {
+    agent: "gemini",
+    update: "npm install -g @google/gemini-cli",
+    first: &[
+        ("--resume", Version(0, 15, 4)),
+        ("--experimental-acp", Version(0, 17, 0)),
+        ("--acp", Version(0, 33, 0)),
+        ("--session-id", Version(0, 41, 2)),
+    ],
+};
 
 settings! {
     /// The configuration, key `gemini`.
@@ -57,8 +69,14 @@ impl Kind for Gemini {
         )
     }
 
-    fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error> {
-        let mut launch = options.launch().arg("--acp").option("-m", options.model.as_deref());
+    fn prepare(
+        &self,
+        options: &Options,
+        version: Option<Version>,
+        shared: &Shared,
+    ) -> Result<Prepared, Error> {
+        let acp = if SINCE.has("--acp", version) { "--acp" } else { "--experimental-acp" };
+        let mut launch = options.launch().arg(acp).option("-m", options.model.as_deref());
         if self.sandbox {
             launch = launch.arg("--sandbox");
         }
@@ -79,6 +97,10 @@ impl Kind for Gemini {
         Ok(prepared)
     }
 
+    fn minds_version(&self, _: &Options) -> bool {
+        true
+    }
+
     fn is_dangerous(&self) -> bool {
         self.dangerous
     }
@@ -96,7 +118,7 @@ impl Kind for Gemini {
     }
 
     fn since(&self) -> Option<Version> {
-        Some(Version(0, 33, 0))
+        SINCE.of("--experimental-acp")
     }
 
     /// The agent keeps a session in a file named by the minute in which it was begun or resumed, and begins that file

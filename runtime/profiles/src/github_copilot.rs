@@ -7,11 +7,25 @@ use trunkline_sdk::{Adapter, Description, Error};
 use crate::acp::{Kind, Prepared, Shared, Transport, home_folder, variable};
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
-use crate::agent::version::Version;
+use crate::agent::version::{Since, Version};
 use crate::oneshot;
 
 /// The variable that names folders with instructions, with commas between.
 const INSTRUCTIONS: &str = "COPILOT_CUSTOM_INSTRUCTIONS_DIRS";
+
+/// Options that not every version has, by its `--help`; but 0.0.394 hides its `--acp`, and asks nobody before.
+const SINCE: Since = Since {
+    agent: "copilot",
+    update: "npm install -g @github/copilot",
+    first: &[
+        ("--acp", Version(0, 0, 394)),
+        ("--max-autopilot-continues", Version(0, 0, 417)),
+        ("--output-format", Version(0, 0, 423)),
+        ("--reasoning-effort", Version(1, 0, 11)),
+        ("--session-id", Version(1, 0, 57)),
+        ("--usage-output-file", Version(1, 0, 81)),
+    ],
+};
 
 settings! {
     /// The configuration, key `copilot`.
@@ -52,13 +66,19 @@ impl Kind for Copilot {
         )
     }
 
-    fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error> {
+    fn prepare(
+        &self,
+        options: &Options,
+        version: Option<Version>,
+        shared: &Shared,
+    ) -> Result<Prepared, Error> {
+        let effort = SINCE.need("--reasoning-effort", "`reasoning_effort`", version);
         let mut launch = options
             .launch()
             .args(["--acp", "--no-auto-update"])
             .option("--model", options.model.as_deref())
-            .option("--reasoning-effort", options.reasoning_effort.as_deref());
-        if self.max_autopilot_continues > 0 {
+            .option("--reasoning-effort", options.reasoning_effort.as_deref().filter(|_| effort.is_ok()));
+        if self.max_autopilot_continues > 0 && SINCE.has("--max-autopilot-continues", version) {
             launch = launch.arg("--max-autopilot-continues").arg(self.max_autopilot_continues.to_string());
         }
         for tool in unasked(&self.allowed_tools, self.dangerous, options) {
@@ -74,6 +94,11 @@ impl Kind for Copilot {
             launch = launch.without("COPILOT_ALLOW_ALL");
         }
         let mut prepared = Prepared::new(launch, options);
+        if let Err(why) = effort
+            && options.reasoning_effort.is_some()
+        {
+            prepared.warnings.push(format!("`reasoning_effort` is left out: {why}"));
+        }
         if let Some(prompt) = &options.system_prompt {
             let folder = shared.instructions(prompt)?;
             let mut folders = folder.path().as_os_str().to_owned();
@@ -90,6 +115,10 @@ impl Kind for Copilot {
         Ok(prepared)
     }
 
+    fn minds_version(&self, options: &Options) -> bool {
+        options.reasoning_effort.is_some() || self.max_autopilot_continues > 0
+    }
+
     fn is_dangerous(&self) -> bool {
         self.dangerous
     }
@@ -99,7 +128,7 @@ impl Kind for Copilot {
     }
 
     fn since(&self) -> Option<Version> {
-        Some(Version(0, 0, 397))
+        SINCE.of("--acp")
     }
 
     fn honours(&self) -> &'static [&'static str] {

@@ -4,8 +4,16 @@ use trunkline_sdk::{Adapter, Description};
 
 use crate::acp::Transport;
 use crate::agent::settings::{Wait, settings};
+use crate::agent::version::{Since, Version};
 use crate::oneshot;
 use crate::opencode::Family;
+
+/// What not every version has. The oldest one that was tried is 7.0.33, which has all of it.
+const SINCE: Since = Since {
+    agent: "kilo",
+    update: "npm install -g @kilocode/cli",
+    first: &[("acp", Version(1, 0, 0)), ("--format", Version(1, 0, 0))],
+};
 
 settings! {
     /// The configuration, key `kilo`.
@@ -36,6 +44,7 @@ pub(crate) fn adapter(mut settings: Kilo) -> impl Adapter {
     let family = Family {
         profile: "kilo-code",
         configuration: "KILO_CONFIG_CONTENT",
+        since: SINCE,
         describe,
         common: settings.common(),
         dangerous: settings.dangerous,

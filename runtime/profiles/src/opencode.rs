@@ -7,9 +7,22 @@ use trunkline_sdk::{Adapter, Description, Error};
 use crate::acp::{Kind, Prepared, Shared, Transport, variable};
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
-use crate::agent::version::Version;
+use crate::agent::version::{Since, Version};
 use crate::agent::{model, opencode_config, skills};
 use crate::oneshot;
+
+/// What not every version has, by its `--help`.
+const SINCE: Since = Since {
+    agent: "opencode",
+    update: "npm install -g opencode-ai",
+    first: &[
+        ("acp", Version(1, 0, 0)),
+        ("--format", Version(1, 0, 0)),
+        ("--variant", Version(1, 1, 11)),
+        ("--thinking", Version(1, 1, 56)),
+        ("--auto", Version(1, 17, 18)),
+    ],
+};
 
 settings! {
     /// The configuration, key `opencode`.
@@ -37,6 +50,7 @@ pub(crate) fn adapter(settings: Opencode) -> impl Adapter {
     let family = Family {
         profile: "opencode",
         configuration: "OPENCODE_CONFIG_CONTENT",
+        since: SINCE,
         describe,
         common: settings.common(),
         dangerous: settings.dangerous,
@@ -52,6 +66,8 @@ pub(crate) struct Family {
     pub(crate) profile: &'static str,
     /// The variable that holds configuration.
     pub(crate) configuration: &'static str,
+    /// What its older versions lack.
+    pub(crate) since: Since,
     /// Adds what the profile says of itself.
     pub(crate) describe: fn(Description) -> Description,
     pub(crate) common: Common,
@@ -75,7 +91,7 @@ impl Kind for Family {
 
     /// Skills and instructions go by the variable that holds configuration, which the agent's own files do not lose
     /// anything to.
-    fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error> {
+    fn prepare(&self, options: &Options, _: Option<Version>, shared: &Shared) -> Result<Prepared, Error> {
         let mut prepared = Prepared::new(options.launch().arg("acp"), options);
         let (skills, warnings) = skills::parse(&options.skills);
         prepared.warnings.extend(warnings);
@@ -107,7 +123,7 @@ impl Kind for Family {
     }
 
     fn since(&self) -> Option<Version> {
-        Some(Version(1, 0, 0))
+        self.since.of("acp")
     }
 
     fn honours(&self) -> &'static [&'static str] {

@@ -7,7 +7,8 @@
 //!
 //! `DIR` is where `npm install` was run; nothing is installed. The outcome is `real-matrix.md`. `TRUNKLINE_REAL` and
 //! `TRUNKLINE_REAL_SCENARIO` choose rows and columns, by names with commas between; the file stays as it is then, but for
-//! these cells where `TRUNKLINE_REAL_WRITE` is set. `TRUNKLINE_REAL_JOBS` rows run at a time.
+//! these cells where `TRUNKLINE_REAL_WRITE` is set. `TRUNKLINE_REAL_JOBS` rows run at a time. For an installation of older
+//! versions: `TRUNKLINE_REAL_TRANSPORT` is the `transport` of every row.
 
 #![allow(clippy::expect_used, reason = "a test that cannot go on panics")]
 

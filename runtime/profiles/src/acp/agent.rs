@@ -74,11 +74,23 @@ pub(crate) trait Kind: Send + Sync + 'static {
         description
     }
 
-    /// How it is started for a session of these options.
+    /// How it is started for a session of these options. The version is asked for where [`Self::minds_version`] says so.
     ///
     /// # Errors
     /// What is missing.
-    fn prepare(&self, options: &Options, shared: &Shared) -> Result<Prepared, Error>;
+    fn prepare(
+        &self,
+        options: &Options,
+        version: Option<Version>,
+        shared: &Shared,
+    ) -> Result<Prepared, Error>;
+
+    /// Whether the command line of such a session is another one for other versions. If so, the first session of all
+    /// waits until the agent has told its version.
+    fn minds_version(&self, options: &Options) -> bool {
+        let _ = options;
+        false
+    }
 
     /// The agent's own word for a mode that a session or the configuration asks for.
     fn mode(&self, asked: &str) -> String {

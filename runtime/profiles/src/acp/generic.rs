@@ -11,6 +11,7 @@ use super::shared::Shared;
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
 use crate::agent::skills::Roster;
+use crate::agent::version::Version;
 
 settings! {
     /// The configuration, key `acp`, but for what is required.
@@ -81,7 +82,7 @@ impl Kind for Settings {
         )
     }
 
-    fn prepare(&self, options: &Options, _: &Shared) -> Result<Prepared, Error> {
+    fn prepare(&self, options: &Options, _: Option<Version>, _: &Shared) -> Result<Prepared, Error> {
         let mut prepared = Prepared::new(options.launch(), options);
         prepared.skills = Roster::of(&options.skills, &mut prepared.warnings);
         Ok(prepared)

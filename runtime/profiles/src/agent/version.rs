@@ -4,7 +4,9 @@ mod probe;
 
 use std::fmt;
 
-pub(crate) use self::probe::{hear, probe};
+use trunkline_sdk::{Category, Error};
+
+pub(crate) use self::probe::{hear, of, probe};
 
 /// A version: major, minor, patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,6 +37,44 @@ impl Version {
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+/// What not every version of an agent has, each with the first version that was seen to have it. What is in no line every
+/// version has; a version that is not known is taken for the newest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Since {
+    /// The agent's program, and how it is brought to a newer version.
+    pub(crate) agent: &'static str,
+    pub(crate) update: &'static str,
+    pub(crate) first: &'static [(&'static str, Version)],
+}
+
+impl Since {
+    /// The first version that has it, where not all have it.
+    pub(crate) fn of(self, what: &str) -> Option<Version> {
+        self.first.iter().find(|(name, _)| *name == what).map(|(_, since)| *since)
+    }
+
+    pub(crate) fn has(self, what: &str, version: Option<Version>) -> bool {
+        self.of(what).zip(version).is_none_or(|(since, version)| since <= version)
+    }
+
+    /// Fails where the version does not have what `wanted` cannot be done without.
+    ///
+    /// # Errors
+    /// Says which version is needed, and how to get it.
+    pub(crate) fn need(self, what: &str, wanted: &str, version: Option<Version>) -> Result<(), Error> {
+        match self.of(what).zip(version) {
+            Some((since, version)) if version < since => Err(Error::new(
+                Category::Other,
+                format!(
+                    "{} {version} is too old for {wanted}: version {since} or a newer one is needed; update it with `{}`",
+                    self.agent, self.update
+                ),
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -76,6 +116,24 @@ mod tests {
         assert!(Version(0, 9, 0) < Version(0, 169, 0));
         assert!(Version(1, 0, 0) > Version(0, 999, 999));
         assert_eq!(Version::parse(&Version(1, 2, 3).to_string()), Some(Version(1, 2, 3)));
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_the_version_that_has_it() {
+        let since = Since { agent: "agent", update: "get agent", first: &[("--new", Version(1, 2, 3))] };
+        for (what, version, has) in [
+            ("--new", Some(Version(1, 2, 2)), false),
+            ("--new", Some(Version(1, 2, 3)), true),
+            ("--new", None, true),
+            ("--old", Some(Version(0, 0, 1)), true),
+        ] {
+            assert_eq!(since.has(what, version), has, "{what} {version:?}");
+            assert_eq!(since.need(what, "it", version).is_ok(), has, "{what} {version:?}");
+        }
+        assert_eq!(
+            since.need("--new", "`x`", Some(Version(1, 0, 0))).unwrap_err().to_string(),
+            "agent 1.0.0 is too old for `x`: version 1.2.3 or a newer one is needed; update it with `get agent`"
+        );
     }
 
     proptest! {

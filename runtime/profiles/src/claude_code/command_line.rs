@@ -3,10 +3,15 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use trunkline_sdk::{Category, Error};
+use trunkline_sdk::Error;
 
 use super::config::{ClaudeCode, PromptMode};
-use crate::agent::{launch::Launch, options::Options, system_prompt::Carrier, version::Version};
+use crate::agent::{
+    launch::Launch,
+    options::Options,
+    system_prompt::Carrier,
+    version::{Since, Version},
+};
 
 /// Which conversation it goes on with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,24 +50,22 @@ const EFFORT: &str = "CLAUDE_CODE_EFFORT_LEVEL";
 const HIDDEN: &[&str] =
     &["CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_SESSION_ID"];
 
-/// Options that not every version has: since when.
-const SINCE: &[(&str, Version)] = &[
-    ("--include-partial-messages", Version(1, 0, 109)),
-    ("--setting-sources", Version(2, 0, 0)),
-    ("--max-budget-usd", Version(2, 0, 28)),
-    ("--tools", Version(2, 0, 31)),
-    ("--append-system-prompt-file", Version(2, 1, 0)),
-    ("--system-prompt-file", Version(2, 1, 0)),
-];
+/// Options that not every version has, by the program itself: some are not in its `--help`.
+const SINCE: Since = Since {
+    agent: "claude",
+    update: "npm install -g @anthropic-ai/claude-code",
+    first: &[
+        ("--settings", Version(1, 0, 80)),
+        ("--include-partial-messages", Version(1, 0, 109)),
+        ("--setting-sources", Version(1, 0, 122)),
+        ("--max-budget-usd", Version(2, 0, 30)),
+        ("--tools", Version(2, 0, 31)),
+        ("--append-system-prompt-file", Version(2, 0, 33)),
+    ],
+};
 
 /// Since when an input that comes during a turn is taken into it.
 pub(super) const STEERS: Version = Version(2, 1, 205);
-
-/// Whether the installed version has an option. A version that is not known is taken for the newest.
-pub(super) fn has(option: &str, version: Option<Version>) -> bool {
-    let since = SINCE.iter().find(|(name, _)| *name == option).map(|(_, since)| *since);
-    since.zip(version).is_none_or(|(since, version)| since <= version)
-}
 
 /// The command line. `is_set` tells whether a variable is part of this process's environment.
 ///
@@ -81,7 +84,7 @@ pub(super) fn launch(
         .launch()
         .args(["-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"])
         .args(["--permission-prompt-tool", "stdio"]);
-    if has("--include-partial-messages", version) {
+    if SINCE.has("--include-partial-messages", version) {
         launch = launch.arg("--include-partial-messages");
     }
     launch = match begin {
@@ -99,16 +102,18 @@ pub(super) fn launch(
         launch = launch.arg("--max-turns").arg(turns.to_string());
     }
     if let Some(budget) = budget(settings, options) {
-        if !has("--max-budget-usd", version) {
-            return Err(too_old("`max_cost_usd`", version));
-        }
+        SINCE.need("--max-budget-usd", "`max_cost_usd`", version)?;
         launch = launch.arg("--max-budget-usd").arg(budget.to_string());
     }
     if let Some(prompt) = files.prompt {
         launch = launch.args(system_prompt(settings, options, prompt, version)?);
     }
-    launch = launch.option("--settings", Some(&settings.settings));
-    if let Some(sources) = settings.setting_sources.as_ref().filter(|_| has("--setting-sources", version)) {
+    if !settings.settings.is_empty() {
+        SINCE.need("--settings", "`settings`", version)?;
+        launch = launch.option("--settings", Some(&settings.settings));
+    }
+    if let Some(sources) = &settings.setting_sources {
+        SINCE.need("--setting-sources", "`setting_sources`", version)?;
         launch = launch.arg("--setting-sources").arg(sources.join(","));
     }
     if settings.strict_mcp_config {
@@ -117,7 +122,8 @@ pub(super) fn launch(
     if let Some(file) = files.mcp {
         launch = launch.arg("--mcp-config").arg(file);
     }
-    if let Some(tools) = built_in(options.allowed_tools.as_deref()).filter(|_| has("--tools", version)) {
+    if let Some(tools) = built_in(options.allowed_tools.as_deref()) {
+        SINCE.need("--tools", "`allowed_tools`", version)?;
         launch = launch.arg("--tools").arg(tools.join(","));
     }
     launch = listed(launch, "--allowedTools", settings.allowed_tools.iter().map(OsStr::new));
@@ -186,15 +192,10 @@ fn system_prompt(
     } else {
         ("--append-system-prompt", "--append-system-prompt-file")
     };
-    if matches!(prompt, Carrier::File(_)) && !has(file, version) {
-        return Err(too_old("a system prompt of this length", version));
+    if matches!(prompt, Carrier::File(_)) {
+        SINCE.need(file, "a system prompt of this length", version)?;
     }
     Ok(prompt.arguments(text, file))
-}
-
-fn too_old(what: &str, version: Option<Version>) -> Error {
-    let version = version.map_or_else(String::new, |version| format!(" {version}"));
-    Error::new(Category::Other, format!("claude{version} does not take {what}; install a newer one"))
 }
 
 /// How it asks.

@@ -9,10 +9,21 @@ use super::{Settings, Transport};
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::system_prompt::LONGEST_ARGUMENT;
-use crate::agent::version::Version;
+use crate::agent::version::{Since, Version};
 
-/// The first version whose app server knows threads.
-const THREADS: Version = Version(0, 60, 0);
+/// What not every version has, by its `--help` and by what it does. Older app servers know threads too, but spell their
+/// policies otherwise, and before 0.57 do not know them.
+pub(super) const SINCE: Since = Since {
+    agent: "codex",
+    update: "npm install -g @openai/codex",
+    first: &[
+        ("exec --json", Version(0, 44, 0)),
+        ("developer_instructions", Version(0, 53, 0)),
+        ("exec --add-dir", Version(0, 59, 0)),
+        ("app-server", Version(0, 72, 0)),
+        ("model_instructions_file", Version(0, 89, 0)),
+    ],
+};
 
 /// How a session's turns reach Codex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +35,7 @@ pub(super) enum Way {
 impl Way {
     /// By version, which is unknown for odd builds: those are taken for new. The app server knows no profiles.
     pub(super) fn of(version: Option<Version>, settings: &Settings) -> Self {
-        let old = version.is_some_and(|version| version < THREADS);
+        let old = !SINCE.has("app-server", version);
         match settings.transport {
             Transport::AppServer => Self::AppServer,
             Transport::Exec => Self::Exec,
@@ -55,6 +66,7 @@ pub(super) fn app_server(
 pub(super) struct Run<'r> {
     pub(super) options: &'r Options,
     pub(super) profile: &'r str,
+    pub(super) version: Option<Version>,
     pub(super) policy: Policy,
     pub(super) add_dirs: &'r [String],
     /// The skills that an input may call.
@@ -81,18 +93,32 @@ pub(super) fn exec(run: &Run<'_>) -> Launch {
         Some(sandbox) => launch.option("--sandbox", Some(sandbox.name())),
         None => launch,
     };
-    for folder in run.add_dirs.iter().chain(&options.add_dirs) {
-        launch = launch.option("--add-dir", Some(folder));
+    let folders = run.add_dirs.iter().chain(&options.add_dirs).filter(|folder| !folder.is_empty());
+    if SINCE.has("exec --add-dir", run.version) {
+        launch = folders.fold(launch, |launch, folder| launch.option("--add-dir", Some(folder)));
+    } else {
+        let folders: Vec<_> = folders.map(|folder| quoted(folder)).collect();
+        if !folders.is_empty() {
+            let roots = format!("sandbox_workspace_write.writable_roots=[{}]", folders.join(","));
+            launch = launch.arg("-c").arg(roots);
+        }
     }
     if let Some(effort) = &options.reasoning_effort {
         launch = launch.arg("-c").arg(format!("model_reasoning_effort={}", quoted(effort)));
     }
     if let Some(base) = run.base {
-        launch = launch.arg("-c").arg(format!("model_instructions_file={}", quoted(&base.to_string_lossy())));
+        let key = match SINCE.has("model_instructions_file", run.version) {
+            true => "model_instructions_file",
+            false => "experimental_instructions_file",
+        };
+        launch = launch.arg("-c").arg(format!("{key}={}", quoted(&base.to_string_lossy())));
     }
     let short = |prompt: &&String| prompt.len() <= LONGEST_ARGUMENT;
-    let appended = options.system_prompt.as_ref().filter(|_| !options.replaces_system_prompt).filter(short);
-    let parts: Vec<_> = appended.map(String::as_str).into_iter().chain(run.listing).collect();
+    let told = SINCE.has("developer_instructions", run.version);
+    let appended = options.system_prompt.as_ref().filter(|_| told && !options.replaces_system_prompt);
+    let appended = appended.filter(short);
+    let parts: Vec<_> =
+        appended.map(String::as_str).into_iter().chain(run.listing.filter(|_| told)).collect();
     if !parts.is_empty() {
         launch = launch.arg("-c").arg(format!("developer_instructions={}", quoted(&parts.join("\n\n"))));
     }
@@ -124,10 +150,20 @@ mod tests {
     }
 
     fn exec_line(settings: &str, start: SessionStart, thread: Option<&str>) -> String {
+        line_of(None, settings, start, thread)
+    }
+
+    fn line_of(
+        version: Option<Version>,
+        settings: &str,
+        start: SessionStart,
+        thread: Option<&str>,
+    ) -> String {
         let (settings, options) = options(settings, start);
         let run = Run {
             options: &options,
             profile: &settings.profile,
+            version,
             policy: Policy::of(&settings, &options).unwrap(),
             add_dirs: &settings.additional_dirs,
             listing: None,
@@ -174,6 +210,25 @@ mod tests {
     }
 
     #[test]
+    fn older_versions_get_what_they_know() {
+        let settings = r#"{"additional_dirs":["/a","/b c"]}"#;
+        let start =
+            || SessionStart { system_prompt: Some("Be brief.".to_owned()), ..SessionStart::default() };
+        let exec = "exec --json --skip-git-repo-check";
+        let told = r#"-c developer_instructions="Be brief.""#;
+        let roots = r#"-c sandbox_workspace_write.writable_roots=["/a","/b c"]"#;
+        for (version, line) in [
+            (None, format!("{exec} --add-dir /a --add-dir /b c {told} -")),
+            (Some(Version(0, 59, 0)), format!("{exec} --add-dir /a --add-dir /b c {told} -")),
+            (Some(Version(0, 58, 0)), format!("{exec} {roots} {told} -")),
+            (Some(Version(0, 53, 0)), format!("{exec} {roots} {told} -")),
+            (Some(Version(0, 50, 0)), format!("{exec} {roots} -")),
+        ] {
+            assert_eq!(line_of(version, settings, start(), None), line, "{version:?}");
+        }
+    }
+
+    #[test]
     fn a_session_environment_needs_a_process_of_its_own_and_variables_do_not() {
         let start = SessionStart {
             env: Some([("KEY".to_owned(), "k".to_owned())].into()),
@@ -192,8 +247,9 @@ mod tests {
     fn old_versions_and_profiles_go_by_exec() {
         for (version, settings, way) in [
             (Some(Version(0, 169, 0)), "{}", Way::AppServer),
-            (Some(Version(0, 59, 9)), "{}", Way::Exec),
-            (Some(Version(0, 59, 9)), r#"{"transport":"app-server"}"#, Way::AppServer),
+            (Some(Version(0, 72, 0)), "{}", Way::AppServer),
+            (Some(Version(0, 65, 0)), "{}", Way::Exec),
+            (Some(Version(0, 65, 0)), r#"{"transport":"app-server"}"#, Way::AppServer),
             (Some(Version(1, 0, 0)), r#"{"transport":""}"#, Way::AppServer),
             (Some(Version(1, 0, 0)), r#"{"transport":"exec"}"#, Way::Exec),
             (None, "{}", Way::AppServer),

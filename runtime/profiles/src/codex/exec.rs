@@ -12,7 +12,7 @@ use trunkline_sdk::protocol::{Context, Log, Progress, TurnComplete};
 use trunkline_sdk::{Category, Error, LogStream, Session, SessionInfo, SessionUpdate, Status, Turn};
 
 use self::line::{Lines, Meaning};
-use super::command_line::{self, Run};
+use super::command_line::{self, Run, SINCE};
 use super::fault::Fault;
 use super::policy::Policy;
 use super::prompt::Prompt;
@@ -27,6 +27,7 @@ use crate::agent::patience::{Watch, at};
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::report::Report;
 use crate::agent::system_prompt::{self, PromptFile};
+use crate::agent::version::Version;
 
 /// How long a stopped process has after SIGTERM.
 const TERM: Duration = Duration::from_millis(1200);
@@ -37,6 +38,7 @@ const AFTER: Duration = Duration::from_secs(5);
 /// A session of one process a turn.
 pub(super) struct Exec {
     options: Options,
+    version: Option<Version>,
     settings: Arc<super::Settings>,
     policy: Policy,
     thread: Option<String>,
@@ -63,10 +65,12 @@ impl Exec {
     pub(super) fn new(
         settings: Arc<super::Settings>,
         mut options: Options,
+        version: Option<Version>,
         policy: Policy,
         prompt: Prompt,
         mut warnings: Vec<String>,
     ) -> Result<Self, Error> {
+        SINCE.need("exec --json", "this profile", version)?;
         let named = options.resume.take().and_then(|resume| resume.native_session_id);
         let asked = named.is_some();
         // It stands in the command line, and is no option there.
@@ -79,14 +83,32 @@ impl Exec {
         let (base, before) = match system {
             Some(system) if options.replaces_system_prompt => (Some(PromptFile::new(&system)?), None),
             // What is too long for an argument goes before the first input.
-            Some(system) if system.len() > system_prompt::LONGEST_ARGUMENT => (None, Some(system)),
+            Some(system)
+                if system.len() > system_prompt::LONGEST_ARGUMENT
+                    || !SINCE.has("developer_instructions", version) =>
+            {
+                (None, Some(system))
+            }
             _ => (None, None),
         };
         if !policy.bypasses() {
             warnings.push("codex exec asks nobody: what would need an approval is refused".to_owned());
         }
         let report = Report::new(options.tool_loop);
-        Ok(Self { options, settings, policy, thread, asked, lines, report, prompt, base, before, warnings })
+        Ok(Self {
+            options,
+            version,
+            settings,
+            policy,
+            thread,
+            asked,
+            lines,
+            report,
+            prompt,
+            base,
+            before,
+            warnings,
+        })
     }
 
     /// What is known before the first turn.
@@ -187,6 +209,7 @@ impl Exec {
         let run = Run {
             options: &self.options,
             profile: &self.settings.profile,
+            version: self.version,
             policy: self.policy,
             add_dirs: &self.settings.additional_dirs,
             listing: self.prompt.listing(),

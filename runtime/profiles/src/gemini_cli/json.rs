@@ -4,12 +4,13 @@ use serde_json::Value;
 use trunkline_sdk::protocol::{ErrorEvent, Output, Usage, UsageScope};
 use trunkline_sdk::{Category, Error, Status, TurnComplete};
 
-use super::Gemini;
 use super::held::Held;
+use super::{Gemini, SINCE};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
+use crate::agent::version::Version;
 use crate::oneshot::json::{count, text, tool_end, tool_start};
 use crate::oneshot::{Dialect, Native, Reader, Runs, Told};
 
@@ -18,7 +19,8 @@ impl Runs for Gemini {
 
     type Dialect = GeminiJson;
 
-    fn dialect(&self, options: &Options) -> Result<GeminiJson, Error> {
+    fn dialect(&self, options: &Options, version: Option<Version>) -> Result<GeminiJson, Error> {
+        SINCE.need("--resume", "this profile", version)?;
         let mode = options.permission_mode.as_deref().or(options.mode.as_deref());
         let approval_mode = mode.unwrap_or(&self.approval_mode).to_owned();
         if approval_mode == "yolo" && !self.dangerous {
@@ -26,7 +28,7 @@ impl Runs for Gemini {
             return Err(Error::new(Category::PermissionDenied, why));
         }
         Ok(GeminiJson {
-            chooses_id: true,
+            chooses_id: SINCE.has("--session-id", version),
             approval_mode,
             include_directories: self.include_directories.clone(),
             sandbox: self.sandbox,

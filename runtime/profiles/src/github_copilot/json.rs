@@ -12,13 +12,14 @@ use serde_json::Value;
 use trunkline_sdk::protocol::{ModelUsage, Progress, Thinking, Usage, UsageScope};
 use trunkline_sdk::{Error, Status, TurnComplete};
 
-use super::{Copilot, unasked};
+use super::{Copilot, SINCE, unasked};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::mcp::{self, McpServer};
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
+use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
 use crate::oneshot::{Dialect, Given, Native, Reader, Runs, Told};
 
@@ -35,14 +36,18 @@ impl Runs for Copilot {
 
     type Dialect = CopilotJson;
 
-    fn dialect(&self, _: &Options) -> Result<CopilotJson, Error> {
+    fn dialect(&self, _: &Options, version: Option<Version>) -> Result<CopilotJson, Error> {
+        SINCE.need("--output-format", "this profile", version)?;
         let file = format!("usage-{}.json", uuid::Uuid::new_v4());
         Ok(CopilotJson {
             allowed_tools: self.allowed_tools.clone(),
             denied_tools: self.denied_tools.clone(),
             allow_all: self.dangerous,
             max_autopilot_continues: self.max_autopilot_continues,
-            usage_file: Some(Arc::new(UsageFile(std::env::temp_dir().join(file)))),
+            usage_file: SINCE
+                .has("--usage-output-file", version)
+                .then(|| Arc::new(UsageFile(std::env::temp_dir().join(file)))),
+            version,
         })
     }
 
@@ -82,6 +87,7 @@ pub(crate) struct CopilotJson {
     pub(crate) max_autopilot_continues: u32,
     /// The file that the CLI writes a run's tokens to, if it can.
     pub(crate) usage_file: Option<Arc<UsageFile>>,
+    pub(crate) version: Option<Version>,
 }
 
 /// A file that the CLI writes for us; it goes with its session.
@@ -108,10 +114,10 @@ impl Dialect for CopilotJson {
         let mut launch = launch
             .args(["--output-format", "json", "--no-color", "--no-auto-update"])
             .option("--model", options.model.as_deref());
-        launch = launch
-            .option("--agent", options.mode.as_deref())
-            .option("--reasoning-effort", options.reasoning_effort.as_deref());
-        if self.max_autopilot_continues > 0 {
+        let has = |option| SINCE.has(option, self.version);
+        let effort = options.reasoning_effort.as_deref().filter(|_| has("--reasoning-effort"));
+        launch = launch.option("--agent", options.mode.as_deref()).option("--reasoning-effort", effort);
+        if self.max_autopilot_continues > 0 && has("--max-autopilot-continues") {
             launch = launch.arg("--max-autopilot-continues").arg(self.max_autopilot_continues.to_string());
         }
         if self.allow_all && options.allowed_tools.is_none() {
@@ -139,7 +145,7 @@ impl Dialect for CopilotJson {
 
     /// Its own id comes with the last line only.
     fn chooses_id(&self) -> bool {
-        true
+        SINCE.has("--session-id", self.version)
     }
 
     fn reader(&self) -> CopilotReader {

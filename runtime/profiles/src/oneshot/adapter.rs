@@ -11,6 +11,7 @@ use crate::agent::mcp::McpServer;
 use crate::agent::options::Options;
 use crate::agent::skills::Roster;
 use crate::agent::started::started;
+use crate::agent::version::{self, Version};
 use crate::agent::{diagnose, model};
 
 /// What every agent that runs once a turn is given of what a session asks for.
@@ -28,8 +29,8 @@ pub(crate) trait Runs: Kind {
     /// How it is run for one session.
     ///
     /// # Errors
-    /// When the session asks for what the configuration does not allow.
-    fn dialect(&self, options: &Options) -> Result<Self::Dialect, Error>;
+    /// When the session asks for what the configuration does not allow, or the installed version cannot be run so.
+    fn dialect(&self, options: &Options, version: Option<Version>) -> Result<Self::Dialect, Error>;
 
     /// What it is given of these skills and servers by channels of its own. The inputs that call a skill get it anyway.
     fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Given {
@@ -72,7 +73,8 @@ impl<K: Runs> Adapter for OneShot<K> {
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
         let options = Options::of(&self.profile.common(), start);
-        let dialect = self.profile.dialect(&options)?;
+        let version = version::of(&self.profile.common()).await;
+        let dialect = self.profile.dialect(&options, version)?;
         let given = Given::of(&self.profile, &options);
         Ok(Some(Conversation::new(session, dialect, options, given)))
     }
@@ -102,7 +104,8 @@ impl<K: Runs> Adapter for OneShot<K> {
         if honours("denied_tools") {
             options.denied_tools = update.denied_tools.or(options.denied_tools);
         }
-        let dialect = self.profile.dialect(&options)?;
+        let version = version::of(&self.profile.common()).await;
+        let dialect = self.profile.dialect(&options, version)?;
         let info = SessionInfo {
             model: options.model.clone(),
             reasoning_effort: options.reasoning_effort.clone().filter(|_| honours("reasoning_effort")),

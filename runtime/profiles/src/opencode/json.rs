@@ -14,6 +14,7 @@ use crate::agent::opencode_config;
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
+use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
 use crate::oneshot::{Dialect, Given, Native, Reader, Runs, Told};
 
@@ -25,10 +26,19 @@ impl Runs for Family {
 
     type Dialect = OpencodeJson;
 
-    fn dialect(&self, options: &Options) -> Result<OpencodeJson, Error> {
+    fn dialect(&self, options: &Options, version: Option<Version>) -> Result<OpencodeJson, Error> {
+        self.since.need("--format", "this profile", version)?;
         let model = options.model.as_deref().map(|name| self.model(name));
         let mode = options.mode.clone().or_else(|| self.default_mode());
-        Ok(OpencodeJson { auto: self.dangerous, model, mode })
+        let has = |option| self.since.has(option, version);
+        Ok(OpencodeJson {
+            // Without the option it runs what its own rules would ask for.
+            auto: self.dangerous && has("--auto"),
+            thinks_aloud: has("--thinking"),
+            takes_effort: has("--variant"),
+            model,
+            mode,
+        })
     }
 
     /// Both by the variable that holds configuration.
@@ -57,6 +67,9 @@ impl Runs for Family {
 pub(crate) struct OpencodeJson {
     /// Every tool runs unasked. Otherwise the CLI rejects what its own rules would ask for.
     pub(crate) auto: bool,
+    /// It tells its thoughts where it is asked to.
+    pub(crate) thinks_aloud: bool,
+    pub(crate) takes_effort: bool,
     /// As `provider/model`.
     pub(crate) model: Option<String>,
     /// The agent's mode.
@@ -71,10 +84,13 @@ impl Dialect for OpencodeJson {
         if self.auto {
             launch = launch.arg("--auto");
         }
+        if self.thinks_aloud {
+            launch = launch.arg("--thinking");
+        }
+        let effort = options.reasoning_effort.as_deref().filter(|_| self.takes_effort);
         launch
-            .arg("--thinking")
             .option("--agent", self.mode.as_deref())
-            .option("--variant", options.reasoning_effort.as_deref())
+            .option("--variant", effort)
             .option("--session", session.id())
     }
 

@@ -21,6 +21,9 @@ use super::{
 /// The id of the agent in the configuration.
 const ID: &str = "agent";
 
+/// The variable that chooses how agents are spoken to, where they can be in several ways.
+const TRANSPORT: &str = "TRUNKLINE_REAL_TRANSPORT";
+
 /// Whether the agent's credentials are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credentials {
@@ -89,6 +92,9 @@ impl Place {
         });
         if let Some((key, object)) = (self.agent.configuration)(self) {
             entry[key] = object;
+            if let Ok(transport) = std::env::var(TRANSPORT) {
+                entry[key]["transport"] = transport.into();
+            }
         }
         let configuration = json!({
             "agents": [entry],

@@ -17,6 +17,7 @@ use crate::agent::{
     launch::Launch,
     lines::Line,
     process::{Agent, Ended, Stdin},
+    settings::Common,
 };
 
 /// How long a program may take to tell its version.
@@ -59,6 +60,11 @@ pub(crate) async fn probe(launch: &Launch) -> Result<Version, Error> {
     let answer = cell(launch);
     let asked = answer.get_or_try_init(|| ask(launch, DEADLINE)).await?;
     asked.clone().map_err(Error::other)
+}
+
+/// The version of a configured program, where it tells one.
+pub(crate) async fn of(common: &Common) -> Option<Version> {
+    probe(&Launch::new(&common.command).args(&common.args).envs(&common.env)).await.ok()
 }
 
 fn cell(launch: &Launch) -> Arc<OnceCell<Answer>> {

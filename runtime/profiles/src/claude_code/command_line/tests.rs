@@ -106,22 +106,50 @@ fn options_become_arguments() {
 
 #[test]
 fn a_resumed_session_names_its_id_and_old_versions_get_no_new_options() {
-    let at = |version, begin| {
-        let configured = json!({"setting_sources": ["user"]});
-        let start = SessionStart { allowed_tools: some(&["Read"]), ..SessionStart::default() };
-        let launch = try_line(configured, start, version, begin, &Files::default()).unwrap();
+    let at = |version, configured, begin| {
+        let start = SessionStart::default();
+        let launch = try_line(configured, start, Some(version), begin, &Files::default()).unwrap();
         launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     };
     let partial = "--include-partial-messages";
-    assert_eq!(
-        at(Some(Version(2, 1, 197)), Begin::Resume(ID)),
-        format!("{ALWAYS} {partial} --resume {ID} --setting-sources user --tools Read")
-    );
-    assert_eq!(at(Some(Version(1, 0, 80)), Begin::New(ID)), format!("{ALWAYS} --session-id {ID}"));
-    let budget = json!({"max_budget_usd": 1.0});
-    let version = Some(Version(2, 0, 1));
-    let error = try_line(budget, SessionStart::default(), version, Begin::New(ID), &Files::default());
-    assert!(error.unwrap_err().to_string().contains("claude 2.0.1 does not take `max_cost_usd`"));
+    let sources = json!({"setting_sources": ["user"]});
+    for version in [Version(1, 0, 122), Version(2, 1, 197)] {
+        assert_eq!(
+            at(version, sources.clone(), Begin::Resume(ID)),
+            format!("{ALWAYS} {partial} --resume {ID} --setting-sources user")
+        );
+    }
+    assert_eq!(at(Version(1, 0, 108), json!({}), Begin::New(ID)), format!("{ALWAYS} --session-id {ID}"));
+}
+
+#[test]
+fn what_an_old_version_cannot_keep_to_is_told() {
+    let none = SessionStart::default;
+    for (configured, start, wanted, last, first) in [
+        (json!({"max_budget_usd": 1.0}), none(), "`max_cost_usd`", Version(2, 0, 29), Version(2, 0, 30)),
+        (
+            json!({"setting_sources": ["user"]}),
+            none(),
+            "`setting_sources`",
+            Version(1, 0, 120),
+            Version(1, 0, 122),
+        ),
+        (
+            json!({}),
+            SessionStart { allowed_tools: some(&["Read"]), ..none() },
+            "`allowed_tools`",
+            Version(2, 0, 30),
+            Version(2, 0, 31),
+        ),
+    ] {
+        let at = |version| {
+            try_line(configured.clone(), start.clone(), Some(version), Begin::New(ID), &Files::default())
+        };
+        assert!(at(first).is_ok(), "{wanted}");
+        let error = at(last).unwrap_err().to_string();
+        let expected = format!("claude {last} is too old for {wanted}: version {first}");
+        assert!(error.starts_with(&expected), "{error}");
+    }
 }
 
 #[test]
@@ -164,8 +192,9 @@ fn files_and_prompts_have_their_options() {
             "{args}"
         );
         assert!(args.len() < 100_000);
-        let old = try_line(json!({}), start, Some(Version(2, 0, 1)), Begin::New(ID), &files);
-        assert_eq!(old.is_err(), length > 100_000);
+        // Only what is appended is long since taken in two ways.
+        let old = try_line(json!({}), start, Some(Version(2, 0, 31)), Begin::New(ID), &files);
+        assert_eq!(old.is_err(), length > 100_000 && mode.is_none());
     }
 }
 

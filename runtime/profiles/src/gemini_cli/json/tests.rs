@@ -47,6 +47,18 @@ fn the_command_line_says_what_is_asked_and_never_the_prompt() {
 }
 
 #[test]
+fn an_id_is_chosen_where_the_version_takes_one() {
+    let asked = options(trunkline_sdk::SessionStart::default());
+    for (version, chooses_id) in
+        [(None, true), (Some(Version(0, 41, 2)), true), (Some(Version(0, 40, 1)), false)]
+    {
+        assert_eq!(Gemini::default().dialect(&asked, version).unwrap().chooses_id, chooses_id, "{version:?}");
+    }
+    let error = Gemini::default().dialect(&asked, Some(Version(0, 13, 0))).err().unwrap().to_string();
+    assert!(error.starts_with("gemini 0.13.0 is too old for this profile: version 0.15.4"), "{error}");
+}
+
+#[test]
 fn a_run_with_a_tool_is_told() {
     let lines = r#"
         {"type":"init","session_id":"s-1","model":"gemini-x"}

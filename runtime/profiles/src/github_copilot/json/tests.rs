@@ -8,6 +8,7 @@ fn dialect() -> CopilotJson {
         allow_all: false,
         max_autopilot_continues: 0,
         usage_file: None,
+        version: None,
     }
 }
 
@@ -32,6 +33,28 @@ fn the_command_line_names_tools_and_session() {
     assert!(
         all.launch(&options, &Native::Unknown, options.launch()).args.contains(&"--allow-all-tools".into())
     );
+}
+
+#[test]
+fn older_versions_get_what_they_know() {
+    let start = trunkline_sdk::SessionStart { reasoning_effort: Some("high".into()), ..Default::default() };
+    let copilot = Copilot { max_autopilot_continues: 3, ..Copilot::default() };
+    let options = Options::of(&Copilot::common(&copilot), start);
+    let late = ["--reasoning-effort", "--session-id", "--usage-output-file"];
+    for (version, has) in [
+        (Version(0, 0, 423), [false, false, false]),
+        (Version(1, 0, 11), [true, false, false]),
+        (Version(1, 0, 57), [true, true, false]),
+        (Version(1, 0, 81), [true, true, true]),
+    ] {
+        let dialect = copilot.dialect(&options, Some(version)).unwrap();
+        let session = if dialect.chooses_id() { Native::Chosen("u".into()) } else { Native::Unknown };
+        let launch = dialect.launch(&options, &session, options.launch());
+        assert_eq!(late.map(|option| launch.args.contains(&option.into())), has, "{version}");
+        assert!(launch.args.contains(&"--max-autopilot-continues".into()), "{version}");
+    }
+    let error = copilot.dialect(&options, Some(Version(0, 0, 420))).err().unwrap().to_string();
+    assert!(error.starts_with("copilot 0.0.420 is too old for this profile: version 0.0.423"), "{error}");
 }
 
 #[test]

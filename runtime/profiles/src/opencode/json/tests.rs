@@ -2,7 +2,7 @@ use super::*;
 use crate::oneshot::reading::{Read, survives_any_shape};
 
 fn dialect() -> OpencodeJson {
-    OpencodeJson { auto: false, model: None, mode: None }
+    OpencodeJson { auto: false, thinks_aloud: true, takes_effort: true, model: None, mode: None }
 }
 
 #[test]
@@ -17,6 +17,7 @@ fn the_command_line_names_model_and_session_and_no_bypass() {
     let kilo = Family {
         profile: "kilo-code",
         configuration: "KILO_CONFIG_CONTENT",
+        since: crate::agent::version::Since { agent: "kilo", update: "", first: &[] },
         describe: |description| description,
         common,
         dangerous: false,
@@ -24,13 +25,44 @@ fn the_command_line_names_model_and_session_and_no_bypass() {
         mode: "plan".to_owned(),
     };
     assert_eq!(
-        args(kilo.dialect(&options).unwrap()),
+        args(kilo.dialect(&options, None).unwrap()),
         "run --format json -m p/m --thinking --agent plan --session ses_1"
     );
     assert_eq!(
         args(OpencodeJson { auto: true, ..dialect() }),
         "run --format json --auto --thinking --session ses_1"
     );
+}
+
+#[test]
+fn older_versions_get_what_they_know() {
+    let start = trunkline_sdk::SessionStart { reasoning_effort: Some("high".into()), ..Default::default() };
+    let common = crate::agent::settings::Common::for_test("opencode");
+    let options = Options::of(&common, start);
+    let opencode = Family {
+        profile: "opencode",
+        configuration: "OPENCODE_CONFIG_CONTENT",
+        since: crate::opencode::SINCE,
+        describe: |description| description,
+        common,
+        dangerous: true,
+        provider: String::new(),
+        mode: String::new(),
+    };
+    for (version, line) in [
+        (None, "run --format json --auto --thinking --variant high"),
+        (Some(Version(1, 17, 18)), "run --format json --auto --thinking --variant high"),
+        (Some(Version(1, 17, 11)), "run --format json --thinking --variant high"),
+        (Some(Version(1, 1, 34)), "run --format json --variant high"),
+        (Some(Version(1, 0, 0)), "run --format json"),
+    ] {
+        let dialect = opencode.dialect(&options, version).unwrap();
+        let launch = dialect.launch(&options, &Native::Unknown, options.launch());
+        let args: Vec<_> = launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        assert_eq!(args.join(" "), line, "{version:?}");
+    }
+    let error = opencode.dialect(&options, Some(Version(0, 5, 29))).err().unwrap().to_string();
+    assert!(error.starts_with("opencode 0.5.29 is too old for this profile: version 1.0.0"), "{error}");
 }
 
 #[test]
