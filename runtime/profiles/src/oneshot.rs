@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use trunkline_sdk::protocol::{AdapterBody, Context, Log, LogStream, UsageScope};
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComplete};
 
@@ -34,6 +34,9 @@ const TERM: Duration = Duration::from_millis(1500);
 
 /// What an agent has to exit, after it has said its last line.
 const EXIT: Duration = Duration::from_secs(5);
+
+/// How long lines that an agent wrote before a stop may be on their way.
+const ON_THEIR_WAY: Duration = Duration::from_millis(50);
 
 /// How one agent's command line and lines are to be read.
 pub(crate) trait Dialect: Send + Sync + 'static {
@@ -131,6 +134,19 @@ pub(crate) struct Conversation<D> {
     instructed: bool,
     /// They go before the present one.
     instructing: bool,
+}
+
+/// What one run has said so far.
+struct Heard<R> {
+    reader: R,
+    /// What lines meant that is not told yet.
+    out: Vec<Told>,
+    /// Whether it was anything of the turn.
+    told: bool,
+}
+
+fn has_event(out: &[Told]) -> bool {
+    out.iter().any(|told| matches!(told, Told::Event(_)))
 }
 
 /// How one run went.
@@ -259,7 +275,7 @@ impl<D: Dialect> Conversation<D> {
     async fn run(&mut self, turn: &Turn, prompt: &str) -> Run {
         let launch = self.dialect.launch(&self.options, &self.native, self.options.launch());
         let launch = launch.args(self.given.args.clone()).envs(self.given.env.clone());
-        let mut reader = self.dialect.reader();
+        let mut heard = Heard { reader: self.dialect.reader(), out: Vec::new(), told: false };
         let mut agent = match Agent::start(&launch, Stdin::Owned).await {
             Ok(agent) => agent,
             Err(error) => return Run { end: Err(error), told: false, stopped: false },
@@ -269,7 +285,6 @@ impl<D: Dialect> Conversation<D> {
             let _ = input.bytes(prompt.to_owned()).await;
         }
         let mut watch = Watch::starting(self.options.patience);
-        let (mut told, mut out) = (false, Vec::new());
         let mut over: Option<Instant> = None;
         let cut = loop {
             let line = tokio::select! {
@@ -280,35 +295,30 @@ impl<D: Dialect> Conversation<D> {
                 line = agent.next() => line,
             };
             watch.heard();
-            match line {
-                None => break Cut::No,
-                Some(Line::TooLong(bytes)) => {
-                    let text = format!("a line of {bytes} bytes of the agent was left out");
-                    turn.error(Category::Oversize, text).await;
-                }
-                Some(Line::Whole(line)) => match serde_json::from_slice::<Value>(&line) {
-                    Ok(line @ Value::Object(_)) => {
-                        reader.line(&line, &mut out);
-                        told |= out.iter().any(|told| matches!(told, Told::Event(_)));
-                        if let Err(error) = self.tell(turn, &mut out).await {
-                            break Cut::GivenUp(error);
-                        }
-                        if let Some(error) = reader.failure() {
-                            break Cut::GivenUp(error);
-                        }
-                        if reader.is_over() {
-                            over.get_or_insert_with(|| Instant::now() + EXIT);
-                        }
-                    }
-                    _ => tracing::debug!(bytes = line.len(), "a line of the agent is no event"),
-                },
+            let Some(line) = line else { break Cut::No };
+            if let Err(error) = self.hear(turn, line, &mut heard).await {
+                break Cut::GivenUp(error);
+            }
+            if heard.reader.is_over() {
+                over.get_or_insert_with(|| Instant::now() + EXIT);
             }
         };
+        if matches!(cut, Cut::Stopped) {
+            // Its id, for one: whether it has made the conversation that we chose.
+            let rest = async {
+                while let Some(line) = agent.next().await
+                    && self.hear(turn, line, &mut heard).await.is_ok()
+                {}
+            };
+            // What still flows then is not waited for.
+            drop(timeout(ON_THEIR_WAY, rest).await);
+        }
         let said = agent.stderr();
         let eof = if matches!(cut, Cut::No) { EXIT } else { Duration::ZERO };
         let ended = agent.end(eof, TERM).await;
+        let Heard { reader, mut out, mut told } = heard;
         let end = reader.end(&ended, &mut out);
-        told |= out.iter().any(|told| matches!(told, Told::Event(_)));
+        told |= has_event(&out);
         let stopped = matches!(cut, Cut::Stopped);
         let end = match cut {
             Cut::No | Cut::Lingers => end,
@@ -318,6 +328,29 @@ impl<D: Dialect> Conversation<D> {
         };
         let end = self.tell(turn, &mut out).await.and(end);
         Run { end, told, stopped }
+    }
+
+    /// Takes one line of the agent.
+    ///
+    /// # Errors
+    /// Why it is to be listened to no more.
+    async fn hear(&mut self, turn: &Turn, line: Line, heard: &mut Heard<D::Reader>) -> Result<(), Error> {
+        match line {
+            Line::TooLong(bytes) => {
+                let text = format!("a line of {bytes} bytes of the agent was left out");
+                turn.error(Category::Oversize, text).await;
+            }
+            Line::Whole(line) => match serde_json::from_slice::<Value>(&line) {
+                Ok(line @ Value::Object(_)) => {
+                    heard.reader.line(&line, &mut heard.out);
+                    heard.told |= has_event(&heard.out);
+                    self.tell(turn, &mut heard.out).await?;
+                    heard.reader.failure().map_or(Ok(()), Err)?;
+                }
+                _ => tracing::debug!(bytes = line.len(), "a line of the agent is no event"),
+            },
+        }
+        Ok(())
     }
 
     /// Tells what lines meant.

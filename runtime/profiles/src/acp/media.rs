@@ -239,16 +239,9 @@ mod tests {
             assert_eq!((is.as_str(), source), (name, Source::Path(named.into())), "{uri}");
         }
         let long = format!("file:///{}", "a".repeat(LONGEST_URI));
-        for uri in [
-            "",
-            "/w/a",
-            "a.txt",
-            "http://h/w/a",
-            "file://host/w/a",
-            "file:///%00",
-            "file:///%ff",
-            &long,
-        ] {
+        for uri in
+            ["", "/w/a", "a.txt", "http://h/w/a", "file://host/w/a", "file:///%00", "file:///%ff", &long]
+        {
             assert_eq!(link(uri), None, "{uri}");
         }
     }
