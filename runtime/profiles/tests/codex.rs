@@ -385,8 +385,17 @@ fn silence_ends_a_turn() {
 }
 
 #[test]
+fn a_version_that_cannot_be_driven_says_which_can() {
+    let mut hub = Hub::with(&json!({"env": {"FAKE_VERSION": "0.42.0"}}));
+    hub.open("a", &json!({}));
+    hub.say("a", "hello");
+    let closed = hub.kind("session.closed").to_string();
+    assert!(closed.contains("codex 0.42.0 is too old") && closed.contains("version 0.44.0"), "{closed}");
+}
+
+#[test]
 fn a_version_without_an_app_server_is_driven_by_exec() {
-    let mut hub = Hub::with(&json!({"env": {"FAKE_VERSION": "0.40.0"}}));
+    let mut hub = Hub::with(&json!({"env": {"FAKE_VERSION": "0.65.0"}}));
     hub.open("a", &json!({}));
     let turn = hub.turn("a", "hello");
     assert_eq!((turn.status(), turn.text().as_str()), ("completed", "exec said hello"));
