@@ -20,8 +20,9 @@ use crate::agent::{
     settings::Common,
 };
 
-/// How long a program may take to tell its version.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// How long a program may take to tell its version: some need more than ten seconds where the machine is busy, and an old
+/// one that is taken for the newest is given options that it refuses.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// How long it may take to exit after its last word.
 const EXIT: Duration = Duration::from_secs(2);
@@ -54,7 +55,7 @@ static ANSWERS: LazyLock<Mutex<Answers>> = LazyLock::new(Mutex::default);
 /// know meanwhile wait for the same answer.
 ///
 /// # Errors
-/// Where the program is not there (asked again the next time), or tells no version within ten seconds. The latter need
+/// Where the program is not there (asked again the next time), or tells no version within thirty seconds. The latter need
 /// not end anything: take it for the newest.
 pub(crate) async fn probe(launch: &Launch) -> Result<Version, Error> {
     let answer = cell(launch);
