@@ -611,3 +611,23 @@ fn commands_of_an_agent_that_tells_them_late_pass_too() {
     }
     adapter.end();
 }
+
+#[test]
+fn a_conversation_that_another_session_resumes_is_that_ones_and_the_first_is_told() {
+    let (mut adapter, folder) = started(&config(&["--known", "old"]));
+    let resumed = json!({ "cwd": folder.path(), "resume": { "native_session_id": "old" } });
+    adapter.open_with("a", resumed.clone());
+    assert_eq!(adapter.send("a", "hello").text(), "hello");
+    adapter.begin("a", &steps(&json!([{ "say": "mine" }, { "wait": "cancel" }])));
+    adapter.wait_for("a", "output");
+    adapter.open_with("b", resumed);
+    let turn = adapter.finish("a");
+    assert_eq!((turn.status(), turn.category()), ("failed", "busy"), "{}", turn.error());
+    for session in ["b", "a", "b"] {
+        assert_eq!(adapter.send(session, "and on").text(), "and on", "{session}");
+    }
+    // Who lost it has nothing to take away with its end.
+    adapter.say(&json!({ "type": "session.close", "session_id": "a" }));
+    assert_eq!(adapter.send("b", "still").text(), "still");
+    adapter.end();
+}

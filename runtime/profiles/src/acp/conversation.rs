@@ -132,7 +132,7 @@ impl Conversation {
     /// The open session; opened if it is not.
     async fn opened(&mut self) -> Result<Opened, Error> {
         if let State::Open { room, idle, .. } = &self.state
-            && room.link.peer.is_gone()
+            && room.is_lost()
         {
             idle.stop();
             self.state = State::Closed;
@@ -171,7 +171,7 @@ impl Conversation {
     /// Lets the session be, until its next turn.
     fn rest(&mut self, opened: Opened, is_mute: bool) {
         let Opened { room, reader, kept } = opened;
-        if room.link.peer.is_gone() {
+        if room.is_lost() {
             self.state = State::Closed;
             self.unfinished = None;
             return;
@@ -328,6 +328,9 @@ impl Conversation {
     /// Ends the session with its agent.
     pub(crate) async fn close(self) {
         let State::Open { room, .. } = &self.state else { return };
+        if room.inbox.is_taken() {
+            return;
+        }
         let params = json!({ "sessionId": room.id });
         if self.unfinished.is_some() {
             // An agent that has ended needs no word.

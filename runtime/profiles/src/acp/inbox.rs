@@ -29,6 +29,8 @@ pub(crate) enum Arrival {
     Item(Item),
     /// So many updates found no room and are lost.
     Lost(u64),
+    /// Another session has resumed this one's and gets what follows. Told once.
+    Taken,
 }
 
 /// A session's queue. Who puts something in never waits.
@@ -43,6 +45,14 @@ struct Queue {
     items: VecDeque<Item>,
     bytes: usize,
     lost: u64,
+    taken: Option<Taken>,
+}
+
+/// Whether the reader knows that nothing follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Untold,
+    Told,
 }
 
 impl Item {
@@ -79,6 +89,17 @@ impl Inbox {
         put
     }
 
+    /// From now on another session gets what the agent sends; what waits is still read.
+    pub(crate) fn hand_over(&self) {
+        self.lock().taken = Some(Taken::Untold);
+        self.came.notify_one();
+    }
+
+    /// Whether another session gets what the agent sends.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.lock().taken.is_some()
+    }
+
     /// What came first, if anything did.
     pub(crate) fn take(&self) -> Option<Arrival> {
         let mut queue = self.lock();
@@ -87,6 +108,10 @@ impl Inbox {
             return Some(Arrival::Item(item));
         }
         match std::mem::take(&mut queue.lost) {
+            0 if queue.taken == Some(Taken::Untold) => {
+                queue.taken = Some(Taken::Told);
+                Some(Arrival::Taken)
+            }
             0 => None,
             lost => Some(Arrival::Lost(lost)),
         }
@@ -127,5 +152,16 @@ mod tests {
         assert!(inbox.take().is_none());
         inbox.put(update(200)).unwrap();
         assert!(matches!(inbox.next().await, Arrival::Item(_)));
+    }
+
+    #[tokio::test]
+    async fn what_another_session_took_over_is_told_once_and_after_the_rest() {
+        let inbox = Inbox::default();
+        inbox.put(update(1)).unwrap();
+        assert!(!inbox.is_taken());
+        inbox.hand_over();
+        assert!(matches!(inbox.next().await, Arrival::Item(_)));
+        assert!(matches!(inbox.next().await, Arrival::Taken));
+        assert!(inbox.take().is_none() && inbox.is_taken());
     }
 }

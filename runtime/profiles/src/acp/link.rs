@@ -101,7 +101,12 @@ impl Router {
         if routes.sessions.len() >= MOST_SESSIONS {
             routes.sessions.retain(|_, inbox| inbox.strong_count() > 0);
         }
-        routes.sessions.insert(session.to_owned(), Arc::downgrade(inbox));
+        let other = routes.sessions.insert(session.to_owned(), Arc::downgrade(inbox));
+        if let Some(other) =
+            other.and_then(|other| other.upgrade()).filter(|other| !Arc::ptr_eq(other, inbox))
+        {
+            other.hand_over();
+        }
         let early = std::mem::take(&mut routes.early);
         for (id, item) in early {
             if id == session {
@@ -201,7 +206,7 @@ impl Link {
         Ok(Arc::new(Self { peer, hello, router }))
     }
 
-    /// Gives a session what the agent sends of it, from now on.
+    /// Gives a session what the agent sends of it, from now on; and no other.
     pub(crate) fn register(&self, session: &str, inbox: &Arc<Inbox>) {
         self.router.register(session, inbox);
     }

@@ -275,6 +275,8 @@ impl Opening {
         let item = match arrival {
             Arrival::Item(item) => item,
             Arrival::Lost(lost) => return tracing::debug!(lost, "updates of a resumed session"),
+            // Its first turn finds out.
+            Arrival::Taken => return,
         };
         let params = match item {
             Item::Update(params) => params,

@@ -125,6 +125,11 @@ impl Room {
         }
     }
 
+    /// Whether nothing can come of it any more: its agent has ended, or another session has its conversation.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.link.peer.is_gone() || self.inbox.is_taken()
+    }
+
     /// A turn begins: what was allowed before is over.
     pub(crate) fn begin(&self) {
         self.allowed_runs.store(0, Ordering::Relaxed);

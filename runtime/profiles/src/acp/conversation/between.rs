@@ -72,6 +72,8 @@ async fn listen(
                 asks.take(id, method, params, &mut reader, &mut told);
             }
             Arrival::Lost(lost) => tracing::warn!(lost, "updates of an agent between turns are lost"),
+            // The next turn resumes it.
+            Arrival::Taken => {}
         }
         for told in told {
             let event = match told {

@@ -176,6 +176,13 @@ impl<'a> Run<'a> {
                     self.cancel(Some(Error::new(Category::Oversize, text))).await;
                 }
             }
+            // What follows could be of either's turn.
+            Arrival::Taken => {
+                let text = "another session has resumed this one's conversation; close that one, or this, and send the input again";
+                if self.cut.is_none() {
+                    self.cancel(Some(Error::new(Category::Busy, text))).await;
+                }
+            }
         }
         self.tell(told).await;
     }
