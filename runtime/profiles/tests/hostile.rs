@@ -25,13 +25,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// How long a case may take.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// A deadline of the agent that a case waits for.
 const SHORT: f64 = 1.5;
 
 /// One that no case waits for.
-const LONG: f64 = 50.0;
+const LONG: f64 = 150.0;
 
 /// The most memory that an adapter may ever have had, in KiB. A flooding agent writes this in well under a second.
 const MEMORY: u64 = 400 * 1024;
