@@ -124,6 +124,9 @@ fn main() {
                     update(&session, &commands());
                 }
             }
+            Some("session/load") if has("--busy") && state.lock().unwrap().cancels.contains_key(&session) => {
+                fail(id, -32603, "A turn is running")
+            }
             Some("session/load") if Some(&session) == value("--known").as_ref() => {
                 let history = || {
                     update(

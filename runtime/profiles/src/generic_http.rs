@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, sync::OnceLock, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
+use percent_encoding::percent_decode_str;
 use reqwest::{
     Certificate, Client, Method, Response, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
@@ -368,19 +369,18 @@ fn hide_credentials(config: &HttpConfig) {
         let bare = value.split_once(' ').map(|(_, bare)| bare.to_owned());
         redact::register_all([Some(value), bare].into_iter().flatten().map(|value| (name.as_str(), value)));
     }
-    let Ok(url) = config.base_url.render(&values) else { return };
-    if let Some(password) = url.password() {
-        // As it stands in the address, and as it is sent.
-        let sent = BASE64.encode(format!("{}:{password}", url.username()));
-        redact::register_all([password, &sent].map(|value| ("base_url", value)));
+    let Some((url, fields)) = config.base_url.fixed() else { return };
+    let plain = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
+    let (user, password) = (plain(url.username()), url.password().map(plain));
+    // A token may stand alone, as the user.
+    let secret = password.clone().unwrap_or_else(|| user.clone());
+    if !secret.is_empty() {
+        // As it is, as it stands in the address, and as it is sent.
+        let written = url.password().unwrap_or(url.username()).to_owned();
+        let sent = BASE64.encode(format!("{user}:{}", password.unwrap_or_default()));
+        redact::register_all([secret, written, sent].map(|value| ("base_url", value)));
     }
-    if config.base_url.template().is_fixed() {
-        redact::register_all(
-            url.query_pairs()
-                .filter(|(name, _)| is_credential(name))
-                .map(|(name, value)| (name, value.into_owned())),
-        );
-    }
+    redact::register_all(fields.into_iter().filter(|(name, _)| is_credential(name)));
 }
 
 fn is_credential(name: &str) -> bool {

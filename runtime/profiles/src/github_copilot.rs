@@ -90,7 +90,7 @@ impl Kind for Copilot {
         for folder in &options.add_dirs {
             launch = launch.arg("--add-dir").arg(folder);
         }
-        if !self.dangerous {
+        if !self.dangerous || options.allowed_tools.is_some() {
             launch = launch.without("COPILOT_ALLOW_ALL");
         }
         let mut prepared = Prepared::new(launch, options);

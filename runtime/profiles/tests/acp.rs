@@ -631,3 +631,20 @@ fn a_conversation_that_another_session_resumes_is_that_ones_and_the_first_is_tol
     assert_eq!(adapter.send("b", "still").text(), "still");
     adapter.end();
 }
+
+#[test]
+fn a_conversation_that_the_agent_does_not_hand_over_stays_with_its_session() {
+    let (mut adapter, folder) = started(&config(&["--known", "old", "--busy"]));
+    let resumed = json!({ "cwd": folder.path(), "resume": { "native_session_id": "old" } });
+    adapter.open_with("a", resumed.clone());
+    adapter.begin("a", &steps(&json!([{ "say": "one" }, { "after": "flood" }, { "say": " two" }])));
+    adapter.wait_for("a", "output");
+    adapter.open_with("b", resumed);
+    let turn = adapter.send("b", &steps(&json!([{ "flood": 1 }])));
+    assert!(turn.text().starts_with("0 x") && !turn.text().contains("two"), "{}", turn.error());
+    assert!(of(&turn, "session.info").iter().any(|info| info["context"] == "lost"));
+    let turn = adapter.finish("a");
+    assert_eq!((turn.status(), turn.text().as_str()), ("completed", " two"), "{}", turn.error());
+    assert_eq!(adapter.send("b", "still").text(), "still");
+    adapter.end();
+}

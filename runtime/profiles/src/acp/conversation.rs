@@ -33,7 +33,7 @@ use crate::agent::skills::{self, Roster};
 const UNFINISHED: Duration = Duration::from_secs(30);
 
 /// How long a notification may take to be written.
-const WRITE: Duration = Duration::from_millis(200);
+pub(super) const WRITE: Duration = Duration::from_millis(200);
 
 /// How long an agent has to tell its commands, before an input that may be one of them or call a skill. Some have none.
 const COMMANDS: Duration = Duration::from_secs(1);
@@ -230,11 +230,13 @@ impl Conversation {
                         "the agent has not ended the turn that was stopped before; close the session and resume it",
                     ));
                 }
-                arrival = room.inbox.next() => {
-                    if let Arrival::Item(Item::Request { id, .. }) = arrival {
+                arrival = room.inbox.next() => match arrival {
+                    Arrival::Item(Item::Request { id, .. }) => {
                         room.link.peer.answer_now::<()>(&id, Err((-32603, "the turn is over".to_owned())));
                     }
-                }
+                    Arrival::Taken => return Err(taken()),
+                    Arrival::Item(Item::Update(_)) | Arrival::Lost(_) => {}
+                },
                 _ = &mut earlier => return Ok(()),
             }
         }
@@ -271,6 +273,10 @@ impl Conversation {
         if turn.is_stopped() {
             run.asks.withdraw();
             return failed(Error::stopped());
+        }
+        run.catch_up(None).await;
+        if run.is_cut() {
+            return Went { end: run.end(None, hint.as_deref()).await, is_mute: true };
         }
         if !is_command {
             self.preface = None;
@@ -351,6 +357,12 @@ async fn tell(turn: &Turn, note: Note) {
         () = turn.emit(log) => {}
         () = turn.stopped() => {}
     }
+}
+
+/// The failure of a turn whose conversation another session has resumed.
+fn taken() -> Error {
+    let text = "another session has resumed this one's conversation; close that one, or this, and send the input again";
+    Error::new(Category::Busy, text)
 }
 
 /// What a future gives, if there is one.

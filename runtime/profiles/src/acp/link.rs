@@ -96,17 +96,12 @@ impl Router {
         }
     }
 
-    fn register(&self, session: &str, inbox: &Arc<Inbox>) {
+    fn register(&self, session: &str, inbox: &Arc<Inbox>) -> Option<Arc<Inbox>> {
         let mut routes = self.lock();
         if routes.sessions.len() >= MOST_SESSIONS {
             routes.sessions.retain(|_, inbox| inbox.strong_count() > 0);
         }
         let other = routes.sessions.insert(session.to_owned(), Arc::downgrade(inbox));
-        if let Some(other) =
-            other.and_then(|other| other.upgrade()).filter(|other| !Arc::ptr_eq(other, inbox))
-        {
-            other.hand_over();
-        }
         let early = std::mem::take(&mut routes.early);
         for (id, item) in early {
             if id == session {
@@ -117,6 +112,7 @@ impl Router {
                 routes.early.push_back((id, item));
             }
         }
+        other.and_then(|other| other.upgrade()).filter(|other| !Arc::ptr_eq(other, inbox))
     }
 
     fn early(&self, session: String, item: Item) {
@@ -206,9 +202,9 @@ impl Link {
         Ok(Arc::new(Self { peer, hello, router }))
     }
 
-    /// Gives a session what the agent sends of it, from now on; and no other.
-    pub(crate) fn register(&self, session: &str, inbox: &Arc<Inbox>) {
-        self.router.register(session, inbox);
+    /// Gives a session what the agent sends of it, from now on; and no other. Which one got it before.
+    pub(crate) fn register(&self, session: &str, inbox: &Arc<Inbox>) -> Option<Arc<Inbox>> {
+        self.router.register(session, inbox)
     }
 
     /// Gives the agent up, for all its sessions, where it answers nothing any more. Whether it did.

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::read::text;
 
-/// The largest file that is delivered, in bytes.
-pub(crate) const LARGEST: usize = 16 * 1024 * 1024;
+/// The largest file that is delivered, in bytes: what hosts take unless they are told otherwise.
+pub(crate) const LARGEST: usize = 10 * 1024 * 1024;
 
 /// The most files of one turn; and of a whole session the most bytes, which stay on disk until it ends.
 const MOST_FILES: usize = 64;

@@ -15,6 +15,7 @@ use trunkline_sdk::{Category, Error, Session, SessionInfo};
 use super::Acp;
 use super::agent::Prepared;
 use super::choices::{Choosing, is_dangerous_mode};
+use super::conversation::WRITE;
 use super::files::Directories;
 use super::hello::Hello;
 use super::inbox::{Arrival, Inbox, Item};
@@ -82,7 +83,7 @@ impl Opening {
             self.warn(Category::Other, warning).await;
         }
         let link = self.acp.link(&launch).await?;
-        let inbox = Arc::new(Inbox::default());
+        let mut inbox = Arc::new(Inbox::default());
         let mut reader = Reader::new(link.hello.quirks).with_skills(skills.commands());
         if preface.is_some() && (link.hello.appends_by_meta() || link.hello.takes_system_prompt) {
             preface = None;
@@ -97,6 +98,9 @@ impl Opening {
                 }
                 Err(NotResumed::Failed(error)) => return Err(error),
                 Err(NotResumed::Unknown(why)) => {
+                    // What is sent of the other is not this session's.
+                    inbox = Arc::new(Inbox::default());
+                    reader = Reader::new(link.hello.quirks).with_skills(skills.commands());
                     self.warn(
                         Category::SessionNotFound,
                         format!("session {native} cannot be resumed ({why}); a new one begins, which knows nothing of it"),
@@ -188,7 +192,9 @@ impl Opening {
         let answer = answer.map_err(|error| self.failure(&error, &what, &link.hello))?;
         match text(&answer, "sessionId") {
             Some(id) => {
-                link.register(id, inbox);
+                if let Some(other) = link.register(id, inbox) {
+                    other.hand_over();
+                }
                 Ok((id.to_owned(), answer))
             }
             None => Err(Error::new(Category::Protocol, format!("{what}: its answer has no `sessionId`"))),
@@ -229,7 +235,7 @@ impl Opening {
         while let Some(wait) = self.acp.kind().wait_to_resume(&self.options, native) {
             tokio::time::sleep(wait).await;
         }
-        link.register(native, inbox);
+        let other = link.register(native, inbox);
         let what = format!("{} did not resume session {native}", hello.called());
         let mut authenticated = false;
         let answer = loop {
@@ -253,6 +259,17 @@ impl Opening {
                 answer => break answer,
             }
         };
+        if let Some(other) = other {
+            match answer {
+                // Its turn ends, and before one of this session begins.
+                Ok(_) => {
+                    other.hand_over();
+                    let params = json!({ "sessionId": native });
+                    let _ = timeout(WRITE, link.peer.notify("session/cancel", &params)).await;
+                }
+                Err(_) => drop(link.register(native, &other)),
+            }
+        }
         let answer = answer.map_err(|error| match &error {
             CallError::Rpc(rpc) if rpc.code != -32000 => {
                 let details = rpc.data.as_ref().and_then(|data| text(data, "details"));

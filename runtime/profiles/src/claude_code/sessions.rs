@@ -33,6 +33,9 @@ const TAIL: u64 = 32 * 1024;
 /// The longest name of a folder that is nothing but its directory's.
 const LONGEST_PLAIN: usize = 200;
 
+/// So much of the name of a directory stands in that of its folder in any case.
+const KEPT: usize = 100;
+
 /// The last second that a time is told of.
 const LAST: u64 = 253_402_300_799;
 
@@ -68,7 +71,10 @@ pub(super) fn list(home: &Path, cwd: Option<&str>, limit: Option<u32>) -> Vec<Se
     folders.dedup();
     // Long names are cut and told apart by something else.
     if folders.is_empty() || folders.iter().any(|name| name.len() > LONGEST_PLAIN) {
+        let beginnings: Vec<_> = folders.iter().map(|name| name[..name.len().min(KEPT)].to_owned()).collect();
         folders = names(projects.as_fd(), MOST_FOLDERS);
+        let is_near = |name: &String| beginnings.iter().any(|beginning| name.starts_with(beginning));
+        folders.retain(|name| beginnings.is_empty() || is_near(name));
     }
     let mut found = Vec::new();
     for (number, name) in folders.iter().enumerate() {

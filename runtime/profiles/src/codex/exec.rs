@@ -146,8 +146,8 @@ impl Exec {
         let session = turn.session().clone();
         let text = self.prompt.of(content, &session, &self.options, &mut self.warnings);
         let mut text = attachment::with_paths(&text, &attachments);
-        if let Some(before) = self.before.as_ref().filter(|_| self.thread.is_none()) {
-            text = system_prompt::before(before, &text);
+        if self.thread.is_none() {
+            text = self.with_before(text);
         }
         let images: Vec<_> = attachment::images(&attachments).map(|image| image.path.clone()).collect();
         let mut exit = None;
@@ -155,7 +155,9 @@ impl Exec {
             Ok(Outcome::Ended(end)) => end,
             Ok(Outcome::Unknown) => {
                 // Codex knows no such thread: another is begun, and the host is told that nothing is remembered.
-                self.thread = None;
+                if self.thread.take().is_some() {
+                    text = self.with_before(text);
+                }
                 self.asked = false;
                 exit = None;
                 self.lines.translator = Translator::fresh();
@@ -189,6 +191,14 @@ impl Exec {
             native_session_id: self.thread.clone(),
             ..TurnComplete::default()
         });
+    }
+
+    /// The first input of a thread.
+    fn with_before(&self, text: String) -> String {
+        match &self.before {
+            Some(before) => system_prompt::before(before, &text),
+            None => text,
+        }
     }
 
     async fn run(
@@ -230,6 +240,7 @@ impl Exec {
         let mut retries: Option<(Instant, Fault)> = None;
         let mut end: Option<Result<Status, Error>> = None;
         let mut until = None;
+        let mut has_worked = false;
         loop {
             let give_up =
                 retries.as_ref().and_then(|(since, _)| Some(*since + self.settings.retry_timeout.0?));
@@ -283,6 +294,7 @@ impl Exec {
                     Meaning::Events(events) => events,
                 },
             };
+            has_worked |= !events.is_empty();
             for event in events {
                 match event {
                     Event::Tell(body) => {
@@ -320,7 +332,10 @@ impl Exec {
         let said = end.is_some();
         let outcome = match end {
             Some(end) => Outcome::Ended(end),
-            None if self.thread.is_some() && failure::is_unknown_session(&ended.stderr) => Outcome::Unknown,
+            // What was begun is not run again.
+            None if !has_worked && self.thread.is_some() && failure::is_unknown_session(&ended.stderr) => {
+                Outcome::Unknown
+            }
             None => Outcome::Ended(Err(match self.lines.last() {
                 Some(fault) => fault.error(),
                 None => ended.error(),

@@ -262,13 +262,16 @@ impl Thread {
 
     /// Lets the app server forget the thread, which can be resumed later, unless another session works on it.
     pub(super) async fn close(mut self) {
-        let Some(link) = self.link.take().filter(|link| !link.inbox.is_taken()) else { return };
+        let Some(link) = self.link.take() else { return };
         let peer = &link.server.peer;
         let last = async {
             if let Some(turn) = self.unfinished.take() {
                 let params = json!({ "threadId": link.thread, "turnId": turn });
                 // It has ended by itself, or ends with the process.
                 let _ = peer.call::<_, Value>("turn/interrupt", &params, None).await;
+            }
+            if link.inbox.is_taken() {
+                return;
             }
             let params = json!({ "threadId": link.thread });
             // A version without it keeps the thread loaded, which harms nobody.

@@ -109,7 +109,10 @@ async fn settle(thread: &mut Thread, link: &Link) -> Result<(), Error> {
                 }
                 request @ Mail::Request { .. } => link.server.refuse(vec![request]),
                 Mail::Gone(ended) => return Err(gone(&ended)),
-                Mail::Taken => return Err(taken()),
+                Mail::Taken => {
+                    give_up(link, &old).await;
+                    return Err(taken());
+                }
                 Mail::Alive | Mail::Overflow => {}
             },
             told = told => {
@@ -133,6 +136,14 @@ async fn settle(thread: &mut Thread, link: &Link) -> Result<(), Error> {
 async fn interrupt(link: &Link, turn: &str) -> Result<Value, CallError> {
     let params = json!({ "threadId": link.thread, "turnId": turn });
     link.server.peer.call("turn/interrupt", &params, Some(INTERRUPT)).await
+}
+
+/// Interrupts a turn of a thread that another session has resumed. By its id, so it is no turn of that one.
+async fn give_up(link: &Link, turn: &str) {
+    if !turn.is_empty() {
+        // An app server that does not answer has nobody to answer to.
+        let _ = tokio::time::timeout(STOP, interrupt(link, turn)).await;
+    }
 }
 
 /// Why a turn is on its way to its end.
@@ -291,8 +302,13 @@ impl<'t> Running<'t> {
                 };
             }
             Mail::Taken => {
-                self.thread.unfinished = None;
-                return Err(taken());
+                if let Some(turn) = self.thread.unfinished.take() {
+                    give_up(self.link, &turn).await;
+                }
+                return match self.leaving.take() {
+                    Some(Leaving::Stopped) => Err(Error::stopped()),
+                    _ => Err(taken()),
+                };
             }
         }
         Ok(None)

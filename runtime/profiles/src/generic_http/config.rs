@@ -136,20 +136,7 @@ impl Address {
             return Err("`base_url` is empty: it says where requests go".to_owned());
         }
         let template = Template::parse(text.trim())?;
-        let empty = BTreeMap::new();
-        let (named, variables) = (BTreeMap::new(), &empty);
-        let read = |sample: &str| {
-            let values = Values {
-                input: sample,
-                session_id: sample,
-                turn_id: sample,
-                files: sample,
-                named: &named,
-                variables,
-            };
-            Url::parse(&template.render(&values, Place::Url)).map_err(|error| format!("no URL: {error}"))
-        };
-        let (one, other) = (read("a")?, read("b")?);
+        let [one, other] = samples(&template)?;
         if !matches!(one.scheme(), "http" | "https") {
             return Err("no URL of http or https".to_owned());
         }
@@ -173,6 +160,31 @@ impl Address {
     pub(super) fn template(&self) -> &Template {
         &self.template
     }
+
+    /// What stands in it whatever the values are: who asks, with which password, and the fixed fields of the query.
+    pub(super) fn fixed(&self) -> Option<(Url, Vec<(String, String)>)> {
+        let [one, other] = samples(&self.template).ok()?;
+        let others: Vec<_> = other.query_pairs().into_owned().collect();
+        let fields = one.query_pairs().into_owned().filter(|field| others.contains(field)).collect();
+        Some((one, fields))
+    }
+}
+
+/// What it becomes with two values, which differ.
+fn samples(template: &Template) -> Result<[Url; 2], String> {
+    let (named, variables) = (BTreeMap::new(), BTreeMap::new());
+    let read = |sample: &str| {
+        let values = Values {
+            input: sample,
+            session_id: sample,
+            turn_id: sample,
+            files: sample,
+            named: &named,
+            variables: &variables,
+        };
+        Url::parse(&template.render(&values, Place::Url)).map_err(|error| format!("no URL: {error}"))
+    };
+    Ok([read("a")?, read("b")?])
 }
 
 fn segments(url: &Url) -> usize {

@@ -122,6 +122,8 @@ impl Dialect for CopilotJson {
         }
         if self.allow_all && options.allowed_tools.is_none() {
             launch = launch.arg("--allow-all-tools");
+        } else {
+            launch = launch.without("COPILOT_ALLOW_ALL");
         }
         for tool in unasked(&self.allowed_tools, self.allow_all, options) {
             launch = launch.arg(format!("--allow-tool={tool}"));

@@ -210,11 +210,17 @@ fn credentials_of_the_address_are_hidden_when_they_are_echoed() {
         let text = format!("{} {}", request.line, request.headers["authorization"]);
         respond(to, "401 Unauthorized", "", text.as_bytes());
     });
-    let url = format!("http://me:hunter2-of-me@{}/x?api_key=hunter2-of-mine", server.address);
-    let turn = one(&server, &json!({ "base_url": url }), "x");
-    assert_eq!(turn.category(), "auth");
-    let sent = server.requests()[0].headers["authorization"].replace("Basic ", "");
-    assert!(!turn.error().contains("hunter2") && !turn.error().contains(&sent), "{}", turn.error());
+    for (who, query) in [
+        ("me:hunter2-of-me", "api_key=hunter2-of-mine"),
+        ("me:hunter2%40of^me", "api_key=hunter2-of-mine&q={{input}}"),
+        ("hunter2-token", "q={{input}}"),
+    ] {
+        let url = format!("http://{who}@{}/x?{query}", server.address);
+        let turn = one(&server, &json!({ "base_url": url }), "x");
+        assert_eq!(turn.category(), "auth");
+        let sent = server.requests().last().unwrap().headers["authorization"].replace("Basic ", "");
+        assert!(!turn.error().contains("hunter2") && !turn.error().contains(&sent), "{}", turn.error());
+    }
 }
 
 #[test]

@@ -209,7 +209,7 @@ fn floods_are_read_and_forgotten() {
 }
 
 /// A copilot whose usage file counts the session as a whole.
-const COPILOT: &str = r#"[ "$*" = --version ] && exit; said=$(cat); runs=$(cat "$HERE/runs" 2>/dev/null || echo 0); runs=$((runs + 1)); echo $runs > "$HERE/runs"
+const COPILOT: &str = r#"said=$(cat); runs=$(cat "$HERE/runs" 2>/dev/null || echo 0); runs=$((runs + 1)); echo $runs > "$HERE/runs"
     session=; file=; for word in "$@"; do
         case "$before" in --session-id) session=$word;; --usage-output-file) file=$word;; esac
         case "$word" in --resume=*) session=${word#--resume=};; esac; before=$word; done

@@ -10,10 +10,10 @@ use trunkline_sdk::{Category, Error, Turn};
 use super::super::answer::Answer;
 use super::super::asks::Asks;
 use super::super::inbox::{Arrival, Item};
-use super::super::media::{Media, Source};
+use super::super::media::{LARGEST, Media, Source};
 use super::super::room::{Room, Voice};
 use super::super::update::{Reader, Told, When};
-use super::{Prompt, WRITE};
+use super::{Prompt, WRITE, taken};
 use crate::agent::failure as failures;
 use crate::agent::patience::{self, Watch};
 use crate::agent::report::Report;
@@ -149,6 +149,10 @@ impl<'a> Run<'a> {
     /// Cancels the turn.
     async fn cancel(&mut self, why: Option<Error>) {
         self.cut = Some((Instant::now() + CANCEL, why));
+        if self.room.inbox.is_taken() {
+            // Who has taken it has cancelled what ran, and may have a turn of its own by now.
+            return;
+        }
         let params = json!({ "sessionId": self.room.id });
         // An agent that takes no input any more ends the turn by its own end, or not in time.
         let _ = timeout(WRITE, self.room.link.peer.notify("session/cancel", &params)).await;
@@ -178,9 +182,8 @@ impl<'a> Run<'a> {
             }
             // What follows could be of either's turn.
             Arrival::Taken => {
-                let text = "another session has resumed this one's conversation; close that one, or this, and send the input again";
                 if self.cut.is_none() {
-                    self.cancel(Some(Error::new(Category::Busy, text))).await;
+                    self.cancel(Some(taken())).await;
                 }
             }
         }
@@ -246,6 +249,9 @@ impl<'a> Run<'a> {
                 let directories = self.room.directories.clone();
                 let read = move || path.to_str().map(|path| directories.file(path));
                 let Ok(Some(Ok(bytes))) = tokio::task::spawn_blocking(read).await else { return false };
+                if bytes.len() > LARGEST {
+                    return false;
+                }
                 self.reader.files.spend(bytes.len());
                 bytes
             }

@@ -1,6 +1,13 @@
 //! A `SKILL.md`: its front matter and its text.
 
-use std::{fs::File, io::Read, path::Path};
+use std::{
+    fs::OpenOptions,
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use rustix::fs::OFlags;
 
 use trunkline_sdk::protocol::Command;
 
@@ -67,7 +74,13 @@ fn unquoted(value: &str) -> Option<String> {
 pub(super) fn read(folder: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     // A character has at most four bytes.
-    File::open(folder.join(FILE))?.take(4 * LONGEST as u64).read_to_end(&mut bytes)?;
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(FILE))?;
+    if !file.metadata()?.is_file() {
+        // Nobody may ever write to a FIFO.
+        return Err(io::Error::other("no regular file"));
+    }
+    file.take(4 * LONGEST as u64).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(match text.char_indices().nth(LONGEST) {
         Some((end, _)) => text[..end].to_owned(),

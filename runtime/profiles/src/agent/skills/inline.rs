@@ -42,7 +42,7 @@ pub(super) fn resolve(input: &str, folder: impl FnOnce(&str) -> Option<PathBuf>)
 pub(crate) fn called(input: &str) -> Option<(&str, &str)> {
     static CALL: LazyLock<Regex> = LazyLock::new(|| {
         #[expect(clippy::expect_used, reason = "a constant")]
-        Regex::new(r"^/([a-z0-9:_-]+)(?:\s+((?s:.*)))?$").expect("a constant")
+        Regex::new(r"^/([A-Za-z0-9:_.-]+)(?:\s+((?s:.*)))?$").expect("a constant")
     });
     let found = CALL.captures(input.trim_end())?;
     Some((found.get(1)?.as_str(), found.get(2).map_or("", |rest| rest.as_str().trim())))

@@ -109,7 +109,7 @@ fn a_link_that_somebody_replaced_stays() {
 
 #[test]
 fn a_called_skill_comes_before_the_request() {
-    let (_kept, made) = skills(&[("review", "Look closely.\n")]);
+    let (_kept, made) = skills(&[("review", "Look closely.\n"), ("PDF.v2", "Read it.")]);
     let find =
         |name: &str| made.iter().find(|skill| skill.name() == name).map(|skill| skill.folder().to_owned());
     for (input, text) in [
@@ -118,7 +118,7 @@ fn a_called_skill_comes_before_the_request() {
         ("/review", "Look closely.\n"),
         ("review this", "review this"),
         ("see /review", "see /review"),
-        ("/Review x", "/Review x"),
+        ("/PDF.v2 x", "Read it.\n\n---\n\nUser request: x"),
         ("/etc/hosts is odd", "/etc/hosts is odd"),
         ("/", "/"),
         ("", ""),
@@ -131,6 +131,11 @@ fn a_called_skill_comes_before_the_request() {
     let unreadable = resolve("/gone x", |_| Some(PathBuf::from("/no/such/folder")));
     assert_eq!(unreadable.text, "/gone x");
     assert!(unreadable.note.unwrap().contains("cannot be read"));
+    // Nobody writes to it.
+    let folder = tempfile::tempdir().unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("SKILL.md"), rustix::fs::Mode::RUSR).unwrap();
+    let fifo = resolve("/gone x", |_| Some(folder.path().to_owned()));
+    assert!(fifo.note.unwrap().contains("cannot be read"));
 }
 
 #[test]

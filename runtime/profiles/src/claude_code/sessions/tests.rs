@@ -51,7 +51,8 @@ fn conversations_are_listed_newest_first_and_by_directory() {
     assert!(list(home, None, Some(0)).is_empty());
     let long = format!("/{}", "long/".repeat(45));
     transcript(home, &long, NAMES[0], "long", 4000);
-    fs::rename(home.join("projects").join(dashed(&long)), home.join("projects/-long-cut-x1")).unwrap();
+    let cut = format!("{}-x1", &dashed(&long)[..LONGEST_PLAIN]);
+    fs::rename(home.join("projects").join(dashed(&long)), home.join("projects").join(cut)).unwrap();
     assert_eq!(titles(&list(home, Some(&long), None)), ["long"]);
 }
 
