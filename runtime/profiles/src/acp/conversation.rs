@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use trunkline_sdk::protocol::{Log, LogStream, SessionUpdate};
 use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, Turn, TurnComplete};
 
@@ -19,6 +19,7 @@ use self::run::Run;
 use super::Acp;
 use super::called::{Called, Note, called};
 use super::inbox::{Arrival, Item};
+use super::link::WRITE;
 use super::open::{self, Open, Opening};
 use super::prompt;
 use super::room::Room;
@@ -31,9 +32,6 @@ use crate::agent::skills::{self, Roster};
 
 /// How long an agent that did not end a cancelled turn in time has, before the next turn gives up.
 const UNFINISHED: Duration = Duration::from_secs(30);
-
-/// How long a notification may take to be written.
-pub(super) const WRITE: Duration = Duration::from_millis(200);
 
 /// How long an agent has to tell its commands, before an input that may be one of them or call a skill. Some have none.
 const COMMANDS: Duration = Duration::from_secs(1);
@@ -337,12 +335,11 @@ impl Conversation {
         if room.inbox.is_taken() {
             return;
         }
-        let params = json!({ "sessionId": room.id });
         if self.unfinished.is_some() {
-            // An agent that has ended needs no word.
-            let _ = timeout(WRITE, room.link.peer.notify("session/cancel", &params)).await;
+            room.link.cancel(&room.id).await;
         }
         if room.link.hello.closes {
+            let params = json!({ "sessionId": room.id });
             // The session is over whether the agent answers or not.
             let _ = room.link.peer.call::<_, Value>("session/close", &params, Some(WRITE)).await;
         }

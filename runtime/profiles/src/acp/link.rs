@@ -11,6 +11,7 @@ use agent_client_protocol_schema::v1::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use trunkline_sdk::{Category, Error};
 
 use super::hello::Hello;
@@ -35,6 +36,9 @@ const ALIVE: &str = "_trunkline/alive";
 
 /// How long an agent has for that.
 const ALIVE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long a notification may take to be written.
+pub(crate) const WRITE: Duration = Duration::from_millis(200);
 
 /// What an agent may ask of its client.
 const REQUESTS: &[&str] = &[
@@ -205,6 +209,13 @@ impl Link {
     /// Gives a session what the agent sends of it, from now on; and no other. Which one got it before.
     pub(crate) fn register(&self, session: &str, inbox: &Arc<Inbox>) -> Option<Arc<Inbox>> {
         self.router.register(session, inbox)
+    }
+
+    /// Tells the agent to cancel what a session runs. One that takes no input any more ends the turn by its own end, or
+    /// not in time.
+    pub(crate) async fn cancel(&self, session: &str) {
+        let params = json!({ "sessionId": session });
+        let _ = timeout(WRITE, self.peer.notify("session/cancel", &params)).await;
     }
 
     /// Gives the agent up, for all its sessions, where it answers nothing any more. Whether it did.

@@ -15,7 +15,6 @@ use trunkline_sdk::{Category, Error, Session, SessionInfo};
 use super::Acp;
 use super::agent::Prepared;
 use super::choices::{Choosing, is_dangerous_mode};
-use super::conversation::WRITE;
 use super::files::Directories;
 use super::hello::Hello;
 use super::inbox::{Arrival, Inbox, Item};
@@ -264,8 +263,7 @@ impl Opening {
                 // Its turn ends, and before one of this session begins.
                 Ok(_) => {
                     other.hand_over();
-                    let params = json!({ "sessionId": native });
-                    let _ = timeout(WRITE, link.peer.notify("session/cancel", &params)).await;
+                    link.cancel(native).await;
                 }
                 Err(_) => drop(link.register(native, &other)),
             }

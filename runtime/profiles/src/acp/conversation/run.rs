@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use trunkline_sdk::protocol::{AdapterBody, Output};
 use trunkline_sdk::{Category, Error, Turn};
 
@@ -13,7 +13,7 @@ use super::super::inbox::{Arrival, Item};
 use super::super::media::{LARGEST, Media, Source};
 use super::super::room::{Room, Voice};
 use super::super::update::{Reader, Told, When};
-use super::{Prompt, WRITE, taken};
+use super::{Prompt, taken};
 use crate::agent::failure as failures;
 use crate::agent::patience::{self, Watch};
 use crate::agent::report::Report;
@@ -153,9 +153,7 @@ impl<'a> Run<'a> {
             // Who has taken it has cancelled what ran, and may have a turn of its own by now.
             return;
         }
-        let params = json!({ "sessionId": self.room.id });
-        // An agent that takes no input any more ends the turn by its own end, or not in time.
-        let _ = timeout(WRITE, self.room.link.peer.notify("session/cancel", &params)).await;
+        self.room.link.cancel(&self.room.id).await;
     }
 
     async fn arrived(&mut self, arrival: Arrival) {
