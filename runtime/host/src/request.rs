@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use trunkline_protocol::{InputRequest, Json, PermissionRequest, PermissionResponse, RequestId, StopReason};
 
-use crate::{link::Command, session::SessionShared};
+use crate::{
+    core::Key,
+    link::{Command, Inbox},
+};
 
 /// The agent asks whether it may do something.
 ///
@@ -17,8 +20,9 @@ pub struct Permission {
 }
 
 impl Permission {
-    pub(crate) fn new(request: Box<PermissionRequest>, serial: u64, session: Arc<SessionShared>) -> Self {
-        let responder = Responder { request_id: request.request_id.clone(), serial, session: Some(session) };
+    pub(crate) fn new(request: Box<PermissionRequest>, session: Key, serial: u64, link: Arc<Inbox>) -> Self {
+        let responder =
+            Responder { session, request_id: request.request_id.clone(), serial, link: Some(link) };
         Self { request, responder }
     }
 
@@ -81,8 +85,9 @@ pub struct Question {
 }
 
 impl Question {
-    pub(crate) fn new(request: Box<InputRequest>, serial: u64, session: Arc<SessionShared>) -> Self {
-        let responder = Responder { request_id: request.request_id.clone(), serial, session: Some(session) };
+    pub(crate) fn new(request: Box<InputRequest>, session: Key, serial: u64, link: Arc<Inbox>) -> Self {
+        let responder =
+            Responder { session, request_id: request.request_id.clone(), serial, link: Some(link) };
         Self { request, responder }
     }
 
@@ -114,24 +119,24 @@ pub(crate) enum Answer {
 }
 
 /// Sends one answer, or on drop says that there is none.
+///
+/// It names its session and does not hold it: a request that waits unread in its session's own lane would keep that session,
+/// and all that it has, for ever.
 #[derive(Debug)]
 struct Responder {
+    session: Key,
     request_id: RequestId,
     /// Tells this request from a later one of the same id ([permission.4]).
     serial: u64,
-    session: Option<Arc<SessionShared>>,
+    /// The way to the link, until the answer has gone.
+    link: Option<Arc<Inbox>>,
 }
 
 impl Responder {
     fn send(&mut self, answer: Answer) {
-        if let Some(session) = self.session.take() {
-            let command = Command::Answer {
-                session: session.clone(),
-                request_id: self.request_id.clone(),
-                serial: self.serial,
-                answer,
-            };
-            session.command(command);
+        if let Some(link) = self.link.take() {
+            let (session, serial) = (self.session, self.serial);
+            link.push(Command::Answer { session, request_id: self.request_id.clone(), serial, answer });
         }
     }
 }

@@ -85,6 +85,9 @@ impl Drop for Handle {
         if !self.shared.is_closed() {
             self.shared.command(Command::Close { session: self.shared.clone(), done: None });
         }
+        // Nothing reads it any more, though a turn or the link may hold the session for a while. After the close, so that
+        // requests among it are answered to a session that is gone.
+        self.shared.lane.discard();
     }
 }
 

@@ -10,6 +10,7 @@ use trunkline_protocol::{
 use crate::{
     Event, EventKind, Held, Place, TurnEnd, TurnNo,
     config::Shutdown,
+    core::Key,
     error::{SteerError, UpdateError},
     lane::Lane,
     request::Answer,
@@ -53,7 +54,7 @@ pub(crate) enum Command {
         reason: StopReason,
     },
     Answer {
-        session: Arc<SessionShared>,
+        session: Key,
         request_id: RequestId,
         serial: u64,
         answer: Answer,

@@ -70,7 +70,7 @@ impl Driver {
                 self.core.handle_stop(key_of(&session), turn, reason, now)
             }
             Command::Answer { session, request_id, serial, answer } => {
-                self.core.handle_answer(key_of(&session), &request_id, serial, answer, now);
+                self.core.handle_answer(session, &request_id, serial, answer, now);
             }
             Command::Hold { session, held } => {
                 self.core.handle_hold(key_of(&session), held == Held::Yes, now)

@@ -47,13 +47,11 @@ impl Driver {
                     }
                 }
                 Effect::Ask { key, place, request, serial, meta } => {
-                    let Some(entry) = self.entry(key) else { continue };
-                    let permission = crate::Permission::new(request, serial, entry.shared.clone());
+                    let permission = crate::Permission::new(request, key, serial, self.inbox.clone());
                     self.deliver(key, Event { place, kind: EventKind::Permission(permission), meta }, now);
                 }
                 Effect::AskInput { key, place, request, serial, meta } => {
-                    let Some(entry) = self.entry(key) else { continue };
-                    let question = crate::Question::new(request, serial, entry.shared.clone());
+                    let question = crate::Question::new(request, key, serial, self.inbox.clone());
                     self.deliver(key, Event { place, kind: EventKind::Question(question), meta }, now);
                 }
                 Effect::Judge { key, place, file, meta } => {
