@@ -180,10 +180,12 @@ pub(crate) fn roots(config: &AgentConfig) -> Vec<Pinned> {
 /// What the core decides by.
 pub(crate) fn rules(config: &AgentConfig) -> Rules {
     let timeouts = &config.timeouts;
+    let named = work_dir(config);
+    let real = named.as_ref().and_then(|dir| dir.canonicalize().ok());
     Rules {
         offered: offered(config),
         policy: config.permission.clone(),
-        work_dir: work_dir(config),
+        work_dirs: named.into_iter().chain(real).collect(),
         start_timeout: timeouts.start,
         turn_timeout: timeouts.turn,
         inactivity_timeout: timeouts.inactivity,

@@ -42,8 +42,8 @@ pub(crate) struct Rules {
     /// What is offered to the adapter; empty: the core of the protocol alone.
     pub(crate) offered: Extensions,
     pub(crate) policy: Policy,
-    /// Where the agent works: paths in permission requests count from there.
-    pub(crate) work_dir: Option<std::path::PathBuf>,
+    /// Where the agent works, by every name that is known: paths in permission requests count from there.
+    pub(crate) work_dirs: Vec<std::path::PathBuf>,
     pub(crate) start_timeout: Duration,
     pub(crate) turn_timeout: Option<Duration>,
     pub(crate) inactivity_timeout: Option<Duration>,

@@ -17,19 +17,28 @@
 //! - Where the resource is a *command line* (the tool is a shell: `Bash`, `shell`, `exec`, …, or its input has a
 //!   `command`), `*` and `**` match any text, `/` included: `Bash(git log*)`.
 //! - Elsewhere `*` and `?` stop at `/`, `**` does not, and `**/` also matches no folder at all:
-//!   `Write(specs/**)`. A pattern without a leading `/` is tried against the path below the working directory too.
+//!   `Write(specs/**)`. A pattern without a leading `/` is tried against the path below the working directory too,
+//!   which is the session's; one of the deny list also below the agent's.
 //!
 //! `Tool(*)` of a command tool and `Tool(**)` of any are `Tool`.
 //!
 //! # Allowing errs towards asking, denying towards denying
 //!
-//! A glob in the *allow* list does not match a command line with shell syntax that can start a second program or
-//! write a file (`;`, `&`, `|`, `<`, `>`, a line break, a backtick, `$(`), so `Bash(git log*)` does not
-//! allow `git log; rm -rf /`; nor a path that climbs (`..`). Only `*`, `Tool` or a pattern without any glob allows
-//! those. A pattern of the *deny* list is tried against every part of such a command line and against
-//! the folded path, and, when it has no `/`, against each component of the path.
-//! What cannot be judged (a resource that is absent or above 64 KiB) is never allowed by a glob, nor past a deny
-//! glob of its tool.
+//! A glob in the *allow* list matches a command line only where it is plain words: a program and its arguments,
+//! some of them in quotes, and nothing that a shell expands, joins or redirects. It has to match the line both as written
+//! and as its words with single spaces between. So `Bash(git log*)` allows `git log --author 'A B'` and neither
+//! `git log; rm -rf /` nor `git log $(rm -rf /)` nor `git log *.rs`. A command that comes as a list of words is judged as
+//! the line of them, where that line reads as just these words. Such a glob does not match a path that climbs (`..`) either.
+//! Only `*`, `Tool` or a pattern without any glob allows those.
+//!
+//! What is allowed are these words. What the program makes of them is its own matter: `eval`, `env`, `sudo`, `xargs` and the
+//! like are words as any other, and a glob that begins with `*` names no program at all.
+//!
+//! A pattern of the *deny* list is tried against the command line as written, against its plain words and against every
+//! part of it; and against the path as written, folded, made absolute, below each directory, and, when the pattern has no
+//! `/`, against each component of the path.
+//! What cannot be judged (a resource that is absent, above 64 KiB, or neither text nor a list of texts) is never allowed
+//! by a glob, nor past a deny glob of its tool.
 //!
 //! Deny globs over command lines catch mistakes, not intent: a shell has more ways to spell a command than any
 //! list. What must not happen needs a sandbox.
@@ -42,6 +51,7 @@ mod command_line;
 mod glob;
 mod pattern;
 mod resource;
+mod words;
 
 pub use pattern::{Pattern, PatternError};
 use resource::Subject;
@@ -79,16 +89,21 @@ pub struct Action<'a> {
     /// What the tool would act on: a command line, a path, an address. Empty counts as absent.
     pub resource: Option<&'a str>,
     /// The tool's whole input, where the adapter sent it (extension `control`). Its `command`, `path` and the like
-    /// are judged beside `resource`: all must be allowed, any may be denied.
+    /// are judged beside `resource`: all must be allowed, any may be denied. One that is no object cannot be judged.
     pub input: Option<&'a Value>,
+    /// Files that would change, judged beside `resource` as well.
+    pub paths: &'a [&'a str],
     /// The directory below which relative patterns are meant.
     pub work_dir: Option<&'a Path>,
+    /// Further directories below which relative patterns of the deny list are meant: other names of `work_dir`, and the
+    /// agent's own directory where the session chose another.
+    pub deny_dirs: &'a [&'a Path],
 }
 
 impl<'a> Action<'a> {
     /// An action of `tool` on `resource`, without an input or a working directory.
     pub fn new(tool: &'a str, resource: &'a str) -> Self {
-        Self { tool, resource: Some(resource), input: None, work_dir: None }
+        Self { tool, resource: Some(resource), input: None, paths: &[], work_dir: None, deny_dirs: &[] }
     }
 }
 

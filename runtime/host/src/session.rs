@@ -163,6 +163,11 @@ impl SessionShared {
         self.cwd.iter().cloned().chain(exchange)
     }
 
+    /// Where the links in the working directory that it chose lead.
+    pub(crate) fn real_cwd(&self) -> Option<&Path> {
+        self.cwd.as_ref().map(Pinned::real)
+    }
+
     /// Copies a file in and says how it is announced. Blocks on the file system.
     fn place(
         &self,

@@ -1,14 +1,17 @@
 //! Permissions and questions that wait for an answer ([permission.*]).
 
-use std::time::Instant;
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use trunkline_protocol::{
-    Envelope, Extensions, InputRequest, InputResponse, Meta, OptionKind, PermissionOption, PermissionRequest,
-    PermissionResponse, RequestId, StopReason,
+    Envelope, Extensions, InputRequest, InputResponse, Json, Meta, OptionKind, PermissionOption,
+    PermissionRequest, PermissionResponse, RequestId, StopReason,
     rules::{RequestPhase, RequestRule, RequestStep, request},
 };
 
-use super::{Core, Effect, Key, Noted};
+use super::{Core, Effect, Key, Noted, session::Session};
 use crate::{
     EventKind, Place, TurnNo,
     event::json_bytes,
@@ -54,9 +57,20 @@ impl Core {
         if self.phase_of(index, &asked.request_id, RequestStep::Ask) == RequestRule::Reject {
             return self.note_of(index, Noted::Bad);
         }
-        let input = asked.input.as_ref().and_then(|input| serde_json::from_str(input.get()).ok());
-        let work_dir = self.rules.work_dir.as_deref();
-        let action = Action { input: input.as_ref(), work_dir, ..Action::new(&asked.tool, &asked.resource) };
+        let read = |input: &Json| {
+            // A number too large, half a character: what cannot be read is no absent input.
+            serde_json::from_str(input.get()).unwrap_or(serde_json::Value::Bool(false))
+        };
+        let input = asked.input.as_ref().map(read);
+        let paths: Vec<_> = asked.diffs.iter().flatten().map(|diff| diff.path.as_str()).collect();
+        let dirs = self.dirs_of(index);
+        let action = Action {
+            input: input.as_ref(),
+            paths: &paths,
+            work_dir: dirs.first().copied(),
+            deny_dirs: &dirs,
+            ..Action::new(&asked.tool, &asked.resource)
+        };
         let decision = match self.rules.policy.decide(&action) {
             _ if self.must_deny(index, turn, place) => Some((false, StopReason::Stopped)),
             Decision::Deny => Some((false, StopReason::Policy)),
@@ -175,6 +189,13 @@ impl Core {
                 running.rested_until(now);
             }
         }
+    }
+
+    /// Where the session works, first of all as it said it; then by other names; then where the agent does.
+    fn dirs_of(&self, index: u32) -> Vec<&Path> {
+        let session = self.sessions.get(index as usize).and_then(|slot| slot.session.as_ref());
+        let own = session.into_iter().flat_map(Session::dirs);
+        own.chain(self.rules.work_dirs.iter().map(PathBuf::as_path)).collect()
     }
 
     /// Whether nobody may be asked: the turn is stopping or has ended, or too many requests wait.

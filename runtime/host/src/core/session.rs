@@ -1,6 +1,6 @@
 //! One session: where it stands on the wire, what is known of it, what waits.
 
-use std::{collections::VecDeque, time::Instant};
+use std::{collections::VecDeque, path::Path, time::Instant};
 
 use trunkline_protocol::{Envelope, Extensions, Json, Meta, PROTOCOL, Resume, SessionId, SessionStart};
 
@@ -42,6 +42,8 @@ pub(crate) struct NewSession {
     /// The options, where any were given.
     pub(crate) start: Option<Box<SessionStart>>,
     pub(crate) meta: Option<Box<Meta>>,
+    /// Where the links in `start.cwd` lead.
+    pub(crate) real_cwd: Option<Box<Path>>,
 }
 
 #[derive(Debug)]
@@ -51,6 +53,7 @@ pub(super) struct Session {
     chosen: bool,
     start: Option<Box<SessionStart>>,
     meta: Option<Box<Meta>>,
+    real_cwd: Option<Box<Path>>,
     /// The id in the running process; nothing where the process does not know the session.
     pub(super) wire: Option<SessionId>,
     /// What was agreed on; nothing until the adapter's first message ([ext.2]).
@@ -130,6 +133,12 @@ impl Session {
         }
     }
 
+    /// Where it works, if it chose that: as it said it, then where links lead.
+    pub(super) fn dirs(&self) -> impl Iterator<Item = &Path> {
+        let named = self.start.as_deref().and_then(|start| start.cwd.as_deref()).map(Path::new);
+        named.into_iter().chain(self.real_cwd.as_deref())
+    }
+
     pub(super) fn was_started(&self) -> bool {
         self.was_started
     }
@@ -166,12 +175,13 @@ impl Session {
 impl Core {
     /// Takes a session. Its `session.start` is written as soon as the process runs ([session.1]).
     pub(crate) fn handle_open(&mut self, new: NewSession, now: Instant) -> Key {
-        let NewSession { id, chosen, start, meta } = new;
+        let NewSession { id, chosen, start, meta, real_cwd } = new;
         let session = Session {
             id,
             chosen,
             start,
             meta,
+            real_cwd,
             wire: None,
             agreed: None,
             started_at: None,

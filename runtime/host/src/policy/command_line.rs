@@ -1,4 +1,4 @@
-//! A command line as a policy sees it: not a shell's parser, but one that errs on the safe side for each list.
+//! A command line as the deny list sees it: not as a shell does, but in more readings than one.
 
 /// What names a shell in the words of a tool's name.
 const SHELL_WORDS: [&str; 14] = [
@@ -41,10 +41,10 @@ pub(super) fn is_run_by(tool: &str) -> bool {
     false
 }
 
-/// Whether the line holds shell syntax that can start a second program or write a file. Quotes are not understood:
-/// a quoted `;` counts, which costs a question and never a surprise.
-pub(super) fn has_operators(line: &str) -> bool {
-    line.contains([';', '&', '|', '<', '>', '`', '\n', '\r', '\0']) || line.contains("$(")
+/// Whether a tool of this name runs lines of PowerShell, whose syntax is not that of other shells.
+pub(super) fn is_powershell(tool: &str) -> bool {
+    let tool = tool.to_ascii_lowercase();
+    tool.contains("powershell") || tool.contains("pwsh")
 }
 
 /// Calls `matches` with every reading of the line that a deny pattern is tried on, until one matches: the line, each

@@ -86,15 +86,7 @@ impl Pattern {
 
     /// Whether this pattern, in a deny list, denies the action: some reading of some resource matches.
     pub(super) fn denies(&self, subject: &Subject<'_>) -> bool {
-        if !self.is_for(subject) {
-            return false;
-        }
-        match self.narrowing(subject) {
-            None => true,
-            Some(glob) => {
-                subject.denial_readings(glob.has_slash(), |text| glob.matches(text, subject.separator))
-            }
-        }
+        self.is_for(subject) && self.narrowing(subject).is_none_or(|glob| subject.is_denied_by(glob))
     }
 
     /// Whether this pattern, in a deny list, could have denied the action had it said what it acts on.
@@ -102,19 +94,9 @@ impl Pattern {
         self.resource.is_some() && self.is_for(subject) && !subject.is_judgeable()
     }
 
-    /// Whether this pattern, in an allow list, allows the action: every resource matches and none is risky.
+    /// Whether this pattern, in an allow list, allows the action: every resource matches.
     pub(super) fn allows(&self, subject: &Subject<'_>) -> bool {
-        if !self.is_for(subject) {
-            return false;
-        }
-        match self.narrowing(subject) {
-            None => true,
-            Some(glob) => {
-                subject.is_judgeable()
-                    && (!glob.has_wildcard() || !subject.is_risky())
-                    && subject.all_resources(|text| glob.matches(text, subject.separator))
-            }
-        }
+        self.is_for(subject) && self.narrowing(subject).is_none_or(|glob| subject.is_allowed_by(glob))
     }
 
     fn is_for(&self, subject: &Subject<'_>) -> bool {

@@ -4,95 +4,204 @@ use serde_json::Value;
 
 use super::Action;
 use super::command_line;
-use super::glob::Separator;
+use super::glob::{Glob, Separator};
+use super::words;
 
-/// The longest resource that is judged, in bytes; a longer one is never allowed by a glob.
+/// The most of what an action acts on, in bytes; what is beyond is not judged, so no glob allows the action.
 const MAX_RESOURCE: usize = 64 * 1024;
 
-/// The members of a tool's input that say what it acts on, as the agents name them.
-const INPUT_RESOURCES: [&str; 7] =
-    ["command", "cmd", "file_path", "filePath", "path", "notebook_path", "url"];
+/// The members of a tool's input that say what it acts on, as the agents name them: commands, paths, addresses.
+const INPUT_RESOURCES: [&str; 9] =
+    ["command", "cmd", "file_path", "filePath", "filepath", "path", "notebook_path", "url", "uri"];
 
 /// One action, made ready for matching.
 pub(super) struct Subject<'a> {
     /// The tool's name in lower case.
     pub(super) tool: String,
-    /// How `/` counts in its resources.
+    /// How `/` counts in what the tool acts on.
     pub(super) separator: Separator,
     resources: Vec<Resource<'a>>,
-    too_long: bool,
+    /// The directories below which relative patterns of a deny list are meant, folded.
+    dirs: Vec<String>,
+    /// Whether there is more than can be judged: it is too long, or in a form that does not say what it is.
+    is_unclear: bool,
 }
 
-struct Resource<'a> {
-    text: &'a str,
-    /// The part below the working directory, where `text` is a path in it.
-    below_work_dir: Option<&'a str>,
+enum Resource<'a> {
+    /// A command line, and its plain words with spaces between, where it is no more than these.
+    Line { text: &'a str, words: Option<String> },
+    /// A command that came as its words, and the line of them, where a shell reads the same words in it.
+    Words { words: Vec<&'a str>, line: Option<String> },
+    /// A path or an address.
+    Place {
+        text: &'a str,
+        /// The part below the working directory, where `text` is a path in it.
+        below_work_dir: Option<&'a str>,
+    },
+}
+
+/// What an action names, before it is known what each is.
+#[derive(Default)]
+struct Named<'a> {
+    texts: Vec<&'a str>,
+    commands: Vec<Vec<&'a str>>,
+    paths: Vec<&'a str>,
+    has_command: bool,
+    is_unclear: bool,
+}
+
+impl<'a> Named<'a> {
+    fn by(action: &Action<'a>) -> Self {
+        let mut named = Self { paths: action.paths.to_vec(), ..Self::default() };
+        named.add(action.resource.unwrap_or_default());
+        match action.input {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(input)) => {
+                for key in INPUT_RESOURCES {
+                    match input.get(key) {
+                        None | Some(Value::Null) => {}
+                        Some(value) => named.read(matches!(key, "command" | "cmd"), value),
+                    }
+                }
+            }
+            Some(_) => named.is_unclear = true,
+        }
+        named
+    }
+
+    fn read(&mut self, is_command: bool, value: &'a Value) {
+        self.has_command |= is_command;
+        let strings = |items: &'a Vec<Value>| items.iter().map(Value::as_str).collect::<Option<Vec<_>>>();
+        match (value, value.as_array().and_then(strings)) {
+            (Value::String(text), _) => self.add(text),
+            (_, Some(words)) if is_command => self.commands.push(words),
+            (_, Some(texts)) => texts.into_iter().for_each(|text| self.add(text)),
+            (_, None) => self.is_unclear = true,
+        }
+    }
+
+    fn add(&mut self, text: &'a str) {
+        // Most often the input repeats the resource.
+        if !text.is_empty() && self.texts.first() != Some(&text) {
+            self.texts.push(text);
+        }
+    }
+
+    /// Drops what is beyond [`MAX_RESOURCE`].
+    fn bound(&mut self) {
+        let mut left = MAX_RESOURCE;
+        let mut fits = |bytes: usize| {
+            let fits = bytes <= left;
+            left -= if fits { bytes } else { 0 };
+            self.is_unclear |= !fits;
+            fits
+        };
+        self.texts.retain(|text| fits(text.len() + 1));
+        self.commands.retain(|words| fits(words.iter().map(|word| word.len() + 1).sum()));
+        self.paths.retain(|path| fits(path.len() + 1));
+    }
 }
 
 impl<'a> Subject<'a> {
     pub(super) fn of(action: &Action<'a>) -> Self {
-        let mut texts: Vec<&'a str> = action.resource.into_iter().filter(|text| !text.is_empty()).collect();
-        let mut has_command = false;
-        for key in INPUT_RESOURCES {
-            let Some(value) = action.input.and_then(|input| input.get(key)) else { continue };
-            has_command |= matches!(key, "command" | "cmd");
-            if let Value::String(text) = value
-                && !text.is_empty()
-                && !texts.contains(&text.as_str())
-            {
-                texts.push(text);
-            }
-        }
+        let mut named = Named::by(action);
+        named.bound();
+        let Named { texts, commands, paths, has_command, is_unclear } = named;
         let is_command = has_command || command_line::is_run_by(action.tool);
-        let work_dir = action.work_dir.and_then(|dir| dir.to_str()).filter(|_| !is_command);
-        let too_long = texts.iter().any(|text| text.len() > MAX_RESOURCE);
-        texts.retain(|text| text.len() <= MAX_RESOURCE);
-        let resources = texts
-            .into_iter()
-            .map(|text| Resource { text, below_work_dir: work_dir.and_then(|dir| below(dir, text)) })
-            .collect();
-        let separator = if is_command { Separator::None } else { Separator::Slash };
-        Self { tool: action.tool.to_ascii_lowercase(), separator, resources, too_long }
+        let work_dir = action.work_dir.and_then(|dir| dir.to_str());
+        // PowerShell has a syntax of its own.
+        let read = |line: &str| words::read(line).filter(|_| !command_line::is_powershell(action.tool));
+
+        let line = |text| Resource::Line { text, words: read(text).map(|words| words.join(" ")) };
+        let place =
+            |text| Resource::Place { text, below_work_dir: work_dir.and_then(|dir| below(dir, text)) };
+        let command = |words: Vec<&'a str>| {
+            let line = words.join(" ");
+            let line = read(&line).is_some_and(|read| read == words).then_some(line);
+            Resource::Words { words, line }
+        };
+        let texts = texts.into_iter().map(|text| if is_command { line(text) } else { place(text) });
+        let commands = commands.into_iter().map(command);
+        let dirs = action.work_dir.iter().chain(action.deny_dirs).filter_map(|dir| dir.to_str().map(fold));
+        Self {
+            tool: action.tool.to_ascii_lowercase(),
+            separator: if is_command { Separator::None } else { Separator::Slash },
+            resources: texts.chain(commands).chain(paths.into_iter().map(place)).collect(),
+            dirs: dirs.collect(),
+            is_unclear,
+        }
     }
 
     /// Whether there is a resource and all of it can be looked at.
     pub(super) fn is_judgeable(&self) -> bool {
-        !self.too_long && !self.resources.is_empty()
+        !self.is_unclear && !self.resources.is_empty()
     }
 
-    /// Whether a glob of an allow list must not match: shell syntax in a command line, `..` in a path, control
-    /// characters in either.
-    pub(super) fn is_risky(&self) -> bool {
-        self.resources.iter().any(|resource| match self.separator {
-            Separator::None => command_line::has_operators(resource.text),
-            Separator::Slash => {
-                resource.text.split(['/', '\\']).any(|component| component == "..")
-                    || resource.text.contains(char::is_control)
+    /// Whether the glob of an allow list matches all that the action acts on.
+    pub(super) fn is_allowed_by(&self, glob: &Glob) -> bool {
+        self.is_judgeable() && self.resources.iter().all(|resource| resource.is_allowed_by(glob))
+    }
+
+    /// Whether the glob of a deny list matches some reading of something that the action acts on.
+    pub(super) fn is_denied_by(&self, glob: &Glob) -> bool {
+        self.resources.iter().any(|resource| resource.is_denied_by(glob, &self.dirs))
+    }
+}
+
+impl Resource<'_> {
+    /// Without a wildcard a glob is just this text. With one it matches plain words only, both as they were written and
+    /// as they are read; and a path only where it does not climb.
+    fn is_allowed_by(&self, glob: &Glob) -> bool {
+        let is_exact = !glob.has_wildcard();
+        match self {
+            Self::Line { text, words } => {
+                let matches = |text: &str| glob.matches(text, Separator::None);
+                matches(text) && (is_exact || words.as_deref().is_some_and(matches))
             }
-        })
-    }
-
-    /// Whether each resource matches, as written or below the working directory.
-    pub(super) fn all_resources(&self, matches: impl Fn(&str) -> bool) -> bool {
-        self.resources
-            .iter()
-            .all(|resource| matches(resource.text) || resource.below_work_dir.is_some_and(&matches))
-    }
-
-    /// Whether any reading of any resource matches. `with_slash` says that the pattern names folders; one that does
-    /// not is tried on each component too.
-    pub(super) fn denial_readings(&self, with_slash: bool, mut matches: impl FnMut(&str) -> bool) -> bool {
-        self.resources.iter().any(|resource| match self.separator {
-            Separator::None => command_line::any_reading(resource.text, &mut matches),
-            Separator::Slash => {
-                let folded = fold(resource.text);
-                matches(resource.text)
-                    || resource.below_work_dir.is_some_and(|text| matches(text) || matches(&fold(text)))
-                    || matches(&folded)
-                    || (!with_slash && folded.split('/').any(&mut matches))
+            Self::Words { line, .. } => {
+                line.as_deref().is_some_and(|line| glob.matches(line, Separator::None))
             }
-        })
+            Self::Place { text, below_work_dir } => {
+                let matches = |text: &str| glob.matches(text, Separator::Slash);
+                (is_exact || !is_risky(text)) && (matches(text) || below_work_dir.is_some_and(matches))
+            }
+        }
     }
+
+    /// A glob without `/` is tried on each component of a path too.
+    fn is_denied_by(&self, glob: &Glob, dirs: &[String]) -> bool {
+        let mut matches_line = |text: &str| glob.matches(text, Separator::None);
+        match self {
+            Self::Line { text, words } => {
+                command_line::any_reading(text, &mut matches_line)
+                    || words
+                        .as_deref()
+                        .is_some_and(|words| command_line::any_reading(words, &mut matches_line))
+            }
+            Self::Words { words, .. } => {
+                let line = words.join(" ");
+                let mut lines = words.iter().copied().chain([line.as_str()]);
+                lines.any(|line| command_line::any_reading(line, &mut matches_line))
+            }
+            Self::Place { text, below_work_dir } => {
+                let matches = |text: &str| glob.matches(text, Separator::Slash);
+                let below_any = |path: &str| dirs.iter().any(|dir| below(dir, path).is_some_and(matches));
+                let is_denied = |path: &str| matches(path) || below_any(path);
+                let folded = fold(text);
+                let is_relative = !text.starts_with('/');
+                is_denied(text)
+                    || below_work_dir.is_some_and(matches)
+                    || is_denied(&folded)
+                    || (is_relative && dirs.iter().any(|dir| is_denied(&fold(&format!("{dir}/{text}")))))
+                    || (!glob.has_slash() && folded.split('/').any(matches))
+            }
+        }
+    }
+}
+
+/// Whether a path climbs, or has characters that none should have.
+fn is_risky(path: &str) -> bool {
+    path.split(['/', '\\']).any(|component| component == "..") || path.contains(char::is_control)
 }
 
 /// The part of `path` below `dir`, both taken as written.

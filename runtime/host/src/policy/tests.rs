@@ -173,7 +173,7 @@ fn the_input_is_judged_beside_the_resource() {
     let policy = Policy::new(Unmatched::Ask, ["Bash(git log*)", "Task(git log*)"], ["Bash(rm*)"]).unwrap();
     let decide = |tool, resource, command: &str| {
         let input = json!({ "command": command });
-        policy.decide(&Action { tool, resource, input: Some(&input), work_dir: None })
+        policy.decide(&Action { resource, input: Some(&input), ..Action::new(tool, "") })
     };
     assert_eq!(decide("Bash", Some("git log"), "git log"), Allow);
     assert_eq!(decide("Bash", None, "git log -1"), Allow);
@@ -227,4 +227,83 @@ fn overriding_keeps_every_denial() {
     assert_eq!(base.overridden_by(&Policy::default()), base);
     let strict = policy(Unmatched::Deny, &[], &[]);
     assert_eq!(strict.overridden_by(&base).unmatched(), Unmatched::Deny);
+}
+
+#[test]
+fn a_glob_matches_a_line_as_written_and_as_read() {
+    check(
+        &["Bash(git [!p]*)", "Bash(make 'a b')"],
+        &["Bash(git commit*--no-verify*)"],
+        &[
+            ("Bash", "git status 'a b'", Allow),
+            ("Bash", "git push", Ask),
+            ("Bash", "git 'push'", Ask),
+            ("Bash", "make 'a b'", Allow),
+            ("Bash", "git \"commit\" -m 'a;b' --no-verify", Deny),
+        ],
+    );
+    check(
+        &["pwsh(git*)", "PowerShell(git*)", "PowerShell(git log)"],
+        &[],
+        &[("pwsh", "git log", Ask), ("PowerShell", "git status", Ask), ("PowerShell", "git log", Allow)],
+    );
+}
+
+#[test]
+fn a_command_of_words_is_judged_by_its_words() {
+    let policy =
+        Policy::new(Unmatched::Ask, ["Bash(git log*)", "Bash(make a && make b)"], ["Bash(rm *)"]).unwrap();
+    let decide = |resource, command| {
+        let input = json!({ "command": command });
+        policy.decide(&Action { input: Some(&input), ..Action::new("Bash", resource) })
+    };
+    assert_eq!(decide("", json!(["git", "log", "-1"])), Allow);
+    assert_eq!(decide("git log -1", json!(["git", "log", "-1"])), Allow);
+    for ask in [
+        json!(["git", "push"]),
+        json!(["git log"]),
+        json!(["git", "log x"]),
+        json!(["git", "log", ""]),
+        json!(["git", "log", "$(x)"]),
+        json!(["git", "log", "'x'"]),
+        json!(["git", "log", ";", "x"]),
+        json!(["bash", "-c", "git log"]),
+        json!(["make", "a", "&&", "make", "b"]),
+        json!(["git", "log", 1]),
+        json!([]),
+        json!({ "line": "git log" }),
+        json!(1),
+        json!(true),
+    ] {
+        assert_eq!(decide("git log", ask.clone()), Ask, "{ask}");
+    }
+    for deny in [json!(["rm", "-rf", "/"]), json!(["bash", "-c", "x; rm y"]), json!(["sudo", "/bin/rm", "x"])]
+    {
+        assert_eq!(decide("git log", deny.clone()), Deny, "{deny}");
+    }
+}
+
+#[test]
+fn an_input_that_says_nothing_is_not_allowed_past_it() {
+    let policy = Policy::new(Unmatched::Ask, ["Bash(git log*)", "Read"], ["Read(.env)"]).unwrap();
+    let decide = |tool, input: serde_json::Value| {
+        policy.decide(&Action { input: Some(&input), ..Action::new(tool, "git log") })
+    };
+    assert_eq!(decide("Bash", json!({})), Allow);
+    assert_eq!(decide("Bash", json!(null)), Allow);
+    assert_eq!(decide("Bash", json!("rm -rf /")), Ask);
+    assert_eq!(decide("Read", json!({ "path": ["a", "b/.env"] })), Deny);
+    assert_eq!(decide("Read", json!({ "path": ["a", "b"] })), Allow);
+    assert_eq!(decide("Read", json!({ "path": { "a": 1 } })), Ask);
+    assert_eq!(decide("Read", json!({ "path": vec!["x"; 40_000] })), Ask);
+}
+
+#[test]
+fn every_file_that_would_change_is_judged() {
+    let policy = Policy::new(Unmatched::Ask, ["Edit(specs/**)"], ["Edit(.env)"]).unwrap();
+    let decide = |paths: &[&str]| policy.decide(&Action { paths, ..Action::new("Edit", "specs/a, x") });
+    assert_eq!(decide(&["specs/a", "specs/b"]), Allow);
+    assert_eq!(decide(&["specs/a", "/etc/passwd"]), Ask);
+    assert_eq!(decide(&["specs/a", "specs/../x"]), Ask);
+    assert_eq!(decide(&["specs/a", "/srv/.env"]), Deny);
 }

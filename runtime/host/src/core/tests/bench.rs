@@ -43,7 +43,7 @@ pub(super) fn rules(offered: Extensions) -> Rules {
     Rules {
         offered,
         policy: Policy::new(Unmatched::Ask, ["Read"], ["Nuke"]).unwrap(),
-        work_dir: None,
+        work_dirs: Vec::new(),
         start_timeout: Duration::from_secs(120),
         turn_timeout: Some(Duration::from_secs(1800)),
         inactivity_timeout: None,
@@ -91,7 +91,13 @@ impl Bench {
     }
 
     pub(super) fn open(&mut self, id: &str) -> Key {
-        let new = NewSession { id: SessionId::new(id).unwrap(), chosen: true, start: None, meta: None };
+        let new = NewSession {
+            id: SessionId::new(id).unwrap(),
+            chosen: true,
+            start: None,
+            meta: None,
+            real_cwd: None,
+        };
         let key = self.core.handle_open(new, self.now);
         self.drain();
         key

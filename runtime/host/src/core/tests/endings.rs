@@ -8,6 +8,7 @@ use super::bench::{Bench, Did, rules};
 use crate::{
     Cause, Place,
     core::{Ended, WhyClosed},
+    policy::{Policy, Unmatched},
     request::Answer,
 };
 
@@ -331,6 +332,72 @@ fn policies_decide_deny_first_and_a_withdrawn_request_is_told() {
 }
 
 #[test]
+fn relative_patterns_are_judged_where_the_session_works_and_denials_also_where_the_agent_does() {
+    let mut with = rules(Extensions::all());
+    with.policy = Policy::new(Unmatched::Ask, ["Write(specs/**)"], ["Write(specs/.git/**)"]).unwrap();
+    with.work_dirs = vec!["/w".into(), "/mnt/w".into()];
+    let mut bench = Bench::new(with);
+    let start = trunkline_protocol::SessionStart { cwd: Some("/w/app".to_owned()), ..Default::default() };
+    bench.core.handle_open(
+        super::super::NewSession {
+            id: trunkline_protocol::SessionId::new("s").unwrap(),
+            chosen: true,
+            start: Some(Box::new(start)),
+            meta: None,
+            real_cwd: Some(std::path::Path::new("/mnt/app").into()),
+        },
+        bench.now,
+    );
+    bench.core.handle_started(bench.now);
+    bench.drain();
+    bench.say(r#"{"type":"session.ready","session_id":"s","protocol":1,"extensions":["control","options"],"options_applied":["cwd"]}"#);
+    for (number, (path, approved)) in [
+        ("/w/app/specs/a", Some(true)),
+        ("specs/a", Some(true)),
+        ("/w/specs/a", None),
+        ("/mnt/app/specs/a", None),
+        ("/w/app/specs/.git/config", Some(false)),
+        ("specs/.git/config", Some(false)),
+        ("/mnt/app/specs/x/../.git/config", Some(false)),
+        ("/w/specs/.git/config", Some(false)),
+        ("/mnt/w/specs/.git/config", Some(false)),
+        ("../specs/.git/config", Some(false)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        bench.lines();
+        bench.say(&format!(r#"{{"type":"permission.request","session_id":"s","request_id":"{number}","tool":"Write","description":"d","resource":"{path}"}}"#));
+        let expected = approved.map(|approved| format!("\"approved\":{approved}"));
+        let lines = bench.lines();
+        match expected {
+            Some(expected) => assert!(lines[0].contains(&expected), "{path}: {lines:?}"),
+            None => assert!(lines.is_empty(), "{path}: {lines:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_input_or_a_diff_that_does_not_match_is_not_allowed_past_it() {
+    let mut with = rules(Extensions::all());
+    with.policy = Policy::new(Unmatched::Ask, ["Bash(git log*)"], [""; 0]).unwrap();
+    let (mut bench, _) = Bench::running(with);
+    let ask = |request: &str, input: &str| {
+        format!(
+            r#"{{"type":"permission.request","session_id":"s","request_id":"{request}","tool":"Bash","description":"d","resource":"git log","input":{input}}}"#
+        )
+    };
+    bench.say(&ask("plain", r#"{"command":"git log"}"#));
+    assert!(bench.lines()[0].contains("\"approved\":true"));
+    for (number, odd) in ["1e999", r#""\ud800""#].into_iter().enumerate() {
+        bench.say(&ask(&number.to_string(), &format!(r#"{{"command":"rm x","x":{odd}}}"#)));
+        assert!(bench.lines().is_empty(), "{odd}");
+    }
+    bench.say(r#"{"type":"permission.request","session_id":"s","request_id":"more","tool":"Bash","description":"d","resource":"git log","diffs":[{"path":"/etc/passwd"}]}"#);
+    assert!(bench.lines().is_empty());
+}
+
+#[test]
 fn a_reused_id_is_a_new_request_that_an_old_answer_does_not_settle() {
     let (mut bench, key) = core_only();
     bench.send(key, "1");
@@ -424,7 +491,13 @@ fn options_that_must_be_enforced_hold_inputs_back_until_they_are_applied() {
             ..Default::default()
         };
         let id = trunkline_protocol::SessionId::new("s").unwrap();
-        let new = super::super::NewSession { id, chosen: true, start: Some(Box::new(start)), meta: None };
+        let new = super::super::NewSession {
+            id,
+            chosen: true,
+            start: Some(Box::new(start)),
+            meta: None,
+            real_cwd: None,
+        };
         let key = bench.core.handle_open(new, bench.now);
         bench.core.handle_started(bench.now);
         bench.send(key, "1");

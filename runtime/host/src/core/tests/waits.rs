@@ -17,7 +17,13 @@ const S: Duration = Duration::from_secs(1);
 
 fn with_denied_tools(id: &str) -> NewSession {
     let start = SessionStart { denied_tools: Some(vec!["Bash".to_owned()]), ..SessionStart::default() };
-    NewSession { id: SessionId::new(id).unwrap(), chosen: true, start: Some(Box::new(start)), meta: None }
+    NewSession {
+        id: SessionId::new(id).unwrap(),
+        chosen: true,
+        start: Some(Box::new(start)),
+        meta: None,
+        real_cwd: None,
+    }
 }
 
 fn update(bench: &mut Bench, key: Key) {
@@ -177,7 +183,7 @@ fn a_session_that_was_cleared_is_not_resumed_where_it_was_first() {
         trunkline_protocol::Resume { native_session_id: Some("old".to_owned()), params: None, history: None };
     let start = SessionStart { resume: Some(resume), ..SessionStart::default() };
     let id = SessionId::new("s").unwrap();
-    let new = NewSession { id, chosen: true, start: Some(Box::new(start)), meta: None };
+    let new = NewSession { id, chosen: true, start: Some(Box::new(start)), meta: None, real_cwd: None };
     let key = bench.core.handle_open(new, bench.now);
     bench.core.handle_started(bench.now);
     bench.drain();

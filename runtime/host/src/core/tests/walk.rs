@@ -96,7 +96,8 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 // Some ask for what must be enforced, and wait for it.
                 let denied_tools = (chance.below(6) == 0).then(|| vec!["Bash".to_owned()]);
                 let start = SessionStart { denied_tools, ..SessionStart::default() };
-                let new = NewSession { id, chosen: true, start: Some(Box::new(start)), meta: None };
+                let new =
+                    NewSession { id, chosen: true, start: Some(Box::new(start)), meta: None, real_cwd: None };
                 keys.push(bench.core.handle_open(new, now));
             }
             (1..=5, Some(key), _) => {

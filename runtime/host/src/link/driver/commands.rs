@@ -17,8 +17,9 @@ impl Driver {
     pub(super) fn command(&mut self, command: Command, now: Instant) {
         match command {
             Command::Open { session, chosen, start, meta } => {
-                let key =
-                    self.core.handle_open(NewSession { id: session.id.clone(), chosen, start, meta }, now);
+                let id = session.id.clone();
+                let real_cwd = session.real_cwd().map(Into::into);
+                let key = self.core.handle_open(NewSession { id, chosen, start, meta, real_cwd }, now);
                 session.key.store(key.to_bits(), Ordering::Release);
                 let index = key.index() as usize;
                 if self.sessions.len() <= index {
