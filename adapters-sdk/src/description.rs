@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use trunkline_protocol::{
@@ -115,8 +114,9 @@ impl Description {
     }
 
     /// Gives the JSON Schema of its configuration. [`Program::configured`](crate::Program::configured) does so itself.
+    #[cfg(feature = "schema")]
     #[must_use]
-    pub fn config<C: JsonSchema>(self) -> Self {
+    pub fn config<C: schemars::JsonSchema>(self) -> Self {
         Self { config_schema: Some(schemars::schema_for!(C).to_value()), ..self }
     }
 

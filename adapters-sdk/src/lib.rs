@@ -36,6 +36,7 @@ mod closure;
 mod config;
 mod description;
 mod diagnose;
+mod erased;
 mod error;
 mod input;
 mod link;

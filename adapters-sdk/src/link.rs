@@ -23,7 +23,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use trunkline_protocol::{Extensions, LineReader, SessionId, ToolsAsOutput};
 
 use crate::{
-    Adapter, Description, Session,
+    Description, Session,
+    erased::AnyAdapter,
     session::{Core, Keeper, Late},
     wire::SharedWire,
 };
@@ -46,9 +47,9 @@ pub(crate) struct Terms {
 }
 
 /// The adapter, its sessions, and what runs for them.
-pub(crate) struct Link<A> {
+pub(crate) struct Link {
     me: Weak<Self>,
-    adapter: A,
+    adapter: Box<dyn AnyAdapter>,
     description: Description,
     terms: Terms,
     pub(crate) wire: SharedWire,
@@ -63,8 +64,8 @@ pub(crate) struct Link<A> {
     gone: CancellationToken,
 }
 
-impl<A: Adapter> Link<A> {
-    pub(crate) fn new(adapter: A, terms: Terms) -> Arc<Self> {
+impl Link {
+    pub(crate) fn new(adapter: Box<dyn AnyAdapter>, terms: Terms) -> Arc<Self> {
         let description = adapter.describe();
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
@@ -154,7 +155,7 @@ impl<A: Adapter> Link<A> {
     }
 }
 
-impl<A: Adapter> Keeper for Link<A> {
+impl Keeper for Link {
     fn forget(&self, core: &Core) {
         let mut sessions = self.sessions();
         if sessions.get(&core.id).is_some_and(|session| session.0.key == core.key) {

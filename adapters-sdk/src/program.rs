@@ -5,7 +5,6 @@ mod stdio;
 
 use std::{ffi::OsString, io::Write, process::ExitCode, time::Duration};
 
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::{
@@ -14,7 +13,7 @@ use tokio::{
 };
 
 use self::flags::Flag;
-use crate::{Adapter, ConfigError, Description, Server, config};
+use crate::{Adapter, ConfigError, Description, Server, config, erased::AnyAdapter};
 
 /// The exit code for a configuration that cannot be used ([process.7]): the host does not try again.
 const BAD_CONFIG: u8 = 2;
@@ -36,40 +35,54 @@ pub async fn serve_stdio_async<A: Adapter>(adapter: A) -> ExitCode {
     Program::new(adapter).run_async().await
 }
 
+type Build = Box<dyn FnOnce() -> Result<Box<dyn AnyAdapter>, ConfigError> + Send>;
+
 /// An adapter that runs as a process.
-pub struct Program<A> {
-    build: Box<dyn FnOnce() -> Result<A, ConfigError> + Send>,
+pub struct Program {
+    build: Build,
     config_schema: Option<Value>,
     unconfigured: Description,
     arguments: Option<Vec<OsString>>,
     grace: Option<Duration>,
 }
 
-impl<A> std::fmt::Debug for Program<A> {
+impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Program").field("arguments", &self.arguments).finish_non_exhaustive()
     }
 }
 
-impl<A: Adapter> Program<A> {
+impl Program {
     /// Runs this adapter. A configuration, if any, is left to it.
     #[must_use]
-    pub fn new(adapter: A) -> Self {
-        Self::of(Box::new(|| Ok(adapter)), None)
+    pub fn new(adapter: impl Adapter) -> Self {
+        Self::of(Box::new(|| Ok(Box::new(adapter))), None)
     }
 
     /// Runs the adapter that is made of its configuration: see [`config`](crate::config). Its schema is part of
     /// `--describe`.
+    #[cfg(feature = "schema")]
     #[must_use]
-    pub fn configured<C>(build: impl FnOnce(C) -> A + Send + 'static) -> Self
+    pub fn configured<C, A>(build: impl FnOnce(C) -> A + Send + 'static) -> Self
     where
-        C: DeserializeOwned + JsonSchema,
+        C: DeserializeOwned + schemars::JsonSchema,
+        A: Adapter,
     {
-        let schema = schemars::schema_for!(C).to_value();
-        Self::of(Box::new(|| config().map(build)), Some(schema))
+        Self::of(built(build), Some(schemars::schema_for!(C).to_value()))
     }
 
-    fn of(build: Box<dyn FnOnce() -> Result<A, ConfigError> + Send>, config_schema: Option<Value>) -> Self {
+    /// As `configured`, with the schema as JSON text that was made beforehand: no schema generator is in the build.
+    /// Text that is no JSON counts as no schema.
+    #[must_use]
+    pub fn configured_by<C, A>(schema: &str, build: impl FnOnce(C) -> A + Send + 'static) -> Self
+    where
+        C: DeserializeOwned,
+        A: Adapter,
+    {
+        Self::of(built(build), serde_json::from_str(schema).ok())
+    }
+
+    fn of(build: Build, config_schema: Option<Value>) -> Self {
         Self { build, config_schema, unconfigured: Description::default(), arguments: None, grace: None }
     }
 
@@ -133,9 +146,9 @@ impl<A: Adapter> Program<A> {
         };
         match flag {
             Some(Flag::Describe) => flags::describe(&adapter.describe(), self.config_schema),
-            Some(Flag::Diagnose) => flags::diagnose(&adapter).await,
+            Some(Flag::Diagnose) => flags::diagnose(&*adapter).await,
             None => {
-                let mut server = Server::new(adapter).until(told());
+                let mut server = Server::of(adapter).until(told());
                 if let Some(handlers) = handlers {
                     server = server.handlers_on(handlers);
                 }
@@ -153,6 +166,10 @@ impl<A: Adapter> Program<A> {
             }
         }
     }
+}
+
+fn built<C: DeserializeOwned, A: Adapter>(build: impl FnOnce(C) -> A + Send + 'static) -> Build {
+    Box::new(|| Ok(Box::new(build(config()?))))
 }
 
 /// Waits for SIGTERM or SIGINT; where they cannot be caught, for ever.

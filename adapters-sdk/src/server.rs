@@ -15,6 +15,7 @@ use tokio::{
 
 use crate::{
     Adapter,
+    erased::AnyAdapter,
     link::{Link, Terms},
 };
 
@@ -61,8 +62,8 @@ impl Times {
 }
 
 /// Serves an adapter, with other than the default terms.
-pub struct Server<A> {
-    adapter: A,
+pub struct Server {
+    adapter: Box<dyn AnyAdapter>,
     handlers: Option<Handle>,
     grace: Duration,
     max_line: usize,
@@ -70,7 +71,7 @@ pub struct Server<A> {
     until: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl<A> std::fmt::Debug for Server<A> {
+impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
             .field("grace", &self.grace)
@@ -79,10 +80,14 @@ impl<A> std::fmt::Debug for Server<A> {
     }
 }
 
-impl<A: Adapter> Server<A> {
+impl Server {
     /// The defaults. The conformance probe is on where the environment says `CONFORM_PROBE=1`.
     #[must_use]
-    pub fn new(adapter: A) -> Self {
+    pub fn new(adapter: impl Adapter) -> Self {
+        Self::of(Box::new(adapter))
+    }
+
+    pub(crate) fn of(adapter: Box<dyn AnyAdapter>) -> Self {
         Self {
             adapter,
             handlers: None,
@@ -203,7 +208,7 @@ async fn within(time: Duration, work: impl Future<Output = ()>) {
 }
 
 /// Waits for something while the pipe is still written. When it breaks, nobody needs the turns any longer.
-async fn beside<A: Adapter, T>(pipe: &mut Option<Pin<&mut T>>, link: &Link<A>, wait: impl Future<Output = ()>)
+async fn beside<T>(pipe: &mut Option<Pin<&mut T>>, link: &Link, wait: impl Future<Output = ()>)
 where
     T: Future<Output = std::io::Result<()>>,
 {
@@ -220,9 +225,9 @@ where
 }
 
 /// Drops every handler of a link that is dropped while it serves.
-struct Abandon<A: Adapter>(Option<Arc<Link<A>>>);
+struct Abandon(Option<Arc<Link>>);
 
-impl<A: Adapter> Drop for Abandon<A> {
+impl Drop for Abandon {
     fn drop(&mut self) {
         if let Some(link) = &self.0 {
             link.shut_now();

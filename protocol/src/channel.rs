@@ -2,7 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 /// Where an `output` belongs. Names other than the known ones pass through.
@@ -63,12 +62,13 @@ impl Serialize for Channel {
     }
 }
 
-impl JsonSchema for Channel {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Channel {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Channel".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "default": "stdout" })
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "default": "stdout" })
     }
 }

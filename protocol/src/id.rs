@@ -2,7 +2,6 @@
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 /// The longest id, in bytes ([msg.6]).
@@ -89,13 +88,14 @@ macro_rules! id {
             }
         }
 
-        impl JsonSchema for $name {
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $name {
             fn schema_name() -> std::borrow::Cow<'static, str> {
                 stringify!($name).into()
             }
 
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": "string", "minLength": 1, "maxLength": MAX_ID_BYTES })
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "minLength": 1, "maxLength": MAX_ID_BYTES })
             }
         }
     };

@@ -2,7 +2,6 @@
 
 use std::{borrow::Cow, fmt};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -69,13 +68,14 @@ impl Serialize for Json {
     }
 }
 
-impl JsonSchema for Json {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Json {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Json".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!(true)
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!(true)
     }
 }
 

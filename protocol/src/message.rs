@@ -25,7 +25,8 @@ macro_rules! objects {
         }
     )*) => {$(
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, serde::Serialize, schemars::JsonSchema)]
+        #[derive(Debug, Clone, PartialEq, serde::Serialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub struct $name {
             $(
                 $(#[$field_doc])*
@@ -64,7 +65,8 @@ macro_rules! names {
         }
     )*) => {$(
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, schemars::JsonSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         pub enum $name {
             $( $(#[$value_doc])* #[serde(rename = $wire)] $value ),*
         }

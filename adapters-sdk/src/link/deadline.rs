@@ -6,9 +6,9 @@ use std::sync::PoisonError;
 use tokio::time::Instant;
 
 use super::Link;
-use crate::{Adapter, session::Late};
+use crate::session::Late;
 
-impl<A: Adapter> Link<A> {
+impl Link {
     /// Gives a turn the grace, from now. All have the same one: the first added is the first due.
     pub(super) fn add_late(&self, late: Late) {
         let due = Instant::now() + self.terms.grace;

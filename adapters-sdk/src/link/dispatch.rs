@@ -12,7 +12,7 @@ use trunkline_protocol::{
 
 use super::Link;
 use crate::{
-    Adapter, Input, Session,
+    Input, Session,
     session::{Core, Job, QueuedSteer, QueuedTurn},
     wire::Flow,
 };
@@ -21,7 +21,7 @@ use crate::{
 /// room, so nothing else would bound them.
 const OVERRUN: usize = 64 * 1024 * 1024;
 
-impl<A: Adapter> Link<A> {
+impl Link {
     /// Takes a line. What is no message is skipped and never answered ([frame.6], [msg.4]).
     pub(super) fn dispatch(&self, item: Item<'_>) {
         match item {

@@ -14,13 +14,15 @@ use trunkline_protocol::{ClosedReason, SessionInfo, SessionStart, Status, TurnCo
 
 use super::Link;
 use crate::{
-    Adapter, Error, Input, Session, Turn, probe,
+    Error, Input, Session, Turn,
+    erased::State,
+    probe,
     session::{Next, Verdict},
 };
 
 /// Serves a session until it has nothing to do.
-pub(super) async fn work<A: Adapter>(link: Arc<Link<A>>, session: Session) {
-    let (mut state, cut) = session.0.begin_work::<A::State>();
+pub(super) async fn work(link: Arc<Link>, session: Session) {
+    let (mut state, cut) = session.0.begin_work();
     while let Some(next) = session.0.next(&mut state) {
         match next {
             Next::Start(options) => {
@@ -31,10 +33,10 @@ pub(super) async fn work<A: Adapter>(link: Arc<Link<A>>, session: Session) {
                 }
             }
             Next::Turn(turn, input) => {
-                serve(&link, &session, turn, input, state.get_or_insert_default()).await;
+                serve(&link, &session, turn, input, &mut state).await;
             }
             Next::File(file) => {
-                let hook = link.adapter_file(&session, file, state.get_or_insert_default());
+                let hook = link.adapter_file(&session, file, &mut state);
                 tokio::select! {
                     biased;
                     () = cut.cancelled() => {}
@@ -42,8 +44,7 @@ pub(super) async fn work<A: Adapter>(link: Arc<Link<A>>, session: Session) {
                 }
             }
             Next::Update(update) => {
-                let state = state.get_or_insert_default();
-                let hook = caught(async { link.adapter.update(&session, *update, state).await });
+                let hook = caught(async { link.adapter.update(&session, *update, &mut state).await });
                 let info = tokio::select! {
                     biased;
                     () = cut.cancelled() => SessionInfo::default(),
@@ -60,12 +61,12 @@ pub(super) async fn work<A: Adapter>(link: Arc<Link<A>>, session: Session) {
     }
 }
 
-impl<A: Adapter> Link<A> {
+impl Link {
     async fn adapter_file(
         &self,
         session: &Session,
         file: trunkline_protocol::FileInput,
-        state: &mut A::State,
+        state: &mut Option<State>,
     ) {
         if let Err(error) = caught(async { self.adapter.file(session, file, state).await }).await {
             let event = trunkline_protocol::ErrorEvent {
@@ -79,7 +80,7 @@ impl<A: Adapter> Link<A> {
     }
 }
 
-async fn start<A: Adapter>(link: &Link<A>, session: &Session, options: SessionStart) -> Option<A::State> {
+async fn start(link: &Link, session: &Session, options: SessionStart) -> Option<State> {
     match caught(async { link.adapter.start(session, options).await }).await {
         Ok(state) => Some(state),
         Err(error) => {
@@ -94,13 +95,7 @@ async fn start<A: Adapter>(link: &Link<A>, session: &Session, options: SessionSt
     }
 }
 
-async fn serve<A: Adapter>(
-    link: &Link<A>,
-    session: &Session,
-    turn: Turn,
-    input: Input,
-    state: &mut A::State,
-) {
+async fn serve(link: &Link, session: &Session, turn: Turn, input: Input, state: &mut Option<State>) {
     let serial = turn.serial();
     let cut = session.0.cut_of(serial);
     let handler = caught(async {
@@ -128,7 +123,7 @@ async fn serve<A: Adapter>(
     }
 }
 
-async fn close<A: Adapter>(link: &Link<A>, session: &Session, state: Option<A::State>) {
+async fn close(link: &Link, session: &Session, state: Option<State>) {
     if let Some(state) = state {
         let hook = caught(async {
             link.adapter.close(session, state).await;

@@ -6,8 +6,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    Adapter, Description,
+    Description,
     diagnose::{Report, Status},
+    erased::AnyAdapter,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub(super) fn describe(description: &Description, config_schema: Option<Value>) 
 }
 
 /// Status 1 where a check failed.
-pub(super) async fn diagnose<A: Adapter>(adapter: &A) -> ExitCode {
+pub(super) async fn diagnose(adapter: &dyn AnyAdapter) -> ExitCode {
     let report = Report::of(adapter.diagnose().await);
     print(&report);
     if report.status == Status::Fail { ExitCode::FAILURE } else { ExitCode::SUCCESS }

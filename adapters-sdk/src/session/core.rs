@@ -4,7 +4,6 @@
 //! precedes its end and nothing follows a session's end. No lock is held while anything is waited for.
 
 use std::{
-    any::Any,
     collections::VecDeque,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError, Weak},
@@ -18,6 +17,7 @@ use trunkline_protocol::{
 
 use super::{Session, job::Job, request::Pending, running::Running, turning::Late};
 use crate::{
+    erased::State,
     link::Ground,
     probe::Ledger,
     wire::{Key, SharedWire},
@@ -60,7 +60,7 @@ pub(super) struct Inner {
     /// A worker is on; cancelled to cut what it does besides turns.
     pub(super) worker: Option<CancellationToken>,
     /// The author's state, while no worker holds it.
-    pub(super) state: Option<Box<dyn Any + Send>>,
+    pub(super) state: Option<State>,
     /// What the probe has seen, where it is on.
     pub(super) ledger: Option<Box<Ledger>>,
     /// Files made by the SDK, removed at the session's end ([file.3]).

@@ -1,6 +1,6 @@
 //! What the host asks of a session, and what its worker takes of it, in one order ([session.3]).
 
-use std::{any::Any, sync::Arc};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use trunkline_protocol::{Category, Extensions, Failure, SessionInfo, Status, StopReason, TurnComplete};
@@ -12,6 +12,7 @@ use super::{
     running::stopped,
     turning::not_delivered,
 };
+use crate::erased::State;
 
 /// The most inputs that wait in one session.
 const QUEUED_TURNS: usize = 1024;
@@ -105,14 +106,13 @@ impl Core {
     }
 
     /// The worker's first step: the author's state, and what cuts hooks that are no turns.
-    pub(crate) fn begin_work<S: Send + 'static>(&self) -> (Option<S>, CancellationToken) {
+    pub(crate) fn begin_work(&self) -> (Option<State>, CancellationToken) {
         let mut inner = self.lock();
-        let state = inner.state.take().and_then(|state| state.downcast().ok()).map(|state| *state);
-        (state, inner.worker.get_or_insert_default().clone())
+        (inner.state.take(), inner.worker.get_or_insert_default().clone())
     }
 
     /// The worker's next step; nothing when there is none, and then the worker has ended and given the state back.
-    pub(crate) fn next<S: Send + 'static>(self: &Arc<Self>, state: &mut Option<S>) -> Option<Next> {
+    pub(crate) fn next(self: &Arc<Self>, state: &mut Option<State>) -> Option<Next> {
         let mut inner = self.lock();
         loop {
             if inner.is_over() {
@@ -123,7 +123,7 @@ impl Core {
                 None if shutting => inner.phase = Phase::Closed,
                 None => {
                     inner.worker = None;
-                    inner.state = state.take().map(|state| Box::new(state) as Box<dyn Any + Send>);
+                    inner.state = state.take();
                     return None;
                 }
                 Some(Job::Turn(turn)) => {

@@ -81,7 +81,7 @@ impl Host {
     /// # Panics
     /// Outside a tokio runtime.
     #[must_use]
-    pub fn start<A: Adapter>(adapter: A) -> Self {
+    pub fn start(adapter: impl Adapter) -> Self {
         Self::with(Server::new(adapter), Offer::These(Extensions::all()), PIPE)
     }
 
@@ -90,7 +90,7 @@ impl Host {
     /// # Panics
     /// Outside a tokio runtime.
     #[must_use]
-    pub fn with<A: Adapter>(server: Server<A>, offer: Offer, pipe: usize) -> Self {
+    pub fn with(server: Server, offer: Offer, pipe: usize) -> Self {
         let (to_adapter, input) = duplex(pipe);
         let (output, from_adapter) = duplex(pipe);
         let served = tokio::spawn(server.serve(input, output));

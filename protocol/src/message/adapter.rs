@@ -139,7 +139,8 @@ objects! {
 }
 
 /// The adapter's first message of a session, if it uses any extension ([ext.2]).
-#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionReady {
     /// The lower of both sides' versions.
     #[serde(skip_serializing_if = "Option::is_none")]

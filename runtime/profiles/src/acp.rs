@@ -18,7 +18,7 @@ mod content;
 mod conversation;
 mod either;
 mod files;
-mod generic;
+pub(crate) mod generic;
 mod hello;
 mod inbox;
 mod link;

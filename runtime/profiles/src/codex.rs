@@ -27,7 +27,6 @@ mod usage;
 use std::sync::Arc;
 use std::time::Duration;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use trunkline_sdk::protocol::{AdapterBody, Capabilities, SessionEntry, SessionsList};
@@ -73,7 +72,8 @@ settings! {
 }
 
 /// How Codex is driven.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Transport {
     /// By its version.

@@ -63,7 +63,7 @@ impl Kind for Gemini {
     }
 
     fn describe(&self, description: Description) -> Description {
-        description.config::<Self>().use_when(
+        description.use_when(
             "Gemini CLI is the agent of choice, with people asked before its tools run",
             "only the model is wanted: its API needs no CLI",
         )

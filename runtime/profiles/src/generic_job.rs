@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::{io::AsyncWriteExt, time::sleep};
 use trunkline_process::Exit;
@@ -25,7 +24,8 @@ use crate::{
 const TERM: Duration = Duration::from_millis(1500);
 
 /// A program that is run for each input: key `job`.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JobConfig {
     /// The program: a name that is looked up in PATH, or a path. It gets the input on stdin, then its end.

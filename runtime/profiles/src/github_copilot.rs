@@ -60,7 +60,7 @@ impl Kind for Copilot {
     }
 
     fn describe(&self, description: Description) -> Description {
-        description.config::<Self>().use_when(
+        description.use_when(
             "GitHub Copilot is what people have, or a provider of one's own behind it",
             "what a turn costs must be known: it counts in credits",
         )

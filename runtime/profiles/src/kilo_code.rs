@@ -36,7 +36,7 @@ settings! {
 pub(crate) fn adapter(mut settings: Kilo) -> impl Adapter {
     settings.turn_timeout.0 = settings.turn_timeout.0.or(settings.timeout.0);
     let describe = |description: Description| {
-        description.config::<Kilo>().use_when(
+        description.use_when(
             "one agent is to work with many providers",
             "a turn must begin at once: it starts slowly",
         )

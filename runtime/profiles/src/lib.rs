@@ -26,6 +26,7 @@ mod play;
 mod profile;
 mod raw_process;
 mod replay;
+mod schema;
 mod utf8;
 
 pub use echo::Echo;

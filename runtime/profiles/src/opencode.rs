@@ -42,7 +42,7 @@ settings! {
 /// The adapter.
 pub(crate) fn adapter(settings: Opencode) -> impl Adapter {
     let describe = |description: Description| {
-        description.config::<Opencode>().use_when(
+        description.use_when(
             "one agent is to work with many providers, with agents and commands of one's own",
             "a turn must begin at once: it starts slowly",
         )

@@ -109,7 +109,6 @@ impl Adapter for PiAdapter {
             ])
             .resumes()
             .steerable()
-            .config::<Pi>()
     }
 
     async fn diagnose(&self) -> Vec<Check> {

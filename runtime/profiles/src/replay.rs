@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 use tokio::time::sleep;
 use trunkline_sdk::{
@@ -25,7 +24,8 @@ use crate::play::{Played, learnt, play};
 const WORKING: Duration = Duration::from_secs(10);
 
 /// What is played, and how fast.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReplayConfig {
     /// The recording: JSON lines of records with their time, of a conformance transcript, of an adapter's own messages,
@@ -33,7 +33,7 @@ pub(crate) struct ReplayConfig {
     file: PathBuf,
     /// How fast: 1 as it was, 2 twice as fast, 0 at once. What has no times is played at once.
     #[serde(default = "as_it_was", deserialize_with = "forwards")]
-    #[schemars(range(min = 0.0))]
+    #[cfg_attr(test, schemars(range(min = 0.0)))]
     speed: f64,
     /// The recorded session that every session plays. Unset: the first session the first one, and so on, over again.
     #[serde(default)]

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 use trunkline_protocol::schema;
 
 use crate::{exit, fault::Done};
@@ -30,16 +30,21 @@ enum Direction {
 
 impl Schema {
     pub(super) fn run(self) -> Done {
-        let schema = match self.direction {
-            Some(Direction::HostToAdapter) => schema::host_to_adapter(),
-            Some(Direction::AdapterToHost) => schema::adapter_to_host(),
-            None => json!({
-                "host-to-adapter": schema::host_to_adapter(),
-                "adapter-to-host": schema::adapter_to_host(),
-            }),
-        };
-        let text = serde_json::to_string_pretty(&schema).context("failed to write the schema")?;
-        writeln!(std::io::stdout().lock(), "{text}")?;
+        let mut stdout = std::io::stdout().lock();
+        match self.direction {
+            Some(Direction::HostToAdapter) => stdout.write_all(schema::HOST_TO_ADAPTER.as_bytes())?,
+            Some(Direction::AdapterToHost) => stdout.write_all(schema::ADAPTER_TO_HOST.as_bytes())?,
+            None => writeln!(stdout, "{}", both().context("failed to write the schema")?)?,
+        }
         Ok(exit::OK)
     }
+}
+
+fn both() -> serde_json::Result<String> {
+    let [host_to_adapter, adapter_to_host]: [Value; 2] =
+        [serde_json::from_str(schema::HOST_TO_ADAPTER)?, serde_json::from_str(schema::ADAPTER_TO_HOST)?];
+    serde_json::to_string_pretty(&json!({
+        "host-to-adapter": host_to_adapter,
+        "adapter-to-host": adapter_to_host,
+    }))
 }

@@ -8,9 +8,8 @@ use trunkline_sdk::{
 use super::Acp;
 
 /// How such an agent is spoken to.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Transport {
     /// Over the Agent Client Protocol; over JSON lines where the installed version lacks it.

@@ -1,6 +1,5 @@
 //! The profile `acp`: any agent that speaks the Agent Client Protocol, named by its command.
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use trunkline_sdk::{Adapter, Description, Error};
 
@@ -44,13 +43,14 @@ impl TryFrom<Keys> for Settings {
     }
 }
 
-impl JsonSchema for Settings {
+#[cfg(test)]
+impl schemars::JsonSchema for Settings {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Acp".into()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut schema = Keys::json_schema(generator);
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let mut schema = <Keys as schemars::JsonSchema>::json_schema(generator);
         schema.insert("required".to_owned(), serde_json::json!(["command"]));
         schema
     }
@@ -76,7 +76,7 @@ impl Kind for Settings {
     }
 
     fn describe(&self, description: Description) -> Description {
-        description.config::<Self>().use_when(
+        description.use_when(
             "an agent speaks the Agent Client Protocol and has no profile of its own",
             "it has one: that one knows its surprises",
         )

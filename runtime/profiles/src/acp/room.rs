@@ -19,9 +19,8 @@ use crate::agent::rpc::Id;
 pub(crate) const MOST_REQUESTS: usize = 64;
 
 /// Who decides on permissions.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
-)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Permissions {
     /// The host is asked.

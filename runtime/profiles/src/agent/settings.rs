@@ -1,10 +1,8 @@
 //! The configuration that all wrapped agents share.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -62,8 +60,9 @@ impl Serialize for Wait {
     }
 }
 
-impl JsonSchema for Wait {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(test)]
+impl schemars::JsonSchema for Wait {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Wait".into()
     }
 
@@ -71,8 +70,8 @@ impl JsonSchema for Wait {
         true
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "number"], "description": "A duration such as \"90s\" or \"5m\"; \"\" is no limit." })
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": ["string", "number"], "description": "A duration such as \"90s\" or \"5m\"; \"\" is no limit." })
     }
 }
 
@@ -127,7 +126,8 @@ macro_rules! settings {
         { $($(#[$field_meta:meta])* $field:ident: $Type:ty = $default:expr,)* }
     ) => {
         $(#[$meta])*
-        #[derive(Clone, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[derive(Clone, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields, default)]
         pub(crate) struct $Name {
             /// The agent's program: a name that is looked up in PATH, or a path.

@@ -1,9 +1,8 @@
 //! What the configuration says: key `cli`.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use regex::{Regex, RegexBuilder};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::ending::Endings;
@@ -13,7 +12,8 @@ use crate::agent::settings::Wait;
 const MAX_PATTERN: usize = 1024 * 1024;
 
 /// An interactive program.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CliConfig {
     /// The program: a name that is looked up in PATH, or a path.
@@ -87,7 +87,8 @@ fn thirty_seconds() -> Wait {
 }
 
 /// How many processes there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum SpawnPolicy {
     /// One for each session.
@@ -99,7 +100,8 @@ pub(super) enum SpawnPolicy {
 }
 
 /// How the line ends within an input are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Newlines {
     /// As they are: the program gets several lines.
@@ -131,13 +133,14 @@ impl<'de> Deserialize<'de> for Prompt {
     }
 }
 
-impl JsonSchema for Prompt {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(test)]
+impl schemars::JsonSchema for Prompt {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Prompt".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "regex", "default": "" })
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "format": "regex", "default": "" })
     }
 }
 

@@ -1,12 +1,11 @@
 //! What the configuration says: key `http`.
 
-use std::{borrow::Cow, collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use reqwest::{
     Method, Url,
     header::{HeaderName, HeaderValue},
 };
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 
@@ -14,7 +13,8 @@ use super::template::{Place, Template, Values};
 use crate::agent::settings::Wait;
 
 /// Requests to one address, and how their answers are read.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HttpConfig {
     /// Where requests go. Behind the host it may hold placeholders, which are percent-encoded.
@@ -90,7 +90,8 @@ fn twice() -> u32 {
 }
 
 /// Which redirects are followed: five at most, and none from https to http.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Redirects {
     /// Those to the same scheme, host and port.
@@ -103,7 +104,8 @@ pub(super) enum Redirects {
 }
 
 /// What is tried again. Nothing is, once a piece of the answer was passed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Retry {
     /// What cannot have had an effect: no connection came about, or the method is idempotent.
@@ -197,13 +199,14 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
-impl JsonSchema for Address {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(test)]
+impl schemars::JsonSchema for Address {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Address".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "uri" })
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "format": "uri" })
     }
 }
 
@@ -230,13 +233,14 @@ impl<'de> Deserialize<'de> for Verb {
     }
 }
 
-impl JsonSchema for Verb {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(test)]
+impl schemars::JsonSchema for Verb {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Method".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "default": "POST" })
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "default": "POST" })
     }
 }
 
@@ -263,7 +267,8 @@ impl std::fmt::Debug for Header {
     }
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct FromEnv {
     /// The variable.
@@ -330,14 +335,15 @@ impl<'de> Deserialize<'de> for Headers {
     }
 }
 
-impl JsonSchema for Headers {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(test)]
+impl schemars::JsonSchema for Headers {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Headers".into()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
         let from_env = generator.subschema_for::<FromEnv>();
-        json_schema!({
+        schemars::json_schema!({
             "type": "object",
             "additionalProperties": { "anyOf": [{ "type": "string" }, from_env] },
             "default": {}
@@ -425,13 +431,14 @@ impl<'de> Deserialize<'de> for Body {
     }
 }
 
-impl JsonSchema for Body {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(test)]
+impl schemars::JsonSchema for Body {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Body".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!(true)
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!(true)
     }
 }
 
@@ -456,13 +463,14 @@ impl<'de> Deserialize<'de> for Pointer {
     }
 }
 
-impl JsonSchema for Pointer {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(test)]
+impl schemars::JsonSchema for Pointer {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Pointer".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "pattern": "^(/.*)?$", "default": "" })
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^(/.*)?$", "default": "" })
     }
 }
 

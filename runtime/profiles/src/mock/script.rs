@@ -1,8 +1,7 @@
 //! What a mock is told to do: key `mock`.
 
-use std::{borrow::Cow, path::Path};
+use std::path::Path;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value, json};
 use trunkline_sdk::{
@@ -13,7 +12,8 @@ use trunkline_sdk::{
 use crate::agent::settings::Wait;
 
 /// A script, or a few options for every turn; without either it echoes.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct MockConfig {
     /// The turns of each session. Those with `when` serve every input that contains it; the others are played one
@@ -34,7 +34,8 @@ pub(crate) struct MockConfig {
 }
 
 /// What follows when all scripted turns were played.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Then {
     /// What no script covers: `stdout` or an echo.
@@ -49,7 +50,8 @@ pub(super) enum Then {
 }
 
 /// One turn of a script.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScriptedTurn {
     /// Serve every input that contains this, and no other.
@@ -61,7 +63,8 @@ pub(crate) struct ScriptedTurn {
 
 /// What a mock does. In texts `{{input}}` is what the user said; in texts of a turn with `when`, `{{rest}}` is what
 /// stands behind that.
-#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Step {
     /// Says something.
@@ -169,13 +172,14 @@ impl<'de> Deserialize<'de> for Kind {
     }
 }
 
-impl JsonSchema for Kind {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(test)]
+impl schemars::JsonSchema for Kind {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Category".into()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        Category::json_schema(generator)
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        <Category as schemars::JsonSchema>::json_schema(generator)
     }
 }
 
@@ -199,13 +203,14 @@ impl<'de> Deserialize<'de> for Event {
     }
 }
 
-impl JsonSchema for Event {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(test)]
+impl schemars::JsonSchema for Event {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Event".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "object", "required": ["type"], "properties": { "type": { "type": "string" } } })
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "object", "required": ["type"], "properties": { "type": { "type": "string" } } })
     }
 }
 
@@ -221,13 +226,14 @@ impl<'de> Deserialize<'de> for Usage {
     }
 }
 
-impl JsonSchema for Usage {
-    fn schema_name() -> Cow<'static, str> {
+#[cfg(test)]
+impl schemars::JsonSchema for Usage {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
         "Usage".into()
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        trunkline_sdk::protocol::Usage::json_schema(generator)
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        <trunkline_sdk::protocol::Usage as schemars::JsonSchema>::json_schema(generator)
     }
 }
 
