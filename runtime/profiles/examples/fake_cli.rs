@@ -2,8 +2,8 @@
 //!
 //! `FAKE_CLI_RECORDING` names the recording, as the path of its files without what follows the scenario's name;
 //! `FAKE_CLI_REPORT` names a socket on which a test is told what happens. `FAKE_CLI_SERVE`, in place of the recording,
-//! names a folder of recordings, below `TRUNKLINE_RECORDINGS` where that is set: every prompt is then answered by a
-//! turn of one of them, for ever. Of `pi` nothing is recorded: its RPC mode is made up.
+//! names a folder of recordings, below `tests/clis/recordings`: every prompt is then answered by a turn of one of them, for
+//! ever. Of `pi` nothing is recorded: its RPC mode is made up.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "modules that a test shares")]
@@ -21,14 +21,17 @@ mod fake_cli {
     pub(crate) mod server;
 }
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use fake_cli::{
     events,
     mode::Mode,
     player::Player,
     query,
-    recording::{Recording, option},
+    recording::{self, Recording, option},
     report::Report,
     rpc,
     server::Server,
@@ -50,9 +53,8 @@ fn main() -> ExitCode {
 
 fn run() -> Result<i32, String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(folder) = std::env::var_os("FAKE_CLI_SERVE").map(PathBuf::from) {
-        let all = std::env::var_os("TRUNKLINE_RECORDINGS").map(PathBuf::from).unwrap_or_default();
-        let folder = all.join("recordings").join(folder);
+    if let Some(folder) = std::env::var_os("FAKE_CLI_SERVE") {
+        let folder = Path::new(recording::ROOT).join(folder);
         if Mode::of_arguments(&words) == Mode::Query {
             return Ok(query::of_folder(&folder, &words));
         }

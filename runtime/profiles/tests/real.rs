@@ -26,7 +26,6 @@ mod real {
 
 use std::{
     collections::VecDeque,
-    fs,
     path::Path,
     sync::Mutex,
     thread,
@@ -38,7 +37,7 @@ use real::{
     hub::Step,
     leftovers,
     matrix::{self, Cell},
-    model, namespace,
+    namespace,
     place::Place,
     program,
     scenarios::{SCENARIOS, Scenario},
@@ -147,6 +146,9 @@ fn judge(agent: &Agent, scenario: &Scenario, came: Step) -> Cell {
     known.map_or(Cell::Fail(why), |cannot| Cell::Cli(cannot.line.to_owned()))
 }
 
+/// What is known of the agents, in words.
+const FACTS: &str = include_str!("clis/README.md");
+
 /// What no agent may be unable to do, whose profile is one of the two.
 const REQUIRED: [&str; 10] =
     ["memory", "allow", "deny", "stop", "resume", "2 MB", "401", "429", "cut", "two sessions"];
@@ -154,7 +156,6 @@ const REQUIRED: [&str; 10] =
 #[test]
 fn the_matrix_has_every_cell_and_each_is_passed_or_explained() {
     let cells = matrix::read();
-    let facts = fs::read_to_string(model::facts().join("README.md")).expect("the fact sheet can be read");
     for agent in AGENTS {
         for scenario in SCENARIOS {
             let at = format!("{}, {}", agent.name, scenario.name);
@@ -166,7 +167,7 @@ fn the_matrix_has_every_cell_and_each_is_passed_or_explained() {
                 Some(Cell::Cli(line)) => {
                     assert!(!required, "{at}: must be passed");
                     let known = agent.cannot.iter().any(|cannot| cannot.line == line);
-                    let described = facts.contains(line.as_str()) || UNDESCRIBED.contains(&agent.name);
+                    let described = FACTS.contains(line.as_str()) || UNDESCRIBED.contains(&agent.name);
                     assert!(known && described, "{at}: {line:?} is no line of the facts");
                 }
                 _ => panic!("{at}: neither passed nor explained"),

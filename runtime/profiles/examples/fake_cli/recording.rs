@@ -10,6 +10,9 @@ use std::{
 
 use serde_json::Value;
 
+/// The folder with a folder of recordings for each CLI.
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clis/recordings");
+
 /// A recorded run.
 #[derive(Debug, Clone)]
 #[allow(dead_code, reason = "the player and the test each read some of it")]

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU16, Ordering},
     thread,
@@ -29,23 +29,15 @@ pub(crate) struct Model {
     log: PathBuf,
 }
 
-/// The folder with what is known of the real agents: the fake model, recordings, facts.
-///
-/// # Panics
-/// When it is in none of its places.
-pub(crate) fn facts() -> PathBuf {
-    let named = std::env::var_os("TRUNKLINE_RECORDINGS").map(PathBuf::from);
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/clis");
-    let found = named.into_iter().chain([beside]).find(|folder| folder.join("README.md").is_file());
-    found.expect("neither TRUNKLINE_RECORDINGS nor ../shared/clis beside the repository has a README.md")
-}
+/// The program of the fake model.
+const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clis/fake_model.py");
 
 impl Model {
     /// Starts one that keeps its requests in `log`, and waits until it listens.
     pub(crate) fn start(log: PathBuf) -> Step<Self> {
         let port = free_port()?;
         let child = Command::new("python3")
-            .arg(facts().join("harness/fake_model.py"))
+            .arg(PROGRAM)
             .arg(port.to_string())
             .arg(&log)
             .stdin(Stdio::null())

@@ -1,0 +1,507 @@
+#!/usr/bin/env python3
+"""A model that answers by a script, on loopback only. It speaks, well enough for the real agents:
+  Anthropic Messages      POST /v1/messages (+ /v1/messages/count_tokens)
+  OpenAI Responses        POST /v1/responses
+  OpenAI chat completions POST /v1/chat/completions
+  Gemini                  POST /v1beta/models/<m>:streamGenerateContent | :generateContent | :countTokens
+  (all streaming SSE, or one JSON body when the request does not ask for a stream)
+
+It is stateless: the reply is chosen from a directive in the newest user text of the request:
+  FAKE:text            plain text            FAKE:think         reasoning block, then text
+  FAKE:bash:<cmd>;;    shell tool call, then (on the tool result) text
+  FAKE:write:<path>;;  file-write tool call, then text
+  FAKE:esc:<cmd>;;     codex only: the shell call asks to leave the sandbox (sandbox_permissions)
+  FAKE:multi           two shell tool calls in one reply, then text
+  FAKE:loop            a shell tool call for ever
+  FAKE:err:<status>[:<n>]  HTTP error (only for the first n such requests, then text)
+  FAKE:errmid          error event in the middle of a stream
+  FAKE:drop            connection closed in the middle of a stream
+  FAKE:slow:<n>:<sec>  n text chunks, sec apart
+  FAKE:long:<bytes>    a very long text
+A request without a directive gets a short fixed text. If the newest item is a tool result the
+reply is text "after tool: <start of the result>" (unless the directive is FAKE:loop).
+Usage: fake_model.py PORT [REQUEST_LOG]
+"""
+import json, re, sys, threading, time, itertools
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+LOG = open(sys.argv[2], "a", buffering=1) if len(sys.argv) > 2 else None
+LOCK = threading.Lock()
+SEQ = itertools.count(1)
+ERR = {}
+DIRECTIVE = re.compile(r"FAKE:(text|think|multi|loop|errmid|drop|err:(\d+)(?::(\d+))?|slow:(\d+):([\d.]+)|long:(\d+)|bash:(.*?);;|write:(.*?);;|esc:(.*?);;)", re.S)
+USAGE = dict(i=1200, o=34, cached=1000, reason=0)
+
+
+def texts(content):
+    if isinstance(content, str):
+        return content
+    out = []
+    for b in content or []:
+        if isinstance(b, str):
+            out.append(b)
+        elif isinstance(b, dict) and isinstance(b.get("text"), str):
+            out.append(b["text"])
+    return "\n".join(out)
+
+
+def last_directive(strings):
+    for s in reversed(strings):
+        m = None
+        for m in DIRECTIVE.finditer(s or ""):
+            pass
+        if m:
+            return m
+    return None
+
+
+def pick(tools, names):
+    for n in names:
+        if n in tools:
+            return n
+    return None
+
+
+def shell_call(tools, cmd):
+    """(tool name, arguments, kind) for whichever shell tool the CLI offered."""
+    n = pick(tools, ["Bash", "shell_command", "exec_command", "shell", "local_shell", "run_shell_command", "bash", "exec", "execute_command"])
+    if n is None:
+        return None
+    if n == "shell":
+        return n, {"command": ["bash", "-lc", cmd], "workdir": "."}, tools[n]
+    if n == "exec_command":
+        return n, {"cmd": cmd}, tools[n]
+    if n == "exec" and tools[n] == "custom":      # codex "code mode": the argument is a program text
+        return n, "const r = await tools.exec_command({cmd: %s});\ntext(r.output);\n" % json.dumps(cmd), tools[n]
+    if n == "Bash" or n == "bash":
+        return n, {"command": cmd, "description": "run a command"}, tools[n]
+    return n, {"command": cmd}, tools[n]
+
+
+def write_call(tools, path):
+    n = pick(tools, ["Write", "write_file", "write", "create", "apply_patch", "exec"])
+    body = "hello from the fake model\n"
+    if n is None:
+        return None
+    if n == "Write":
+        return n, {"file_path": path, "content": body}, tools[n]
+    if n == "write_file":
+        return n, {"file_path": path, "content": body}, tools[n]
+    if n == "write":
+        return n, {"filePath": path, "content": body}, tools[n]
+    if n == "create":
+        return n, {"path": path, "file_text": body}, tools[n]
+    patch = "*** Begin Patch\n*** Add File: %s\n+%s*** End Patch\n" % (path, body)
+    if n == "exec":
+        return n, "const r = await tools.apply_patch(%s);\ntext(r);\n" % json.dumps(patch), tools[n]
+    return n, patch, tools[n]
+
+
+class Reply:
+    """What to say: think, text chunks (with delay), calls, and how it goes wrong."""
+    def __init__(self):
+        self.think = None; self.chunks = []; self.delay = 0.0; self.calls = []; self.err = None; self.mid = None
+
+
+def decide(user_texts, newest_tool_result, tools, want_json):
+    r = Reply()
+    m = last_directive(user_texts)
+    d = m.group(1) if m else ""
+    if want_json:
+        r.chunks = [json.dumps({"reasoning": "done", "next_speaker": "user", "title": "Fake title"})]
+        return r
+    if newest_tool_result is not None and d != "loop":
+        r.chunks = ["after tool: ", newest_tool_result[:200].strip()]
+        return r
+    if not m:
+        r.chunks = ["(no directive) hello"]
+    elif d == "text":
+        r.chunks = ["Hello ", "from the ", "fake model."]
+    elif d == "think":
+        r.think = ["Let me think ", "about it."]; r.chunks = ["Thought ", "about it."]
+    elif d.startswith("err:"):
+        status, limit = int(m.group(2)), m.group(3)
+        with LOCK:
+            ERR[d] = ERR.get(d, 0) + 1
+            n = ERR[d]
+        if limit is None or n <= int(limit):
+            r.err = status
+        else:
+            r.chunks = ["recovered after ", str(int(limit)), " errors"]
+    elif d == "errmid":
+        r.chunks = ["partial ", "text "]; r.mid = "error"
+    elif d == "drop":
+        r.chunks = ["partial ", "text "]; r.mid = "drop"
+    elif d.startswith("slow"):
+        r.delay = float(m.group(5)); r.chunks = ["tick%d " % i for i in range(int(m.group(4)))]
+    elif d.startswith("long"):
+        import random                            # never repeating, or a CLI's loop detection ends the turn
+        n = int(m.group(6)); rnd = random.Random(1); words = []
+        while sum(map(len, words)) < n:
+            words.extend("%08x " % rnd.getrandbits(32) for _ in range(4096)); words.append("\n")
+        body = "".join(words)[:n]
+        r.chunks = [body[i:i + 8192] for i in range(0, n, 8192)]
+    elif d.startswith("bash") or d in ("loop", "multi"):
+        cmd = m.group(7) if d.startswith("bash") else "echo hi"
+        r.chunks = ["I will run a command."]
+        for c in ([cmd] if d != "multi" else ["echo one", "echo two"]):
+            call = shell_call(tools, c)
+            if call:
+                r.calls.append(call)
+        if not r.calls:
+            r.chunks = ["no shell tool among: ", ",".join(sorted(tools))]
+    elif d.startswith("esc"):
+        r.chunks = ["I will ask first."]
+        a = {"cmd": m.group(9), "sandbox_permissions": "require_escalated", "justification": "May I leave the sandbox?"}
+        if "exec_command" in tools:
+            r.calls.append(("exec_command", a, "function"))
+        else:
+            r.calls.append(shell_call(tools, m.group(9)))
+    elif d.startswith("write"):
+        r.chunks = ["I will write a file."]
+        call = write_call(tools, m.group(8))
+        if call:
+            r.calls.append(call)
+        else:
+            r.chunks = ["no write tool among: ", ",".join(sorted(tools))]
+    return r
+
+
+class H(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *a):
+        pass
+
+    # -- plumbing ---------------------------------------------------------
+    def send_json(self, obj, status=200, headers=()):
+        b = json.dumps(obj).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(b)))
+        self.send_header("request-id", "req_fake_%d" % self.n)
+        for k, v in headers:
+            self.send_header(k, v)
+        self.end_headers()
+        self.wfile.write(b)
+
+    def sse_start(self):
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("cache-control", "no-cache")
+        self.send_header("request-id", "req_fake_%d" % self.n)
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.close_connection = True
+
+    def sse(self, obj, event=None):
+        s = ("event: %s\n" % event if event else "") + "data: " + (obj if isinstance(obj, str) else json.dumps(obj)) + "\n\n"
+        self.wfile.write(s.encode())
+        self.wfile.flush()
+
+    def log(self, **kw):
+        if LOG:
+            with LOCK:
+                LOG.write(json.dumps(kw) + "\n")
+
+    def do_HEAD(self):
+        self.n = next(SEQ)
+        self.log(n=self.n, method="HEAD", path=self.path)
+        self.send_response(200); self.send_header("content-length", "0"); self.end_headers()
+
+    def do_GET(self):
+        self.n = next(SEQ)
+        self.log(n=self.n, method="GET", path=self.path, headers=dict(self.headers))
+        if "/models" in self.path:
+            ids = ["fake-model", "gpt-5.2-codex", "claude-sonnet-4-5"]
+            self.send_json({"object": "list", "data": [{"id": i, "object": "model", "type": "model", "display_name": i, "created": 0, "created_at": "2026-01-01T00:00:00Z", "owned_by": "fake"} for i in ids], "has_more": False})
+        else:
+            self.send_json({"error": {"message": "not found", "type": "not_found_error"}}, 404)
+
+    def do_POST(self):
+        self.n = next(SEQ)
+        te = (self.headers.get("transfer-encoding") or "").lower()
+        if "chunked" in te:
+            raw = b""
+            while True:
+                size = int(self.rfile.readline().split(b";")[0], 16)
+                raw += self.rfile.read(size); self.rfile.readline()
+                if size == 0:
+                    break
+        else:
+            raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if (self.headers.get("content-encoding") or "") == "gzip":
+            import gzip
+            raw = gzip.decompress(raw)
+        try:
+            body = json.loads(raw or b"{}")
+        except Exception:
+            body = {"_unparsed": repr(raw[:200])}
+        p = self.path.split("?")[0]
+        self.log(n=self.n, t=time.time(), method="POST", path=self.path, headers=dict(self.headers), body=body)
+        try:
+            if p.endswith("/count_tokens"):
+                self.send_json({"input_tokens": 1234})
+            elif p.endswith(":countTokens"):
+                self.send_json({"totalTokens": 1234})
+            elif p.endswith("/messages"):
+                self.anthropic(body)
+            elif p.endswith("/responses"):
+                self.openai_responses(body)
+            elif p.endswith("/chat/completions"):
+                self.chat(body)
+            elif p.endswith(":streamGenerateContent") or p.endswith(":generateContent"):
+                self.gemini(body, p.endswith(":streamGenerateContent"))
+            else:
+                self.send_json({"error": {"message": "no such path", "type": "not_found_error"}}, 404)
+        except (BrokenPipeError, ConnectionResetError):
+            self.log(n=self.n, event="client closed the connection")
+            self.close_connection = True
+
+    # -- Anthropic --------------------------------------------------------
+    def anthropic(self, b):
+        users, newest = [], None
+        for m in b.get("messages", []):
+            if m.get("role") != "user":
+                continue
+            newest = None
+            users.append(texts(m.get("content")))
+            if isinstance(m.get("content"), list):
+                for blk in m["content"]:
+                    if blk.get("type") == "tool_result":
+                        newest = texts(blk.get("content")) or "(empty)"
+        tools = {t.get("name"): t.get("type", "function") for t in b.get("tools", [])}
+        r = decide(users, newest, tools, False)
+        etype = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error"}
+        if r.err:
+            h = [("retry-after", "1")] if r.err == 429 else []
+            return self.send_json({"type": "error", "error": {"type": etype.get(r.err, "api_error"), "message": "fake error %d" % r.err}, "request_id": "req_fake_%d" % self.n}, r.err, h)
+        mid = "msg_fake_%04d" % self.n
+        usage = {"input_tokens": USAGE["i"] - USAGE["cached"], "cache_creation_input_tokens": 0, "cache_read_input_tokens": USAGE["cached"], "output_tokens": 1, "service_tier": "standard"}
+        if not b.get("stream"):
+            content = [{"type": "text", "text": "".join(r.chunks)}]
+            for i, (n, a, _) in enumerate(r.calls):
+                content.append({"type": "tool_use", "id": "toolu_fake_%04d_%d" % (self.n, i), "name": n, "input": a})
+            return self.send_json({"id": mid, "type": "message", "role": "assistant", "model": b.get("model"), "content": content, "stop_reason": "tool_use" if r.calls else "end_turn", "stop_sequence": None, "usage": dict(usage, output_tokens=USAGE["o"])})
+        self.sse_start()
+        ev = lambda o: self.sse(o, o["type"])
+        ev({"type": "message_start", "message": {"id": mid, "type": "message", "role": "assistant", "model": b.get("model"), "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}})
+        ix = 0
+        if r.think:
+            ev({"type": "content_block_start", "index": ix, "content_block": {"type": "thinking", "thinking": "", "signature": ""}})
+            for c in r.think:
+                ev({"type": "content_block_delta", "index": ix, "delta": {"type": "thinking_delta", "thinking": c}})
+            ev({"type": "content_block_delta", "index": ix, "delta": {"type": "signature_delta", "signature": "ZmFrZQ=="}})
+            ev({"type": "content_block_stop", "index": ix}); ix += 1
+        ev({"type": "content_block_start", "index": ix, "content_block": {"type": "text", "text": ""}})
+        for c in r.chunks:
+            ev({"type": "content_block_delta", "index": ix, "delta": {"type": "text_delta", "text": c}})
+            if r.delay:
+                time.sleep(r.delay)
+        if r.mid == "drop":
+            self.connection.close(); return
+        if r.mid == "error":
+            ev({"type": "error", "error": {"type": "overloaded_error", "message": "fake overload in mid stream"}}); return
+        ev({"type": "content_block_stop", "index": ix}); ix += 1
+        for i, (n, a, _) in enumerate(r.calls):
+            ev({"type": "content_block_start", "index": ix, "content_block": {"type": "tool_use", "id": "toolu_fake_%04d_%d" % (self.n, i), "name": n, "input": {}}})
+            js = json.dumps(a); half = len(js) // 2
+            for part in (js[:half], js[half:]):
+                ev({"type": "content_block_delta", "index": ix, "delta": {"type": "input_json_delta", "partial_json": part}})
+            ev({"type": "content_block_stop", "index": ix}); ix += 1
+        ev({"type": "message_delta", "delta": {"stop_reason": "tool_use" if r.calls else "end_turn", "stop_sequence": None}, "usage": {"output_tokens": USAGE["o"]}})
+        ev({"type": "message_stop"})
+
+    # -- OpenAI Responses -------------------------------------------------
+    def openai_responses(self, b):
+        users, newest, extra = [], None, {}
+        inp = b.get("input")
+        if isinstance(inp, str):
+            inp = [{"type": "message", "role": "user", "content": inp}]
+        for it in inp or []:
+            t = it.get("type", "message")
+            if t == "message" and it.get("role") == "user":
+                newest = None; users.append(texts(it.get("content")))
+            elif t == "additional_tools":       # codex "code mode": the tools come as an input item
+                for u in it.get("tools", []):
+                    for v in u.get("tools", []) if u.get("type") == "namespace" else [u]:
+                        extra[v.get("name")] = (v.get("type", "function"), u.get("name") if u.get("type") == "namespace" else None)
+            elif t.endswith("_output"):
+                o = it.get("output")
+                newest = o if isinstance(o, str) else (texts(o) if isinstance(o, list) else json.dumps(o))
+        tools = {}
+        for t in b.get("tools", []):
+            if t.get("type") == "function":
+                tools[t["name"]] = "function"
+            elif t.get("type") == "custom":
+                tools[t["name"]] = "custom"
+            elif t.get("type") == "local_shell":
+                tools["local_shell"] = "local_shell"
+            elif t.get("type") == "namespace":
+                for u in t.get("tools", []):
+                    tools[t["name"] + "." + u.get("name", "?")] = "namespace"
+        for n, (kind, _) in extra.items():
+            tools.setdefault(n, kind)
+        r = decide(users, newest, tools, bool((b.get("text") or {}).get("format", {}).get("type") == "json_schema"))
+        if r.err:
+            h = [("retry-after", "1")] if r.err == 429 else []
+            return self.send_json({"error": {"message": "fake error %d" % r.err, "type": {401: "invalid_request_error", 429: "rate_limit_exceeded"}.get(r.err, "server_error"), "code": {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(r.err)}}, r.err, h)
+        rid = "resp_fake_%04d" % self.n
+        base = {"id": rid, "object": "response", "created_at": int(time.time()), "model": b.get("model"), "status": "in_progress", "output": [], "error": None, "incomplete_details": None}
+        usage = {"input_tokens": USAGE["i"], "input_tokens_details": {"cached_tokens": USAGE["cached"]}, "output_tokens": USAGE["o"], "output_tokens_details": {"reasoning_tokens": 5}, "total_tokens": USAGE["i"] + USAGE["o"]}
+        out = []
+        stream = bool(b.get("stream"))
+        sq = itertools.count()
+        if stream:
+            self.sse_start()
+        def ev(typ, **kw):
+            if stream:
+                self.sse(dict(type=typ, sequence_number=next(sq), **kw), typ)
+        ev("response.created", response=base)
+        ev("response.in_progress", response=base)
+        ix = 0
+        if r.think:
+            item = {"id": "rs_%04d" % self.n, "type": "reasoning", "summary": [], "encrypted_content": None}
+            ev("response.output_item.added", output_index=ix, item=item)
+            ev("response.reasoning_summary_part.added", item_id=item["id"], output_index=ix, summary_index=0, part={"type": "summary_text", "text": ""})
+            for c in r.think:
+                ev("response.reasoning_summary_text.delta", item_id=item["id"], output_index=ix, summary_index=0, delta=c)
+            full = "".join(r.think)
+            ev("response.reasoning_summary_text.done", item_id=item["id"], output_index=ix, summary_index=0, text=full)
+            ev("response.reasoning_summary_part.done", item_id=item["id"], output_index=ix, summary_index=0, part={"type": "summary_text", "text": full})
+            item = dict(item, summary=[{"type": "summary_text", "text": full}]); out.append(item)
+            ev("response.output_item.done", output_index=ix, item=item); ix += 1
+        item = {"id": "msg_%04d" % self.n, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
+        ev("response.output_item.added", output_index=ix, item=item)
+        ev("response.content_part.added", item_id=item["id"], output_index=ix, content_index=0, part={"type": "output_text", "text": "", "annotations": []})
+        for c in r.chunks:
+            ev("response.output_text.delta", item_id=item["id"], output_index=ix, content_index=0, delta=c)
+            if r.delay:
+                time.sleep(r.delay)
+        if r.mid == "drop":
+            self.connection.close(); return
+        if r.mid == "error":
+            ev("response.failed", response=dict(base, status="failed", error={"code": "server_error", "message": "fake failure in mid stream"})); return
+        full = "".join(r.chunks)
+        ev("response.output_text.done", item_id=item["id"], output_index=ix, content_index=0, text=full)
+        item = dict(item, status="completed", content=[{"type": "output_text", "text": full, "annotations": []}]); out.append(item)
+        ev("response.content_part.done", item_id=item["id"], output_index=ix, content_index=0, part=item["content"][0])
+        ev("response.output_item.done", output_index=ix, item=item); ix += 1
+        for i, (n, a, kind) in enumerate(r.calls):
+            cid = "call_fake_%04d_%d" % (self.n, i)
+            if kind == "custom":
+                item = {"id": "ctc_%04d_%d" % (self.n, i), "type": "custom_tool_call", "status": "completed", "call_id": cid, "name": n, "input": a}
+                if n in extra and extra[n][1]:
+                    item["namespace"] = extra[n][1]
+                ev("response.output_item.added", output_index=ix, item=dict(item, status="in_progress", input=""))
+                ev("response.custom_tool_call_input.delta", item_id=item["id"], output_index=ix, delta=a)
+                ev("response.custom_tool_call_input.done", item_id=item["id"], output_index=ix, input=a)
+            else:
+                args = json.dumps(a)
+                item = {"id": "fc_%04d_%d" % (self.n, i), "type": "function_call", "status": "completed", "call_id": cid, "name": n, "arguments": args}
+                ev("response.output_item.added", output_index=ix, item=dict(item, status="in_progress", arguments=""))
+                ev("response.function_call_arguments.delta", item_id=item["id"], output_index=ix, delta=args)
+                ev("response.function_call_arguments.done", item_id=item["id"], output_index=ix, arguments=args)
+            out.append(item)
+            ev("response.output_item.done", output_index=ix, item=item); ix += 1
+        final = dict(base, status="completed", output=out, usage=usage)
+        if stream:
+            ev("response.completed", response=final)
+        else:
+            self.send_json(final)
+
+    # -- OpenAI chat completions -------------------------------------------
+    def chat(self, b):
+        users, newest = [], None
+        for m in b.get("messages", []):
+            if m.get("role") == "user":
+                newest = None; users.append(texts(m.get("content")))
+            elif m.get("role") == "tool":
+                newest = texts(m.get("content")) or "(empty)"
+        tools = {t["function"]["name"]: "function" for t in b.get("tools", []) if t.get("type") == "function"}
+        r = decide(users, newest, tools, False)
+        if r.err:
+            h = [("retry-after", "1")] if r.err == 429 else []
+            return self.send_json({"error": {"message": "fake error %d" % r.err, "type": "fake", "code": {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(r.err)}}, r.err, h)
+        usage = {"prompt_tokens": USAGE["i"], "completion_tokens": USAGE["o"], "total_tokens": USAGE["i"] + USAGE["o"], "prompt_tokens_details": {"cached_tokens": USAGE["cached"]}, "completion_tokens_details": {"reasoning_tokens": 5}}
+        calls = [{"index": i, "id": "call_fake_%04d_%d" % (self.n, i), "type": "function", "function": {"name": n, "arguments": json.dumps(a)}} for i, (n, a, _) in enumerate(r.calls)]
+        cid = "chatcmpl-fake-%04d" % self.n
+        fin = "tool_calls" if calls else "stop"
+        if not b.get("stream"):
+            msg = {"role": "assistant", "content": "".join(r.chunks)}
+            if calls:
+                msg["tool_calls"] = calls
+            return self.send_json({"id": cid, "object": "chat.completion", "created": int(time.time()), "model": b.get("model"), "choices": [{"index": 0, "message": msg, "finish_reason": fin}], "usage": usage})
+        self.sse_start()
+        def ev(delta, finish=None):
+            self.sse({"id": cid, "object": "chat.completion.chunk", "created": int(time.time()), "model": b.get("model"), "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        ev({"role": "assistant", "content": ""})
+        for c in r.think or []:
+            ev({"reasoning_content": c})
+        for c in r.chunks:
+            ev({"content": c})
+            if r.delay:
+                time.sleep(r.delay)
+        if r.mid == "drop":
+            self.connection.close(); return
+        if r.mid == "error":
+            self.sse({"error": {"message": "fake failure in mid stream", "type": "server_error"}}); return
+        for c in calls:
+            args = c["function"]["arguments"]
+            ev({"tool_calls": [dict(c, function={"name": c["function"]["name"], "arguments": ""})]})
+            ev({"tool_calls": [{"index": c["index"], "function": {"arguments": args}}]})
+        ev({}, fin)
+        self.sse({"id": cid, "object": "chat.completion.chunk", "created": int(time.time()), "model": b.get("model"), "choices": [], "usage": usage})
+        self.sse("[DONE]")
+
+    # -- Gemini -----------------------------------------------------------
+    def gemini(self, b, stream):
+        users, newest = [], None
+        for c in b.get("contents", []):
+            if c.get("role") in (None, "user", "function"):
+                newest = None
+                users.append(texts(c.get("parts")))
+                for part in c.get("parts", []):
+                    if "functionResponse" in part:
+                        resp = part["functionResponse"].get("response", {})
+                        newest = resp.get("output") or resp.get("error") or json.dumps(resp)
+        tools = {}
+        for t in b.get("tools", []) or []:
+            for f in t.get("functionDeclarations", []) or []:
+                tools[f["name"]] = "function"
+        gc = b.get("generationConfig", {}) or {}
+        r = decide(users, newest, tools, gc.get("responseMimeType") == "application/json")
+        if r.err:
+            st = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}.get(r.err, "UNKNOWN")
+            return self.send_json({"error": {"code": r.err, "message": "fake error %d" % r.err, "status": st}}, r.err)
+        um = {"promptTokenCount": USAGE["i"], "candidatesTokenCount": USAGE["o"], "totalTokenCount": USAGE["i"] + USAGE["o"], "cachedContentTokenCount": USAGE["cached"], "thoughtsTokenCount": 5}
+        calls = [{"functionCall": {"id": "call_fake_%04d_%d" % (self.n, i), "name": n, "args": a}} for i, (n, a, _) in enumerate(r.calls)]
+        model = self.path.split("/models/")[-1].split(":")[0]
+        def chunk(parts, fin=None):
+            c = {"content": {"role": "model", "parts": parts}, "index": 0}
+            if fin:
+                c["finishReason"] = fin
+            return {"candidates": [c], "usageMetadata": um, "modelVersion": model, "responseId": "resp_fake_%04d" % self.n}
+        if not stream:
+            return self.send_json(chunk([{"text": "".join(r.chunks)}] + calls, "STOP"))
+        self.sse_start()
+        for c in r.think or []:
+            self.sse(chunk([{"text": "**Thinking** " + c, "thought": True}]))
+        for c in r.chunks:
+            self.sse(chunk([{"text": c}]))
+            if r.delay:
+                time.sleep(r.delay)
+        if r.mid == "drop":
+            self.connection.close(); return
+        if r.mid == "error":
+            self.sse({"error": {"code": 503, "message": "fake failure in mid stream", "status": "UNAVAILABLE"}}); return
+        self.sse(chunk(calls or [{"text": ""}], "STOP"))
+
+
+class S(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+
+if __name__ == "__main__":
+    S(("127.0.0.1", int(sys.argv[1])), H).serve_forever()
