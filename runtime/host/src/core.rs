@@ -6,6 +6,7 @@
 
 mod close;
 mod effect;
+mod known;
 mod message;
 mod process;
 mod queue;
@@ -33,7 +34,7 @@ pub(crate) use self::{
     queue::UpdateError,
     session::{Key, NewSession},
 };
-use self::{process::Process, session::Session, timers::Timers};
+use self::{process::Process, request::Asked, session::Session, timers::Timers};
 use crate::policy::Policy;
 
 /// What the configuration says, as far as the core decides by it.
@@ -68,8 +69,12 @@ pub(crate) struct Core {
     wire: HashMap<SessionId, u32>,
     /// The session that spoke last: the next line is mostly its, too.
     last: Option<(SessionId, u32)>,
-    /// Ids that a user chose and that this process has seen, as hashes.
+    /// Ids that a user chose and that this process has seen, as hashes; when they are [`USED`], any may be among them.
     used: HashSet<u64>,
+    /// Bytes of what is known of the sessions.
+    known_bytes: u64,
+    /// Requests that wait.
+    asked: Asked,
     /// Ids that were closed lately, as hashes: tells what is late from what is unknown.
     closed: VecDeque<u64>,
     hasher: DefaultHashBuilder,
@@ -88,6 +93,8 @@ struct Slot {
 
 /// How many closed ids are remembered to tell late messages from unknown ones.
 const REMEMBERED: usize = 4096;
+/// How many chosen ids are remembered for one process. Later ones get a fresh id on the wire.
+const USED: usize = 1024 * 1024;
 
 impl Core {
     /// A core without sessions, whose process does not run. Chance seeds the jitter of restarts and fresh ids.
@@ -101,6 +108,8 @@ impl Core {
             wire: HashMap::new(),
             last: None,
             used: HashSet::new(),
+            known_bytes: 0,
+            asked: Asked::default(),
             closed: VecDeque::new(),
             hasher: DefaultHashBuilder::default(),
             timers: Timers::default(),

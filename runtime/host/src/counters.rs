@@ -47,6 +47,8 @@ counters! {
     stray_ends,
     /// Answers and requests that came twice or too late ([permission.4]).
     stray_requests,
+    /// Requests that were denied at once, since too many wait for their answers.
+    denied_requests,
     /// Files that were refused ([file.4]).
     files_refused,
     /// Processes started after the first.
@@ -126,7 +128,7 @@ impl SessionCounting {
             Noted::Foreign => &self.foreign,
             Noted::StrayEnd => &self.stray_ends,
             Noted::StrayRequest => &self.stray_requests,
-            Noted::UnknownSession | Noted::Restart | Noted::Turn => return,
+            Noted::UnknownSession | Noted::DeniedRequest | Noted::Restart | Noted::Turn => return,
         };
         // An error means that it stands at the largest number.
         let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_add(1));

@@ -52,6 +52,7 @@ mod link;
 pub mod policy;
 mod request;
 mod session;
+mod share;
 mod spool;
 mod supervise;
 mod turn;

@@ -75,6 +75,7 @@ impl Core {
         self.end_running(index, cause, None, now);
         self.end_queued(index, cause, error.as_ref(), None);
         self.fail_updates(index);
+        self.forget_known(index);
         if let Some(wire) = wire {
             self.forget_wire(&wire);
             if !by_adapter {

@@ -49,6 +49,7 @@ pub(crate) enum Noted {
     Foreign,
     StrayEnd,
     StrayRequest,
+    DeniedRequest,
     Bad,
     /// A line that named a session and was no message: the link counts it by what was wrong with it.
     BadOfSession,

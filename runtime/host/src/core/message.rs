@@ -9,7 +9,7 @@ use trunkline_protocol::{
     strip,
 };
 
-use super::{Core, Noted, WhyClosed, queue::turn_named};
+use super::{Core, Noted, WhyClosed, queue::turn_named, session::ENFORCED};
 use crate::{Cause, EventKind, Place, error::SteerError};
 
 impl Core {
@@ -95,7 +95,7 @@ impl Core {
         self.deliver(index, place, EventKind::Error(error), None);
     }
 
-    fn current_place(&mut self, index: u32) -> Place {
+    pub(super) fn current_place(&mut self, index: u32) -> Place {
         let running = self.get(index).and_then(|session| session.running());
         running.map_or(Place::Outside, |running| Place::Turn(running.no))
     }
@@ -222,15 +222,15 @@ impl Core {
         now: Instant,
     ) {
         let Some(session) = self.get(index) else { return };
-        if let Some(id) = &info.native_session_id {
-            session.known().native_session_id = Some(id.clone());
-        }
         if let Some(applied) = &info.options_applied {
-            session.known().options_applied.clone_from(applied);
+            let is_applied = |name: &&str| applied.iter().any(|applied| applied == name);
+            session.known().options_applied = ENFORCED.into_iter().filter(is_applied).collect();
         }
         if let Some(modes) = &info.input_modes {
             session.known().steers = modes.iter().any(|mode| mode == "steer");
         }
+        self.remember(index, info.native_session_id.as_ref(), None);
+        let Some(session) = self.get(index) else { return };
         if session.context_due {
             // After a restart the context is told once, by the host; what comes with it goes on without. An adapter
             // that cannot resume has nothing to add later.

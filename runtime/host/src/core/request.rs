@@ -17,12 +17,24 @@ use crate::{
     event::json_bytes,
     policy::{Action, Decision},
     request::Answer,
+    share::may_take,
 };
 
 /// How many requests of one session may wait. One more is denied at once.
 const PENDING: usize = 4096;
 /// How many bytes of them may wait, since all wait in memory. One more is denied at once.
 const PENDING_BYTES: usize = 16 * 1024 * 1024;
+/// How many requests of all sessions of an adapter may wait.
+pub(super) const PENDING_OF_ALL: u64 = 64 * 1024;
+/// How many bytes of them may wait.
+pub(super) const PENDING_BYTES_OF_ALL: u64 = 256 * 1024 * 1024;
+
+/// How much waits of all sessions.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+}
 
 /// A request that waits.
 #[derive(Debug)]
@@ -71,8 +83,9 @@ impl Core {
             deny_dirs: &dirs,
             ..Action::new(&asked.tool, &asked.resource)
         };
+        let bytes = json_bytes(&asked);
         let decision = match self.rules.policy.decide(&action) {
-            _ if self.must_deny(index, turn, place) => Some((false, StopReason::Stopped)),
+            _ if self.must_deny(index, turn, place, bytes) => Some((false, StopReason::Stopped)),
             Decision::Deny => Some((false, StopReason::Policy)),
             Decision::Allow => Some((true, StopReason::Policy)),
             Decision::Ask => None,
@@ -81,7 +94,6 @@ impl Core {
             return self.respond(index, &asked.request_id, approved, reason);
         }
         let kind = Kind::Permission { options: asked.options.clone().unwrap_or_default() };
-        let bytes = json_bytes(&asked);
         let serial = self.open_request(index, asked.request_id.clone(), turn, kind, bytes, now);
         let key = self.key_of(index);
         self.effect(Effect::Ask { key, place, request: asked, serial, meta });
@@ -100,10 +112,10 @@ impl Core {
         if self.phase_of(index, &asked.request_id, RequestStep::Ask) == RequestRule::Reject {
             return self.note_of(index, Noted::Bad);
         }
-        if self.must_deny(index, turn, place) {
+        let bytes = json_bytes(&asked);
+        if self.must_deny(index, turn, place, bytes) {
             return self.cancel(index, &asked.request_id);
         }
-        let bytes = json_bytes(&asked);
         let serial = self.open_request(index, asked.request_id.clone(), turn, Kind::Question, bytes, now);
         let key = self.key_of(index);
         self.effect(Effect::AskInput { key, place, request: asked, serial, meta });
@@ -198,15 +210,23 @@ impl Core {
         own.chain(self.rules.work_dirs.iter().map(PathBuf::as_path)).collect()
     }
 
-    /// Whether nobody may be asked: the turn is stopping or has ended, or too many requests wait.
-    fn must_deny(&mut self, index: u32, turn: Option<TurnNo>, place: Place) -> bool {
+    /// Whether nobody may be asked: the turn is stopping or has ended, or too many requests wait, which is counted.
+    fn must_deny(&mut self, index: u32, turn: Option<TurnNo>, place: Place, bytes: usize) -> bool {
         let Some(session) = self.get(index) else { return true };
-        let full = session.work.as_ref().is_some_and(|work| {
-            let bytes: usize = work.requests.iter().map(|request| request.bytes).sum();
-            work.requests.len() >= PENDING || bytes >= PENDING_BYTES
-        });
         let stopping = turn.is_some() && session.running().is_some_and(|running| running.is_stopping());
-        full || stopping || matches!(place, Place::Late(_))
+        if stopping || matches!(place, Place::Late(_)) {
+            return true;
+        }
+        let waiting = session.work.as_ref().map_or(&[][..], |work| &work.requests);
+        let (count, own) = (waiting.len(), waiting.iter().map(|request| request.bytes).sum::<usize>());
+        let full = count >= PENDING
+            || own >= PENDING_BYTES
+            || !may_take(count as u64, 1, PENDING_OF_ALL - self.asked.requests)
+            || !may_take(own as u64, bytes as u64, PENDING_BYTES_OF_ALL - self.asked.bytes);
+        if full {
+            self.note_of(index, Noted::DeniedRequest);
+        }
+        full
     }
 
     fn phase_of(&mut self, index: u32, id: &RequestId, step: RequestStep) -> RequestRule {
@@ -228,6 +248,8 @@ impl Core {
         let deadline = self.rules.permission_timeout.map(|timeout| now + timeout);
         if let Some(session) = self.get(index) {
             session.work().requests.push(Request { id, serial, turn, kind, bytes, deadline });
+            self.asked.requests += 1;
+            self.asked.bytes += bytes as u64;
         }
         self.arm(index, now);
         serial
@@ -236,7 +258,10 @@ impl Core {
     fn take_request(&mut self, index: u32, which: impl Fn(&Request) -> bool) -> Option<Request> {
         let requests = &mut self.get(index)?.work.as_mut()?.requests;
         let at = requests.iter().position(which)?;
-        Some(requests.remove(at))
+        let request = requests.remove(at);
+        self.asked.requests -= 1;
+        self.asked.bytes -= request.bytes as u64;
+        Some(request)
     }
 
     fn tell_withdrawn(&mut self, index: u32, request: Request, reason: StopReason) {

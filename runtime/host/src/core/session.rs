@@ -2,9 +2,11 @@
 
 use std::{collections::VecDeque, path::Path, time::Instant};
 
-use trunkline_protocol::{Envelope, Extensions, Json, Meta, PROTOCOL, Resume, SessionId, SessionStart};
+use trunkline_protocol::{Envelope, Extensions, Meta, PROTOCOL, SessionId, SessionStart};
 
-use super::{Core, Effect, Slot, Ticket, WhyClosed, queue::Queued, request::Request, turn::Running};
+use super::{
+    Core, Effect, Slot, Ticket, USED, WhyClosed, known::Known, queue::Queued, request::Request, turn::Running,
+};
 use crate::{Cause, Place};
 
 /// A session's place in the core, told from those that had the place before.
@@ -46,6 +48,10 @@ pub(crate) struct NewSession {
     pub(crate) real_cwd: Option<Box<Path>>,
 }
 
+/// The options that must be enforced where a session asks for them ([ext.7]).
+pub(super) const ENFORCED: [&str; 6] =
+    ["denied_tools", "allowed_tools", "permission_mode", "allowed_domains", "cwd", "max_cost_usd"];
+
 #[derive(Debug)]
 pub(super) struct Session {
     /// The id that its user knows; also the wire's, unless that was used before.
@@ -78,15 +84,6 @@ pub(super) struct Session {
     pub(super) work: Option<Box<Work>>,
 }
 
-/// What the adapter told of a session.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    pub(super) native_session_id: Option<String>,
-    pub(super) params: Option<Json>,
-    pub(super) options_applied: Vec<String>,
-    pub(super) steers: bool,
-}
-
 /// What is under way in a session.
 #[derive(Debug, Default)]
 pub(super) struct Work {
@@ -116,23 +113,6 @@ impl Session {
         self.known.get_or_insert_default()
     }
 
-    /// Remembers what a turn's end says of going on from there.
-    pub(super) fn learn(&mut self, complete: &trunkline_protocol::TurnComplete) {
-        if complete.clear_session == Some(true) {
-            let known = self.known();
-            (known.native_session_id, known.params) = (None, None);
-            if let Some(start) = &mut self.start {
-                start.resume = None;
-            }
-        }
-        if let Some(id) = &complete.native_session_id {
-            self.known().native_session_id = Some(id.clone());
-        }
-        if let Some(params) = &complete.session_params {
-            self.known().params = Some(params.clone());
-        }
-    }
-
     /// Where it works, if it chose that: as it said it, then where links lead.
     pub(super) fn dirs(&self) -> impl Iterator<Item = &Path> {
         let named = self.start.as_deref().and_then(|start| start.cwd.as_deref()).map(Path::new);
@@ -156,19 +136,30 @@ impl Session {
         self.agreed.is_some_and(|agreed| agreed.contains(extension))
     }
 
+    /// After a restart it does not go on from where its user said, either.
+    pub(super) fn begin_anew(&mut self) {
+        if let Some(start) = &mut self.start {
+            start.resume = None;
+        }
+    }
+
     /// The options that must be enforced and that this session asked for ([ext.7]).
     fn must_apply(&self) -> impl Iterator<Item = &'static str> {
         let asked = self.start.as_deref().map(|start| {
             [
-                ("denied_tools", start.denied_tools.is_some()),
-                ("allowed_tools", start.allowed_tools.is_some()),
-                ("permission_mode", start.permission_mode.is_some()),
-                ("allowed_domains", start.allowed_domains.is_some()),
-                ("cwd", start.cwd.is_some()),
-                ("max_cost_usd", start.max_cost_usd.is_some()),
+                start.denied_tools.is_some(),
+                start.allowed_tools.is_some(),
+                start.permission_mode.is_some(),
+                start.allowed_domains.is_some(),
+                start.cwd.is_some(),
+                start.max_cost_usd.is_some(),
             ]
         });
-        asked.into_iter().flatten().filter(|(_, asked)| *asked).map(|(name, _)| name)
+        ENFORCED
+            .into_iter()
+            .zip(asked.into_iter().flatten())
+            .filter(|(_, asked)| *asked)
+            .map(|(name, _)| name)
     }
 }
 
@@ -227,7 +218,7 @@ impl Core {
         let offered = self.rules.offered;
         let fresh = self.fresh_id();
         let hash = self.sessions[index as usize].session.as_ref().map(|session| self.hasher_of(&session.id));
-        let seen = hash.is_some_and(|hash| self.used.contains(&hash));
+        let seen = hash.is_some_and(|hash| self.used.contains(&hash)) || self.used.len() >= USED;
         let Some(session) = self.sessions[index as usize].session.as_mut() else { return };
         if session.wire.is_some() {
             return;
@@ -235,6 +226,7 @@ impl Core {
         let taken = session.renamed || self.wire.contains_key(&session.id) || (session.chosen && seen);
         let wire = if taken { fresh.unwrap_or_else(|_| session.id.clone()) } else { session.id.clone() };
         if session.chosen
+            && self.used.len() < USED
             && let Some(hash) = hash
         {
             self.used.insert(hash);
@@ -255,11 +247,8 @@ impl Core {
         }
         if offered.contains(Extensions::RESUME) {
             start.resume = session.start.as_ref().and_then(|start| start.resume.clone());
-            if let Some(known) = &session.known
-                && (known.native_session_id.is_some() || known.params.is_some())
-            {
-                let (native_session_id, params) = (known.native_session_id.clone(), known.params.clone());
-                start.resume = Some(Resume { native_session_id, params, history: None });
+            if let Some(resume) = session.known.as_ref().and_then(|known| known.resume()) {
+                start.resume = Some(resume);
             }
         }
         if !offered.is_empty() {

@@ -2,5 +2,6 @@
 
 mod bench;
 mod endings;
+mod shares;
 mod waits;
 mod walk;

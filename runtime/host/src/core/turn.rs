@@ -202,7 +202,7 @@ impl Core {
             return self.note_of(index, Noted::StrayEnd);
         }
         if let Some(complete) = &complete {
-            session.learn(complete);
+            self.learn(index, complete);
         }
         self.completed_a_turn();
         self.end_turn(index, Cause::Complete, complete, meta, None, now);

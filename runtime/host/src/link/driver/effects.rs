@@ -182,6 +182,7 @@ impl Driver {
             Noted::Foreign => counting.foreign.one(),
             Noted::StrayEnd => counting.stray_ends.one(),
             Noted::StrayRequest => counting.stray_requests.one(),
+            Noted::DeniedRequest => counting.denied_requests.one(),
             Noted::Bad => counting.bad.one(),
             Noted::BadOfSession => {}
             Noted::Restart => counting.restarts.one(),
