@@ -130,7 +130,7 @@ pub struct Config {
     pub source: Source,
 }
 
-/// How much output may wait for its consumers, in bytes.
+/// How much output may wait for its consumers, and how much their files may take, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffers {
     /// `mailbox`: of one session in memory, before the spool.
@@ -139,8 +139,14 @@ pub struct Buffers {
     pub mailboxes: usize,
     /// `backlog`: of one adapter neither consumed nor spooled, before its link pauses reading.
     pub backlog: usize,
-    /// `spool`: of one session on disk, before its turn ends with cause `limit`.
+    /// `spool`: of one turn on disk, before its session ends with reason `limit`.
     pub spool: u64,
+    /// `spools`: of all turns on disk; one that has more than is left for the others counts as over its limit.
+    pub spools: u64,
+    /// `session_files`: of the copies of one session's files, in both directions; the next is refused.
+    pub session_files: u64,
+    /// `host_files`: of the copies of all files; a session that has more than is left for the others gets no more.
+    pub host_files: u64,
 }
 
 impl Default for Buffers {
@@ -150,6 +156,9 @@ impl Default for Buffers {
             mailboxes: defaults::MAILBOXES,
             backlog: defaults::BACKLOG,
             spool: defaults::SPOOL,
+            spools: defaults::SPOOLS,
+            session_files: defaults::SESSION_FILES,
+            host_files: defaults::HOST_FILES,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     agent::AgentShared,
     counters::{SessionCounters, SessionCounting},
     error::{FileError, SendError, SteerError, UpdateError},
-    files::{self, Exchange, Pinned},
+    files::{self, Exchange, Pinned, Refusal},
     lane::Lane,
     link::{Command, Inbox},
 };
@@ -104,8 +104,8 @@ pub(crate) struct SessionShared {
     exchange: OnceLock<Exchange>,
     /// The working directory that it asked for: files may come from there.
     cwd: Option<Pinned>,
-    /// The host's copies of files that the adapter gave.
-    taken: Mutex<Vec<PathBuf>>,
+    /// The copies of its files.
+    copies: Mutex<Copies>,
     pub(crate) feed: Feed,
     /// The session's place in the core; set by the link when it takes the session.
     pub(crate) key: AtomicU64,
@@ -132,7 +132,7 @@ impl SessionShared {
             lane,
             exchange: OnceLock::new(),
             cwd,
-            taken: Mutex::default(),
+            copies: Mutex::default(),
             feed,
             key: AtomicU64::new(u64::MAX),
             counted: SessionCounting::default(),
@@ -175,7 +175,10 @@ impl SessionShared {
         name: Option<&str>,
         mime_type: Option<&str>,
     ) -> Result<FileInput, FileError> {
+        // What cannot be looked at has no size, and is refused by name below.
+        let room = self.room_for(std::fs::metadata(path).map_or(0, |seen| seen.len()))?;
         let placed = self.exchange()?.place(path, name, self.inbox.max_file_bytes())?;
+        room.keep_with_folder();
         Ok(FileInput {
             file_name: Some(placed.file_name),
             file_mime_type: Some(files::mime_type(mime_type).to_owned()),
@@ -183,9 +186,22 @@ impl SessionShared {
         })
     }
 
-    /// Remembers a copy, to be removed with the session.
-    pub(crate) fn took(&self, path: PathBuf) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+    /// Takes room for a copy of this many bytes: the session's and the host's.
+    ///
+    /// # Errors
+    /// [`Refusal::NoRoom`] when there is none.
+    pub(crate) fn room_for(&self, size: u64) -> Result<Room<'_>, Refusal> {
+        let bytes = size.max(LEAST_OF_A_FILE);
+        let store = self.inbox.store();
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = copies.bytes;
+        // One file of the largest size always fits.
+        let most = store.limits.session_files.max(self.inbox.max_file_bytes()).max(LEAST_OF_A_FILE);
+        if kept.saturating_add(bytes) > most || !store.take_disk(kept, bytes) {
+            return Err(Refusal::NoRoom { size, kept });
+        }
+        copies.bytes += bytes;
+        Ok(Room { session: self, bytes })
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -211,10 +227,50 @@ impl SessionShared {
 
 impl Drop for SessionShared {
     fn drop(&mut self) {
-        for copy in self.taken.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for copy in copies.paths.drain(..) {
             // Gone already is as good.
             let _ = std::fs::remove_file(copy);
         }
+        self.inbox.store().give_disk_back(copies.bytes);
+    }
+}
+
+/// The least that a copy counts, in bytes: an empty one has a name, too.
+const LEAST_OF_A_FILE: u64 = 4096;
+
+/// What the copies of a session's files take, until it is gone.
+#[derive(Debug, Default)]
+struct Copies {
+    /// Those that do not lie in its exchange folder.
+    paths: Vec<PathBuf>,
+    bytes: u64,
+}
+
+/// Room for one copy of a session; dropped unkept, it is given back.
+#[derive(Debug)]
+pub(crate) struct Room<'a> {
+    session: &'a SessionShared,
+    bytes: u64,
+}
+
+impl Room<'_> {
+    /// There is a copy, to be removed with the session.
+    pub(crate) fn keep(self, path: PathBuf) {
+        self.session.copies.lock().unwrap_or_else(PoisonError::into_inner).paths.push(path);
+        self.keep_with_folder();
+    }
+
+    /// There is a copy, which goes with its folder.
+    fn keep_with_folder(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.session.copies.lock().unwrap_or_else(PoisonError::into_inner).bytes -= self.bytes;
+        self.session.inbox.store().give_disk_back(self.bytes);
     }
 }
 

@@ -1,29 +1,30 @@
-//! What readers have not read yet and memory does not hold: on disk, bounded, in unlinked files.
+//! What readers have not read yet and memory does not hold: on disk, bounded, in one unlinked file a host.
 //!
-//! One thread a host does all reading and writing of these files; it starts at the first overflow. The link hands over
-//! buffers and never waits; [`Pressure`] tells it when the disk is too slow, and then it pauses reading.
+//! One thread does all reading and writing of this file; both begin at the first overflow. The link hands over buffers and
+//! never waits; [`Pressure`] tells it when the disk is too slow, and then it pauses reading.
+
+mod disk;
 
 use std::{
     collections::VecDeque,
-    fs::File,
     io,
-    os::unix::fs::FileExt,
     path::PathBuf,
     sync::{
         Arc, Condvar, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
 };
 
 use futures_util::task::AtomicWaker;
-use rustix::fs::{FallocateFlags, fallocate};
 use trunkline_protocol::{AdapterMessage, Envelope, SessionId};
 
+use self::disk::Disk;
 use crate::{
     Event, EventKind, Place, TurnNo,
     config::Buffers,
     lane::{Lane, Slot},
+    share::may_take,
 };
 
 /// How many bytes go to disk in one write, and come back in one read.
@@ -31,7 +32,7 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// How many bytes of one lane's events that cannot go to disk wait in memory: requests, files and their marks.
 const KEPT_BYTES: usize = 16 * 1024 * 1024;
 
-/// The memory budget and the spool of one host.
+/// The memory budget, the spool, and the room for files of one host.
 #[derive(Debug)]
 pub(crate) struct Store {
     in_memory: AtomicUsize,
@@ -39,6 +40,10 @@ pub(crate) struct Store {
     folder: PathBuf,
     queue: Arc<Queue>,
     running: Mutex<bool>,
+    /// Bytes of the copies of files.
+    files: AtomicU64,
+    /// How many lanes ever overflowed: names the next.
+    lanes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -46,13 +51,15 @@ struct Queue {
     jobs: Mutex<VecDeque<Job>>,
     more: Condvar,
     closed: AtomicBool,
+    /// Bytes on disk, or on their way there, that were not read back.
+    on_disk: AtomicU64,
 }
 
 #[derive(Debug)]
 enum Job {
     Write {
         lane: Lane,
-        file: Arc<File>,
+        number: u64,
         at: u64,
         block: Vec<u8>,
         pressure: Arc<Pressure>,
@@ -60,9 +67,13 @@ enum Job {
     },
     Load {
         lane: Lane,
-        file: Arc<File>,
+        number: u64,
         from: u64,
         to: u64,
+    },
+    /// Nobody reads what this lane has on disk.
+    Forget {
+        number: u64,
     },
 }
 
@@ -105,7 +116,7 @@ impl Pressure {
 }
 
 impl Store {
-    /// A store that spools into files in this folder.
+    /// A store that spools into a file in this folder.
     pub(crate) fn new(folder: PathBuf, limits: Buffers) -> Self {
         Self {
             in_memory: AtomicUsize::new(0),
@@ -113,6 +124,8 @@ impl Store {
             folder,
             queue: Arc::default(),
             running: Mutex::new(false),
+            files: AtomicU64::new(0),
+            lanes: AtomicU64::new(0),
         }
     }
 
@@ -135,16 +148,32 @@ impl Store {
         self.in_memory.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Opens an unlinked file for what does not fit into memory.
+    /// Takes room for the copy of a file, for a session whose copies take `own` bytes, if there is as much.
+    pub(crate) fn take_disk(&self, own: u64, more: u64) -> bool {
+        let taken = self.files.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |taken| {
+            may_take(own, more, self.limits.host_files.saturating_sub(taken)).then(|| taken + more)
+        });
+        taken.is_ok()
+    }
+
+    /// Gives the room of copies back that are gone.
+    pub(crate) fn give_disk_back(&self, bytes: u64) {
+        self.files.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Begins what a lane has on disk. The first of a host opens the file and starts the thread that has it.
     pub(crate) fn open_backlog(&self) -> io::Result<Backlog> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if !*running {
-            let queue = self.queue.clone();
-            std::thread::Builder::new().name("trunkline-spool".to_owned()).spawn(move || serve(&queue))?;
+            let (queue, disk) = (self.queue.clone(), Disk::new(tempfile::tempfile_in(&self.folder)?));
+            std::thread::Builder::new()
+                .name("trunkline-spool".to_owned())
+                .spawn(move || serve(&queue, disk))?;
             *running = true;
         }
         Ok(Backlog {
-            file: Arc::new(tempfile::tempfile_in(&self.folder)?),
+            number: self.lanes.fetch_add(1, Ordering::Relaxed),
+            queue: self.queue.clone(),
             read: 0,
             handed: 0,
             block: Vec::new(),
@@ -156,10 +185,12 @@ impl Store {
             failed: Arc::default(),
         })
     }
+}
 
+impl Queue {
     fn hand(&self, job: Job) {
-        self.queue.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
-        self.queue.more.notify_one();
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
+        self.more.notify_one();
     }
 }
 
@@ -176,8 +207,10 @@ impl Drop for Store {
 /// One lane's events on disk.
 #[derive(Debug)]
 pub(crate) struct Backlog {
-    file: Arc<File>,
-    /// Up to where the file was read back.
+    /// Names the lane to the thread.
+    number: u64,
+    queue: Arc<Queue>,
+    /// Up to where it was read back.
     read: u64,
     /// Up to where blocks were handed to the writer.
     handed: u64,
@@ -210,7 +243,10 @@ impl Backlog {
         store: &Arc<Store>,
     ) -> Result<(), Slot> {
         let waiting = self.handed + self.block.len() as u64 - self.read;
-        let full = waiting > store.limits.spool || self.kept_bytes > KEPT_BYTES;
+        let left = store.limits.spools.saturating_sub(self.queue.on_disk.load(Ordering::Relaxed));
+        let full = waiting > store.limits.spool
+            || !may_take(waiting, slot.weight() as u64, left)
+            || self.kept_bytes > KEPT_BYTES;
         if full || self.failed.load(Ordering::Acquire) {
             return Err(slot);
         }
@@ -237,9 +273,9 @@ impl Backlog {
             return;
         }
         self.hand_block(lane, store);
-        store.hand(Job::Load {
+        self.queue.hand(Job::Load {
             lane: lane.clone(),
-            file: self.file.clone(),
+            number: self.number,
             from: self.read,
             to: self.handed,
         });
@@ -264,13 +300,27 @@ impl Backlog {
         pressure.add(block.len());
         let at = self.handed;
         self.handed += block.len() as u64;
-        let (file, failed) = (self.file.clone(), self.failed.clone());
-        store.hand(Job::Write { lane: lane.clone(), file, at, block, pressure, failed });
+        self.queue.on_disk.fetch_add(block.len() as u64, Ordering::Relaxed);
+        let (number, failed) = (self.number, self.failed.clone());
+        self.queue.hand(Job::Write { lane: lane.clone(), number, at, block, pressure, failed });
+    }
+
+    /// Says up to where it was read back.
+    fn read_up_to(&mut self, at: u64) {
+        self.queue.on_disk.fetch_sub(at - self.read, Ordering::Relaxed);
+        self.read = at;
+    }
+}
+
+impl Drop for Backlog {
+    fn drop(&mut self) {
+        self.read_up_to(self.handed);
+        self.queue.hand(Job::Forget { number: self.number });
     }
 }
 
 /// The spool's thread: writes and reads in the order in which it was asked.
-fn serve(queue: &Queue) {
+fn serve(queue: &Queue, mut disk: Disk) {
     loop {
         let mut jobs = queue.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let job = loop {
@@ -282,19 +332,20 @@ fn serve(queue: &Queue) {
         };
         drop(jobs);
         match job {
-            Job::Write { lane, file, at, block, pressure, failed } => {
-                if file.write_all_at(&block, at).is_err() {
+            Job::Write { lane, number, at, block, pressure, failed } => {
+                if let Err(error) = disk.write(number, &block, at) {
+                    tracing::warn!(%error, "unread output cannot be written to disk; its session ends");
                     failed.store(true, Ordering::Release);
                 }
                 pressure.sub(block.len());
                 drop(lane);
             }
-            Job::Load { lane, file, from, to } => {
-                let read = read_back(&file, from, to);
+            Job::Load { lane, number, from, to } => {
+                let read = read_back(&disk, number, from, to);
                 let used = read.as_ref().map_or(to - from, |(_, used)| *used);
                 lane.loaded(|backlog| {
                     backlog.loading = false;
-                    backlog.read = from + used;
+                    backlog.read_up_to(from + used);
                     match read {
                         Ok((records, _)) => records
                             .into_iter()
@@ -307,10 +358,10 @@ fn serve(queue: &Queue) {
                         }
                     }
                 });
-                // Gives the disk back, while nobody waits for the lane; a file system that cannot gives it back when the
-                // file is closed.
-                let _ = fallocate(&*file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, from, used);
+                // Gives the disk back, while nobody waits for the lane.
+                disk.forget_before(number, from + used);
             }
+            Job::Forget { number } => disk.forget(number),
         }
     }
 }
@@ -365,18 +416,25 @@ fn lost() -> Slot {
 }
 
 /// Reads whole records from a range: the events, with nothing for each that was kept, and how many bytes they took.
-fn read_back(file: &File, from: u64, to: u64) -> io::Result<(Vec<Option<Slot>>, u64)> {
+fn read_back(disk: &Disk, number: u64, from: u64, to: u64) -> io::Result<(Vec<Option<Slot>>, u64)> {
+    let to = disk.good_until(number, to);
+    if to <= from {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let mut wanted = (to - from).min(BLOCK_BYTES as u64);
     loop {
         let mut block = vec![0; usize::try_from(wanted).map_err(io::Error::other)?];
-        file.read_exact_at(&mut block, from)?;
+        disk.read(number, &mut block, from)?;
         let (mut records, mut used) = (Vec::new(), 0);
         while let Some((record, length)) = first_record(&block[used..]) {
             records.push(record);
             used += length;
         }
-        if used > 0 || wanted >= to - from {
-            return Ok((records, if used > 0 { used as u64 } else { to - from }));
+        if used > 0 {
+            return Ok((records, used as u64));
+        }
+        if wanted >= to - from {
+            return Ok((vec![Some(lost())], to - from));
         }
         wanted = (2 * wanted).min(to - from);
     }

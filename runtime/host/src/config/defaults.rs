@@ -45,8 +45,14 @@ pub const MAILBOX: usize = 256 * 1024;
 pub const MAILBOXES: usize = 256 * 1024 * 1024;
 /// `backlog`: bytes of one adapter that are neither consumed nor spooled, before its link pauses reading.
 pub const BACKLOG: usize = 64 * 1024 * 1024;
-/// `spool`: bytes of one session on disk, before its turn ends with cause `limit`.
+/// `spool`: bytes of one turn on disk, before its session ends with reason `limit`.
 pub const SPOOL: u64 = 8 * 1024 * 1024 * 1024;
+/// `spools`: bytes of all turns of a host on disk.
+pub const SPOOLS: u64 = 64 * 1024 * 1024 * 1024;
+/// `session_files`: bytes of the copies of one session's files; the next is refused.
+pub const SESSION_FILES: u64 = 256 * 1024 * 1024;
+/// `host_files`: bytes of the copies of all files of a host.
+pub const HOST_FILES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// `usage_log`: whether each ended turn becomes a line of the usage log.
 pub const USAGE_LOG: bool = true;

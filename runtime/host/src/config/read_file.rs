@@ -27,6 +27,9 @@ pub(super) const RUNTIME_KEYS: &[&str] = &[
     "mailboxes",
     "backlog",
     "spool",
+    "spools",
+    "session_files",
+    "host_files",
     // Every agent that does not set its own.
     "start_timeout",
     "turn_timeout",
@@ -176,7 +179,10 @@ fn read_buffers(runtime: &Reader<'_>, buffers: &mut Buffers) -> Result<(), Confi
     runtime.set("mailbox", &mut buffers.mailbox, |f| memory(f, 0))?;
     runtime.set("mailboxes", &mut buffers.mailboxes, |f| memory(f, 0))?;
     runtime.set("backlog", &mut buffers.backlog, |f| memory(f, 1))?;
-    runtime.set("spool", &mut buffers.spool, |f| f.size(0))
+    runtime.set("spool", &mut buffers.spool, |f| f.size(0))?;
+    runtime.set("spools", &mut buffers.spools, |f| f.size(0))?;
+    runtime.set("session_files", &mut buffers.session_files, |f| f.size(0))?;
+    runtime.set("host_files", &mut buffers.host_files, |f| f.size(0))
 }
 
 fn read_agents(

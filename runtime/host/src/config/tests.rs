@@ -156,7 +156,8 @@ fn runtime_sets_what_agents_do_not() {
         r#"{"runtime": {"max_sessions": 7, "turn_timeout": "1m", "max_file_bytes": 5, "state_dir": "state",
                         "policy": "policy.json",
                         "spool_dir": "/spool", "mailbox": "1MiB", "mailboxes": "2MiB", "backlog": "3MiB",
-                        "spool": "4GiB", "permission": {"default": "deny", "allow": ["Read"], "deny": ["Bash"]}},
+                        "spool": "4GiB", "spools": "5GiB", "session_files": "6MiB", "host_files": "7MiB",
+                        "permission": {"default": "deny", "allow": ["Read"], "deny": ["Bash"]}},
             "agents": [{"id": "a", "profile": "echo"},
                        {"id": "b", "profile": "Echo", "turn_timeout": "2m", "max_sessions": 1,
                         "permission": {"default": "ask", "allow": [], "deny": ["Write"]}}],
@@ -166,7 +167,15 @@ fn runtime_sets_what_agents_do_not() {
     assert_eq!(config.state_dir.as_deref(), Some(Path::new("/conf/state")));
     assert_eq!(config.spool_dir.as_deref(), Some(Path::new("/spool")));
     assert_eq!(config.policy.as_deref(), Some(Path::new("/conf/policy.json")));
-    let buffers = Buffers { mailbox: 1 << 20, mailboxes: 2 << 20, backlog: 3 << 20, spool: 4 << 30 };
+    let buffers = Buffers {
+        mailbox: 1 << 20,
+        mailboxes: 2 << 20,
+        backlog: 3 << 20,
+        spool: 4 << 30,
+        spools: 5 << 30,
+        session_files: 6 << 20,
+        host_files: 7 << 20,
+    };
     assert_eq!(config.buffers, buffers);
     let [a, b] = config.agents.as_slice() else { panic!() };
     assert_eq!(a.timeouts.turn, Some(Duration::from_secs(60)));

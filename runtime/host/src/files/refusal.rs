@@ -51,6 +51,16 @@ pub enum Refusal {
     /// The host may not or cannot read it.
     #[error("the file cannot be read: {0}")]
     Unreadable(io::ErrorKind),
+    /// The copies of the session's files, or the host's, take all the room that they may.
+    #[error(
+        "its {size} bytes do not fit beside the {kept} that are kept for the session until it closes (`session_files`, `host_files`)"
+    )]
+    NoRoom {
+        /// The file's size, in bytes.
+        size: u64,
+        /// What the session's copies take, in bytes.
+        kept: u64,
+    },
     /// The copy could not be written: the host's own storage failed, not the file.
     #[error("the copy cannot be stored: {0}")]
     Store(io::ErrorKind),

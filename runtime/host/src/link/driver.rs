@@ -108,12 +108,7 @@ struct Wake {
 
 impl Driver {
     pub(crate) fn new(core: Core, agent: Arc<AgentShared>, connect: Connect, roots: Vec<Pinned>) -> Self {
-        let judge = Judge {
-            store: agent.files.clone(),
-            roots,
-            counting: agent.counting.clone(),
-            under_way: Arc::default(),
-        };
+        let judge = Judge::new(agent.files.clone(), roots, agent.counting.clone());
         Self {
             core,
             inbox: agent.inbox.clone(),

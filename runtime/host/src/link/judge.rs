@@ -1,39 +1,42 @@
 //! Files that the adapter names: judged and copied beside the driver, told in their place ([file.4], [file.7]).
 
+mod desk;
+
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use trunkline_process::redact;
 use trunkline_protocol::{Category, ErrorEvent, FileOutput, Meta};
 
+use self::desk::Desk;
 use crate::{
     Event, EventKind, File, Place,
+    core::Key,
     counters::Counting,
     files::{self, Pinned, Refusal, Roots, StoreDir},
     lane::Promise,
     session::SessionShared,
 };
 
-/// How many files of one link may be judged at a time. One more is refused.
-const AT_A_TIME: usize = 256;
-
 /// What all files of a link are judged by.
 #[derive(Debug)]
-pub(super) struct Judge {
-    pub(super) store: Arc<StoreDir>,
+pub(super) struct Judge(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    store: Arc<StoreDir>,
     /// Folders that every session of the agent may give files from.
-    pub(super) roots: Vec<Pinned>,
-    pub(super) counting: Arc<Counting>,
-    pub(super) under_way: Arc<AtomicUsize>,
+    roots: Vec<Pinned>,
+    counting: Arc<Counting>,
+    desk: Mutex<Desk<(Case, Promise)>>,
 }
 
 /// One file to judge.
+#[derive(Debug)]
 pub(super) struct Case {
+    pub(super) key: Key,
     pub(super) session: Arc<SessionShared>,
     pub(super) temp_dir: Option<PathBuf>,
     pub(super) place: Place,
@@ -42,51 +45,94 @@ pub(super) struct Case {
 }
 
 impl Judge {
+    /// `roots` are the folders that every session of the agent may give files from.
+    pub(super) fn new(store: Arc<StoreDir>, roots: Vec<Pinned>, counting: Arc<Counting>) -> Self {
+        Self(Arc::new(Shared { store, roots, counting, desk: Mutex::default() }))
+    }
+
     /// Judges a file beside the driver; the promise is kept with the file or with its refusal.
     pub(super) fn begin(&self, case: Case, promise: Promise) {
-        let counting = self.counting.clone();
-        if self.under_way.fetch_add(1, Ordering::AcqRel) >= AT_A_TIME {
-            self.under_way.fetch_sub(1, Ordering::AcqRel);
-            counting.files_refused.one();
-            return promise.keep(refused(&case, "too many files at a time"));
+        let put = self.0.desk().put(case.key, case.weight(), (case, promise));
+        match put {
+            Ok(true) => {
+                let shared = self.0.clone();
+                tokio::task::spawn_blocking(move || shared.work());
+            }
+            Ok(false) => {}
+            Err((case, promise)) => {
+                self.0.counting.files_refused.one();
+                promise.keep(refused(&case, "too many files wait to be judged; wait for some of them"));
+            }
         }
-        let (store, mut roots, under_way) = (self.store.clone(), self.roots.clone(), self.under_way.clone());
-        let max_bytes = case.session.inbox.max_file_bytes();
-        roots.extend(case.temp_dir.clone().map(Pinned::exactly));
-        roots.extend(case.session.roots());
-        tokio::task::spawn_blocking(move || {
-            let event = match take(Path::new(&case.file.file_path), &roots, max_bytes, &store) {
-                Ok(taken) => {
-                    case.session.took(taken.path.clone());
-                    let name =
-                        files::file_name(case.file.file_name.as_deref(), Path::new(&case.file.file_path));
-                    let mime_type = files::mime_type(case.file.file_mime_type.as_deref()).to_owned();
-                    let kind = EventKind::File(File { name, mime_type, path: taken.path, size: taken.size });
-                    Event { place: case.place, kind, meta: case.meta }
-                }
-                Err(refusal) => {
-                    counting.files_refused.one();
-                    refused(&case, &refusal.to_string())
-                }
-            };
-            promise.keep(event);
-            under_way.fetch_sub(1, Ordering::AcqRel);
-        });
     }
 }
 
-fn take(
-    path: &Path,
-    folders: &[Pinned],
-    max_bytes: u64,
-    store: &StoreDir,
-) -> Result<files::StoredFile, Refusal> {
-    let mut roots = Roots::new();
-    for folder in folders {
-        // A folder that is not there lets nothing in.
-        let _ = roots.allow_pinned(folder);
+impl Drop for Judge {
+    /// The driver has gone, and with it whoever the files are for.
+    fn drop(&mut self) {
+        let waiting = self.0.desk().clear();
+        // After the lock: a promise that is dropped wakes its reader.
+        drop(waiting);
     }
-    files::store(&files::judge(path, &roots, max_bytes)?, store)
+}
+
+impl Shared {
+    fn desk(&self) -> MutexGuard<'_, Desk<(Case, Promise)>> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Judges what waits until nothing may be begun.
+    fn work(&self) {
+        loop {
+            // A guard in the condition of a loop would be held while it runs.
+            let next = self.desk().take();
+            let Some((case, promise)) = next else { return };
+            let (key, weight) = (case.key, case.weight());
+            promise.keep(self.judged(case));
+            self.desk().done(key, weight);
+        }
+    }
+
+    fn judged(&self, case: Case) -> Event {
+        match self.take(&case) {
+            Ok(taken) => {
+                let path = Path::new(&case.file.file_path);
+                let name = files::file_name(case.file.file_name.as_deref(), path);
+                let mime_type = files::mime_type(case.file.file_mime_type.as_deref()).to_owned();
+                let kind = EventKind::File(File { name, mime_type, path: taken.path, size: taken.size });
+                Event { place: case.place, kind, meta: case.meta }
+            }
+            Err(refusal) => {
+                self.counting.files_refused.one();
+                refused(&case, &refusal.to_string())
+            }
+        }
+    }
+
+    fn take(&self, case: &Case) -> Result<files::StoredFile, Refusal> {
+        let own = case.temp_dir.clone().map(Pinned::exactly).into_iter().chain(case.session.roots());
+        let mut roots = Roots::new();
+        for folder in self.roots.iter().cloned().chain(own) {
+            // A folder that is not there lets nothing in.
+            let _ = roots.allow_pinned(&folder);
+        }
+        let path = Path::new(&case.file.file_path);
+        let judged = files::judge(path, &roots, case.session.inbox.max_file_bytes())?;
+        let room = case.session.room_for(judged.size())?;
+        let stored = files::store(&judged, &self.store)?;
+        room.keep(stored.path.clone());
+        Ok(stored)
+    }
+}
+
+impl Case {
+    /// What it holds of memory while it waits, in bytes.
+    fn weight(&self) -> u64 {
+        let FileOutput { file_path, file_name, file_mime_type, .. } = &self.file;
+        let texts = [file_name, file_mime_type].into_iter().flatten().map(String::len).sum::<usize>();
+        let meta = self.meta.as_ref().map_or(0, |meta| meta.json().get().len());
+        (size_of::<Self>() + file_path.len() + texts + meta) as u64
+    }
 }
 
 fn refused(case: &Case, why: &str) -> Event {

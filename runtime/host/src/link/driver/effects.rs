@@ -61,7 +61,7 @@ impl Driver {
                     let lane = entry.lane(place);
                     let (promise, pushed) = lane.promise(&pressure);
                     let session = entry.shared.clone();
-                    self.judge.begin(Case { session, temp_dir, place, file, meta }, promise);
+                    self.judge.begin(Case { key, session, temp_dir, place, file, meta }, promise);
                     self.pushed(key, &lane, pushed, now);
                 }
                 Effect::Begun { key, bytes } => {

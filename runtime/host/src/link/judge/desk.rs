@@ -1,0 +1,169 @@
+//! Which file is judged next: sessions take turns, and none takes all places ([session.3]).
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::{core::Key, share::may_take};
+
+/// How many files of one link are judged at a time: each has a thread and some descriptors.
+const AT_WORK: usize = 32;
+/// How many of them may be of one session, whose file system may hang.
+const AT_WORK_OF_ONE: usize = 8;
+/// How many bytes of memory what waits may hold.
+const WAITING_BYTES: u64 = 64 * 1024 * 1024;
+/// How many of them may be of one session, beyond its first file.
+const WAITING_BYTES_OF_ONE: u64 = 4 * 1024 * 1024;
+
+/// What waits, by session.
+#[derive(Debug)]
+pub(super) struct Desk<T> {
+    lines: HashMap<Key, Line<T>>,
+    /// The sessions of which a file may be begun, in turn.
+    turns: VecDeque<Key>,
+    workers: usize,
+    weight: u64,
+}
+
+#[derive(Debug)]
+struct Line<T> {
+    waiting: VecDeque<T>,
+    at_work: usize,
+    weight: u64,
+    /// Whether it is among the turns.
+    has_turn: bool,
+}
+
+impl<T> Default for Desk<T> {
+    fn default() -> Self {
+        Self { lines: HashMap::new(), turns: VecDeque::new(), workers: 0, weight: 0 }
+    }
+}
+
+impl<T> Default for Line<T> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), at_work: 0, weight: 0, has_turn: false }
+    }
+}
+
+impl<T> Desk<T> {
+    /// Adds what waits, with its bytes; says whether a worker is to be started. Gives it back when there is no room.
+    pub(super) fn put(&mut self, key: Key, weight: u64, item: T) -> Result<bool, T> {
+        let own = self.lines.get(&key).map_or(0, |line| line.weight);
+        let is_much = own > 0 && own + weight > WAITING_BYTES_OF_ONE;
+        if is_much || !may_take(own, weight, WAITING_BYTES - self.weight) {
+            return Err(item);
+        }
+        self.weight += weight;
+        let line = self.lines.entry(key).or_default();
+        line.weight += weight;
+        line.waiting.push_back(item);
+        line.queue(key, &mut self.turns);
+        let starts = !self.turns.is_empty() && self.workers < AT_WORK;
+        self.workers += usize::from(starts);
+        Ok(starts)
+    }
+
+    /// What a worker does next; nothing when it is to end.
+    pub(super) fn take(&mut self) -> Option<T> {
+        while let Some(key) = self.turns.pop_front() {
+            let Some(line) = self.lines.get_mut(&key) else { continue };
+            line.has_turn = false;
+            let Some(item) = line.waiting.pop_front() else { continue };
+            line.at_work += 1;
+            line.queue(key, &mut self.turns);
+            return Some(item);
+        }
+        self.workers = self.workers.saturating_sub(1);
+        None
+    }
+
+    /// A worker is done with one.
+    pub(super) fn done(&mut self, key: Key, weight: u64) {
+        let Some(line) = self.lines.get_mut(&key) else { return };
+        self.weight -= weight;
+        line.weight -= weight;
+        line.at_work -= 1;
+        line.queue(key, &mut self.turns);
+        if line.at_work == 0 && line.waiting.is_empty() {
+            self.lines.remove(&key);
+        }
+    }
+
+    /// Takes away all that waits.
+    pub(super) fn clear(&mut self) -> impl Sized + use<T> {
+        (self.weight, self.turns) = (0, VecDeque::new());
+        std::mem::take(&mut self.lines)
+    }
+}
+
+impl<T> Line<T> {
+    /// Puts the session at the end of the turns, if it may have one.
+    fn queue(&mut self, key: Key, turns: &mut VecDeque<Key>) {
+        if !self.waiting.is_empty() && self.at_work < AT_WORK_OF_ONE && !self.has_turn {
+            self.has_turn = true;
+            turns.push_back(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(index: u32) -> Key {
+        Key::new(index, 0)
+    }
+
+    #[test]
+    fn a_session_waits_for_its_own_files_and_for_one_of_each_other() {
+        let mut desk = Desk::default();
+        for at in 0..1000 {
+            desk.put(key(0), 1, (0, at)).unwrap();
+        }
+        desk.put(key(1), 1, (1, 0)).unwrap();
+        desk.put(key(2), 1, (2, 0)).unwrap();
+        let begun: Vec<_> = std::iter::from_fn(|| desk.take()).collect();
+        let of_one = (0..8).map(|at| (0, at));
+        assert_eq!(begun[..3], [(0, 0), (1, 0), (2, 0)]);
+        assert_eq!(
+            begun.iter().filter(|(session, _)| *session == 0).copied().collect::<Vec<_>>(),
+            of_one.collect::<Vec<_>>()
+        );
+        desk.done(key(0), 1);
+        assert_eq!((desk.take(), desk.take()), (Some((0, 8)), None));
+    }
+
+    #[test]
+    fn workers_are_as_many_as_there_is_work_and_never_more_than_may_be() {
+        let mut desk = Desk::default();
+        let mut put =
+            |session, count| (0..count).filter(|at| desk.put(key(session), 1, *at).unwrap()).count();
+        assert_eq!(put(0, 100), AT_WORK);
+        assert_eq!(put(1, 100), 0);
+        // Each takes its first; those that find nothing end, and what comes then starts others.
+        let begun = (0..AT_WORK).filter(|_| desk.take().is_some()).count();
+        assert_eq!((begun, desk.workers), (2 * AT_WORK_OF_ONE, 2 * AT_WORK_OF_ONE));
+        assert!(desk.put(key(2), 1, 0).unwrap());
+        for _ in 0..AT_WORK_OF_ONE {
+            desk.done(key(0), 1);
+        }
+        assert!(desk.take().is_some());
+    }
+
+    #[test]
+    fn a_flood_of_one_session_or_of_many_leaves_room_for_the_next() {
+        let mut desk = Desk::default();
+        let weight = 64 * 1024;
+        for session in 0..10 {
+            while desk.put(key(session), weight, ()).is_ok() {}
+        }
+        assert!(desk.put(key(99), weight, ()).is_ok());
+        for session in 0..10 {
+            assert!(desk.put(key(session), weight, ()).is_err());
+        }
+        while desk.take().is_some() {}
+        drop(desk.clear());
+        // Those that were at work are done later.
+        desk.done(key(0), weight);
+        assert_eq!((desk.weight, desk.lines.len()), (0, 0));
+    }
+}
