@@ -1,7 +1,9 @@
 //! One agent of a host: its configuration, its link, what others may read of it.
 
 use std::{
-    os::unix::ffi::OsStrExt,
+    fs::DirBuilder,
+    io,
+    os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -32,7 +34,6 @@ pub(crate) struct AgentShared {
     pub(crate) limits: Limits,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) counting: Arc<Counting>,
-    pub(crate) files: Arc<StoreDir>,
     /// Where ended turns are written down, unless they are not.
     pub(crate) usage: Option<Arc<UsageLog>>,
     /// Whether `session.start` names the exchange folder.
@@ -41,14 +42,13 @@ pub(crate) struct AgentShared {
     pub(crate) opened: AtomicUsize,
     standing: AtomicU8,
     /// The host's private folder: exchange folders, copies of files. Removed with the last agent, driver and session.
-    _folder: Arc<HostFolder>,
+    pub(crate) folder: Arc<HostFolder>,
 }
 
 impl AgentShared {
     pub(crate) fn new(
         config: AgentConfig,
         inbox: Arc<Inbox>,
-        files: Arc<StoreDir>,
         usage: Option<Arc<UsageLog>>,
         folder: Arc<HostFolder>,
     ) -> Self {
@@ -59,12 +59,19 @@ impl AgentShared {
             config,
             inbox,
             counting: Arc::default(),
-            files,
             usage,
             opened: AtomicUsize::new(0),
             standing: AtomicU8::new(0),
-            _folder: folder,
+            folder,
         }
+    }
+
+    /// Makes the host's private folder and in it the agent's, unless they are there. What comes back is the place for copies of
+    /// files.
+    pub(crate) fn make_folders(&self) -> io::Result<Arc<StoreDir>> {
+        let files = self.folder.make()?;
+        DirBuilder::new().recursive(true).mode(0o700).create(self.inbox.exchange_root())?;
+        Ok(files)
     }
 
     /// How the agent stands.

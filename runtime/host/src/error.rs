@@ -10,8 +10,8 @@ use crate::config::ConfigError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// Its private folder could not be made.
-    #[error("failed to make the host's private folder")]
+    /// There is no folder for temporary files.
+    #[error("failed to find the folder for temporary files")]
     Folder(#[from] std::io::Error),
     /// A policy of the organisation could not be read, so nobody knows what may run.
     #[error("failed to {0}")]
@@ -81,6 +81,9 @@ pub enum OpenError {
         /// The option.
         option: &'static str,
     },
+    /// The host's private folder, which it makes with its first session, could not be made.
+    #[error("failed to make the host's private folder; make room, or name another folder by TMPDIR")]
+    Folder(#[source] std::io::Error),
     /// The exchange folder could not be made.
     #[error("failed to make the session's exchange folder")]
     Exchange(#[source] std::io::Error),
@@ -95,6 +98,18 @@ fn known_agents(known: &[String]) -> String {
         [one] => format!("is {one:?}"),
         many => format!("are {}", many.join(", ")),
     }
+}
+
+/// Why nobody can say what an agent's process is started from.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// A variable has no value.
+    #[error(transparent)]
+    Env(#[from] crate::config::EnvError),
+    /// The host's private folder could not be made.
+    #[error("failed to make the host's private folder; make room, or name another folder by TMPDIR")]
+    Folder(#[source] std::io::Error),
 }
 
 /// Why an input was not accepted. Nothing has happened to it.

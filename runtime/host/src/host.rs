@@ -3,10 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    fs::DirBuilder,
-    io,
-    os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -26,10 +23,9 @@ use trunkline_protocol::{AgentState, SessionId, SessionStart};
 use crate::{
     Counters, Session, SessionOptions,
     agent::{self, AgentShared, Folders},
-    config::{self, AgentConfig, Buffers, Config, EnvError, Organisation, Shutdown},
+    config::{self, AgentConfig, Buffers, Config, Organisation, Shutdown},
     core::Core,
-    error::{BuildError, OpenError, PolicyRefusal},
-    files::StoreDir,
+    error::{BuildError, OpenError, PolicyRefusal, SpecError},
     lane::Lane,
     leftovers::{HostFolder, Leftovers},
     link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
@@ -199,24 +195,15 @@ impl HostBuilder {
     /// Makes the host. No process is started yet.
     ///
     /// # Errors
-    /// When its private folder cannot be made, or a policy cannot be read. An agent that a policy forbids is no error
+    /// When there is no folder for temporary files, or a policy cannot be read. An agent that a policy forbids is no error
     /// here, but one of [`Host::open`].
     pub fn build(mut self) -> Result<Host, BuildError> {
         let Narrowed { notices, mut refusals } = self.narrow()?;
-        let folder = Arc::new(HostFolder::create()?);
-        // Without links, and in letters that the wire can carry: its paths are told to adapters, and are roots.
-        let place = folder.path().canonicalize()?;
-        if place.to_str().is_none() {
-            let message = format!("the folder for temporary files, {place:?}, is not named in UTF-8");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message).into());
-        }
-        let exchange_root = place.join("exchange");
-        create_private(&exchange_root)?;
         let state_dir = self.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)));
         let records = state_dir.as_ref().map(|state| state.join(RECORDS));
         let log = |state| Arc::new(UsageLog::new(state, config::defaults::USAGE_LOG_BYTES));
         let usage = state_dir.filter(|_| !self.no_usage_log).map(log);
-        let files = Arc::new(StoreDir::open(&place.join("files"))?);
+        let folder = Arc::new(HostFolder::new(records.clone())?);
         let spool_dir = self.spool_dir.unwrap_or_else(config::spool_dir);
         let store = Arc::new(Store::new(spool_dir, self.buffers));
         let profiles = self.profiles.unwrap_or_else(|| {
@@ -227,11 +214,9 @@ impl HostBuilder {
         // What a policy forbids is not run to clean up either.
         let allowed = self.agents.values().filter(|(config, _)| !refusals.contains_key(&config.id));
         let sandboxes = allowed.filter_map(|(config, _)| config.sandbox.as_ref());
-        let leftovers =
-            Leftovers::new(records.clone(), folder.clone(), sandboxes.map(|sandbox| &sandbox.backend));
+        let leftovers = Leftovers::new(records.clone(), sandboxes.map(|sandbox| &sandbox.backend));
         for (number, (config, connect)) in self.agents.into_values().enumerate() {
-            let exchange = exchange_root.join(number.to_string());
-            create_private(&exchange)?;
+            let exchange = folder.path().join("exchange").join(number.to_string());
             let limits = InboxLimits {
                 queued_inputs: config.limits.queued_inputs,
                 outbox: config.limits.outbox,
@@ -240,14 +225,14 @@ impl HostBuilder {
             let inbox = Arc::new(Inbox::new(limits, store.clone(), exchange.clone()));
             agent::register_secrets(&config);
             let refusal = refusals.remove(&config.id);
-            let shared =
-                Arc::new(AgentShared::new(config, inbox, files.clone(), usage.clone(), folder.clone()));
+            let shared = Arc::new(AgentShared::new(config, inbox, usage.clone(), folder.clone()));
             if refusal.is_some() {
                 shared.set_standing(AgentState::Failed);
             }
             let make: Option<MakeSpec> = (connect.is_none() && refusal.is_none()).then(|| {
                 let (config, profiles) = (shared.config.clone(), profiles.clone());
-                let folders = Folders { private: place.clone(), exchange, records: records.clone() };
+                let folders =
+                    Folders { private: folder.path().to_owned(), exchange, records: records.clone() };
                 Arc::new(move || agent::child_spec(&config, &profiles, &folders)) as MakeSpec
             });
             let connect = connect.or_else(|| make.clone().map(Connect::Process));
@@ -390,12 +375,16 @@ impl Host {
         }
         // Before the rest: outside a runtime the agent stays as it was.
         let runtime = Handle::current();
-        if let Some(connect) = entry.take_connect() {
-            self.inner.leftovers.sweep(&runtime);
+        if !entry.is_linked() {
             let shared = entry.shared.clone();
+            let files = shared.make_folders().map_err(OpenError::Folder)?;
+            // Of two that race one finds that the other has done it.
+            let Some(connect) = entry.take_connect() else { return Ok(shared) };
+            shared.folder.record();
+            self.inner.leftovers.sweep(&runtime);
             let core = Core::new(agent::rules(&shared.config), chance());
             let roots = agent::roots(&shared.config);
-            runtime.spawn(Driver::new(core, shared, connect, roots).run());
+            runtime.spawn(Driver::new(core, shared, connect, files, roots).run());
             if self.inner.down.load(Ordering::Acquire) {
                 // The shutdown looked before the driver was there.
                 let steps = entry.shared.config.timeouts.shutdown;
@@ -433,14 +422,19 @@ impl Host {
     }
 
     /// What an agent's process would be started from now, for a diagnosis; nothing for an unknown agent, for one that may
-    /// not run, and for one that is reached over streams. Starts nothing; reads the files that its variables name, so it blocks.
+    /// not run, and for one that is reached over streams. Starts nothing; makes the folders that the process would have, which go
+    /// with the host, and reads the files that its variables name, so it blocks.
     ///
     /// # Errors
-    /// When the value of a variable cannot be had.
+    /// When a folder cannot be made, or a variable has no value.
     #[must_use]
-    pub fn child_spec(&self, agent: &str) -> Option<Result<ChildSpec, EnvError>> {
-        let make = self.inner.agents.get(agent)?.make.clone()?;
-        Some(make())
+    pub fn child_spec(&self, agent: &str) -> Option<Result<ChildSpec, SpecError>> {
+        let (shared, make) = {
+            let entry = self.inner.agents.get(agent)?;
+            (entry.shared.clone(), entry.make.clone()?)
+        };
+        let made = shared.make_folders().map_err(SpecError::Folder);
+        Some(made.and_then(|_| Ok(make()?)))
     }
 
     /// Tries an agent that has failed again at once.
@@ -524,10 +518,6 @@ impl Drop for Inner {
         // Dropping only signals: nobody waits for the ends.
         drop(self.signal(None));
     }
-}
-
-fn create_private(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).create(folder)
 }
 
 fn fresh_id() -> SessionId {

@@ -1,48 +1,95 @@
 //! What hosts before this one have left, because a power cut or SIGKILL ended them.
 
 use std::{
+    fs::DirBuilder,
     io,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use tokio::runtime::Handle;
 use trunkline_process::{Backend, FolderRecord, remove_tree, sandbox::sweep_containers, sweep};
 
-/// The host's private folder: exchange folders, copies of files, the private folders of processes. Removed when it is
-/// dropped, and then its record, which stays for the next host when the folder does.
+use crate::files::StoreDir;
+
+/// The host's private folder: exchange folders, copies of files, the private folders of processes.
+///
+/// It is made when something needs it, so that a host which is killed before that leaves nothing. It is recorded with the first
+/// session, before anything runs. Removed when it is dropped, and then its record, which stays for the next host when the folder
+/// does.
 #[derive(Debug)]
 pub(crate) struct HostFolder {
-    folder: PathBuf,
-    record: OnceLock<FolderRecord>,
+    path: PathBuf,
+    /// Where it is recorded.
+    records: Option<PathBuf>,
+    made: Mutex<Option<Made>>,
+}
+
+/// A folder that is there.
+#[derive(Debug)]
+struct Made {
+    files: Arc<StoreDir>,
+    record: Option<FolderRecord>,
 }
 
 impl HostFolder {
-    pub(crate) fn create() -> io::Result<Self> {
-        let made = tempfile::Builder::new().prefix("trunkline-").tempdir()?;
-        Ok(Self { folder: made.keep(), record: OnceLock::new() })
+    /// Names a folder that nothing else has the name of, among the temporary ones. Makes nothing.
+    pub(crate) fn new(records: Option<PathBuf>) -> io::Result<Self> {
+        // Without links, and in letters that the wire can carry: its paths are told to adapters, and are roots.
+        let place = std::env::temp_dir().canonicalize()?;
+        if place.to_str().is_none() {
+            let message = format!("the folder for temporary files, {place:?}, is not named in UTF-8");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let path = place.join(format!("trunkline-{}", uuid::Uuid::new_v4().simple()));
+        Ok(Self { path, records, made: Mutex::new(None) })
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.folder
+        &self.path
     }
 
-    fn record(&self, records: &Path) {
-        match FolderRecord::create(records, self.path()) {
-            // There is one call.
-            Ok(record) => drop(self.record.set(record)),
+    /// Makes the folder, unless it is there. What comes back is the place for copies of files.
+    pub(crate) fn make(&self) -> io::Result<Arc<StoreDir>> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &*made {
+            return Ok(made.files.clone());
+        }
+        DirBuilder::new().mode(0o700).create(&self.path)?;
+        let files = StoreDir::open(&self.path.join("files")).map(Arc::new);
+        let files = files.inspect_err(|_| self.remove(None))?;
+        *made = Some(Made { files: files.clone(), record: None });
+        Ok(files)
+    }
+
+    /// Records the folder, if it is there, so that the next host removes it when this one is killed.
+    pub(crate) fn record(&self) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(made), Some(records)) = (&mut *made, &self.records) else { return };
+        if made.record.is_some() {
+            return;
+        }
+        match FolderRecord::create(records, &self.path) {
+            Ok(record) => made.record = Some(record),
             Err(error) => tracing::warn!(?records, %error, "cannot record what this host would leave"),
+        }
+    }
+
+    fn remove(&self, record: Option<FolderRecord>) {
+        if let Err(error) = remove_tree(&self.path) {
+            tracing::warn!(path = ?self.path, %error, "could not remove the host's private folder");
+            if let Some(record) = record {
+                record.keep();
+            }
         }
     }
 }
 
 impl Drop for HostFolder {
     fn drop(&mut self) {
-        if let Err(error) = remove_tree(&self.folder) {
-            tracing::warn!(path = ?self.folder, %error, "could not remove the host's private folder");
-            if let Some(record) = self.record.take() {
-                record.keep();
-            }
+        if let Some(made) = self.made.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            self.remove(made.record);
         }
     }
 }
@@ -55,19 +102,13 @@ pub(crate) struct Leftovers(Mutex<Option<Places>>);
 struct Places {
     /// The records of live process trees.
     records: Option<PathBuf>,
-    /// What this host would leave.
-    own: Arc<HostFolder>,
     /// The engines whose containers outlive their host, each once.
     engines: Vec<Backend>,
 }
 
 impl Leftovers {
     /// `backends` are those of all agents' sandboxes.
-    pub(crate) fn new<'a>(
-        records: Option<PathBuf>,
-        own: Arc<HostFolder>,
-        backends: impl IntoIterator<Item = &'a Backend>,
-    ) -> Self {
+    pub(crate) fn new<'a>(records: Option<PathBuf>, backends: impl IntoIterator<Item = &'a Backend>) -> Self {
         let mut engines: Vec<Backend> = Vec::new();
         for backend in backends {
             let leaves = !matches!(backend, Backend::Bubblewrap);
@@ -75,19 +116,14 @@ impl Leftovers {
                 engines.push(backend.clone());
             }
         }
-        Self(Mutex::new(Some(Places { records, own, engines })))
+        Self(Mutex::new(Some(Places { records, engines })))
     }
 
-    /// Ends what is left, and records what this host would leave, beside everything else; the second call does nothing.
+    /// Ends what is left, beside everything else; the second call does nothing.
     pub(crate) fn sweep(&self, runtime: &Handle) {
         let Some(places) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         if let Some(records) = places.records {
-            let own = places.own;
-            runtime.spawn_blocking(move || {
-                own.record(&records);
-                drop(own);
-                end_all(&records);
-            });
+            runtime.spawn_blocking(move || end_all(&records));
         }
         for engine in places.engines {
             runtime.spawn_blocking(move || remove_containers(&engine));
@@ -134,10 +170,16 @@ mod tests {
         let count = |name: &str| std::fs::read_dir(at(name)).unwrap().count();
         for (is_blocked, left) in [(true, (1, 1)), (false, (0, 0))] {
             let path = at("parent/trunkline-host");
-            std::fs::create_dir_all(&path).unwrap();
-            let own = HostFolder { folder: path, record: OnceLock::new() };
-            own.record(&at("records"));
-            assert_eq!(count("records"), 1);
+            std::fs::create_dir_all(at("parent")).unwrap();
+            let own = HostFolder { path, records: Some(at("records")), made: Mutex::new(None) };
+            assert!(!at("records").exists(), "nothing before the first session");
+            own.record();
+            assert!(!at("records").exists());
+            for _ in 0..2 {
+                own.make().unwrap();
+                own.record();
+            }
+            assert_eq!((count("parent"), count("records")), (1, 1));
             if is_blocked {
                 // A file where the folder above was keeps root too from reaching it.
                 std::fs::rename(at("parent"), at("aside")).unwrap();
@@ -150,6 +192,7 @@ mod tests {
             }
             assert_eq!((count("parent"), count("records")), left);
             std::fs::remove_dir_all(at("records")).unwrap();
+            std::fs::remove_dir_all(at("parent")).unwrap();
         }
     }
 
@@ -167,8 +210,7 @@ mod tests {
             podman("a", &["--root", "/r"]),
             docker.clone(),
         ];
-        let own = Arc::new(HostFolder::create().unwrap());
-        let leftovers = Leftovers::new(None, own, &backends);
+        let leftovers = Leftovers::new(None, &backends);
         let places = leftovers.0.into_inner().unwrap().unwrap();
         assert_eq!(places.engines, [podman("a", &[]), podman("a", &["--root", "/r"]), docker]);
     }

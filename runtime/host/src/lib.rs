@@ -59,7 +59,9 @@ mod turn;
 pub mod usage;
 
 pub use counters::{Counters, SessionCounters};
-pub use error::{BuildError, FileError, OpenError, PolicyRefusal, SendError, SteerError, UpdateError};
+pub use error::{
+    BuildError, FileError, OpenError, PolicyRefusal, SendError, SpecError, SteerError, UpdateError,
+};
 pub use event::{Cause, Event, EventKind, ExitStatus, File, Place, SessionEnd, TurnEnd, TurnNo};
 pub use host::{AgentStatus, Host, HostBuilder};
 pub use request::{Decision, Permission, Question};

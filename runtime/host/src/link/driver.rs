@@ -29,7 +29,7 @@ use crate::{
     agent::AgentShared,
     core::{Core, Ended, Key, ProcessEnd, Standing, Ticket},
     error::{SteerError, UpdateError},
-    files::Pinned,
+    files::{Pinned, StoreDir},
     lane::Lane,
     session::SessionShared,
     spool::Pressure,
@@ -107,8 +107,14 @@ struct Wake {
 }
 
 impl Driver {
-    pub(crate) fn new(core: Core, agent: Arc<AgentShared>, connect: Connect, roots: Vec<Pinned>) -> Self {
-        let judge = Judge::new(agent.files.clone(), roots, agent.counting.clone());
+    pub(crate) fn new(
+        core: Core,
+        agent: Arc<AgentShared>,
+        connect: Connect,
+        files: Arc<StoreDir>,
+        roots: Vec<Pinned>,
+    ) -> Self {
+        let judge = Judge::new(files, roots, agent.counting.clone());
         Self {
             core,
             inbox: agent.inbox.clone(),
