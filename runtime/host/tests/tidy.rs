@@ -1,6 +1,6 @@
-//! What the core must not have: it is pure (invariant 7).
+//! What is held by the text of the source: a pure core (invariant 7), and a test for each bound that claims one.
 
-use std::{fs, path::Path};
+use std::{collections::HashSet, fs, path::Path};
 
 #[test]
 fn the_core_has_no_clock_no_runtime_and_no_input_or_output() {
@@ -40,4 +40,37 @@ fn the_core_has_no_clock_no_runtime_and_no_input_or_output() {
             }
         }
     }
+}
+
+/// Adds the name of each function below a folder.
+fn functions(folder: &Path, names: &mut HashSet<String>) {
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if !path.ends_with("target") {
+                functions(&path, names);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let source = fs::read_to_string(&path).expect("a source file");
+            let after = source.split("fn ").skip(1);
+            names.extend(after.filter_map(|rest| Some(rest.split_once(['(', '<'])?.0.to_owned())));
+        }
+    }
+}
+
+#[test]
+fn each_test_that_the_bounds_name_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut names = HashSet::new();
+    for folder in ["adapters-sdk", "protocol", "runtime"] {
+        functions(&root.join(folder), &mut names);
+    }
+    let page = fs::read_to_string(root.join("docs/bounds.md")).expect("the page");
+    let rows =
+        page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit_once(" | "));
+    // What is between the quotes of a row's last cell.
+    let named: Vec<_> = rows.flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2)).collect();
+    assert!(named.len() > 50, "{} are named", named.len());
+    let missing: Vec<_> = named.into_iter().filter(|name| !names.contains(*name)).collect();
+    assert!(missing.is_empty(), "there is no such test: {missing:?}");
 }
