@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use clap::Args;
 use trunkline_host::{
     BuildError, Host, OpenError, Session, SessionOptions,
-    config::{AgentConfig, Command, Config, Source},
+    config::{AgentConfig, Command, Config, SessionMay, Source},
     process::redact,
 };
 use trunkline_profiles::PROFILES;
@@ -92,9 +92,15 @@ impl Target {
         self.host_with(file, |_| {})
     }
 
-    /// The same, with further adapters, each as `ID=CMD ARGS`.
-    pub(crate) fn host_beside(&self, file: Option<&Path>, also: &[String]) -> Result<Chosen, Fault> {
+    /// The same, with further adapters, each as `ID=CMD ARGS`, and with more that the sessions of every agent may set.
+    pub(crate) fn host_beside(
+        &self,
+        file: Option<&Path>,
+        also: &[String],
+        may: &SessionMay,
+    ) -> Result<Chosen, Fault> {
         let mut config = self.config(file)?;
+        self.agent.iter().for_each(|id| add_built_in(&mut config, id));
         for further in also {
             let agent = beside(further)?;
             if config.agents.iter().any(|known| known.id == agent.id) {
@@ -102,6 +108,9 @@ impl Target {
                     .next("give each --also an id of its own"));
             }
             config.agents.push(agent);
+        }
+        for agent in &mut config.agents {
+            agent.session_may = std::mem::take(&mut agent.session_may).union(may);
         }
         self.choose(config, |_| {})
     }

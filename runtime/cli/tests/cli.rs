@@ -15,6 +15,7 @@ mod cli {
     mod registry;
     mod relay;
     mod run;
+    mod session_may;
     mod signals;
     mod usage;
 

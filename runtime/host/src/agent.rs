@@ -4,7 +4,7 @@ use std::{
     fs::DirBuilder,
     io,
     os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicU8, AtomicUsize, Ordering},
@@ -12,13 +12,12 @@ use std::{
 };
 
 use trunkline_process::{ChildSpec, Inherit, redact};
-use trunkline_protocol::{AgentState, Extensions, SessionStart, SessionUpdate};
+use trunkline_protocol::{AgentState, Extensions};
 
 use crate::{
     config::{AgentConfig, EnvError, EnvValue, Limits, OnAdapterExit, Profile, Unenforced},
     core::Rules,
     counters::Counting,
-    error::OpenError,
     files::{Pinned, StoreDir},
     leftovers::HostFolder,
     link::Inbox,
@@ -91,62 +90,10 @@ impl AgentShared {
         };
         self.standing.store(standing, Ordering::Relaxed);
     }
-
-    /// Refuses what would widen the configuration ([ext.7]). What comes back is the working directory that the session
-    /// chose, where there is one.
-    pub(crate) fn may_open(&self, start: &SessionStart) -> Result<Option<Pinned>, OpenError> {
-        let widens = |option| Err(OpenError::WouldWiden { agent: self.id.to_string(), option });
-        // Found out once, so that what is judged here is what files come from.
-        let cwd = start.cwd.as_ref().map(|cwd| Pinned::new(Path::new(cwd)));
-        if self.config.allow_session_override {
-            return Ok(cwd.and_then(Result::ok));
-        }
-        if start.permission_mode.as_deref().is_some_and(is_bypass) {
-            return widens("permission_mode");
-        }
-        let cwd = match cwd {
-            Some(Ok(cwd)) if self.is_allowed_dir(&cwd) => Some(cwd),
-            Some(_) => return widens("cwd"),
-            None => None,
-        };
-        let allowed = |dir: &String| Pinned::new(Path::new(dir)).is_ok_and(|dir| self.is_allowed_dir(&dir));
-        if !start.add_dirs.iter().flatten().all(allowed) {
-            return widens("add_dirs");
-        }
-        if let (Some(allowed), Some(asked)) = (&self.config.allowed_domains, &start.allowed_domains)
-            && asked.iter().any(|domain| !allowed.contains(domain))
-        {
-            return widens("allowed_domains");
-        }
-        Ok(cwd)
-    }
-
-    /// Refuses a change that would widen the configuration; names the option.
-    pub(crate) fn may_update(&self, update: &SessionUpdate) -> Result<(), &'static str> {
-        let bypass = update.permission_mode.as_deref().is_some_and(is_bypass);
-        if bypass && !self.config.allow_session_override { Err("permission_mode") } else { Ok(()) }
-    }
-
-    fn is_allowed_dir(&self, dir: &Pinned) -> bool {
-        let dir = dir.real();
-        if !dir.is_dir() {
-            return false;
-        }
-        let work_dir = work_dir(&self.config);
-        let mut allowed =
-            self.config.allowed_dirs.iter().chain(&work_dir).filter_map(|root| root.canonicalize().ok());
-        allowed.any(|root| dir.starts_with(root))
-    }
-}
-
-/// Permission modes that ask nobody, in the words of the agents that have them.
-fn is_bypass(mode: &str) -> bool {
-    let mode = mode.to_ascii_lowercase();
-    ["bypass", "danger", "yolo", "full-access", "fullaccess", "never"].iter().any(|word| mode.contains(word))
 }
 
 /// The directory that the agent's process runs in.
-fn work_dir(config: &AgentConfig) -> Option<PathBuf> {
+pub(crate) fn work_dir(config: &AgentConfig) -> Option<PathBuf> {
     let configured = &config.command.work_dir;
     if configured.as_os_str().is_empty() {
         return std::env::current_dir().ok();

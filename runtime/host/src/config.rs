@@ -89,6 +89,7 @@ mod quantity;
 mod read_agent;
 mod read_file;
 mod reader;
+mod session_may;
 
 pub use agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
 pub use env_value::{EnvError, EnvProblem, EnvValue, MAX_ENV_FILE};
@@ -97,6 +98,7 @@ pub use limits::{Limits, Restart, Shutdown, Timeouts};
 pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, spool_dir, state_dir};
 pub use organisation::Organisation;
 pub use profile::Profile;
+pub use session_may::{SessionMay, SessionOption, UnknownOption};
 pub use trunkline_process::{Backend, Containment, Limits as Resources, Network, Sandbox};
 
 /// The largest configuration file, in bytes; it bounds what a wrong path can make us read.

@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf};
 
 use thiserror::Error;
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, SessionOption};
 
 /// Why a host was not made.
 #[derive(Debug, Error)]
@@ -71,15 +71,13 @@ pub enum OpenError {
         /// The limit.
         limit: usize,
     },
-    /// An option would widen what the agent's configuration says ([ext.7]).
-    #[error(
-        "option {option:?} would widen what the configuration of agent {agent:?} allows; say `allow_session_override` there if it may"
-    )]
+    /// The value of an option could widen what the agent's configuration says ([ext.7]).
+    #[error("agent {agent:?}: {}", widens(.option))]
     WouldWiden {
         /// The agent.
         agent: String,
         /// The option.
-        option: &'static str,
+        option: SessionOption,
     },
     /// The host's private folder, which it makes with its first session, could not be made.
     #[error("failed to make the host's private folder; make room, or name another folder by TMPDIR")]
@@ -90,6 +88,14 @@ pub enum OpenError {
     /// The host is shutting down.
     #[error("the host is shutting down")]
     Shutdown,
+}
+
+/// That a session may not set an option, and how it may.
+fn widens(option: &SessionOption) -> String {
+    format!(
+        "a session may not set `{option}` to this, which its agent's configuration does not allow; to allow it, add \
+         \"{option}\" to `session_may` in the agent's entry, or start `trunkline serve` with `--session-may {option}`"
+    )
 }
 
 fn known_agents(known: &[String]) -> String {
@@ -149,9 +155,9 @@ pub enum UpdateError {
     /// The adapter does not know `options`.
     #[error("the adapter cannot change options of a live session")]
     Unsupported,
-    /// The value would widen what the configuration says ([ext.7]).
-    #[error("option {0:?} would widen what the agent's configuration allows")]
-    WouldWiden(&'static str),
+    /// The value of this option could widen what the agent's configuration says ([ext.7]).
+    #[error("{}", widens(.0))]
+    WouldWiden(SessionOption),
     /// The session has ended.
     #[error("the session has ended")]
     Closed,

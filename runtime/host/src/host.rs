@@ -29,6 +29,7 @@ use crate::{
     lane::Lane,
     leftovers::{HostFolder, Leftovers},
     link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
+    may,
     session::SessionShared,
     spool::Store,
     usage::UsageLog,
@@ -321,7 +322,8 @@ impl Host {
         }
         let shared = self.link(agent)?;
         let SessionOptions { id, start, meta, feed } = options;
-        let cwd = shared.may_open(&start)?;
+        let cwd = may::open(&shared.config, &start)
+            .map_err(|option| OpenError::WouldWiden { agent: shared.id.to_string(), option })?;
         self.make_room(&shared)?;
         let chosen = id.is_some();
         let id = id.unwrap_or_else(fresh_id);

@@ -49,6 +49,7 @@ mod host;
 mod lane;
 mod leftovers;
 mod link;
+mod may;
 pub mod policy;
 mod request;
 mod session;

@@ -4,9 +4,14 @@ use std::path::Path;
 
 use anyhow::Context;
 use clap::Args;
+use trunkline_host::config::SessionMay;
 use trunkline_relay::RelayOptions;
 
-use crate::{exit, fault::Done, target::Target};
+use crate::{
+    exit,
+    fault::{Done, Fault},
+    target::Target,
+};
 
 /// Serves every configured agent over stdin and stdout, to a hub in any language
 #[derive(Debug, Args)]
@@ -17,6 +22,7 @@ Examples:
   trunkline serve --adapter 'python3 adapter.py'  that adapter alone
   trunkline serve --adapter 'python3 a.py' --also b='node b.js'
                                                   two; a session asks for the second by agent_id b
+  trunkline serve --session-may env,mcp_servers   lets sessions set these, too
 
 By hand; the pause keeps stdin open until the answer is there:
   (printf '%s\\n' '{\"type\":\"session.start\",\"session_id\":\"a\"}' \\
@@ -31,11 +37,22 @@ pub(crate) struct Serve {
     /// One more adapter beside --adapter, with the id that sessions name it by; may be repeated
     #[arg(long, value_name = "ID='CMD ARGS'", requires = "adapter")]
     also: Vec<String>,
+
+    /// What sessions may set beyond what is harmless: names of options, with commas between, or `all`
+    ///
+    /// For every agent, on top of `session_may` in its entry: cwd, add_dirs, mode, permission_mode, allowed_tools,
+    /// allowed_domains, mcp_servers, skills, env, extra_args. With any of them the hub can run programs of its choice:
+    /// name them where it is trusted as you are.
+    #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true)]
+    session_may: String,
 }
 
 impl Serve {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
-        let chosen = self.target.host_beside(config, &self.also)?;
+        let names = self.session_may.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let may = SessionMay::from_names(names)
+            .map_err(|error| Fault::usage(error).next("correct --session-may"))?;
+        let chosen = self.target.host_beside(config, &self.also, &may)?;
         chosen.any_may_run()?;
         let report = trunkline_relay::serve_stdio(chosen.host, RelayOptions::default())
             .await

@@ -10,6 +10,7 @@ use trunkline_process::{Containment, Limits as Resources, Sandbox};
 use super::env_value::EnvValue;
 use super::limits::{Limits, Restart, Timeouts};
 use super::profile::Profile;
+use super::session_may::SessionMay;
 use crate::policy::Policy;
 
 /// One agent of a host.
@@ -64,8 +65,8 @@ pub struct AgentConfig {
     pub allowed_domains: Option<Vec<String>>,
     /// What happens when a session asks for a restriction that the adapter does not say it applies ([ext.7]).
     pub unenforced: Unenforced,
-    /// Whether a session may widen what this configuration says ([ext.7]).
-    pub allow_session_override: bool,
+    /// What a session may set beyond what is harmless ([ext.7]).
+    pub session_may: SessionMay,
     /// Whether the program is built on the SDK and so answers `--describe` and `--diagnose` ([ext.8]).
     pub sdk: bool,
 }
@@ -141,7 +142,7 @@ impl AgentConfig {
             allowed_dirs: Vec::new(),
             allowed_domains: None,
             unenforced: Unenforced::default(),
-            allow_session_override: false,
+            session_may: SessionMay::NONE,
             sdk: false,
         }
     }
@@ -218,6 +219,7 @@ impl fmt::Debug for AgentConfig {
             .field("resources", &self.resources)
             .field("sandbox", &self.sandbox)
             .field("permission", &self.permission)
+            .field("session_may", &self.session_may)
             .field("timeouts", &self.timeouts)
             .field("limits", &self.limits)
             .finish_non_exhaustive()

@@ -13,6 +13,7 @@ use super::profile::Profile;
 use super::quantity::shown;
 use super::read_file::{Context, RUNTIME_KEYS, Shared};
 use super::reader::{Field, Reader, nearest};
+use super::session_may::SessionMay;
 use crate::policy::{Pattern, Policy, Unmatched};
 
 pub(super) const AGENT_KEYS: &[&str] = &[
@@ -48,6 +49,7 @@ pub(super) const AGENT_KEYS: &[&str] = &[
     "allowed_dirs",
     "allowed_domains",
     "unenforced",
+    "session_may",
     "allow_session_override",
     "sdk",
     // One for each profile.
@@ -116,7 +118,7 @@ pub(super) fn read_agent(
     agent.set("unenforced", &mut read.unenforced, |f| {
         f.word(&[("refuse", Unenforced::Refuse), ("allow", Unenforced::Allow)])
     })?;
-    agent.set("allow_session_override", &mut read.allow_session_override, Field::boolean)?;
+    read.session_may = read_session_may(&agent)?;
     agent.set("sdk", &mut read.sdk, Field::boolean)?;
     agent.set("file_roots", &mut read.file_roots, |f| f.paths_from(context.folder))?;
     agent.set("allowed_dirs", &mut read.allowed_dirs, |f| f.paths_from(context.folder))?;
@@ -136,6 +138,16 @@ pub(super) fn read_agent(
     read.limits.read(&agent)?;
     read.restart.read(&agent)?;
     Ok(read)
+}
+
+/// `session_may`, or its older key, which is all or nothing.
+fn read_session_may(agent: &Reader<'_>) -> Result<SessionMay, ConfigError> {
+    match (agent.get("session_may"), agent.get("allow_session_override")) {
+        (Some(_), Some(older)) => Err(older.invalid("`session_may` says the same; keep one")),
+        (Some(field), None) => SessionMay::read(&field),
+        (None, Some(older)) => Ok(if older.boolean()? { SessionMay::All } else { SessionMay::NONE }),
+        (None, None) => Ok(SessionMay::NONE),
+    }
 }
 
 fn read_id(field: &Field<'_>) -> Result<String, ConfigError> {

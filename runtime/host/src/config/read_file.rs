@@ -163,7 +163,7 @@ fn read_runtime(
     context.unused(
         &runtime,
         "allow_remote_permission_skip",
-        "what a session may widen is set for each agent, by `allow_session_override`",
+        "what a session may set is said for each agent, by `session_may`",
     );
     Ok(())
 }

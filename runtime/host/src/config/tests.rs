@@ -94,7 +94,8 @@ fn what_is_absent_has_its_default() {
     assert_eq!((read.limits.max_sessions, read.limits.max_turn_output), (None, None));
     assert_eq!((read.on_adapter_exit, read.unenforced), (OnAdapterExit::Restart, Unenforced::Refuse));
     assert_eq!(read.permission, Policy::default());
-    assert!(!read.inherit_env && !read.allow_session_override && !read.sdk);
+    assert!(!read.inherit_env && !read.sdk);
+    assert_eq!(read.session_may, SessionMay::NONE);
     assert_eq!(read.extensions, None);
 }
 
@@ -110,7 +111,7 @@ fn every_key_of_an_agent_applies() {
            "outbox": "1KiB", "max_sessions": 3, "max_turn_output": "5MiB",
            "restart": {"base": "1s", "cap": "1m", "failures": 2, "window": "5m", "retry": "10s"},
            "file_roots": ["/data", "out"], "allowed_dirs": ["/w"], "allowed_domains": ["example.com"],
-           "unenforced": "allow", "allow_session_override": true, "sdk": true"#,
+           "unenforced": "allow", "session_may": ["env", "mcp_servers", "model"], "sdk": true"#,
     );
     let seconds = Duration::from_secs;
     let mut expected = AgentConfig::external("a", "x");
@@ -145,7 +146,7 @@ fn every_key_of_an_agent_applies() {
     expected.allowed_dirs = vec!["/w".into()];
     expected.allowed_domains = Some(vec!["example.com".into()]);
     expected.unenforced = Unenforced::Allow;
-    expected.allow_session_override = true;
+    expected.session_may = SessionMay::listed([SessionOption::Env, SessionOption::McpServers]);
     expected.sdk = true;
     assert_eq!(read, expected);
 }
@@ -488,4 +489,24 @@ fn the_users_file_is_found_and_its_absence_is_fine() {
     fs::create_dir(folder.path().join("trunkline")).unwrap();
     fs::write(&path, r#"{"agents":[{"id":"a","profile":"mock"}]}"#).unwrap();
     assert_eq!(Config::discover(None, variable).unwrap().source, Source::UserDirectory(path));
+}
+
+#[test]
+fn what_a_session_may_set_is_a_list_or_all() {
+    let may = |more: &str| agent(&format!(r#""profile": "external", {more}"#)).session_may;
+    assert_eq!(may(r#""session_may": "all""#), SessionMay::All);
+    assert_eq!(may(r#""session_may": []"#), SessionMay::NONE);
+    assert_eq!(may(r#""session_may": ["cwd"]"#), SessionMay::listed([SessionOption::Cwd]));
+    assert_eq!(may(r#""allow_session_override": true"#), SessionMay::All, "the older key");
+    assert_eq!(may(r#""allow_session_override": false"#), SessionMay::NONE);
+    for (more, why) in [
+        (r#""session_may": ["evn"]"#, "`evn` is no option of a session; did you mean `env`?"),
+        (r#""session_may": ["zzzzzzzz"]"#, "there are cwd, add_dirs, "),
+        (r#""session_may": "env""#, "`env` is not \"all\""),
+        (r#""session_may": true"#, "session_may"),
+        (r#""session_may": [], "allow_session_override": true"#, "keep one"),
+    ] {
+        let error = agent_error(more);
+        assert!(error.contains(why), "{more}: {error}");
+    }
 }

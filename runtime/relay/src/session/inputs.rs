@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use trunkline_host::{Decision, FileError, Held, Input, SendError, Session, SteerError};
+use trunkline_host::{Decision, FileError, Held, Input, SendError, Session, SteerError, UpdateError};
 use trunkline_protocol::{
     Category, Delivered, ErrorEvent, Extensions, Failure, FileInput, HostBody, HostMessage, InputMode,
     InputResponse, MessageId, PermissionResponse, SessionInfo, SessionUpdate, Status, SteerResult, Stop,
@@ -39,8 +39,13 @@ pub(super) enum Ordered {
 /// What the host answers later.
 #[derive(Debug)]
 pub(super) enum Answer {
-    Steered { message_id: Option<MessageId>, result: Result<(), SteerError> },
+    Steered {
+        message_id: Option<MessageId>,
+        result: Result<(), SteerError>,
+    },
     Updated(Values),
+    /// An update that the host refuses, and why.
+    Refused(UpdateError),
 }
 
 /// Where the hub reads the values that are in force after an update.
@@ -154,6 +159,7 @@ impl HubSession {
                     let updating = async move {
                         match session.update(*update).await {
                             Ok(info) if info != SessionInfo::default() => Answer::Updated(Values::Told),
+                            Err(refused @ UpdateError::WouldWiden(_)) => Answer::Refused(refused),
                             Ok(_) | Err(_) => Answer::Updated(Values::Untold),
                         }
                     };
@@ -179,17 +185,21 @@ impl HubSession {
     }
 
     fn refuse_file(&mut self, why: &str) {
+        if self.outlet.is_bearable() {
+            self.say_error(Category::FileRefused, why);
+        } else {
+            self.common.counting.unanswered.one();
+        }
+    }
+
+    fn say_error(&mut self, category: Category, why: &str) {
         let error = ErrorEvent {
-            category: Some(Category::FileRefused),
+            category: Some(category),
             message: why.to_owned(),
             fatal: Some(false),
             ..ErrorEvent::default()
         };
-        if self.outlet.is_bearable() {
-            self.say(None, error.into(), None);
-        } else {
-            self.common.counting.unanswered.one();
-        }
+        self.say(None, error.into(), None);
     }
 
     /// A file has been copied, or has not.
@@ -238,10 +248,16 @@ impl HubSession {
                 self.say(turn, SteerResult { message_id, delivered: result.is_ok(), reason }.into(), None);
             }
             Answer::Updated(Values::Told) => {}
-            Answer::Updated(Values::Untold) => {
-                self.say(None, Box::new(self.in_force.told()).into(), None);
+            Answer::Updated(Values::Untold) => self.say_values(),
+            Answer::Refused(why) => {
+                self.say_error(Category::PermissionDenied, &why.to_string());
+                self.say_values();
             }
         }
+    }
+
+    fn say_values(&mut self) {
+        self.say(None, Box::new(self.in_force.told()).into(), None);
     }
 
     /// Answers the updates that wait, since the session ends.

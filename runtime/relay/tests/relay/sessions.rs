@@ -1,7 +1,7 @@
 //! Sessions: how they open, what they are told at once, how they end ([relay.1], [relay.4], [relay.8], [session.8]).
 
 use serde_json::json;
-use trunkline_host::config::{AgentConfig, OnAdapterExit};
+use trunkline_host::config::{AgentConfig, OnAdapterExit, SessionMay};
 
 use crate::{hub::ALL, world::World};
 
@@ -22,7 +22,7 @@ async fn a_start_is_answered_at_once_whatever_the_agent_does() {
 #[tokio::test(start_paused = true)]
 async fn options_pass_and_facts_of_the_agent_follow() {
     let mut world = World::with(|mut agent| {
-        agent.allow_session_override = true;
+        agent.session_may = SessionMay::All;
         agent
     });
     let more = json!({"model": "m", "denied_tools": ["Bash"], "variables": {"a": "b"}, "agent_id": "scripted",
@@ -215,8 +215,11 @@ async fn an_update_has_one_answer_also_where_the_agent_knows_none() {
     adapter.say(json!({"type": "session.info", "session_id": "s"})).await;
     let info = world.hub.expect("session.info").await;
     assert_eq!((&info["model"], &info["mode"]), (&json!("large"), &json!("plan")));
-    // What would widen the configuration changes nothing.
+    // What would widen the configuration changes nothing, and the hub is told why.
     world.hub.say(json!({"type": "session.update", "session_id": "s", "permission_mode": "bypass"})).await;
+    let error = world.hub.expect("error").await;
+    assert_eq!((&error["category"], &error["fatal"]), (&json!("permission_denied"), &json!(false)));
+    assert!(error["message"].as_str().unwrap().contains("`permission_mode`"), "{error}");
     assert_eq!(world.hub.expect("session.info").await["permission_mode"], json!(null));
     world.hub.hears_nothing().await;
 }

@@ -10,6 +10,7 @@ use crate::{
     core::{NewSession, WhyClosed},
     error::UpdateError,
     link::Command,
+    may,
     usage::Told,
 };
 
@@ -59,7 +60,7 @@ impl Driver {
                 let ticket = self.wait(Waiting::Steer(reply));
                 self.core.handle_steer(key_of(&session), *input, meta, ticket);
             }
-            Command::Update { session, update, reply } => match self.agent.may_update(&update) {
+            Command::Update { session, update, reply } => match may::update(&self.agent.config, &update) {
                 Ok(()) => {
                     let ticket = self.wait(Waiting::Update(reply));
                     self.core.handle_update(key_of(&session), update, ticket, now);

@@ -1,0 +1,192 @@
+//! What a session may set beyond what is harmless.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use serde_json::Value;
+
+use super::error::ConfigError;
+use super::quantity::shown;
+use super::reader::{Field, nearest};
+
+/// What the sessions of an agent may set without being held to its configuration ([ext.7]).
+///
+/// Every session may set what is harmless: the model, a system prompt, variables, denials, lower bounds. The options of
+/// [`SessionOption`] can widen what the operator allowed. A session sets one only to a value that is known to stay within
+/// the configuration, or where it is listed here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionMay {
+    /// These options, to any value; none by default.
+    Listed(BTreeSet<SessionOption>),
+    /// Every option, to any value.
+    All,
+}
+
+/// An option of `session.start` and `session.update` that can widen what an agent's configuration says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum SessionOption {
+    /// `cwd`, outside `work_dir` and `allowed_dirs`.
+    Cwd,
+    /// `add_dirs`, outside them.
+    AddDirs,
+    /// `mode`, to one that is not known to ask at least as much as the configured one.
+    Mode,
+    /// `permission_mode`, likewise.
+    PermissionMode,
+    /// `allowed_tools`: some agents run these without asking.
+    AllowedTools,
+    /// `allowed_domains`, beyond the configured ones.
+    AllowedDomains,
+    /// `mcp_servers`: a server can be any program, and any address that tools reach.
+    McpServers,
+    /// `skills`: folders with instructions and scripts.
+    Skills,
+    /// `env`: variables that configure the agent or load code into it.
+    Env,
+    /// `extra_args`: arguments of the agent's command.
+    ExtraArgs,
+}
+
+/// The fields of the `options` extension that every session may set.
+pub(crate) const HARMLESS: &[&str] = &[
+    "user_id",
+    "task_id",
+    "run_id",
+    "variables",
+    "model",
+    "reasoning_effort",
+    "temperature",
+    "system_prompt",
+    "system_prompt_mode",
+    "denied_tools",
+    "max_turns",
+    "max_cost_usd",
+];
+
+/// A name that is no option of a session.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is no option of a session; {hint}", shown(.name))]
+pub struct UnknownOption {
+    name: String,
+    hint: String,
+}
+
+impl SessionOption {
+    /// Every such option.
+    pub const ALL: [Self; 10] = [
+        Self::Cwd,
+        Self::AddDirs,
+        Self::Mode,
+        Self::PermissionMode,
+        Self::AllowedTools,
+        Self::AllowedDomains,
+        Self::McpServers,
+        Self::Skills,
+        Self::Env,
+        Self::ExtraArgs,
+    ];
+
+    /// The name, which is that of the field.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cwd => "cwd",
+            Self::AddDirs => "add_dirs",
+            Self::Mode => "mode",
+            Self::PermissionMode => "permission_mode",
+            Self::AllowedTools => "allowed_tools",
+            Self::AllowedDomains => "allowed_domains",
+            Self::McpServers => "mcp_servers",
+            Self::Skills => "skills",
+            Self::Env => "env",
+            Self::ExtraArgs => "extra_args",
+        }
+    }
+}
+
+impl SessionMay {
+    /// Nothing beyond what is harmless; the default.
+    pub const NONE: Self = Self::Listed(BTreeSet::new());
+
+    /// These options.
+    pub fn listed(options: impl IntoIterator<Item = SessionOption>) -> Self {
+        Self::Listed(options.into_iter().collect())
+    }
+
+    /// Reads names of options, or the one word `all`. Harmless options may stand among them; every session may set those.
+    ///
+    /// # Errors
+    /// For a name that is none, with the one that may have been meant.
+    pub fn from_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self, UnknownOption> {
+        let mut options = BTreeSet::new();
+        for name in names {
+            match name {
+                "all" => return Ok(Self::All),
+                harmless if HARMLESS.contains(&harmless) => {}
+                name => drop(options.insert(name.parse()?)),
+            }
+        }
+        Ok(Self::Listed(options))
+    }
+
+    /// Whether a session may set this option to any value.
+    pub fn has(&self, option: SessionOption) -> bool {
+        match self {
+            Self::Listed(options) => options.contains(&option),
+            Self::All => true,
+        }
+    }
+
+    /// What either allows.
+    #[must_use]
+    pub fn union(self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::Listed(mut options), Self::Listed(more)) => {
+                options.extend(more);
+                Self::Listed(options)
+            }
+            _ => Self::All,
+        }
+    }
+
+    /// Reads `["env", "skills"]` or `"all"`.
+    pub(super) fn read(field: &Field<'_>) -> Result<Self, ConfigError> {
+        if matches!(field.value(), Value::String(_)) {
+            return field.word(&[("all", ())]).map(|()| Self::All);
+        }
+        let mut may = Self::NONE;
+        for item in field.items()? {
+            let one = Self::from_names([item.str()?]).map_err(|error| item.invalid(error.to_string()))?;
+            may = may.union(&one);
+        }
+        Ok(may)
+    }
+}
+
+impl Default for SessionMay {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl FromStr for SessionOption {
+    type Err = UnknownOption;
+
+    fn from_str(name: &str) -> Result<Self, UnknownOption> {
+        let known = || Self::ALL.map(Self::name);
+        Self::ALL.into_iter().find(|option| option.name() == name).ok_or_else(|| {
+            let hint = match nearest(name, &known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}, and `all`", known().join(", ")),
+            };
+            UnknownOption { name: name.to_owned(), hint }
+        })
+    }
+}
+
+impl fmt::Display for SessionOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

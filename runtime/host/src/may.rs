@@ -1,0 +1,133 @@
+//! What a session may set: judged here, before anything of it reaches the adapter ([ext.7]).
+
+mod modes;
+
+use std::path::Path;
+
+use trunkline_protocol::{Json, SessionStart, SessionUpdate};
+
+use self::modes::Ladder;
+use crate::{
+    agent::work_dir,
+    config::{AgentConfig, SessionOption},
+    files::Pinned,
+};
+
+/// Refuses what would widen the configuration; names the option. What comes back is the working directory that the
+/// session chose, where there is one: found out once, so that what is judged here is what files come from.
+pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<Pinned>, SessionOption> {
+    use SessionOption as O;
+    // Every field is named, so that a new one is decided on.
+    let SessionStart {
+        protocol: _,
+        extensions: _,
+        resume: _,
+        agent_id: _,
+        user_id: _,
+        task_id: _,
+        run_id: _,
+        variables: _,
+        cwd,
+        add_dirs,
+        exchange_dir: _,
+        model: _,
+        reasoning_effort: _,
+        temperature: _,
+        system_prompt: _,
+        system_prompt_mode: _,
+        mode,
+        permission_mode,
+        allowed_tools,
+        denied_tools: _,
+        allowed_domains,
+        max_turns: _,
+        max_cost_usd: _,
+        mcp_servers,
+        skills,
+        env,
+        extra_args,
+    } = start;
+    let cwd = cwd.as_ref().map(|cwd| Pinned::new(Path::new(cwd)));
+    let allowed_cwd = match &cwd {
+        Some(Ok(cwd)) => is_allowed_dir(config, cwd),
+        Some(Err(_)) => false,
+        None => true,
+    };
+    let allowed_dir =
+        |dir: &String| Pinned::new(Path::new(dir)).is_ok_and(|dir| is_allowed_dir(config, &dir));
+    let allowed_domain = |domain: &String| match &config.allowed_domains {
+        Some(allowed) => allowed.contains(domain),
+        None => true,
+    };
+    let ladder = Ladder::of(config);
+    refuse(
+        config,
+        [
+            (O::Cwd, allowed_cwd),
+            (O::AddDirs, add_dirs.iter().flatten().all(allowed_dir)),
+            (O::Mode, ladder.holds(mode.as_deref())),
+            (O::PermissionMode, ladder.holds(permission_mode.as_deref())),
+            (O::AllowedTools, allowed_tools.is_none()),
+            (O::AllowedDomains, allowed_domains.iter().flatten().all(allowed_domain)),
+            (O::McpServers, mcp_servers.as_ref().is_none_or(is_empty)),
+            (O::Skills, skills.as_ref().is_none_or(is_empty)),
+            (O::Env, env.iter().flatten().next().is_none()),
+            (O::ExtraArgs, extra_args.iter().flatten().next().is_none()),
+        ],
+    )?;
+    Ok(cwd.and_then(Result::ok))
+}
+
+/// Refuses a change that would widen the configuration; names the option.
+pub(crate) fn update(config: &AgentConfig, update: &SessionUpdate) -> Result<(), SessionOption> {
+    use SessionOption as O;
+    let SessionUpdate {
+        model: _,
+        reasoning_effort: _,
+        mode,
+        permission_mode,
+        allowed_tools,
+        denied_tools: _,
+    } = update;
+    let ladder = Ladder::of(config);
+    refuse(
+        config,
+        [
+            (O::Mode, ladder.holds(mode.as_deref())),
+            (O::PermissionMode, ladder.holds(permission_mode.as_deref())),
+            (O::AllowedTools, allowed_tools.is_none()),
+        ],
+    )
+}
+
+/// Refuses the first option whose value is not harmless, and which sessions may not set to any value.
+fn refuse<const N: usize>(
+    config: &AgentConfig,
+    options: [(SessionOption, bool); N],
+) -> Result<(), SessionOption> {
+    let widens = |(option, harmless): &(SessionOption, bool)| !harmless && !config.session_may.has(*option);
+    options.into_iter().find(widens).map_or(Ok(()), |(option, _)| Err(option))
+}
+
+/// Whether it names nothing: `null`, `[]` or `{}`.
+fn is_empty(json: &Json) -> bool {
+    json.to::<serde_json::Value>().is_ok_and(|value| match value {
+        serde_json::Value::Null => true,
+        serde_json::Value::Array(items) => items.is_empty(),
+        serde_json::Value::Object(members) => members.is_empty(),
+        _ => false,
+    })
+}
+
+fn is_allowed_dir(config: &AgentConfig, dir: &Pinned) -> bool {
+    let dir = dir.real();
+    if !dir.is_dir() {
+        return false;
+    }
+    let work_dir = work_dir(config);
+    let mut allowed = config.allowed_dirs.iter().chain(&work_dir).filter_map(|root| root.canonicalize().ok());
+    allowed.any(|root| dir.starts_with(root))
+}
+
+#[cfg(test)]
+mod tests;
