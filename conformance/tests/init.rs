@@ -2,8 +2,10 @@
 
 use std::{
     path::Path,
-    process::{Command, Output, Stdio},
+    process::{Command, Output},
 };
+
+use trunkline_testing::has_program;
 
 const SUITE: &str = env!("CARGO_BIN_EXE_trunkline-conformance");
 
@@ -11,15 +13,9 @@ fn suite(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(SUITE).args(arguments).current_dir(folder).output().expect("the suite runs")
 }
 
-fn is_there(tool: &str) -> bool {
-    let mut asked = Command::new(tool);
-    asked.arg("--help").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
-}
-
 /// Writes a skeleton, builds it, and runs the smoke set with it.
 fn check(side: &str, language: &str, tool: &str, build: &[&str], profile: &str) {
-    if !is_there(tool) {
-        eprintln!("skipped: {tool} is not installed");
+    if !has_program(tool) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

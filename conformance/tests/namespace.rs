@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of a test fail it by panics")]
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -10,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use trunkline_conformance::{process, stub};
+use trunkline_testing::skipped;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How a program is put into a PID namespace here; nothing where that is not allowed.
+/// How a program is put into a PID namespace here; where that is not allowed, the calling test is skipped.
+#[track_caller]
 fn unshare() -> Option<Command> {
     for flags in ["-pf", "-Urpf"] {
         let mut command = Command::new("unshare");
@@ -24,7 +25,7 @@ fn unshare() -> Option<Command> {
             return Some(command);
         }
     }
-    let _ = writeln!(std::io::stderr(), "skipped: no PID namespace is allowed here");
+    skipped("no PID namespace");
     None
 }
 

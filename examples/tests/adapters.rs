@@ -20,7 +20,7 @@ use dialogue::Dialogue;
 use program::{NODE, Need, PYTHON, Program, command, rust};
 use serde_json::json;
 
-static GO: Need = Need::new("Go", &["go", "version"]);
+static GO: Need = Need::new("go", &["go", "version"]);
 static JQ: Need = Need::new("jq", &["jq", "--version"]);
 
 /// How long a first build may take, with the standard library and on a busy machine.

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsStr,
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Read},
     os::unix::process::CommandExt,
     process::{Child, Command, ExitStatus, Stdio},
     sync::{
@@ -14,16 +14,17 @@ use std::{
 };
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use trunkline_testing::skipped;
 
 /// How long a tool may take to say that it is here; on a busy machine, from a cold disk.
 const TOOL: Duration = Duration::from_secs(60);
 
 /// Python 3.10 or later.
 pub(crate) static PYTHON: Need =
-    Need::new("Python 3.10", &["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 10))"]);
+    Need::new("python3 3.10", &["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 10))"]);
 /// Node 20 or later.
 pub(crate) static NODE: Need =
-    Need::new("Node 20", &["node", "-e", "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)"]);
+    Need::new("node 20", &["node", "-e", "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)"]);
 
 /// What a program cannot run without.
 pub(crate) struct Need {
@@ -38,16 +39,15 @@ impl Need {
         Self { name, check, here: OnceLock::new() }
     }
 
-    /// Whether it is here; if not, says so past the capture of the test's output.
+    /// Whether it is here; where it is not, the calling test is skipped.
+    #[track_caller]
     pub(crate) fn is_here(&self) -> bool {
         let here = *self.here.get_or_init(|| {
             Program::start(&mut command(self.check))
                 .is_ok_and(|mut program| program.end(Instant::now() + TOOL).1.success())
         });
         if !here {
-            let test = thread::current().name().unwrap_or("a test").to_owned();
-            let message = format!("skipped {test}: {} is not here\n", self.name);
-            drop(io::stderr().write_all(message.as_bytes()));
+            skipped(&format!("no program {}", self.name));
         }
         here
     }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::AsyncWriteExt;
 use trunkline_process::{Child, ChildSpec, Containment, Limits, StopSteps, containment_support, spawn, stop};
+use trunkline_testing::skipped;
 
 #[path = "process/watch.rs"]
 #[allow(dead_code, reason = "shared with the tests of one child, which use more of it")]
@@ -152,7 +153,7 @@ fn many_starts_and_stops_leave_nothing() {
         for containment in [Containment::Group, Containment::Reaper, Containment::Namespace] {
             match support.choose(containment, Containment::Auto) {
                 Ok(_) => leave_nothing(containment, cycles).await,
-                Err(why) => eprintln!("{containment}: not run, {why}"),
+                Err(why) => skipped(&format!("no {}: {why}", watch::missing(containment))),
             }
         }
     });

@@ -3,6 +3,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use trunkline_testing::skipped;
+
 use super::*;
 use crate::system::before_exec::{self, Manner, Privileges};
 
@@ -34,12 +36,13 @@ fn end(cgroup: Option<Cgroup>) {
     assert!(paths.iter().all(|path| !path.exists()), "{paths:?}");
 }
 
-/// Whether a test of a cgroup makes sense here; says so where it does not.
-fn by_cgroup(what: &Enforcement, test: &str) -> bool {
+/// Whether a test of a cgroup makes sense here; where it does not, the calling test is skipped.
+#[track_caller]
+fn by_cgroup(what: &Enforcement, limit: &str) -> bool {
     match what.by {
         Enforcer::CgroupV1 | Enforcer::CgroupV2 => true,
         Enforcer::Rlimit | Enforcer::Nobody => {
-            eprintln!("{test}: skipped, {}", what.not_better.as_deref().unwrap_or_default());
+            skipped(&format!("no cgroup for {limit}: {}", what.not_better.as_deref().unwrap_or_default()));
             false
         }
     }
@@ -126,7 +129,7 @@ fn a_setuid_program_gives_a_child_no_rights() {
 fn a_descendant_in_a_session_of_its_own_is_still_in_the_cgroup() {
     let (output, cgroup) = run(sh("setsid sleep 600 >/dev/null 2>&1 & echo $!"), Limits::default());
     let Some(cgroup) = cgroup else {
-        eprintln!("membership: skipped, no cgroup can be made here");
+        skipped("no cgroup for processes");
         // The sleeper left the group; this test started it and ends it.
         let _ = Command::new("kill").args(["-9", String::from_utf8_lossy(&output.stdout).trim()]).status();
         return;

@@ -8,6 +8,7 @@ use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use rustix::process::{Resource, Rlimit, geteuid, setrlimit};
 use rustix::thread::set_thread_res_uid;
 use tempfile::TempDir;
+use trunkline_testing::skipped;
 
 use super::*;
 
@@ -64,7 +65,7 @@ fn as_nobody<T: Send>(body: impl FnOnce() -> T + Send) -> Option<T> {
     let nobody = rustix::fs::Uid::from_raw(65_534);
     let on_thread = || {
         if geteuid().is_root() && set_thread_res_uid(Some(nobody), Some(nobody), Some(nobody)).is_err() {
-            eprintln!("not run: this root cannot be another user");
+            skipped("no change of user");
             return None;
         }
         Some(body())
@@ -193,8 +194,7 @@ fn folders_closed_to_their_owner_are_opened() {
 #[test]
 fn what_cannot_go_is_reported_and_keeps_nothing_else() {
     if !geteuid().is_root() {
-        eprintln!("not run: only root can make what belongs to another user");
-        return;
+        return skipped("no root");
     }
     let root = folder();
     fs::set_permissions(root.path(), Permissions::from_mode(0o777)).unwrap();
@@ -221,8 +221,7 @@ fn a_mount_point_is_not_entered() {
     if std::env::var_os(ALONE).is_none() {
         let can = Command::new(wrapper[0]).args([wrapper[1], "true"]).output();
         if !can.is_ok_and(|can| can.status.success()) {
-            eprintln!("not run: no mount namespace can be made here");
-            return;
+            return skipped("no mount namespace");
         }
     }
     if !is_alone("a_mount_point_is_not_entered", &wrapper) {
@@ -239,8 +238,7 @@ fn a_mount_point_is_not_entered() {
         fs::create_dir(&point).unwrap();
         // A part of the same file system, mounted a second time.
         if let Err(error) = mount_bind(&outside, &point) {
-            eprintln!("not run: cannot mount: {error}");
-            return;
+            return skipped(&format!("no mount: {error}"));
         }
     }
     let failed = remove_tree(&top).unwrap_err();

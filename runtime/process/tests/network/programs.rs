@@ -4,6 +4,7 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 use trunkline_process::network::{bridge, proxy_variables};
+use trunkline_testing::has_program;
 
 use super::server::{Server, http, serve};
 use super::tls::Identity;
@@ -25,21 +26,6 @@ async fn run(world: &World, program: &str, args: &[&str]) -> (String, bool) {
     let output = within(program, command.output()).await.unwrap();
     let text = [output.stdout, output.stderr].concat();
     (String::from_utf8_lossy(&text).into_owned(), output.status.success())
-}
-
-/// Whether the program is here; says so if it is not.
-fn here(program: &str) -> bool {
-    let found = std::process::Command::new(program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !found {
-        eprintln!("skipped: {program} is not here");
-    }
-    found
 }
 
 /// HTTPS that answers every request with `secure`.
@@ -68,7 +54,7 @@ async fn https(identity: &Identity) -> Server {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curl_reaches_what_is_allowed_and_nothing_else() {
-    if !here("curl") {
+    if !has_program("curl") {
         return;
     }
     let server = http().await;
@@ -94,7 +80,7 @@ async fn curl_reaches_what_is_allowed_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn curl_speaks_tls_through_the_tunnel() {
-    if !here("curl") {
+    if !has_program("curl") {
         return;
     }
     let identity = Identity::new();
@@ -121,7 +107,7 @@ async fn curl_speaks_tls_through_the_tunnel() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn python_reaches_both_by_its_environment_alone() {
-    if !here("python3") {
+    if !has_program("python3") {
         return;
     }
     let identity = Identity::new();
@@ -147,7 +133,7 @@ async fn python_reaches_both_by_its_environment_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn node_opens_a_tunnel_by_hand() {
-    if !here("node") {
+    if !has_program("node") {
         return;
     }
     let identity = Identity::new();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use trunkline_process::Backend;
 use trunkline_process::sandbox::{Network, SandboxError};
+use trunkline_testing::skipped;
 
 use super::ground::{Ground, works};
 
@@ -256,7 +257,7 @@ fn a_working_directory_that_is_listed_is_read_only() {
 fn all_of_the_machine_can_be_read_and_is_still_a_sandbox() {
     let Some(mut ground) = ground() else { return };
     if !ground.at("").starts_with("/tmp") {
-        return eprintln!("skipped: the temporary folder is not in /tmp");
+        return skipped("no temporary folder in /tmp");
     }
     ground.sandbox.read_only = vec!["/".into()];
     let seen = ground.says("ls /tmp /run");

@@ -5,9 +5,10 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use trunkline_process::Backend;
-use trunkline_process::sandbox::{CommandLine, sweep_containers};
+use trunkline_process::sandbox::{CommandLine, support, sweep_containers};
+use trunkline_testing::skipped;
 
-use super::ground::{Ground, command, works};
+use super::ground::{Ground, command};
 use super::reach::{allow, serve};
 
 const IMAGE: &str = "localhost/trunkline-test:3";
@@ -18,19 +19,20 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// `None` where no container can be run, after having said why.
+    /// `None` where no container can be run: the calling test is skipped.
+    #[track_caller]
     pub(crate) fn open() -> Option<&'static Self> {
-        static STORE: OnceLock<Option<Store>> = OnceLock::new();
-        STORE.get_or_init(|| Self::make().inspect_err(|why| eprintln!("skipped: {why}")).ok()).as_ref()
+        static STORE: OnceLock<Result<Store, String>> = OnceLock::new();
+        STORE.get_or_init(Self::make).as_ref().map_err(|why| skipped(why)).ok()
     }
 
     fn make() -> Result<Self, String> {
-        if !works(&Backend::Podman { image: IMAGE.into(), options: vec![] }) {
-            return Err("podman cannot be used".into());
+        if let Some(problem) = support(&Backend::Podman { image: IMAGE.into(), options: vec![] }).problem {
+            return Err(format!("no podman: {problem}"));
         }
         let busybox =
             ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| is_static(Path::new(path)));
-        let busybox = busybox.ok_or("there is no static busybox to make an image of")?;
+        let busybox = busybox.ok_or("no static busybox to make an image of")?;
         let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("podman");
         let text = |path: PathBuf| path.to_string_lossy().into_owned();
         let mut options = vec!["--root".to_owned(), text(root.join("root"))];
@@ -68,7 +70,7 @@ impl Store {
         // Whether a container runs at all is what this machine decides, not what is tested.
         let ground = Ground::new(store.backend());
         let (runs, said) = ground.run("echo runs");
-        if runs { Ok(store) } else { Err(format!("no container runs here: {said}")) }
+        if runs { Ok(store) } else { Err(format!("no container: {said}")) }
     }
 
     pub(crate) fn backend(&self) -> Backend {

@@ -8,6 +8,7 @@ use tokio::runtime::Runtime;
 use trunkline_process::Backend;
 use trunkline_process::network::{AllowList, Proxy, ProxyLimits, ProxyOptions, Resolve, Resolving};
 use trunkline_process::sandbox::{Network, Outlet};
+use trunkline_testing::skipped;
 
 use super::ground::{Ground, works};
 
@@ -64,7 +65,7 @@ fn an_allow_list_is_the_only_way_out() {
     }
     let mut ground = Ground::new(Backend::Bubblewrap);
     if !ground.run("command -v python3").0 {
-        return eprintln!("skipped: python3 is not in /usr");
+        return skipped("no program python3 in /usr/bin");
     }
     let port = serve();
     let entries =

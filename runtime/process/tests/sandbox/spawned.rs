@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use trunkline_process::sandbox::Network;
 use trunkline_process::{Backend, Child, ChildSpec, Sandbox, StopSteps, init, spawn, stop};
+use trunkline_testing::skipped;
 
 use super::ground::works;
 use super::podman::Store;
@@ -107,7 +108,7 @@ fn print_keyring() -> String {
 async fn the_keys_of_the_hosts_session_stay_outside() {
     const WITHIN: &str = "TRUNKLINE_TEST_WITHIN_KEYRING";
     if !Path::new("/usr/bin/perl").exists() {
-        return eprintln!("skipped: there is no perl to ask for keys with");
+        return skipped("no program perl in /usr/bin");
     }
     let Some(scene) = Scene::new(Backend::Bubblewrap) else { return };
     if std::env::var_os(WITHIN).is_none() {
@@ -121,7 +122,7 @@ async fn the_keys_of_the_hosts_session_stay_outside() {
             .status()
             .unwrap();
         if ended.code() == Some(77) {
-            return eprintln!("skipped: there are no keys here");
+            return skipped("no session keyring");
         }
         return assert!(ended.success());
     }
@@ -196,7 +197,7 @@ async fn an_allow_list_reaches_the_test_server_and_nothing_else() {
     let (listed, other) = (serve(), serve());
     scene.sandbox.network = Network::Allow(vec![format!("localhost:{listed}")]);
     if !Path::new("/usr/bin/python3").exists() {
-        return eprintln!("skipped: python3 is not in /usr/bin");
+        return skipped("no program python3 in /usr/bin");
     }
     let fetch = "import sys, urllib.request\n\
                  for url in sys.argv[1:]:\n    \
