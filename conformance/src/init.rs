@@ -166,7 +166,6 @@ fn workflow(side: Side, build: Option<&str>, action: &str) -> String {
         .replace("@SIDE@", &side.to_string())
         .replace("@BUILD@", &build)
         .replace("@ACTION@", action)
-        .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
 }
 
 impl Skeleton {
@@ -227,9 +226,7 @@ mod tests {
                 assert!(!subject.command.is_empty());
                 for file in &skeleton.files {
                     assert!(!file.text.contains('@') || !file.text.contains("@COMMAND@"), "{}", file.path);
-                    assert!(
-                        !["@SIDE@", "@BUILD@", "@ACTION@", "@VERSION@"].iter().any(|m| file.text.contains(m))
-                    );
+                    assert!(!["@SIDE@", "@BUILD@", "@ACTION@"].iter().any(|m| file.text.contains(m)));
                 }
             }
         }
