@@ -42,7 +42,7 @@ impl Adapter for Misbehaving {
             "environment" => turn.output(format!("{:?}", std::env::var_os(trunkline_sdk::VARIABLE))).await,
             "block" => {
                 turn.output("blocking").await;
-                std::thread::sleep(Duration::from_secs(30));
+                std::thread::sleep(Duration::from_secs(600));
             }
             "wait" => {
                 turn.output("waiting").await;

@@ -38,6 +38,7 @@
 mod action;
 mod args;
 mod children;
+mod cue;
 mod files;
 mod frame;
 mod input;
@@ -66,6 +67,7 @@ use self::state::Stub;
 
 pub use self::args::ScriptError;
 pub use self::children::is_child;
+pub use self::cue::give as give_cue;
 pub use self::life::is_running;
 
 /// What the stub's own command line looks like.

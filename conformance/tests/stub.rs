@@ -67,6 +67,10 @@ impl Stub {
         self.input(id, &content.to_string());
     }
 
+    fn cue(&self, name: &str) {
+        trunkline_conformance::stub::give_cue(&self.folder.path().join("log.jsonl"), name).unwrap();
+    }
+
     fn bytes(&self) -> Vec<u8> {
         self.lines.recv_timeout(PATIENCE).expect("a line in time")
     }
@@ -233,9 +237,10 @@ fn a_stop_right_after_its_input_is_not_lost() {
 fn actions_reach_other_sessions_also_after_their_close() {
     let mut stub = Stub::start(json!({}));
     stub.open("a");
-    stub.instruct("a", json!([["later", 300, [["say", "background"]]], ["complete"]]));
+    stub.instruct("a", json!([["later", 0, [["until", "closed"], ["say", "background"]]], ["complete"]]));
     stub.expect(complete("a"));
     stub.send(json!({"type": "session.close", "session_id": "a"}));
+    stub.cue("closed");
     stub.expect(output("a", "background"));
     stub.open("b");
     stub.instruct(
@@ -258,7 +263,6 @@ fn a_wait_takes_what_came_since_its_turn_began_once() {
         "a",
         json!([
             ["ask", {"request_id": "r1", "tool": "t", "description": "d", "resource": "r"}],
-            ["delay", 100],
             ["wait", "permission.response", "r1"],
             ["wait", "permission.response", 1],
             ["complete"]
@@ -382,15 +386,19 @@ fn held_stdin_is_not_read() {
         json!([
             ["hold_stdin", true],
             ["say", "held"],
+            ["until", "written"],
+            // What was written beside it would have been read by now.
             ["delay", 300],
             ["say", "free"],
-            ["hold_stdin", false],
-            ["complete"]
+            ["complete"],
+            // Last: what is read from now on may be answered at once.
+            ["hold_stdin", false]
         ]),
     );
     stub.expect(output("a", "held"));
     stub.open("b");
     stub.input("b", "x");
+    stub.cue("written");
     stub.expect(output("a", "free"));
     stub.expect(complete("a"));
     stub.expect(output("b", "x"));

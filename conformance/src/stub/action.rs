@@ -17,6 +17,7 @@
 //! | `["done"]` | the turn counts as ended; nothing is written |
 //! | `["delay",ms]` | time passes |
 //! | `["wait",type,request_id?,timeout_ms?]` | until such a message of the session has come since its turn began |
+//! | `["until",cue]` | until the runner gives this cue |
 //! | `["repeat",n,[actions]]` | n times |
 //! | `["do",name]` | the script's list of that name |
 //! | `["to",name,[actions]]` | in the session that was named so by `"as"` |
@@ -60,6 +61,7 @@ pub(super) enum Action {
     Done,
     Delay(u64),
     Wait(Wanted),
+    Until(String),
     Repeat(u64, Vec<Self>),
     Do(String),
     To(String, Vec<Self>),
@@ -179,6 +181,7 @@ fn one(action: &Value, at: &str) -> Result<Action, ScriptError> {
         "done" => Action::Done,
         "delay" => Action::Delay(args.number()?),
         "wait" => Action::Wait(wanted(&mut args)?),
+        "until" => Action::Until(args.text()?),
         "repeat" => Action::Repeat(args.number()?, nested(&mut args)?),
         "do" => Action::Do(args.text()?),
         "to" => Action::To(args.text()?, nested(&mut args)?),

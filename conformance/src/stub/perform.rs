@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::action::{Action, Cuts, Piece, Wanted};
 use super::children;
+use super::cue;
 use super::frame::{Frame, Halt, message};
 use super::line::escaped;
 use super::log::environment_names;
@@ -48,6 +49,7 @@ impl Frame {
             Action::Done => self.session.with(|state| state.end_turn(self.turn)),
             Action::Delay(ms) => self.sleep(Duration::from_millis(*ms))?,
             Action::Wait(wanted) => self.wait_for(wanted)?,
+            Action::Until(name) => self.wait_for_cue(name)?,
             Action::Repeat(times, actions) => {
                 for _ in 0..*times {
                     self.perform(actions)?;
@@ -220,6 +222,18 @@ impl Frame {
         Ok(())
     }
 
+    fn wait_for_cue(&self, name: &str) -> Result<(), Halt> {
+        let given = |_: &mut State| cue::is_given(self.stub.log.path(), name);
+        let came = self.session.wait(Some(Instant::now() + cue::LONGEST), || self.interrupted(), given);
+        if self.interrupted() {
+            return Err(Halt);
+        }
+        if !came {
+            self.missed(&format!("until {name}"));
+        }
+        Ok(())
+    }
+
     fn later(&self, ms: u64, actions: Vec<Action>) {
         let frame = self.detached();
         self.stub.spawn(move |_| {
@@ -281,6 +295,7 @@ fn name(action: &Action) -> &'static str {
         Action::Done => "done",
         Action::Delay(_) => "delay",
         Action::Wait(_) => "wait",
+        Action::Until(_) => "until",
         Action::Repeat(..) => "repeat",
         Action::Do(_) => "do",
         Action::To(..) => "to",

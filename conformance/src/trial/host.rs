@@ -288,6 +288,18 @@ impl Trial<'_> {
         logged
     }
 
+    /// Gives a cue to the stubs, which wait for it by `until`.
+    ///
+    /// # Errors
+    ///
+    /// When its file cannot be made.
+    pub fn cue(&self, name: &str) -> Outcome {
+        for which in [Which::First, Which::Second] {
+            stub::give_cue(&self.log_path(which), name)?;
+        }
+        Ok(())
+    }
+
     /// Waits for something in the stub's log.
     pub fn wait_logged(
         &self,

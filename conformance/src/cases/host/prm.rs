@@ -255,9 +255,10 @@ fn undecided(t: &mut Trial<'_>) -> Outcome {
     let (stopped, ended) = (t.open()?, t.open()?);
     let (first, second) = (t.token(), t.token());
     let from_stopped = t.instruct(&stopped, &json!([ask("r-1", &first)]))?;
-    let from_ended = t.instruct(&ended, &json!([ask("r-2", &second), ["delay", 400], ["complete"]]))?;
+    let from_ended = t.instruct(&ended, &json!([ask("r-2", &second), ["until", "asked"], ["complete"]]))?;
     asked(t, &stopped, from_stopped, &first)?;
     asked(t, &ended, from_ended, &second)?;
+    t.cue("asked")?;
     t.end_of(&ended, from_ended)?;
     let (lower, lower_ended) = (t.lower(&stopped)?, t.lower(&ended)?);
     t.expect_told(from_ended, &lower_ended, "permission.response", t.bounds.patience)
@@ -429,8 +430,9 @@ fn settled_otherwise(t: &mut Trial<'_>) -> Outcome {
         told.join(", "),
     )?;
 
-    let from = t.instruct(&crashed, &json!([ask("r-1", &tokens[2]), ["delay", 300], ["exit", 0]]))?;
+    let from = t.instruct(&crashed, &json!([ask("r-1", &tokens[2]), ["until", "asked"], ["exit", 0]]))?;
     let request = asked(t, &crashed, from, &tokens[2])?;
+    t.cue("asked")?;
     t.end_of(&crashed, from)?;
     t.send_deviant(answer_of(&crashed, &request, true))?;
     t.settle()?;

@@ -1,7 +1,5 @@
 //! H-TRN: a turn ends when the adapter says so, once.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::{demand_answer, demand_ends};
@@ -161,8 +159,11 @@ fn stray_end(t: &mut Trial<'_>) -> Outcome {
 
 fn idle_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    t.act(&s, &json!([["later", 150, [["complete"]]], ["later", 160, [["complete"]]], ["complete"]]))?;
-    t.pass_time(Duration::from_millis(400));
+    t.act(&s, &json!([["complete"], ["delay", 150], ["complete"], ["complete"], ["pid"]]))?;
+    if t.wait_logged(0, t.bounds.secs(20.0), |act| act["ev"] == "pid").is_none() {
+        return t.late("the adapter can write `turn.complete`", "nobody reads its stdout");
+    }
+    // Read before the next input is written, or no host could tell whose they are.
     t.settle()?;
     demand_ends(t, &s, 1)?;
     let turn = t.act(&s, &json!([["say", "next"], ["complete"]]))?;
@@ -174,7 +175,7 @@ fn idle_end(t: &mut Trial<'_>) -> Outcome {
 fn between_turns(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let token = t.token();
-    let turn = t.act(&s, &json!([["later", 200, [["say", token]]], ["complete"]]))?;
+    let turn = t.act(&s, &json!([["complete"], ["delay", 200], ["say", token]]))?;
     let heard = |seen: &crate::trial::Seen| seen.session() == s.id() && seen.text("content").contains(&token);
     let heard = t.wait(turn.end.index, t.bounds.patience, heard).is_some();
     t.demand(heard, "the output between turns is delivered", "it is not")
@@ -201,9 +202,10 @@ fn other_session(t: &mut Trial<'_>) -> Outcome {
     t.expect(from_b, &b, "output", t.bounds.patience)?;
     let from_a = t.instruct(
         &a,
-        &json!([["to", b.id(), [["complete"]]], ["delay", 500], ["say", "still"], ["complete"]]),
+        &json!([["to", b.id(), [["complete"]]], ["until", "ended"], ["say", "still"], ["complete"]]),
     )?;
     let end_b = t.end_of(&b, from_b)?.end;
+    t.cue("ended")?;
     let turn_a = t.end_of(&a, from_a)?;
     demand_answer(t, &turn_a, "still")?;
     t.demand(end_b.index < turn_a.end.index, "the turn of the first goes on", "it ended with the other")?;

@@ -101,8 +101,9 @@ fn withdrawn(t: &mut Trial<'_>) -> Outcome {
     rich::agreeing(t, &["turns", "control"])?;
     let (s, other) = (t.open()?, t.open()?);
     let cancel = json!(["emit", {"type":"permission.cancel","request_id":"r-1","reason":"timeout"}]);
-    let from = t.instruct(&s, &json!([ask("r-1", &json!({})), ["delay", 100], cancel]))?;
+    let from = t.instruct(&s, &json!([ask("r-1", &json!({})), ["until", "asked"], cancel]))?;
     t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    t.cue("asked")?;
     let lower = t.lower(&s)?;
     rich::demand_offer(t, &lower, "control")?;
     rich::expect_written(t, from, &lower, "permission.cancel")?;

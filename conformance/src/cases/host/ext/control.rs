@@ -61,13 +61,17 @@ fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
     let rich = if t.subject.extensions.contains("control") { Some(rich::open(t)?) } else { None };
     for s in std::iter::once(&core).chain(&rich) {
         let is_core = *s == core;
+        let cue = if is_core { "held-core" } else { "held-rich" };
         let closes =
-            json!([["say", "busy"], ["delay", 300], ["emit", {"type":"session.closed","reason":"finished"}]]);
+            json!([["say", "busy"], ["until", cue], ["emit", {"type":"session.closed","reason":"finished"}]]);
         let from = if is_core { t.instruct(s, &closes)? } else { rich::instruct(t, s, &closes)?.0 };
         t.expect(from, s, "output", t.bounds.patience)?;
         let lower = t.lower(s)?;
         rich::demand_offer(t, &lower, "control")?;
         let held = if is_core { t.input(s, "held")? } else { rich::input(t, s, "held")?.0 };
+        // The host has read the second input when the session is closed below.
+        t.fence()?;
+        t.cue(cue)?;
         let closed = rich::expect_written(t, from, &lower, "session.closed")?;
         t.end_of(s, from)?;
         t.end_of(s, held)?;

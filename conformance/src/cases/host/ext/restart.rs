@@ -77,7 +77,7 @@ fn demand_context(t: &Trial<'_>, s: &Session, from: usize, wanted: &str) -> Outc
 /// Has the stub die while nothing runs, and gives the host time to see it.
 fn die(t: &mut Trial<'_>, s: &Session) -> Outcome {
     let from = t.history.len();
-    rich::act(t, s, &json!([["later", 50, [["exit", 3]]], ["complete"]]))?;
+    rich::act(t, s, &json!([["complete"], ["delay", 50], ["exit", 3]]))?;
     rich::expect_gone(t, from, &t.lower(s)?)?;
     t.pass_time(t.bounds.quiet);
     Ok(())

@@ -137,7 +137,7 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
         rich::act(t, s, &json!([["complete"]]))?;
     }
     let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
-    rich::act(t, &s, &json!([["later", 100, [["exit", 4]]], ["complete"]]))?;
+    rich::act(t, &s, &json!([["complete"], ["delay", 100], ["exit", 4]]))?;
     let from = t.history.len();
     rich::expect_gone(t, 0, &lower)?;
     let both = lower.process == lower_other.process;
@@ -272,7 +272,7 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     let closed = json!({
         "type":"session.closed","reason":"failed","error":{"category":"auth","message":"the credentials have expired"}
     });
-    let turn = rich::act(t, &s, &json!([["later", 50, [["emit", closed]]], ["complete"]]))?;
+    let turn = rich::act(t, &s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
     rich::demand_offer(t, &t.lower(&s)?, "control")?;
     let end = t.expect(turn.end.index, &s, "session.closed", t.bounds.patience)?;
     t.demand(end.text("reason") == "failed", "reason `failed`", end.text("reason"))?;

@@ -99,7 +99,7 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
         t.act(s, &json!([["complete"]]))?;
     }
     let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
-    let turn = t.act(&s, &json!([["later", 100, [["exit", 4]]], ["complete"]]))?;
+    let turn = t.act(&s, &json!([["complete"], ["delay", 100], ["exit", 4]]))?;
     rich::expect_gone(t, 0, &lower)?;
     let both = lower.process == lower_other.process;
     for s in [&s, &other].into_iter().take(if both { 2 } else { 1 }) {
@@ -176,7 +176,7 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     rich::agreeing(t, &["turns", "control"])?;
     let s = t.open()?;
     let closed = json!({"type":"session.closed","reason":"limit","error":{"message":"no more"}});
-    let turn = t.act(&s, &json!([["later", 50, [["emit", closed]]], ["complete"]]))?;
+    let turn = t.act(&s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
     let lower = t.lower(&s)?;
     rich::demand_offer(t, &lower, "control")?;
     if t.wait(turn.end.index, t.bounds.patience, system(&s)).is_none() {
