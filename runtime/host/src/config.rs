@@ -81,6 +81,7 @@ mod confinement;
 pub mod defaults;
 mod env_value;
 mod error;
+mod json;
 mod limits;
 mod lookup;
 mod organisation;
@@ -89,6 +90,7 @@ mod quantity;
 mod read_agent;
 mod read_file;
 mod reader;
+mod regular;
 mod session_may;
 
 pub use agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
@@ -191,7 +193,8 @@ impl Config {
     }
 
     /// Finds and reads the configuration: the first of [`candidates`] that exists. A file that was named, by
-    /// `explicit` or by the environment, must exist.
+    /// `explicit` or by the environment, must exist. One that was not must be a regular file; an empty one is none: a
+    /// host makes such where what runs in a sandbox could make one.
     ///
     /// # Errors
     ///
@@ -202,6 +205,17 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         for source in candidates(explicit, variable) {
             let Some(path) = source.path() else { continue };
+            if !source.must_exist()
+                && let Ok(found) = path.metadata()
+            {
+                if !found.is_file() {
+                    let error = io::Error::other("it is not a regular file");
+                    return Err(ConfigError::new("", Problem::Unreadable(error)).in_file(path));
+                }
+                if found.len() == 0 {
+                    continue;
+                }
+            }
             match Self::read(path) {
                 Err(error) if !source.must_exist() && error.is_missing_file() => {}
                 read => return read.map(|config| Self { source, ..config }),

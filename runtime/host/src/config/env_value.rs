@@ -2,12 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use super::regular::{self, Unread};
 
 /// The longest value that is taken from a file, in bytes: half of what Linux takes of one variable.
 pub const MAX_ENV_FILE: u64 = 64 * 1024;
@@ -108,23 +107,11 @@ impl EnvValue {
 }
 
 fn read_file(path: &Path) -> Result<OsString, EnvProblem> {
-    // NONBLOCK: a FIFO would wait for a writer. NOCTTY: a terminal would become ours.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let failed = |errno: rustix::io::Errno| EnvProblem::Unreadable(errno.into());
-    let stat = rustix::fs::stat(path).map_err(failed)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(EnvProblem::NotRegular);
-    }
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?);
-    let stat = rustix::fs::fstat(&file).map_err(failed)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(EnvProblem::NotRegular);
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_ENV_FILE + 1).read_to_end(&mut bytes).map_err(EnvProblem::Unreadable)?;
-    if bytes.len() as u64 > MAX_ENV_FILE {
-        return Err(EnvProblem::TooLarge { limit: MAX_ENV_FILE });
-    }
+    let mut bytes = regular::read(path, MAX_ENV_FILE).map_err(|unread| match unread {
+        Unread::Failed(error) => EnvProblem::Unreadable(error),
+        Unread::NotRegular => EnvProblem::NotRegular,
+        Unread::TooLarge => EnvProblem::TooLarge { limit: MAX_ENV_FILE },
+    })?;
     if bytes.last() == Some(&b'\n') {
         bytes.pop();
         if bytes.last() == Some(&b'\r') {
@@ -159,6 +146,8 @@ impl fmt::Debug for EnvValue {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use rustix::fs::{FileType, Mode};
 
     use super::*;
 

@@ -16,11 +16,9 @@
 //! Every key is optional, and what is not there narrows nothing; see [`Policy`](trunkline_process::sandbox::Policy) for
 //! what each means.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use trunkline_process::Inherit;
 use trunkline_process::sandbox::{Asked, Policy, PolicyError};
 
@@ -28,9 +26,9 @@ use super::agent::AgentConfig;
 use super::confinement::{network_holds, read_containment, read_network};
 use super::error::{ConfigError, Problem};
 use super::limits::none_if_zero;
-use super::read_file::syntax_error;
 use super::reader::Field;
-use super::{MAX_FILE, defaults};
+use super::regular::{self, Unread};
+use super::{MAX_FILE, defaults, json};
 
 const POLICY_KEYS: &[&str] = &[
     "sandbox",
@@ -79,13 +77,11 @@ impl Organisation {
     /// The first thing that is wrong with it, with its place.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let unreadable = |error: io::Error| ConfigError::new("", Problem::Unreadable(error)).in_policy(path);
-        let mut bytes = Vec::new();
-        File::open(path)
-            .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
-            .map_err(unreadable)?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(ConfigError::new("", Problem::TooLarge { limit: MAX_FILE }).in_policy(path));
-        }
+        let bytes = regular::read(path, MAX_FILE).map_err(|unread| match unread {
+            Unread::Failed(error) => unreadable(error),
+            Unread::NotRegular => unreadable(io::Error::other("it is not a regular file")),
+            Unread::TooLarge => ConfigError::new("", Problem::TooLarge { limit: MAX_FILE }).in_policy(path),
+        })?;
         let absolute = std::path::absolute(path).map_err(unreadable)?;
         let folder = absolute.parent().unwrap_or(&absolute);
         let policy = parse(&bytes, folder).map_err(|error| error.in_policy(path))?;
@@ -142,8 +138,7 @@ fn is_dangling(path: &Path) -> bool {
 }
 
 fn parse(text: &[u8], folder: &Path) -> Result<Policy, ConfigError> {
-    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-    let value: Value = serde_json::from_slice(text).map_err(|error| syntax_error(&error))?;
+    let value = json::read(text)?;
     let file = Field::whole(&value).object(POLICY_KEYS, &[])?;
     let mut policy = Policy::default();
     file.set("sandbox", &mut policy.sandbox_required, |f| {
@@ -219,6 +214,10 @@ mod tests {
             ),
             (r#"{"sandbox": true}"#, r#"sandbox: expected "required" or "optional", found a boolean"#),
             ("[]", "expected an object, found an array"),
+            (
+                r#"{"sandbox": "required", "sandbox": "optional"}"#,
+                "line 1, column 33: the key `sandbox` stands there twice; keep one",
+            ),
         ] {
             let (_folder, path) = written(text);
             let error = Organisation::read(&path).unwrap_err();
@@ -228,6 +227,18 @@ mod tests {
                 "{error}"
             );
             assert!(error.to_string().ends_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_without_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("policy.json");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        for path in [fifo.as_path(), folder.path(), Path::new("/dev/zero")] {
+            let error = Organisation::read(path).unwrap_err();
+            assert!(error.to_string().ends_with("it is not a regular file"), "{error}");
         }
     }
 

@@ -11,7 +11,7 @@ use super::limits::{Limits, Restart, Timeouts, memory, none_if_zero, sessions};
 use super::quantity::shown;
 use super::read_agent::{AGENT_KEYS, read_agent, read_permission};
 use super::reader::{Field, Reader, nearest};
-use super::{Buffers, Config};
+use super::{Buffers, Config, json};
 use crate::policy::Policy;
 
 pub(super) const ROOT_KEYS: &[&str] = &["agents", "default_agent", "runtime", "hub", "$schema"];
@@ -92,8 +92,7 @@ impl Context<'_> {
 }
 
 pub(super) fn parse(text: &[u8], folder: &Path) -> Result<Config, ConfigError> {
-    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-    let value: Value = serde_json::from_slice(text).map_err(|error| syntax_error(&error))?;
+    let value = json::read(text)?;
     let mut context = Context { folder, agents: ids(&value), notices: Vec::new() };
     let elsewhere = [("`runtime`", RUNTIME_KEYS), ("an agent in `agents`", AGENT_KEYS)];
     let root = Field::whole(&value).object(ROOT_KEYS, &elsewhere)?;

@@ -1,0 +1,82 @@
+//! JSON in which every key of an object stands once: of two values, it would be a guess which one is meant.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+use super::error::ConfigError;
+use super::read_file::syntax_error;
+
+/// Reads a text, which may begin with a byte order mark.
+///
+/// # Errors
+///
+/// When it is not JSON, or a key stands twice in one object.
+pub(super) fn read(text: &[u8]) -> Result<Value, ConfigError> {
+    let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
+    serde_json::from_slice(text).map(|Once(value)| value).map_err(|error| syntax_error(&error))
+}
+
+struct Once(Value);
+
+impl<'de> Deserialize<'de> for Once {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Values).map(Self)
+    }
+}
+
+struct Values;
+
+impl<'de> Visitor<'de> for Values {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(Once(value)) = items.next_element()? {
+            values.push(value);
+        }
+        Ok(values.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(key) = members.next_key::<String>()? {
+            if object.contains_key(&key) {
+                let key = super::quantity::shown(&key);
+                return Err(A::Error::custom(format!("the key `{key}` stands there twice; keep one")));
+            }
+            let Once(value) = members.next_value()?;
+            object.insert(key, value);
+        }
+        Ok(object.into())
+    }
+}
