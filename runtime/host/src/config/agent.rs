@@ -62,6 +62,7 @@ pub struct AgentConfig {
     /// Folders besides `work_dir` that a session may choose as its `cwd`, absolute ([ext.7]).
     pub allowed_dirs: Vec<PathBuf>,
     /// The domains that it may reach, of which a session may choose some ([ext.7]); `None` where nothing was said.
+    /// Without a sandbox nothing holds the agent to them, so a configuration file must have one beside them.
     pub allowed_domains: Option<Vec<String>>,
     /// What happens when a session asks for a restriction that the adapter does not say it applies ([ext.7]).
     pub unenforced: Unenforced,

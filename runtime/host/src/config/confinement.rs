@@ -59,9 +59,19 @@ impl Confinement {
     }
 
     /// Brings the domains that an agent may reach and the network of its sandbox together: one that says nothing
-    /// takes what the other says, and the domains must be within the network. `at` is the place of the domains.
+    /// takes what the other says, and the domains must be within the network. Without a sandbox nothing would hold an
+    /// agent to them. `at` is the place of the domains.
     pub(super) fn agree(&mut self, domains: &mut Option<Vec<String>>, at: &str) -> Result<(), ConfigError> {
-        let Some(sandbox) = &mut self.sandbox else { return Ok(()) };
+        let Some(sandbox) = &mut self.sandbox else {
+            return match domains {
+                None => Ok(()),
+                Some(_) => Err(ConfigError::invalid(
+                    at,
+                    "without a `sandbox` nothing holds the agent to these domains; add one, such as \
+                     `\"sandbox\": {\"backend\": \"bubblewrap\"}`, or leave them out",
+                )),
+            };
+        };
         let Some(asked) = domains else {
             *domains = match &sandbox.network {
                 Network::All => None,
@@ -270,6 +280,21 @@ mod tests {
         assert_eq!((sandbox.network, sandbox.read_only.len()), (Network::None, 0));
         assert_eq!(read(&runtime, r#", "sandbox": "none""#).unwrap().sandbox, None);
         assert!(read(&runtime, r#", "sandbox": null"#).unwrap().sandbox.is_some());
+    }
+
+    #[test]
+    fn domains_without_a_sandbox_are_refused() {
+        let refused = |runtime: &str, own: &str| read(runtime, own).unwrap_err().to_string();
+        for domains in [r#"["a.org"]"#, "[]"] {
+            let said = refused("", &format!(r#", "allowed_domains": {domains}"#));
+            assert!(said.contains("allowed_domains: without a `sandbox` nothing holds"), "{said}");
+        }
+        let runtime = r#""sandbox": {"backend": "bubblewrap"}"#;
+        assert!(read(runtime, r#", "allowed_domains": ["a.org"]"#).is_ok());
+        assert!(
+            refused(runtime, r#", "sandbox": "none", "allowed_domains": ["a.org"]"#)
+                .contains("nothing holds")
+        );
     }
 
     #[test]

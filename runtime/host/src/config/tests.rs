@@ -111,6 +111,7 @@ fn every_key_of_an_agent_applies() {
            "outbox": "1KiB", "max_sessions": 3, "max_turn_output": "5MiB",
            "restart": {"base": "1s", "cap": "1m", "failures": 2, "window": "5m", "retry": "10s"},
            "file_roots": ["/data", "out"], "allowed_dirs": ["/w"], "allowed_domains": ["example.com"],
+           "sandbox": {"backend": "bubblewrap"},
            "unenforced": "allow", "session_may": ["env", "mcp_servers", "model"], "sdk": true"#,
     );
     let seconds = Duration::from_secs;
@@ -145,6 +146,9 @@ fn every_key_of_an_agent_applies() {
     expected.file_roots = vec!["/data".into(), "/conf/out".into()];
     expected.allowed_dirs = vec!["/w".into()];
     expected.allowed_domains = Some(vec!["example.com".into()]);
+    let mut sandbox = Sandbox::new(Backend::Bubblewrap);
+    sandbox.network = Network::Allow(vec!["example.com".into()]);
+    expected.sandbox = Some(sandbox);
     expected.unenforced = Unenforced::Allow;
     expected.session_may = SessionMay::listed([SessionOption::Env, SessionOption::McpServers]);
     expected.sdk = true;
@@ -508,5 +512,35 @@ fn what_a_session_may_set_is_a_list_or_all() {
     ] {
         let error = agent_error(more);
         assert!(error.contains(why), "{more}: {error}");
+    }
+}
+
+#[test]
+fn an_empty_file_counts_as_none_unless_it_was_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trunkline/trunkline.json");
+    fs::create_dir(file.parent().unwrap()).unwrap();
+    fs::write(&file, "").unwrap();
+    let variable = |name: &str| (name == "XDG_CONFIG_HOME").then(|| folder.path().into());
+    assert_eq!(Config::discover(None, variable).unwrap().source, Source::BuiltIn);
+    assert!(Config::discover(Some(&file), variable).is_err());
+    // A FIFO would keep the start waiting for a writer.
+    fs::remove_file(&file).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let said = Config::discover(None, variable).unwrap_err().to_string();
+    assert!(said.ends_with("it is not a regular file"), "{said}");
+}
+
+#[test]
+fn a_key_that_stands_twice_is_refused_wherever_it_stands() {
+    for (text, key) in [
+        (r#"{"agents": [{"id": "a", "profile": "echo"}], "agents": []}"#, "agents"),
+        (
+            r#"{"agents": [{"id": "a", "profile": "echo", "permission": {"deny": ["Bash"], "deny": []}}]}"#,
+            "deny",
+        ),
+    ] {
+        assert!(error(text).contains(&format!("the key `{key}` stands there twice; keep one")), "{text}");
     }
 }

@@ -84,9 +84,18 @@ pub(super) fn import(text: &str, prompt: &dyn Fn(&Path) -> io::Result<String>) -
     if personas.is_empty() {
         return Err("it has neither `personas` nor `adapters`".to_owned());
     }
+    let sandbox = manifest.sandbox.as_ref().and_then(|sandbox| confined(sandbox, &mut notes));
     let mut agents = Vec::new();
     for (name, persona) in &personas {
         let mut agent = agent(name, persona, &manifest.adapters, prompt, &mut notes)?;
+        match &persona.allowed_domains {
+            Some(domains) if sandbox.is_some() => agent.0.push(("allowed_domains", json!(domains))),
+            Some(_) => notes.push(format!(
+                "persona {name}: `allowed_domains` has no home without a sandbox: nothing bounds what it reaches; add a \
+                 `sandbox` and the domains by hand"
+            )),
+            None => {}
+        }
         if !manifest.env_passthrough.is_empty() {
             agent.0.push(("env_passthrough", json!(manifest.env_passthrough)));
         }
@@ -96,7 +105,7 @@ pub(super) fn import(text: &str, prompt: &dyn Fn(&Path) -> io::Result<String>) -
     if let Some(minutes) = manifest.timeout_minutes {
         runtime.insert("turn_timeout".to_owned(), json!(format!("{minutes}m")));
     }
-    if let Some(sandbox) = manifest.sandbox.as_ref().and_then(|sandbox| confined(sandbox, &mut notes)) {
+    if let Some(sandbox) = sandbox {
         runtime.insert("sandbox".to_owned(), sandbox);
     }
     let text = serde_json::to_string_pretty(&Config { agents, runtime }).unwrap_or_default();
@@ -188,9 +197,6 @@ fn agent(
     }
     if let Some(permission) = permission(name, allow, &deny)? {
         agent.push(("permission", permission));
-    }
-    if let Some(domains) = &persona.allowed_domains {
-        agent.push(("allowed_domains", json!(domains)));
     }
     Ok(Ordered(agent))
 }

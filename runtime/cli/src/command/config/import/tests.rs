@@ -106,6 +106,19 @@ fn a_personas_permissions_stand_over_its_adapters() {
 }
 
 #[test]
+fn domains_that_no_sandbox_would_hold_are_told_and_not_written() {
+    for runtime in ["", "runtime: { sandbox: { enabled: false, backend: bubblewrap } }\n"] {
+        let (config, notes) = imported(&format!(
+            "personas:\n  p: {{ adapter: claude, sandbox: {{ allowed_domains: [example.org] }} }}\n{runtime}"
+        ));
+        assert_eq!(config["agents"][0].get("allowed_domains"), None);
+        let told = "persona p: `allowed_domains` has no home without a sandbox: nothing bounds what it reaches; add a \
+                    `sandbox` and the domains by hand";
+        assert!(notes.iter().any(|note| note == told), "{notes:?}");
+    }
+}
+
+#[test]
 fn what_else_has_a_home_finds_it_and_the_rest_is_told() {
     let (config, notes) = imported(
         "apiVersion: v1\nkind: WaveManifest\nmetadata: { name: x }\nskill_mounts: []\n\
