@@ -19,7 +19,7 @@ pub(super) enum CopyError {
 
 /// Copies `judged` to a new file `name` in `folder` and gives it `mode`; its size in bytes comes back. By reference
 /// where the file system can, else byte by byte up to one above the limit, so a file that grows meanwhile costs no
-/// more. On any error nothing stays behind.
+/// more. One that is written meanwhile is refused: no copy has parts of two versions. On any error nothing stays behind.
 pub(super) fn copy_into(
     folder: BorrowedFd<'_>,
     name: &str,
@@ -42,6 +42,7 @@ pub(super) fn copy_into(
 
 fn fill(copy: &File, judged: &Judged, mode: Mode) -> Result<u64, Refusal> {
     let storing = |error: io::Error| Refusal::Store(error.kind());
+    judged.let_rest();
     if !clone_by_reference(copy, judged.file()) {
         let most = judged.limit().saturating_add(1);
         io::copy(&mut judged.file().take(most), &mut &*copy).map_err(|error| match error.kind() {

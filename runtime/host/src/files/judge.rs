@@ -6,12 +6,17 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 
 use super::confined::{OpenFolder, open_folder};
 use super::refusal::Refusal;
 use super::roots::Roots;
+
+/// How long a file has to be left alone before it is copied: longer than a tick of any file system's clock, within
+/// which two writes have the same time.
+const REST: Duration = Duration::from_millis(20);
 
 /// The longest path, in bytes: what the kernel takes.
 const MAX_PATH: usize = 4096;
@@ -144,8 +149,21 @@ impl Judged {
         self.limit
     }
 
-    /// Refuses a file that is not as it was when it was judged: grown, cut or written. (Writes within one tick of the
-    /// file system's clock that keep the size are not seen.)
+    /// Waits until a further write would change the time of the last one, so that [`check_unchanged`](Self::check_unchanged)
+    /// sees it. Blocks, for [`REST`] at most; mostly not at all.
+    pub(super) fn let_rest(&self) {
+        let (seconds, nanos) = self.seen.modified;
+        let modified = u64::try_from(seconds).unwrap_or(0);
+        let modified = UNIX_EPOCH + Duration::new(modified, u32::try_from(nanos).unwrap_or(0));
+        let age = SystemTime::now().duration_since(modified).unwrap_or_default();
+        // A time that is far ahead is none that a write would set.
+        let is_ahead = modified > SystemTime::now() + REST;
+        if !is_ahead && age < REST {
+            std::thread::sleep(REST - age);
+        }
+    }
+
+    /// Refuses a file that is not as it was when it was judged: grown, cut or written.
     pub(super) fn check_unchanged(&self) -> Result<(), Refusal> {
         let now = Seen::of(&stat(&self.file)?);
         within(now.size, self.limit)?;

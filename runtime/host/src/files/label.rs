@@ -26,9 +26,13 @@ pub fn file_name(label: Option<&str>, path: &Path) -> String {
     named.or_else(of_path).filter(|name| !name.is_empty()).unwrap_or_else(|| NAMELESS.to_owned())
 }
 
-/// The sender's type, or [`DEFAULT_MIME_TYPE`] ([file.5]); so, too, where it is longer than any type is.
+/// The sender's type, or [`DEFAULT_MIME_TYPE`] ([file.5]); so, too, where it is longer than any type is, or has a
+/// character that none has: it may end up in a header.
 pub fn mime_type(given: Option<&str>) -> &str {
-    given.filter(|given| (1..=MAX_TYPE).contains(&given.len())).unwrap_or(DEFAULT_MIME_TYPE)
+    let is_type = |given: &&str| {
+        (1..=MAX_TYPE).contains(&given.len()) && given.bytes().all(|b| b == b' ' || b.is_ascii_graphic())
+    };
+    given.filter(is_type).unwrap_or(DEFAULT_MIME_TYPE)
 }
 
 /// The name with `number` before its ending: `report-2.csv`.
@@ -47,7 +51,7 @@ fn safe(label: &str) -> String {
 
 /// Characters that make a name look other than it is: marks of direction, and line and paragraph separators.
 fn turns_text(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// The name within [`MAX_NAME`], its ending kept.
@@ -88,6 +92,7 @@ mod tests {
             ("-rf", "rf"),
             ("a\0b\nc\u{7f}.txt", "abc.txt"),
             ("gpj\u{202e}exe.png", "gpjexe.png"),
+            ("gpj\u{61c}exe.png", "gpjexe.png"),
             ("a.txt. ", "a.txt"),
             ("Füße 1.txt", "Füße 1.txt"),
         ] {
@@ -102,6 +107,11 @@ mod tests {
         assert_eq!(file_name(None, Path::new("/")), "file");
         assert_eq!(mime_type(None), "application/octet-stream");
         assert_eq!(mime_type(Some("text/csv")), "text/csv");
+        assert_eq!(mime_type(Some("text/csv; charset=\"utf-8\"")), "text/csv; charset=\"utf-8\"");
+        for odd in ["text/csv\r\nSet-Cookie: x", "text/csv\n", "text/csv\0", "text/\u{e9}", "text/\u{202e}x"]
+        {
+            assert_eq!(mime_type(Some(odd)), DEFAULT_MIME_TYPE, "{odd:?}");
+        }
     }
 
     #[test]

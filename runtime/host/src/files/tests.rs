@@ -324,6 +324,42 @@ fn a_file_that_grows_after_judgement_is_refused_and_leaves_nothing() {
 }
 
 #[test]
+fn a_copy_is_of_one_version_however_often_the_file_is_written() {
+    const SIZE: usize = 256 * 1024;
+    let place = Place::new();
+    let store = place.store();
+    let path = place.write("a", SIZE);
+    let most = u64::try_from(SIZE).unwrap();
+    let stop = AtomicBool::new(false);
+    let copied = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+            for letter in (b'a'..=b'z').cycle() {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                std::os::unix::fs::FileExt::write_all_at(&file, &vec![letter; SIZE], 0).unwrap();
+            }
+        });
+        let copies = (0..100).filter_map(|_| {
+            let judged = judge(&path, &place.roots, most).ok()?;
+            super::store(&judged, &store).ok()
+        });
+        let copies: Vec<_> = copies.collect();
+        stop.store(true, Ordering::Relaxed);
+        copies
+    });
+    for copy in copied {
+        let bytes = fs::read(copy.path).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == bytes[0]), "a copy has parts of two versions");
+    }
+    // Left alone, it is copied, however young it is.
+    place.write("a", SIZE);
+    let judged = judge(&path, &place.roots, most).unwrap();
+    assert_eq!(super::store(&judged, &store).unwrap().size, most);
+}
+
+#[test]
 fn a_store_that_is_a_link_is_not_opened() {
     let place = Place::new();
     let link = place.outside.join("link");
