@@ -9,11 +9,16 @@ use trunkline_host::{
     protocol::{FieldKind, InputRequest, Json, OptionKind, PermissionRequest, QuestionField, RequestId},
 };
 
+use self::page::Page;
 use crate::{
     paint,
-    screen::diff_lines,
-    terminal::{Cancel, Echo, Terminal, one_line, shown},
+    terminal::{Cancel, Echo, Terminal, one_line},
 };
+
+mod page;
+
+/// What is typed to see the whole of a long request.
+const ALL: &str = "all";
 
 /// Asks on the terminal, where there is one.
 #[derive(Debug, Clone)]
@@ -164,23 +169,13 @@ struct Dialogue {
 
 impl Dialogue {
     fn permission(&self, request: &PermissionRequest) -> Option<Decision> {
-        let (care, bold, dim) = (paint::CARE, paint::STRONG, paint::DIM);
-        let mut lines = vec![format!("  {care}?{care:#} {bold}{}{bold:#}", headline(request))];
-        if !request.description.is_empty() {
-            lines.extend(shown(&request.description).lines().map(|line| format!("    {line}")));
-        }
-        if ![request.description.as_str(), request.tool.as_str(), ""].contains(&request.resource.as_str()) {
-            lines.extend(shown(&request.resource).lines().map(|line| format!("    {dim}{line}{dim:#}")));
-        }
-        for diff in request.diffs.iter().flatten() {
-            lines.extend(diff_lines(diff));
+        let dim = paint::DIM;
+        let page = Page::of_permission(request, false);
+        self.write(&page.lines);
+        if page.is_cut {
+            self.write(&[format!("    {dim}not all of it is shown; {ALL} shows the whole request{dim:#}")]);
         }
         let options = request.options.as_deref().unwrap_or_default();
-        for (number, option) in options.iter().enumerate() {
-            let label = one_line(option.label.as_deref().unwrap_or(&option.id));
-            lines.push(format!("    {bold}{}{bold:#} {label}", number + 1));
-        }
-        self.write(&lines);
         let prompt = if options.is_empty() {
             "allow? [y/N]".to_owned()
         } else {
@@ -189,6 +184,10 @@ impl Dialogue {
         self.terminal.forget_typed();
         loop {
             let line = self.ask(&prompt, Echo::Shown)?;
+            if line.trim() == ALL {
+                self.write(&Page::of_permission(request, true).lines);
+                continue;
+            }
             if let Some(decision) = decision(&line, request) {
                 return Some(decision);
             }
@@ -197,12 +196,8 @@ impl Dialogue {
     }
 
     fn question(&self, request: &InputRequest) -> Option<BTreeMap<String, Json>> {
-        let (care, bold) = (paint::CARE, paint::STRONG);
-        let prompt = shown(&request.prompt);
-        let mut lines = prompt.lines();
-        let mut head = vec![format!("  {care}?{care:#} {bold}{}{bold:#}", lines.next().unwrap_or_default())];
-        head.extend(lines.map(|line| format!("    {line}")));
-        self.write(&head);
+        let page = Page::of_question(request);
+        self.write(&page.lines);
         self.terminal.forget_typed();
         let one_text = [QuestionField { id: "answer".to_owned(), ..QuestionField::default() }];
         let fields = request.fields.as_deref().filter(|fields| !fields.is_empty()).unwrap_or(&one_text);
@@ -219,14 +214,14 @@ impl Dialogue {
     fn field(&self, field: &QuestionField) -> Option<Option<Json>> {
         let (bold, dim) = (paint::STRONG, paint::DIM);
         let choices = field.choices.as_deref().unwrap_or_default();
-        let mut lines = Vec::new();
-        for (number, choice) in choices.iter().enumerate() {
-            let label = one_line(choice.label.as_deref().unwrap_or(&choice.id));
-            let more = one_line(choice.description.as_deref().unwrap_or_default());
-            lines.push(format!("    {bold}{}{bold:#} {label} {dim}{more}{dim:#}", number + 1));
+        let mut page = Page::new(false);
+        for (number, choice) in page.items(choices, "choices").iter().enumerate() {
+            let label = page.name(choice.label.as_deref().unwrap_or(&choice.id));
+            let more = page.name(choice.description.as_deref().unwrap_or_default());
+            page.lines.push(format!("    {bold}{}{bold:#} {label} {dim}{more}{dim:#}", number + 1));
         }
-        self.write(&lines);
-        let label = one_line(field.label.as_deref().unwrap_or("answer"));
+        self.write(&page.lines);
+        let label = page.name(field.label.as_deref().unwrap_or("answer"));
         let hint = match field.kind {
             Some(FieldKind::Boolean) => " [y/n]".to_owned(),
             Some(FieldKind::Choice) if !choices.is_empty() => format!(" [1-{}]", choices.len()),
@@ -238,7 +233,7 @@ impl Dialogue {
         let default = field
             .default
             .as_ref()
-            .map_or(String::new(), |default| format!(" (Enter: {})", one_line(default.get())));
+            .map_or(String::new(), |default| format!(" (Enter: {})", page.name(default.get())));
         let echo = if field.kind == Some(FieldKind::Secret) { Echo::Hidden } else { Echo::Shown };
         loop {
             let line = self.ask(&format!("{label}{hint}{default}"), echo)?;
@@ -347,17 +342,21 @@ mod tests {
             label: None,
             kind: *kind,
         });
+        PermissionRequest { options: Some(options.collect()), ..asked("bash", String::new()) }
+    }
+
+    pub(super) fn asked(tool: &str, resource: String) -> PermissionRequest {
         PermissionRequest {
             request_id: RequestId::new("r").unwrap(),
-            tool: "bash".to_owned(),
+            tool: tool.to_owned(),
             description: String::new(),
-            resource: String::new(),
+            resource,
             input: None,
             title: None,
             tool_call_id: None,
             diffs: None,
             expires_at: None,
-            options: Some(options.collect()),
+            options: None,
             message_id: None,
             parent_tool_call_id: None,
             history: None,

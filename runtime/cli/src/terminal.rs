@@ -170,8 +170,11 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 fn must_be_replaced(char: char) -> bool {
-    let turns_text =
-        matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    // All that Unicode calls Bidi_Control.
+    let turns_text = matches!(
+        char,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
     turns_text || (char.is_control() && !matches!(char, '\n' | '\t'))
 }
 
@@ -192,7 +195,7 @@ mod tests {
         assert_eq!(shown("plain\ttext\n"), "plain\ttext\n");
         assert_eq!(shown("\u{1b}[2J"), "␛[2J");
         assert_eq!(shown("a\r\nb\u{7}"), "a\nb␇");
-        assert_eq!(shown("\u{9b}31m \u{202e}x"), "\u{fffd}31m \u{fffd}x");
+        assert_eq!(shown("\u{9b}31m \u{202e}x \u{61c}y"), "\u{fffd}31m \u{fffd}x \u{fffd}y");
     }
 
     #[test]

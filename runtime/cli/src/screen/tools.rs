@@ -19,6 +19,9 @@ const DIFF_LINES: usize = 40;
 /// Pairs of lines that are compared to find what changed; beyond it all of the changed part is shown.
 const COMPARED: usize = 1_000_000;
 
+/// The longest path of a diff, in characters.
+const PATH: usize = 400;
+
 /// The longest text of a headline, in characters.
 const HEADLINE: usize = 100;
 
@@ -95,7 +98,7 @@ impl Tools {
             lines.push(format!("  {dim}│ … {} more lines{dim:#}", tool.printed - SHOWN_LINES));
         }
         for diff in end.diffs.iter().flatten() {
-            lines.extend(diff_lines(diff));
+            lines.extend(diff_lines(diff, false).0);
         }
         let took = end.duration_ms.map(|ms| duration(std::time::Duration::from_millis(ms)));
         let took = took.map_or(String::new(), |took| format!(" {dim}{took}{dim:#}"));
@@ -130,10 +133,12 @@ impl Tool {
     }
 }
 
-/// A change of a file, removed lines in red, added ones in green.
-pub(crate) fn diff_lines(diff: &Diff) -> Vec<String> {
+/// A change of a file, removed lines in red, added ones in green, and how many lines were left out. `whole` leaves nothing
+/// out.
+pub(crate) fn diff_lines(diff: &Diff, whole: bool) -> (Vec<String>, usize) {
     let (dim, bold) = (paint::DIM, paint::STRONG);
-    let mut lines = vec![format!("  {dim}│{dim:#} {bold}{}{bold:#}", one_line(&diff.path))];
+    let bounded = |line: &str, most: usize| if whole { line.to_owned() } else { cut(line, most) };
+    let mut lines = vec![format!("  {dim}│{dim:#} {bold}{}{bold:#}", bounded(&one_line(&diff.path), PATH))];
     let body: Vec<String> = match &diff.patch {
         Some(patch) => shown(patch).lines().map(str::to_owned).collect(),
         None => changed(
@@ -141,19 +146,20 @@ pub(crate) fn diff_lines(diff: &Diff) -> Vec<String> {
             diff.new_text.as_deref().unwrap_or_default(),
         ),
     };
-    let more = body.len().saturating_sub(DIFF_LINES);
-    lines.extend(body.iter().take(DIFF_LINES).map(|line| {
+    let most = if whole { body.len() } else { DIFF_LINES };
+    let more = body.len().saturating_sub(most);
+    lines.extend(body.iter().take(most).map(|line| {
         let style = match line.as_bytes().first() {
             Some(b'+') => paint::GOOD,
             Some(b'-') => paint::BAD,
             _ => paint::DIM,
         };
-        format!("  {dim}│{dim:#} {style}{}{style:#}", cut(line, HEADLINE))
+        format!("  {dim}│{dim:#} {style}{}{style:#}", bounded(line, HEADLINE))
     }));
     if more > 0 {
         lines.push(format!("  {dim}│ … {more} more lines{dim:#}"));
     }
-    lines
+    (lines, more)
 }
 
 /// The lines that were removed and added, in order. What both texts begin and end with is left out.

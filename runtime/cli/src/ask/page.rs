@@ -1,0 +1,188 @@
+//! What a person is shown of a request: all of a short one, and of a long one the beginning and the end of each part.
+
+use trunkline_host::protocol::{InputRequest, PermissionRequest};
+
+use crate::{
+    paint,
+    screen::diff_lines,
+    terminal::{one_line, shown},
+};
+
+/// A text up to this length is shown whole, if it has no more than [`LINES`]; in bytes.
+const TEXT: usize = 8 * 1024;
+/// Lines of a longer text that are shown: most of them from its beginning.
+const LINES: usize = 40;
+/// The last ones of these.
+const LAST_LINES: usize = 10;
+/// The longest line of a longer text, in characters.
+const LINE: usize = 400;
+/// The longest name, title or label, in characters.
+const NAME: usize = 200;
+/// Diffs, options or choices that are shown.
+const ITEMS: usize = 20;
+
+/// Lines for the terminal, cleaned.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) lines: Vec<String>,
+    /// Whether something was left out; the lines say how much.
+    pub(super) is_cut: bool,
+    whole: bool,
+}
+
+impl Page {
+    /// The page of a permission; `whole` leaves nothing out.
+    pub(super) fn of_permission(request: &PermissionRequest, whole: bool) -> Self {
+        let (care, bold, dim) = (paint::CARE, paint::STRONG, paint::DIM);
+        let mut page = Self::new(whole);
+        let headline = page.name(&super::headline(request));
+        page.lines.push(format!("  {care}?{care:#} {bold}{headline}{bold:#}"));
+        page.text(&request.description, |line| format!("    {line}"));
+        if ![request.description.as_str(), request.tool.as_str()].contains(&request.resource.as_str()) {
+            page.text(&request.resource, |line| format!("    {dim}{line}{dim:#}"));
+        }
+        let diffs = request.diffs.as_deref().unwrap_or_default();
+        let shown = page.items(diffs, "files");
+        for diff in shown {
+            let (lines, left_out) = diff_lines(diff, whole);
+            page.lines.extend(lines);
+            page.is_cut |= left_out > 0;
+        }
+        let options = request.options.as_deref().unwrap_or_default();
+        for (number, option) in page.items(options, "options").iter().enumerate() {
+            let label = page.name(option.label.as_deref().unwrap_or(&option.id));
+            page.lines.push(format!("    {bold}{}{bold:#} {label}", number + 1));
+        }
+        page
+    }
+
+    /// The page of a question, without its fields.
+    pub(super) fn of_question(request: &InputRequest) -> Self {
+        let (care, bold) = (paint::CARE, paint::STRONG);
+        let mut page = Self::new(false);
+        page.text(&request.prompt, |line| format!("    {line}"));
+        let first = if page.lines.is_empty() { String::new() } else { page.lines.remove(0) };
+        page.lines.insert(0, format!("  {care}?{care:#} {bold}{}{bold:#}", first.trim_start()));
+        page
+    }
+
+    pub(super) fn new(whole: bool) -> Self {
+        Self { lines: Vec::new(), is_cut: false, whole }
+    }
+
+    /// A text on one line, cut where it is long.
+    pub(super) fn name(&mut self, text: &str) -> String {
+        let text = one_line(text);
+        match text.char_indices().nth(NAME) {
+            Some((at, _)) if !self.whole => {
+                self.is_cut = true;
+                format!("{}… ({} more bytes)", &text[..at], text.len() - at)
+            }
+            _ => text,
+        }
+    }
+
+    /// The first of `items`; a line says how many more there are.
+    pub(super) fn items<'a, T>(&mut self, items: &'a [T], what: &str) -> &'a [T] {
+        let most = if self.whole { items.len() } else { ITEMS.min(items.len()) };
+        if most < items.len() {
+            let dim = paint::DIM;
+            self.is_cut = true;
+            self.lines.push(format!("    {dim}… the first {most} of {} {what}{dim:#}", items.len()));
+        }
+        &items[..most]
+    }
+
+    fn text(&mut self, text: &str, styled: impl Fn(&str) -> String) {
+        let dim = paint::DIM;
+        let text = shown(text);
+        let lines: Vec<&str> = text.lines().collect();
+        if self.whole || (text.len() <= TEXT && lines.len() <= LINES) {
+            return self.lines.extend(lines.into_iter().map(styled));
+        }
+        let (first, last) = match lines.len() {
+            all @ ..=LINES => (all, all),
+            all => (LINES - LAST_LINES, all - LAST_LINES),
+        };
+        let between: usize = lines[first..last].iter().map(|line| line.len() + 1).sum();
+        self.is_cut = true;
+        self.lines.extend(lines[..first].iter().map(|line| styled(&cut(line))));
+        if between > 0 {
+            let count = last - first;
+            self.lines.push(format!("    {dim}… {count} lines, {between} bytes, left out …{dim:#}"));
+        }
+        self.lines.extend(lines[last..].iter().map(|line| styled(&cut(line))));
+    }
+}
+
+/// The line, or its beginning and end.
+fn cut(line: &str) -> String {
+    let at = |number: usize| line.char_indices().nth(number).map(|(at, _)| at);
+    let (Some(from), Some(_)) = (at(LINE / 2), at(LINE)) else { return line.to_owned() };
+    let to = line.char_indices().rev().nth(LINE / 2 - 1).map_or(from, |(at, _)| at);
+    format!("{} … {} bytes left out … {}", &line[..from], to - from, &line[to..])
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_host::protocol::{Diff, PermissionOption};
+
+    use super::*;
+
+    fn request(resource: String) -> PermissionRequest {
+        super::super::tests::asked("Bash", resource)
+    }
+
+    fn bytes(page: &Page) -> usize {
+        page.lines.iter().map(String::len).sum()
+    }
+
+    #[test]
+    fn a_short_request_is_shown_whole() {
+        let page = Page::of_permission(&request("git log\ngit status".to_owned()), false);
+        assert!(!page.is_cut);
+        assert!(page.lines.iter().any(|line| line.contains("git status")), "{:?}", page.lines);
+        let long = format!("echo {}", "x".repeat(5000));
+        assert!(
+            Page::of_permission(&request(long.clone()), false).lines.iter().any(|line| line.contains(&long))
+        );
+    }
+
+    #[test]
+    fn of_a_long_request_beginning_and_end_are_shown_and_how_much_is_not() {
+        let line = format!("begin{}end", "x".repeat(3_000_000));
+        let many = (0..100_000).map(|number| format!("line {number}\n")).collect::<String>();
+        for (text, first, last) in [(line, "begin", "end"), (many, "line 0", "line 99999")] {
+            let request = request(text.clone());
+            let page = Page::of_permission(&request, false);
+            assert!(bytes(&page) < 40_000 && page.lines.len() < 60, "{} lines", page.lines.len());
+            assert!(page.lines.iter().any(|line| line.contains(first)));
+            assert!(page.lines.iter().any(|line| line.contains(last)));
+            assert!(page.lines.iter().any(|line| line.contains("left out")));
+            assert!(page.is_cut);
+            let whole = Page::of_permission(&request, true);
+            assert!(!whole.is_cut);
+            assert!(bytes(&whole) >= text.len() - 200_000);
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_request_is_without_bound() {
+        let long = "y".repeat(1_000_000);
+        let diff =
+            Diff { path: long.clone(), new_text: Some("a\n".repeat(100_000)), old_text: None, patch: None };
+        let option = PermissionOption { id: "o".to_owned(), label: Some(long.clone()), kind: None };
+        let mut request = request(long.clone());
+        (request.tool, request.title, request.description) = (long.clone(), Some(long.clone()), long);
+        request.diffs = Some(vec![diff; 200]);
+        request.options = Some(vec![option; 2000]);
+        let page = Page::of_permission(&request, false);
+        assert!(
+            bytes(&page) < 200_000 && page.lines.len() < 1200,
+            "{} in {}",
+            bytes(&page),
+            page.lines.len()
+        );
+        assert!(page.is_cut);
+    }
+}
