@@ -88,7 +88,7 @@ mod cli {
     }
 
     impl Ran {
-        fn of(output: Output) -> Self {
+        pub(crate) fn of(output: Output) -> Self {
             Self {
                 code: output.status.code(),
                 stdout: String::from_utf8(output.stdout).unwrap(),

@@ -167,6 +167,10 @@ pub(crate) struct Folders {
     pub(crate) exchange: PathBuf,
     /// The records of live process trees.
     pub(crate) records: Option<PathBuf>,
+    /// Files that the host reads and trusts. Nothing in a sandbox changes them.
+    pub(crate) unwritable: Arc<[PathBuf]>,
+    /// Where hosts look for such files. Nothing in a sandbox makes one there.
+    pub(crate) reserved: Arc<[PathBuf]>,
 }
 
 /// Makes the secrets of an agent's configuration known to every sink before anything is said. Those that lie in files
@@ -224,6 +228,8 @@ pub(crate) fn child_spec(
     }
     if let Some(sandbox) = &config.sandbox {
         spec = spec.sandbox(sandbox.clone());
+        spec.unwritable = folders.unwritable.to_vec();
+        spec.reserved = folders.reserved.to_vec();
     }
     if let Some(records) = &folders.records {
         spec = spec.record_dir(records);

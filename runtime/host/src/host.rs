@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -23,7 +23,7 @@ use trunkline_protocol::{AgentState, SessionId, SessionStart};
 use crate::{
     Counters, Session, SessionOptions,
     agent::{self, AgentShared, Folders},
-    config::{self, AgentConfig, Buffers, Config, Organisation, Shutdown},
+    config::{self, AgentConfig, Buffers, Config, EnvValue, Organisation, Shutdown, Source},
     core::Core,
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
     lane::Lane,
@@ -102,6 +102,10 @@ pub struct HostBuilder {
     spool_dir: Option<PathBuf>,
     no_usage_log: bool,
     buffers: Buffers,
+    /// The files that configurations came from, and others that decide what runs.
+    read: Vec<PathBuf>,
+    /// Whether one was read, so that the next host may look for one where this did.
+    looks: bool,
 }
 
 impl HostBuilder {
@@ -145,6 +149,8 @@ impl HostBuilder {
         self.spool_dir = config.spool_dir.or(self.spool_dir);
         self.no_usage_log |= !config.usage_log;
         self.buffers = config.buffers;
+        self.read.extend(config.source.path().map(Path::to_owned));
+        self.looks |= config.source != Source::Given;
         config.agents.into_iter().fold(self, Self::agent)
     }
 
@@ -179,6 +185,14 @@ impl HostBuilder {
         self
     }
 
+    /// A file that decides what runs, such as the program's own configuration: nothing in a sandbox changes it. The file of a
+    /// [`Config`] that was read, the policies and the files that variables come from are such files without being named.
+    #[must_use]
+    pub fn unwritable(mut self, file: impl Into<PathBuf>) -> Self {
+        self.read.push(file.into());
+        self
+    }
+
     /// Where events wait on disk for slow readers. Without it: `/var/tmp`.
     #[must_use]
     pub fn spool_dir(mut self, folder: impl Into<PathBuf>) -> Self {
@@ -199,7 +213,8 @@ impl HostBuilder {
     /// When there is no folder for temporary files, or a policy cannot be read. An agent that a policy forbids is no error
     /// here, but one of [`Host::open`].
     pub fn build(mut self) -> Result<Host, BuildError> {
-        let Narrowed { notices, mut refusals } = self.narrow()?;
+        let Narrowed { notices, mut refusals, policies } = self.narrow()?;
+        let Trusted { unwritable, reserved } = self.trusted(policies);
         let state_dir = self.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)));
         let records = state_dir.as_ref().map(|state| state.join(RECORDS));
         let log = |state| Arc::new(UsageLog::new(state, config::defaults::USAGE_LOG_BYTES));
@@ -232,8 +247,13 @@ impl HostBuilder {
             }
             let make: Option<MakeSpec> = (connect.is_none() && refusal.is_none()).then(|| {
                 let (config, profiles) = (shared.config.clone(), profiles.clone());
-                let folders =
-                    Folders { private: folder.path().to_owned(), exchange, records: records.clone() };
+                let folders = Folders {
+                    private: folder.path().to_owned(),
+                    exchange,
+                    records: records.clone(),
+                    unwritable: unwritable.clone(),
+                    reserved: reserved.clone(),
+                };
                 Arc::new(move || agent::child_spec(&config, &profiles, &folders)) as MakeSpec
             });
             let connect = connect.or_else(|| make.clone().map(Connect::Process));
@@ -256,7 +276,10 @@ impl HostBuilder {
     /// Applies the organisation's policies to every agent that is a process.
     fn narrow(&mut self) -> Result<Narrowed, BuildError> {
         let policies = Organisation::of_this_machine(self.policy.as_deref()).map_err(BuildError::Policy)?;
-        let mut narrowed = Narrowed::default();
+        let mut narrowed = Narrowed {
+            policies: policies.iter().map(|policy| policy.path().to_owned()).collect(),
+            ..Narrowed::default()
+        };
         let processes = self.agents.values_mut().filter(|(_, connect)| connect.is_none());
         for (agent, _) in processes {
             let mut said = Vec::new();
@@ -270,6 +293,29 @@ impl HostBuilder {
         }
         Ok(narrowed)
     }
+
+    /// What decides over what runs: the configuration, the policies, and the files that variables come from.
+    fn trusted(&self, policies: Vec<PathBuf>) -> Trusted {
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        let values = self.agents.values().flat_map(|(agent, _)| agent.command.env.values());
+        let sources = values.filter_map(|value| match value {
+            EnvValue::FromFile(path) => Some(path.clone()),
+            _ => None,
+        });
+        let unwritable = self.read.iter().cloned().chain(policies).chain(sources).map(absolute).collect();
+        let variable = |name: &str| std::env::var_os(name).filter(|_| name != config::FILE_VARIABLE);
+        let searched = config::candidates(None, variable);
+        let searched = searched.iter().filter_map(|source| source.path().map(Path::to_owned));
+        let policy = PathBuf::from(config::defaults::POLICY);
+        let reserved = searched.chain([policy]).filter(|_| self.looks).map(absolute).collect();
+        Trusted { unwritable, reserved }
+    }
+}
+
+/// Files that no sandbox lets a child change, absolute.
+struct Trusted {
+    unwritable: Arc<[PathBuf]>,
+    reserved: Arc<[PathBuf]>,
 }
 
 /// What the organisation's policies have done.
@@ -279,6 +325,8 @@ struct Narrowed {
     notices: Vec<String>,
     /// The agents that may not run, by id.
     refusals: HashMap<String, PolicyRefusal>,
+    /// The files of the policies.
+    policies: Vec<PathBuf>,
 }
 
 /// Applies policies to one agent; `notices` has what they took.

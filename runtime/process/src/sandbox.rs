@@ -15,6 +15,7 @@
 //! | private folder, so that `ADAPTER_CONFIG` can be read | read-only |
 //! | `read_only`, `writable` | as they say; of two that are nested the inner one counts |
 //! | the init program | read-only |
+//! | what the host reads and trusts ([`Inside::unwritable`], [`Inside::reserved`]) | read-only, where it lies in something writable |
 //! | private folders of others, records of children | not at all: an empty folder lies over them where what is around may be read; nothing around may be written |
 //!
 //! Folders between something read-only and the writable folder around it are mounted onto themselves: what is a mount
@@ -34,6 +35,7 @@
 //! | `--uid`, `--gid` | an ordinary number inside; outside it stays the host's own user |
 //! | `--ro-bind /usr`, links or binds of `/bin`, `/lib`… | programs and libraries |
 //! | `--proc /proc --remount-ro /proc` | only its own processes, and no setting of the kernel: a child of root owns `/proc/sys`, and `core_pattern` is a way out |
+//! | `--ro-bind /dev/null` over `/proc/keys` and its like | what shows the kernel's keys, memory and log, as a child of root could read them |
 //! | `--dev /dev` | `null`, `zero`, `full`, `random`, `urandom`, `tty`, `pts`, `shm`; nothing of the machine |
 //! | `--tmpfs /tmp` | empty; the temporary folder and whatever is granted below `/tmp` is mounted into it |
 //! | `--ro-bind` of some files of `/etc` | certificates, loader, time zone, names of services; no accounts, no keys |

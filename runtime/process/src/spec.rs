@@ -49,6 +49,10 @@ pub struct ChildSpec {
     pub record_dir: Option<PathBuf>,
     /// Folders that nothing in a sandbox sees, beside `record_dir`; see [`Inside::hidden`](crate::sandbox::Inside).
     pub hidden: Vec<PathBuf>,
+    /// Files that nothing in a sandbox changes; see [`Inside::unwritable`](crate::sandbox::Inside).
+    pub unwritable: Vec<PathBuf>,
+    /// Names that nothing in a sandbox makes or changes; see [`Inside::reserved`](crate::sandbox::Inside).
+    pub reserved: Vec<PathBuf>,
 }
 
 /// Which part of the host's environment a child inherits ([process.6]).
@@ -82,6 +86,8 @@ impl ChildSpec {
             exchange: None,
             record_dir: None,
             hidden: Vec::new(),
+            unwritable: Vec::new(),
+            reserved: Vec::new(),
         }
     }
 
@@ -202,6 +208,8 @@ impl fmt::Debug for ChildSpec {
             .field("exchange", &self.exchange)
             .field("record_dir", &self.record_dir)
             .field("hidden", &self.hidden)
+            .field("unwritable", &self.unwritable)
+            .field("reserved", &self.reserved)
             .finish()
     }
 }

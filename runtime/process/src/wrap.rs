@@ -176,6 +176,8 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
         outlet: outlet.as_ref(),
         limits: spec.limits,
         hidden: &hidden,
+        unwritable: &spec.unwritable,
+        reserved: &spec.reserved,
     };
     let line = sandbox::wrap(sandbox, &inside).map_err(WrapError::Sandbox)?;
     let Some(container) = &line.container else {

@@ -52,6 +52,14 @@ pub enum SandboxError {
         /// Why not.
         reason: String,
     },
+    /// A file that the host reads and trusts could be changed, or made, by the child.
+    #[error("keep {path:?}, which the host reads, from being changed inside: {reason}")]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Why it could be changed.
+        reason: String,
+    },
     /// Network names are allowed, but there is no way to the proxy that checks them.
     #[error("allow some of the network: no proxy was started for this child")]
     NoOutlet,

@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use crate::sandbox::view::RESERVED;
@@ -112,9 +114,11 @@ pub(crate) fn grants(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<Vec<Grant
         refuse_reserved(grant, inside)?;
     }
     let covers = covers(&asked, inside)?;
+    let kept = kept(&asked, inside)?;
 
     let mut all = asked;
     all.extend(covers);
+    all.extend(kept);
     if let Some(path) = inside.exchange {
         all.push(grant("the exchange folder", path, Access::Write)?);
     }
@@ -229,6 +233,62 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
     Ok(covers)
 }
 
+/// Read-only grants of what the host reads and trusts, where it lies in something that the child may write.
+fn kept(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError> {
+    let is_writable = |path: &Path| deepest(asked, path).is_some_and(|over| over.access == Access::Write);
+    let mut kept = Vec::new();
+    let unwritable = inside.unwritable.iter().map(|path| (path, false));
+    for (path, may_be_made) in unwritable.chain(inside.reserved.iter().map(|path| (path, true))) {
+        let exposed = |reason: String| SandboxError::Exposed { path: path.clone(), reason };
+        let (place, missing) = nearest(path);
+        if let Some(link) = place.links.iter().find(|link| is_writable(&link.at)) {
+            let real = &place.real;
+            return Err(exposed(format!(
+                "{:?} is a link that the child can turn; use {real:?} itself",
+                link.at
+            )));
+        }
+        let is_there = missing.as_os_str().is_empty();
+        let real = if is_there { place.real } else { place.real.join(missing) };
+        if !is_writable(&real) {
+            continue;
+        }
+        if !is_there {
+            if !may_be_made {
+                return Err(exposed(
+                    "it is not there, and the child could make it; make it yourself".to_owned(),
+                ));
+            }
+            make_empty(&real).map_err(|source| SandboxError::Write { path: real.clone(), source })?;
+        }
+        let names = real.symlink_metadata().map_err(|error| exposed(error.to_string()))?;
+        if names.is_file() && names.nlink() > 1 {
+            return Err(exposed(
+                "it has a second name, by which the child could write it; copy it".to_owned(),
+            ));
+        }
+        let place = Place { real, links: Vec::new() };
+        let named = path.clone();
+        let list = "a file that the host reads";
+        kept.push(Grant { list, named, also: Vec::new(), place, access: Access::Read, given: false });
+    }
+    Ok(kept)
+}
+
+/// Makes an empty file where none is, with the folders that it lies in.
+fn make_empty(path: &Path) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        // Another host was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.symlink_metadata()?.is_file() => {
+            Ok(())
+        }
+        made => made.map(drop),
+    }
+}
+
 /// A place that is what it is called.
 fn at(list: &'static str, real: &Path) -> Grant {
     let place = Place { real: real.to_owned(), links: Vec::new() };
@@ -237,12 +297,17 @@ fn at(list: &'static str, real: &Path) -> Grant {
 
 /// Where `path` is, or will be once somebody makes it.
 fn place_to_be(path: &Path) -> PathBuf {
+    let (place, missing) = nearest(path);
+    if missing.as_os_str().is_empty() { place.real } else { place.real.join(missing) }
+}
+
+/// What of the way to `path` is there, and the rest, which is not.
+fn nearest(path: &Path) -> (Place, PathBuf) {
     let found =
-        path.ancestors().find_map(|outer| Some((follow(outer).ok()?.real, path.strip_prefix(outer).ok()?)));
+        path.ancestors().find_map(|outer| Some((follow(outer).ok()?, path.strip_prefix(outer).ok()?)));
     match found {
-        Some((outer, rest)) if !rest.as_os_str().is_empty() => outer.join(rest),
-        Some((place, _)) => place,
-        None => path.to_owned(),
+        Some((place, missing)) => (place, missing.to_owned()),
+        None => (Place { real: path.to_owned(), links: Vec::new() }, PathBuf::new()),
     }
 }
 

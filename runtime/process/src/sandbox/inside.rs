@@ -40,6 +40,12 @@ pub struct Inside<'a> {
     /// Further folders of the host that nothing inside may see: an empty one lies over each that is there and lies in
     /// something that may be read. A grant to write around one, or within, is refused.
     pub hidden: &'a [PathBuf],
+    /// Files that the host reads and trusts: read-only inside, wherever they lie. One that is absent where the child could
+    /// make it is refused.
+    pub unwritable: &'a [PathBuf],
+    /// Files that the host would read and trust if they were there: as `unwritable`, but where the child could make one, an
+    /// empty one is made before it starts.
+    pub reserved: &'a [PathBuf],
 }
 
 /// The way from inside to the proxy outside.

@@ -41,6 +41,19 @@ pub(crate) const ETC: [&str; 18] = [
 pub(crate) const ETC_NETWORK: [&str; 4] =
     ["/etc/gai.conf", "/etc/host.conf", "/etc/hosts", "/etc/resolv.conf"];
 
+/// Files of `/proc` that show the machine and not the child: keys and memory of the kernel, its log, its timers. A child of
+/// root could read them.
+const MASKED: [&str; 8] = [
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/kmsg",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+];
+
 /// Folders of programs and libraries that are links into `/usr` on most systems, and folders on some.
 const BESIDE_USR: [&str; 6] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
@@ -55,6 +68,8 @@ pub(crate) struct System {
     pub(crate) etc: Vec<(PathBuf, PathBuf)>,
     /// The same for children that reach the network as the host does.
     pub(crate) etc_network: Vec<(PathBuf, PathBuf)>,
+    /// Files of `/proc` that are hidden.
+    pub(crate) masked: Vec<PathBuf>,
 }
 
 impl System {
@@ -71,6 +86,7 @@ impl System {
         let real = |path: &&str| Some((PathBuf::from(path), follow(Path::new(path)).ok()?.real));
         system.etc = ETC.iter().filter_map(real).collect();
         system.etc_network = ETC_NETWORK.iter().filter_map(real).collect();
+        system.masked = MASKED.iter().map(PathBuf::from).filter(|path| path.exists()).collect();
         system
     }
 }
@@ -148,6 +164,9 @@ impl View {
         let granted = self.clone();
         for folder in system.folders.iter().filter(|folder| !granted.shows(folder)) {
             self.put(folder, What::Host(Access::Read));
+        }
+        for masked in &system.masked {
+            self.put(masked, What::Other("/dev/null".into()));
         }
         for link in system.links.iter().filter(|link| !granted.shows(&link.at)) {
             self.put(&link.at, What::Link(link.target.clone()));

@@ -235,6 +235,47 @@ fn what_the_host_keeps_to_itself_is_empty_inside() {
 }
 
 #[test]
+fn what_the_host_reads_cannot_be_changed_made_or_replaced_inside() {
+    let Some(mut ground) = ground() else { return };
+    let config = ground.write("work/project/trunkline.json", "before");
+    ground.unwritable = vec![config.clone()];
+    let reserved = ground.at("work/trunkline.json");
+    ground.reserved = vec![reserved.clone()];
+    for (folder, file) in [("project", "trunkline.json"), (".", "trunkline.json")] {
+        for attempt in [
+            format!("echo x > '{file}'"),
+            format!("echo x >> '{file}'"),
+            format!("rm -f '{file}'"),
+            format!("mv '{file}' other"),
+            format!("echo x > new && mv -f new '{file}'"),
+            format!("ln -f '{file}' other"),
+            format!("ln -sf /dev/null '{file}'"),
+            format!("chmod 777 '{file}'"),
+            "cd .. && mv project elsewhere && mkdir project".to_owned(),
+            "cd \"$OLDPWD/..\" && mv work elsewhere".to_owned(),
+        ] {
+            let (success, said) = ground.run(&format!("cd {folder} && {attempt}"));
+            assert!(!success, "{folder}: {attempt}: {said}");
+        }
+    }
+    assert_eq!(
+        ground.says("cat project/trunkline.json; echo hello > project/made; cat project/made"),
+        "beforehello"
+    );
+    assert_eq!(fs::read_to_string(config).unwrap(), "before");
+    assert_eq!(fs::read_to_string(reserved).unwrap(), "");
+}
+
+#[test]
+fn keys_and_memory_of_the_kernel_are_not_seen() {
+    let Some(ground) = ground() else { return };
+    for file in ["keys", "key-users", "kcore", "kmsg", "timer_list"] {
+        let (_, said) = ground.run(&format!("head -c 10 /proc/{file} 2>/dev/null"));
+        assert_eq!(said, "", "/proc/{file} is seen");
+    }
+}
+
+#[test]
 fn a_file_may_be_granted_alone() {
     let Some(mut ground) = ground() else { return };
     let file = ground.write("alone/file", "one");

@@ -26,6 +26,8 @@ pub(crate) struct Ground {
     pub(crate) sandbox: Sandbox,
     pub(crate) outlet: Option<Outlet>,
     pub(crate) hidden: Vec<PathBuf>,
+    pub(crate) unwritable: Vec<PathBuf>,
+    pub(crate) reserved: Vec<PathBuf>,
     pub(crate) environment: BTreeMap<OsString, OsString>,
     pub(crate) declared: BTreeMap<OsString, OsString>,
 }
@@ -56,6 +58,8 @@ impl Ground {
             sandbox: Sandbox::new(backend),
             outlet: None,
             hidden: Vec::new(),
+            unwritable: Vec::new(),
+            reserved: Vec::new(),
             environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
             declared: BTreeMap::new(),
         }
@@ -94,6 +98,8 @@ impl Ground {
                 outlet: self.outlet.as_ref(),
                 limits: Limits { processes: Some(64), open_files: Some(256), memory: None },
                 hidden: &self.hidden,
+                unwritable: &self.unwritable,
+                reserved: &self.reserved,
             },
         )
     }

@@ -191,6 +191,9 @@ pub(super) fn find_inside(
                 outlet: matches!(sandbox.network, Network::Allow(_)).then_some(&outlet),
                 limits: spec.limits,
                 hidden: spec.record_dir.as_slice(),
+                unwritable: &spec.unwritable,
+                // Nothing is started, so nothing is made for it.
+                reserved: &[],
             };
             sandbox::wrap(sandbox, &inside).map(drop).map_err(|error| error.to_string())
         };

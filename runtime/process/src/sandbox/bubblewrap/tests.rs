@@ -18,6 +18,7 @@ fn system() -> System {
         links: vec![Link { at: "/bin".into(), target: "usr/bin".into() }],
         etc: vec![same("/etc/ssl/certs"), ("/etc/localtime".into(), "/usr/share/zoneinfo/UTC".into())],
         etc_network: vec![same("/etc/hosts"), ("/etc/resolv.conf".into(), "/run/resolve/resolv.conf".into())],
+        masked: Vec::new(),
     }
 }
 
@@ -65,6 +66,8 @@ fn made(
         outlet,
         limits: Limits::default(),
         hidden: &[],
+        unwritable: &[],
+        reserved: &[],
     };
     let own = Own::within(inside.private);
     let view = View::new(grants, &system(), &own, network, outlet);

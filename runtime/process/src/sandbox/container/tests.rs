@@ -94,6 +94,8 @@ impl Case {
             outlet: self.outlet.as_ref(),
             limits: Limits { processes: Some(64), open_files: Some(1024), memory: Some(64 << 20) },
             hidden: &[],
+            unwritable: &[],
+            reserved: &[],
         })
     }
 

@@ -16,6 +16,8 @@ struct Ground {
     work_dir: PathBuf,
     outlet: Option<Outlet>,
     hidden: Vec<PathBuf>,
+    unwritable: Vec<PathBuf>,
+    reserved: Vec<PathBuf>,
     environment: BTreeMap<OsString, OsString>,
     declared: BTreeMap<OsString, OsString>,
 }
@@ -32,6 +34,8 @@ impl Ground {
             work_dir: PathBuf::new(),
             outlet: None,
             hidden: Vec::new(),
+            unwritable: Vec::new(),
+            reserved: Vec::new(),
             environment: BTreeMap::new(),
             declared: BTreeMap::new(),
             dir,
@@ -59,6 +63,8 @@ impl Ground {
             outlet: self.outlet.as_ref(),
             limits: Limits::default(),
             hidden: &self.hidden,
+            unwritable: &self.unwritable,
+            reserved: &self.reserved,
         })
     }
 
@@ -332,4 +338,47 @@ fn home_is_the_hosts_only_where_it_is_granted_or_declared() {
     assert_eq!(home(&ground), ground.at("data"), "it is granted");
     ground.environment.insert("HOME".into(), ground.at("work/sub").into());
     assert_eq!(home(&ground), ground.at("work/sub"), "it lies in the working directory");
+}
+
+#[test]
+fn what_the_host_reads_is_read_only_inside_with_the_folders_around_it() {
+    let mut ground = Ground::new();
+    fs::write(ground.at("work/sub/config.json"), "{}").unwrap();
+    ground.unwritable = vec![ground.at("work/sub/config.json"), ground.at("data/secret"), ground.at("init")];
+    ground.reserved = vec![ground.at("work/new/config.json"), ground.at("state/config.json")];
+    let granted = ground.granted();
+    let below_work: Vec<_> = granted.iter().filter(|grant| grant.contains("work")).collect();
+    let expected = ["w work", "w work/new", "w work/sub", "r work/new/config.json", "r work/sub/config.json"];
+    assert_eq!(below_work, expected);
+    assert!(!granted.iter().any(|grant| grant.contains("data") || grant.contains("state")), "{granted:?}");
+    assert_eq!(fs::read(ground.at("work/new/config.json")).unwrap(), b"");
+    assert!(!ground.at("state/config.json").exists(), "nothing is made where the child cannot make it");
+    // Also where the operator granted the file itself.
+    ground.sandbox.writable = vec![ground.at("work/sub/config.json")];
+    assert!(ground.granted().contains(&"r work/sub/config.json".to_owned()));
+}
+
+#[test]
+fn what_the_host_reads_and_the_child_could_replace_is_refused() {
+    for (make, part) in [
+        ((|_: &Ground| {}) as fn(&Ground), "make it yourself"),
+        (|ground| symlink(ground.at("init"), ground.at("work/config.json")).unwrap(), "is a link"),
+        (
+            |ground| {
+                fs::write(ground.at("work/sub/other"), "").unwrap();
+                fs::hard_link(ground.at("work/sub/other"), ground.at("work/config.json")).unwrap();
+            },
+            "second name",
+        ),
+    ] {
+        let mut ground = Ground::new();
+        make(&ground);
+        ground.unwritable = vec![ground.at("work/config.json")];
+        let said = ground.refused();
+        assert!(said.contains(part), "{said}");
+    }
+    let mut ground = Ground::new();
+    symlink(ground.at("work/nowhere"), ground.at("work/config.json")).unwrap();
+    ground.reserved = vec![ground.at("work/config.json")];
+    assert!(ground.refused().contains("config.json"));
 }
