@@ -45,7 +45,7 @@ counters! {
     repeated,
     /// What agents said of turns that had ended, for a hub that cannot tell it from the next turn ([turn.9]).
     late_output,
-    /// Inputs and pings without an answer, since the hub reads none of very many.
+    /// Refused inputs whose ends the hub had not read when the relay ended, beyond what is still written then.
     unanswered,
 }
 
@@ -55,6 +55,10 @@ pub(crate) struct Count(AtomicU64);
 
 impl Count {
     pub(crate) fn one(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.add(1);
+    }
+
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
     }
 }

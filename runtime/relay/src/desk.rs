@@ -13,9 +13,9 @@ use tokio::{
 };
 use trunkline_host::{Feed, Host, OpenError, Session, SessionOptions, config::Unenforced, process::redact};
 use trunkline_protocol::{
-    AdapterBody, AdapterInfo, AdapterMessage, AgentsListResult, Capabilities, Category, ClosedReason,
-    Envelope, Extensions, Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, SessionClosed,
-    SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
+    AdapterBody, AdapterInfo, AdapterMessage, Capabilities, Category, ClosedReason, Envelope, Extensions,
+    Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, SessionClosed, SessionId, SessionInfo,
+    SessionReady, SessionStart, SessionsListResult, Unread,
     rules::{SessionPhase, SessionRule, from_host},
 };
 
@@ -25,7 +25,7 @@ use crate::{
     directory::Directory,
     fair::Key,
     session::{Common, HubSession, NewSession},
-    upstream::{Gate, Upstream, Urgency},
+    upstream::{Gate, Upstream},
 };
 
 /// How many messages wait for a session's task, which never waits for the pipe.
@@ -197,7 +197,7 @@ impl Desk {
             let ready = self.ready(&agent, &start, agreed);
             let message = Envelope::<AdapterBody>::new(id.clone(), Box::new(ready));
             for folded in trunkline_protocol::fold(message, agreed, self.common.tools) {
-                self.upstream.put_control(&folded.to_line(), Urgency::Kept);
+                self.upstream.put_control(&folded.to_line());
             }
         }
         let opened = if served {
@@ -286,8 +286,8 @@ impl Desk {
         let body: AdapterBody = match body {
             HostBody::Ping(ping) => Pong { nonce: ping.nonce }.into(),
             HostBody::AgentsList(list) => {
-                let agents = self.common.directory.list(&self.host);
-                AgentsListResult { request_id: list.request_id, agents }.into()
+                let line = self.common.directory.answer(&self.host, &list.request_id);
+                return self.upstream.put_control(&line);
             }
             HostBody::SessionsList(list) => {
                 let error =
@@ -296,10 +296,7 @@ impl Desk {
             }
             _ => return,
         };
-        let line = AdapterMessage::new(SessionId::none(), body).to_line();
-        if !self.upstream.put_control(&line, Urgency::Droppable) {
-            count(&self.counting().unanswered);
-        }
+        self.upstream.put_control(&AdapterMessage::new(SessionId::none(), body).to_line());
     }
 
     /// A session's task has ended.

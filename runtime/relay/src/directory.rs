@@ -6,7 +6,12 @@ use std::{
 };
 
 use trunkline_host::{AgentStatus, Host, config::Profile};
-use trunkline_protocol::{AgentEntry, Capabilities, Model, SessionInfo};
+use trunkline_protocol::{
+    AdapterMessage, AgentEntry, AgentsListResult, Capabilities, Model, RequestId, SessionId, SessionInfo,
+};
+
+/// The longest line that any reader takes, in bytes ([frame.5]).
+const LINE: usize = 1024 * 1024;
 
 /// What agents told of themselves in any session, by agent id.
 #[derive(Debug, Default)]
@@ -36,8 +41,28 @@ impl Directory {
         }
     }
 
+    /// The answer to `agents.list`, within a line that any hub can read: where it would be longer, the longest of what
+    /// is known of an agent is left out, `models` before the rest ([relay.4]).
+    pub(crate) fn answer(&self, host: &Host, request_id: &RequestId) -> Vec<u8> {
+        let mut agents = self.list(host);
+        loop {
+            let line = result(request_id, agents.clone());
+            let Some(mut excess) = line.len().checked_sub(LINE + 1) else { return line };
+            // What is left out is shorter here than on the wire: two rounds at most, mostly one.
+            while let Some(bytes) = leave_out_longest(&mut agents) {
+                match excess.checked_sub(bytes) {
+                    Some(rest) => excess = rest,
+                    None => break,
+                }
+            }
+            if agents.iter().all(|agent| agent.models.is_none() && agent.description.is_none()) {
+                return result(request_id, agents);
+            }
+        }
+    }
+
     /// The host's agents, with what is known of them.
-    pub(crate) fn list(&self, host: &Host) -> Vec<AgentEntry> {
+    fn list(&self, host: &Host) -> Vec<AgentEntry> {
         let learnt = self.learnt.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = |status: AgentStatus| {
             let config = status.config;
@@ -57,4 +82,27 @@ impl Directory {
         };
         host.agents().into_iter().map(entry).collect()
     }
+}
+
+fn result(request_id: &RequestId, agents: Vec<AgentEntry>) -> Vec<u8> {
+    let result = AgentsListResult { request_id: request_id.clone(), agents };
+    AdapterMessage::new(SessionId::none(), result).to_line()
+}
+
+/// Leaves out the longest list of models, or where there is none the longest description. Says about how long it was.
+fn leave_out_longest(agents: &mut [AgentEntry]) -> Option<usize> {
+    let models = |agent: &AgentEntry| {
+        // With the members' names; what has to be escaped is longer.
+        let label = |model: &Model| model.label.as_ref().map_or(0, |label| 11 + label.len());
+        let length = |model: &Model| 10 + model.id.len() + label(model);
+        agent.models.as_ref().map(|models| models.iter().map(length).sum::<usize>())
+    };
+    let longest = agents.iter_mut().max_by_key(|agent| models(agent))?;
+    if let Some(bytes) = models(longest) {
+        longest.models = None;
+        return Some(bytes);
+    }
+    let length = |agent: &AgentEntry| agent.description.as_ref().map(String::len);
+    let longest = agents.iter_mut().max_by_key(|agent| length(agent))?;
+    longest.description.take().map(|description| description.len())
 }

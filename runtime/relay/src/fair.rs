@@ -27,16 +27,35 @@ pub(crate) struct Fair {
     left: usize,
     /// Whose turn the last batch cut short.
     interrupted: Option<Key>,
+    /// The bytes of answers in queues that are not paused.
+    answers: usize,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    messages: VecDeque<Vec<u8>>,
+    messages: VecDeque<Message>,
     bytes: usize,
+    /// How many of the bytes are answers.
+    answers: usize,
     /// What it may still write in its turn; negative after an overdraft.
     credit: i64,
     paused: bool,
     in_ring: bool,
+}
+
+#[derive(Debug)]
+struct Message {
+    line: Vec<u8>,
+    class: Class,
+}
+
+/// What a message is to the hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// It happened in the session. Whoever produces it waits for room.
+    Event,
+    /// It answers a message of the hub. Its producer cannot wait and must not drop it, so the hub's messages wait instead.
+    Answer,
 }
 
 /// Whether a paused session holds its messages back.
@@ -50,10 +69,16 @@ pub(crate) enum Flow {
 
 impl Fair {
     /// Adds a whole message of a session.
-    pub(crate) fn push(&mut self, key: Key, message: Vec<u8>) {
+    pub(crate) fn push(&mut self, key: Key, line: Vec<u8>, class: Class) {
         let queue = self.queues.entry(key).or_default();
-        queue.bytes += message.len();
-        queue.messages.push_back(message);
+        queue.bytes += line.len();
+        if class == Class::Answer {
+            queue.answers += line.len();
+            if !queue.paused {
+                self.answers += line.len();
+            }
+        }
+        queue.messages.push_back(Message { line, class });
         if !queue.paused && !std::mem::replace(&mut queue.in_ring, true) {
             self.ring.push_back(key);
         }
@@ -64,6 +89,16 @@ impl Fair {
         self.queues.get(&key).map_or(0, |queue| queue.bytes)
     }
 
+    /// How many bytes of answers wait in all queues that are not paused.
+    pub(crate) fn answers(&self) -> usize {
+        self.answers
+    }
+
+    /// How many bytes of answers a session holds back since it is paused.
+    pub(crate) fn held_answers(&self, key: Key) -> usize {
+        self.queues.get(&key).filter(|queue| queue.paused).map_or(0, |queue| queue.answers)
+    }
+
     /// Whether a session is paused.
     pub(crate) fn is_paused(&self, key: Key) -> bool {
         self.queues.get(&key).is_some_and(|queue| queue.paused)
@@ -72,10 +107,17 @@ impl Fair {
     /// Holds a session's messages back, or lets them go in order ([flow.1]).
     pub(crate) fn flow(&mut self, key: Key, flow: Flow) {
         match flow {
-            Flow::Pause => self.queues.entry(key).or_default().paused = true,
+            Flow::Pause => {
+                let queue = self.queues.entry(key).or_default();
+                if !std::mem::replace(&mut queue.paused, true) {
+                    self.answers -= queue.answers;
+                }
+            }
             Flow::Resume => {
                 let Some(queue) = self.queues.get_mut(&key) else { return };
-                queue.paused = false;
+                if std::mem::replace(&mut queue.paused, false) {
+                    self.answers += queue.answers;
+                }
                 if !std::mem::replace(&mut queue.in_ring, true) {
                     self.ring.push_back(key);
                 }
@@ -94,7 +136,9 @@ impl Fair {
 
     /// Drops what a session holds: it has fallen silent ([session.4]).
     pub(crate) fn purge(&mut self, key: Key) {
-        self.queues.remove(&key);
+        if let Some(queue) = self.queues.remove(&key).filter(|queue| !queue.paused) {
+            self.answers -= queue.answers;
+        }
         self.ring.retain(|waiting| *waiting != key);
     }
 
@@ -125,8 +169,9 @@ impl Fair {
                 continue;
             }
             queue.credit += earned;
-            let before = out.len();
+            let (before, answers) = (out.len(), queue.answers);
             let cut = queue.write(out, start);
+            self.answers -= answers - queue.answers;
             if out.len() > before {
                 gave.push(key);
             }
@@ -162,13 +207,16 @@ impl Queue {
     fn write(&mut self, out: &mut Vec<u8>, start: usize) -> bool {
         while self.credit > 0 {
             let Some(message) = self.messages.front() else { break };
-            let batch = out.len() - start;
-            if batch > 0 && batch + message.len() > AHEAD {
+            let (batch, bytes) = (out.len() - start, message.line.len());
+            if batch > 0 && batch + bytes > AHEAD {
                 return true;
             }
-            self.credit -= i64::try_from(message.len()).unwrap_or(i64::MAX);
-            self.bytes -= message.len();
-            out.extend_from_slice(message);
+            self.credit -= i64::try_from(bytes).unwrap_or(i64::MAX);
+            self.bytes -= bytes;
+            if message.class == Class::Answer {
+                self.answers -= bytes;
+            }
+            out.extend_from_slice(&message.line);
             self.messages.pop_front();
         }
         if self.messages.is_empty() {

@@ -5,7 +5,7 @@ use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use trunkline_host::{Host, config::Shutdown};
 use trunkline_protocol::LineReader;
@@ -64,10 +64,27 @@ where
 /// Outside a tokio runtime.
 pub async fn serve_until<R, W>(
     host: Host,
+    reader: R,
+    writer: W,
+    options: RelayOptions,
+    stop: impl Future<Output = ()>,
+) -> Report
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    serve_pipes(host, reader, writer, options, stop, std::future::pending()).await
+}
+
+/// As [`serve_until`], with `hung_up`: resolves when the hub has closed the input, however much of it is unread. The
+/// relay then ends within 1 s also while it does not read, since the hub does not.
+pub(crate) async fn serve_pipes<R, W>(
+    host: Host,
     mut reader: R,
     writer: W,
     options: RelayOptions,
     stop: impl Future<Output = ()>,
+    hung_up: impl Future<Output = ()>,
 ) -> Report
 where
     R: AsyncRead + Unpin + Send,
@@ -79,9 +96,16 @@ where
     let mut lines = LineReader::new(options.max_line.max(LEAST_LINE));
     let mut desk = Desk::new(host.clone(), options, upstream.clone());
     let mut stop = pin!(stop);
+    let mut last_wait = pin!(async {
+        hung_up.await;
+        sleep(LAST_WORDS).await;
+    });
+    // Whether all that was read has been taken.
+    let mut taken = true;
     let ended = loop {
         // The ends come first, so that a flood of messages cannot put them off; a session's task that has ended is
-        // forgotten before the hub's answer to it is read.
+        // forgotten before the hub's answer to it is read. While the hub does not read its answers nothing more is
+        // taken ([relay.6]), so its end of input is not found by reading.
         let read = tokio::select! {
             biased;
             () = &mut stop => break Ended::Stopped,
@@ -90,21 +114,30 @@ where
                 desk.forget(gone);
                 continue;
             }
-            read = reader.read(lines.space()) => read,
+            () = &mut last_wait, if !upstream.is_answered() => break Ended::EndOfInput,
+            () = upstream.answered(), if !taken => None,
+            read = async {
+                upstream.answered().await;
+                reader.read(lines.space()).await
+            }, if taken => Some(read),
         };
         match read {
-            Ok(bytes @ 1..) => {
-                lines.filled(bytes);
-                while let Some(item) = lines.next() {
-                    desk.take(item).await;
-                }
-            }
-            Ok(0) | Err(_) => {
+            None => {}
+            Some(Ok(bytes @ 1..)) => lines.filled(bytes),
+            Some(Ok(0) | Err(_)) => {
                 if let Some(item) = lines.finish() {
                     desk.take(item).await;
                 }
                 break Ended::EndOfInput;
             }
+        }
+        taken = false;
+        while upstream.is_answered() {
+            let Some(item) = lines.next() else {
+                taken = true;
+                break;
+            };
+            desk.take(item).await;
         }
     };
     tracing::debug!(?ended, "the relay ends");

@@ -1,7 +1,7 @@
 //! One session of the hub: drives one session of the host and tells the hub what happens in it.
 //!
 //! A task of its own owns everything of the session. It takes the hub's messages whenever they come, and events from
-//! the host only while its queue to the hub has room ([flow.3], [relay.6]).
+//! the host only while its queue to the hub has room ([flow.3], [relay.6]). What it answers the hub is never dropped.
 
 mod events;
 mod in_force;
@@ -28,7 +28,12 @@ use self::{
     requests::Requests,
     turns::Turns,
 };
-use crate::{counters::Counting, directory::Directory, fair::Flow, upstream::Outlet};
+use crate::{
+    counters::Counting,
+    directory::Directory,
+    fair::{Class, Flow},
+    upstream::Outlet,
+};
 
 /// For how long a session tells what happened before the relay's end; the rest of [relay.9]'s second is the writer's.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -78,6 +83,10 @@ pub(crate) struct HubSession {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
+    /// It has ended below. What the hub waits for comes first, then why.
+    Ending,
+    /// The hub has been told why, and cannot know that it has ended: each further input is answered ([session.8]).
+    Ended,
     /// The relay ends: what happened is told, and nothing more is taken.
     Finishing,
     /// The hub has closed it, or has been told its end.
@@ -89,6 +98,8 @@ enum Step {
     Hub(Option<Box<HostMessage>>),
     Placed(Result<(), FileError>),
     Answer(Answer),
+    /// There is room for ends that wait for their turn.
+    Room,
     Event(Option<Event>),
 }
 
@@ -121,17 +132,11 @@ impl HubSession {
         if let Some(closed) = refused {
             own.end_from_here(closed);
         }
-        while own.phase == Phase::Open {
-            match own.step(&mut inbox).await {
+        while matches!(own.phase, Phase::Open | Phase::Ending | Phase::Ended) {
+            match own.step(Some(&mut inbox)).await {
                 Step::Hub(Some(message)) => own.take_message(*message),
                 Step::Hub(None) => own.finish().await,
-                Step::Placed(placed) => own.placed(placed),
-                Step::Answer(answer) => own.answer(answer),
-                Step::Event(Some(event)) => own.take_event(event),
-                Step::Event(None) => own.end_from_here(SessionClosed {
-                    reason: None,
-                    error: Some(Failure::new(Category::Other, "the host has ended")),
-                }),
+                step => own.take_step(step),
             }
         }
         match &own.session {
@@ -146,17 +151,36 @@ impl HubSession {
         own.session.filter(|_| own.gave_files)
     }
 
-    /// Waits for the next thing. What the hub says comes first: a `stop` passes through a flood of events.
-    async fn step(&mut self, inbox: &mut mpsc::Receiver<Box<HostMessage>>) -> Step {
-        let Self { placing, answers, outlet, session, over, .. } = self;
+    /// Waits for the next thing. What the hub says comes first: a `stop` passes through a flood of events. Ends that
+    /// wait for their turn come before the events behind them.
+    async fn step(&mut self, inbox: Option<&mut mpsc::Receiver<Box<HostMessage>>>) -> Step {
+        let Self { placing, answers, outlet, session, over, turns, .. } = self;
         let session = session.as_ref().filter(|_| over.is_none());
+        let refused = turns.is_refused_first();
         tokio::select! {
             biased;
-            message = inbox.recv() => Step::Hub(message),
+            message = async { inbox.expect("it is there by the branch's condition").recv().await }, if inbox.is_some() => Step::Hub(message),
             placed = async { placing.as_mut().expect("it is there by the branch's condition").await }, if placing.is_some() => Step::Placed(placed),
             Some(answer) = answers.next(), if !answers.is_empty() => Step::Answer(answer),
-            event = next_event(outlet, session), if session.is_some() => Step::Event(event),
+            () = outlet.room(), if refused => Step::Room,
+            event = next_event(outlet, session), if session.is_some() && !refused => Step::Event(event),
         }
+    }
+
+    /// Takes what is not the hub's.
+    fn take_step(&mut self, step: Step) {
+        match step {
+            Step::Hub(_) => {}
+            Step::Placed(placed) => self.placed(placed),
+            Step::Answer(answer) => self.answer(answer),
+            Step::Room => self.tell_refused(),
+            Step::Event(Some(event)) => self.take_event(event),
+            Step::Event(None) => self.end_from_here(SessionClosed {
+                reason: None,
+                error: Some(Failure::new(Category::Other, "the host has ended")),
+            }),
+        }
+        self.tell_end_if_due();
     }
 
     /// Whether the hub and the relay agreed on an extension.
@@ -164,11 +188,24 @@ impl HubSession {
         self.agreed.contains(extension)
     }
 
-    /// Tells the hub something in the form that it knows ([ext.3]).
+    /// Tells the hub what happened, in the form that it knows ([ext.3]).
     fn say(&self, turn: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) {
-        let message = AdapterMessage { session_id: self.id.clone(), turn_id: turn, meta, body };
+        self.put(AdapterMessage { session_id: self.id.clone(), turn_id: turn, meta, body }, Class::Event);
+    }
+
+    /// Answers a message of the hub. Never dropped: a pause ends before it holds back too much ([relay.5]).
+    fn reply(&mut self, turn: Option<TurnId>, body: AdapterBody) {
+        let message = Envelope::new(self.id.clone(), body).of_turn(turn);
+        self.put(message, Class::Answer);
+        if self.outlet.holds_too_much() {
+            tracing::debug!(session = %self.id, "a pause has ended, since too many answers wait for the hub");
+            self.flow(Flow::Resume);
+        }
+    }
+
+    fn put(&self, message: AdapterMessage, class: Class) {
         for folded in fold(message, self.agreed, self.common.tools) {
-            self.outlet.put(folded.to_line());
+            self.outlet.put(folded.to_line(), class);
         }
     }
 
@@ -207,16 +244,15 @@ impl HubSession {
     async fn finish(&mut self) {
         self.phase = Phase::Finishing;
         self.outlet.flow(Flow::Resume);
+        self.answer_updates();
+        (self.placing, self.ordered) = (None, VecDeque::new());
         let deadline = Instant::now() + LAST_WORDS;
-        while self.over.is_none()
-            && let Ok(Some(event)) =
-                timeout_at(deadline, next_event(&self.outlet, self.session.as_ref())).await
+        while (self.over.is_none() || !self.answers.is_empty() || self.turns.is_refused_first())
+            && let Ok(step) = timeout_at(deadline, self.step(None)).await
         {
-            self.take_event(event);
+            self.take_step(step);
         }
-        while let Some(turn) = self.turns.take_first() {
-            self.say(turn.hub, events::shut(turn.stage).into(), None);
-        }
+        self.end_turns();
         self.drop_work();
         self.over = None;
     }

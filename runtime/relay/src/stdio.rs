@@ -10,9 +10,11 @@ use std::{
         fd::{AsRawFd, OwnedFd},
         unix::{fs::FileTypeExt, net::UnixStream as StdUnixStream},
     },
+    time::Duration,
 };
 
 use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
     io::fcntl_dupfd_cloexec,
     stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout},
 };
@@ -20,13 +22,17 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{UnixStream, unix::pipe},
     signal::unix::{SignalKind, signal},
+    time::interval,
 };
 use trunkline_host::Host;
 
-use crate::{RelayOptions, Report, serve_until};
+use crate::{RelayOptions, Report, serve::serve_pipes};
 
 /// The first descriptor that is no standard one.
 const FIRST_FREE: i32 = 3;
+
+/// How often the end of an input is looked for that is not read for the moment.
+const LOOK: Duration = Duration::from_millis(200);
 
 type Input = Box<dyn AsyncRead + Send + Unpin>;
 type Output = Box<dyn AsyncWrite + Send + Unpin>;
@@ -44,27 +50,49 @@ type Output = Box<dyn AsyncWrite + Send + Unpin>;
 /// Outside a tokio runtime with I/O and time.
 pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let (reader, writer) = take()?;
+    let Wire { reader, writer, hung_up } = take()?;
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
     };
-    Ok(serve_until(host, reader, writer, options, stop).await)
+    Ok(serve_pipes(host, reader, writer, options, stop, closed_above(hung_up)).await)
+}
+
+/// The hub's pipes.
+struct Wire {
+    reader: Input,
+    writer: Output,
+    /// A second handle to the input, to see its end while nothing is read.
+    hung_up: OwnedFd,
+}
+
+/// Resolves when the hub has closed the input, however much of it is unread; never for what is no pipe or socket.
+async fn closed_above(input: OwnedFd) {
+    let mut looks = interval(LOOK);
+    loop {
+        looks.tick().await;
+        let mut watched = [PollFd::new(&input, PollFlags::RDHUP)];
+        let looked = poll(&mut watched, Some(&Timespec::default()));
+        if looked.is_ok() && watched[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP) {
+            return;
+        }
+    }
 }
 
 /// Keeps the wire and gives everybody else something harmless.
-fn take() -> io::Result<(Input, Output)> {
+fn take() -> io::Result<Wire> {
     io::stdout().flush()?;
     let input = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
+    let hung_up = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
     let output = fcntl_dupfd_cloexec(stdout(), FIRST_FREE)?;
     let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&null)?;
     if dup2_stdout(stderr()).is_err() {
         dup2_stdout(&null)?;
     }
-    Ok((reader(input)?, writer(output)?))
+    Ok(Wire { reader: reader(input)?, writer: writer(output)?, hung_up })
 }
 
 fn reader(input: OwnedFd) -> io::Result<Input> {

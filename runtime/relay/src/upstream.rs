@@ -4,6 +4,9 @@
 //! session task ── Outlet::put ──▶ the session's queue ── deficit round robin ──┐
 //! desk ── pong, session.ready, lists ──▶ control lane ── first ────────────────┴─▶ one write
 //! ```
+//!
+//! Nothing that was put is dropped. What bounds it: events wait for [`Outlet::room`]; answers do not wait, so while too
+//! many of them are unread the relay takes no further message of the hub ([`Upstream::is_answered`]).
 
 use std::{
     collections::HashMap,
@@ -19,17 +22,20 @@ use tokio::{
     sync::Notify,
 };
 
-use crate::fair::{AHEAD, Fair, Flow, Key};
+use crate::fair::{AHEAD, Class, Fair, Flow, Key};
 
 /// A session takes no event from the host while so many of its bytes wait for the pipe.
 const ROOM: usize = 64 * 1024;
 
-/// Answers that the relay makes by itself are dropped when so many bytes of their session wait: the hub reads none of
-/// very many.
-const MOST: usize = 1024 * 1024;
+/// A session takes no further input while so many of its bytes wait.
+const FULL: usize = 1024 * 1024;
 
-/// What is kept of answers to `ping` and lists for a hub that does not read.
-const CONTROL: usize = 256 * 1024;
+/// The relay takes no further message of the hub while more bytes of answers wait for it ([relay.6]).
+const ANSWERS: usize = 1024 * 1024;
+
+/// A pause ends when it would hold back more bytes of answers ([relay.5]): the relay must not stop reading the hub for
+/// what only a message of the hub can let go.
+const HELD_ANSWERS: usize = 64 * 1024;
 
 /// What waits for the hub.
 #[derive(Debug, Default)]
@@ -37,6 +43,8 @@ pub(crate) struct Upstream {
     state: Mutex<State>,
     /// There is something to write, or nothing more will come.
     more: Notify,
+    /// The hub has read answers.
+    read: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -76,15 +84,6 @@ impl Gate {
     }
 }
 
-/// Whether a line of the control lane may be dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Urgency {
-    /// It is kept: there is one of its kind for each session.
-    Kept,
-    /// It is dropped when too many wait.
-    Droppable,
-}
-
 impl Upstream {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -101,16 +100,28 @@ impl Upstream {
         Outlet { key, upstream: self.clone(), gate }
     }
 
-    /// Adds a line that overtakes everything. Whether it was taken.
-    pub(crate) fn put_control(&self, line: &[u8], urgency: Urgency) -> bool {
+    /// Adds an answer that overtakes everything.
+    pub(crate) fn put_control(&self, line: &[u8]) {
         let mut state = self.lock();
-        let full = state.control.len() + line.len() > CONTROL;
-        if state.phase == Phase::Broken || (full && urgency == Urgency::Droppable) {
-            return false;
+        if state.phase != Phase::Broken {
+            state.control.extend_from_slice(line);
+            self.more.notify_one();
         }
-        state.control.extend_from_slice(line);
-        self.more.notify_one();
-        true
+    }
+
+    /// Whether few enough answers wait for a further message of the hub to be taken.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.lock().is_answered()
+    }
+
+    /// Waits until a further message of the hub may be taken. For one task.
+    ///
+    /// # Cancel safety
+    /// Takes nothing.
+    pub(crate) async fn answered(&self) {
+        while !self.is_answered() {
+            self.read.notified().await;
+        }
     }
 
     /// Says that nothing more will be put: [`Upstream::write`] returns when all is written.
@@ -131,6 +142,7 @@ impl Upstream {
         for gate in state.gates.values() {
             gate.changed.notify_one();
         }
+        self.read.notify_one();
     }
 
     /// Writes until [`Upstream::finish`] and nothing is left.
@@ -179,8 +191,16 @@ impl Upstream {
         }
         if out.is_empty() {
             state.fair.forgive();
+        } else if state.is_answered() {
+            self.read.notify_one();
         }
         state.phase != Phase::Open
+    }
+}
+
+impl State {
+    fn is_answered(&self) -> bool {
+        self.control.len() + self.fair.answers() <= ANSWERS
     }
 }
 
@@ -204,24 +224,36 @@ impl Outlet {
     }
 
     /// Adds a line. Never waits.
-    pub(crate) fn put(&self, line: Vec<u8>) {
+    pub(crate) fn put(&self, line: Vec<u8>, class: Class) {
         let mut state = self.upstream.lock();
         if state.phase == Phase::Broken {
             return;
         }
-        state.fair.push(self.key, line);
+        state.fair.push(self.key, line, class);
         self.upstream.more.notify_one();
     }
 
     /// Adds the last line: [`Gate::is_ended`] as soon as it is being written.
     pub(crate) fn put_last(&self, line: Vec<u8>) {
         self.gate.last_put.store(true, Ordering::Release);
-        self.put(line);
+        self.put(line, Class::Event);
     }
 
-    /// Whether an answer that the relay makes by itself may still be put.
-    pub(crate) fn is_bearable(&self) -> bool {
-        self.upstream.lock().fair.bytes(self.key) < MOST
+    /// Whether too much waits for a further input to be taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.upstream.lock().fair.bytes(self.key) >= FULL
+    }
+
+    /// Whether a pause holds back more answers than it may.
+    pub(crate) fn holds_too_much(&self) -> bool {
+        self.upstream.lock().fair.held_answers(self.key) > HELD_ANSWERS
+    }
+
+    /// Whether an event may be put.
+    pub(crate) fn has_room(&self) -> bool {
+        let state = self.upstream.lock();
+        let has_room = state.fair.bytes(self.key) < ROOM && !state.fair.is_paused(self.key);
+        has_room || state.phase == Phase::Broken
     }
 
     /// Waits until an event may be taken from the host.
@@ -229,14 +261,7 @@ impl Outlet {
     /// # Cancel safety
     /// Takes nothing.
     pub(crate) async fn room(&self) {
-        loop {
-            {
-                let state = self.upstream.lock();
-                let has_room = state.fair.bytes(self.key) < ROOM && !state.fair.is_paused(self.key);
-                if has_room || state.phase == Phase::Broken {
-                    return;
-                }
-            }
+        while !self.has_room() {
             self.gate.changed.notified().await;
         }
     }

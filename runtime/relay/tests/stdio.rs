@@ -39,6 +39,7 @@ fn main() -> ExitCode {
             the_pipes_are_the_wire_and_the_end_of_input_ends_it();
             a_signal_ends_it_in_mid_turn();
             a_hub_that_is_gone_ends_it();
+            a_hub_that_closes_its_side_and_reads_no_answer_ends_it();
             ExitCode::SUCCESS
         }
     }
@@ -145,5 +146,16 @@ fn a_hub_that_is_gone_ends_it() {
     relay.output = None;
     relay.say(r#"{"type":"stop","session_id":"s"}"#);
     relay.say(r#"{"type":"ping","session_id":""}"#);
+    relay.ends();
+}
+
+fn a_hub_that_closes_its_side_and_reads_no_answer_ends_it() {
+    let mut relay = Relay::start();
+    relay.begin_turn("linger");
+    let nonce = "n".repeat(300_000);
+    for _ in 0..5 {
+        relay.say(&format!(r#"{{"type":"ping","session_id":"","nonce":"{nonce}"}}"#));
+    }
+    relay.input = None;
     relay.ends();
 }

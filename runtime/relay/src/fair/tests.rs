@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::{AHEAD, Fair, Flow, Key, QUANTUM};
+use super::{AHEAD, Class, Fair, Flow, Key, QUANTUM};
 
 const A: Key = Key(1);
 const B: Key = Key(2);
@@ -29,7 +29,7 @@ fn shares(small: usize, large: usize, room: usize, total: usize) -> (usize, usiz
     while sum < total {
         for (key, size) in [(A, small), (B, large)] {
             while fair.bytes(key) < room {
-                fair.push(key, message(key, 0, size));
+                fair.push(key, message(key, 0, size), Class::Event);
             }
         }
         let before: HashMap<_, _> = [A, B].map(|key| (key, fair.bytes(key))).into();
@@ -62,10 +62,10 @@ fn two_sessions_share_the_pipe_by_bytes_whatever_the_size_of_their_messages() {
 fn a_batch_is_never_larger_than_what_may_be_written_ahead_unless_one_message_is() {
     let mut fair = Fair::default();
     for serial in 0..1000 {
-        fair.push(A, message(A, serial, 1000));
-        fair.push(B, message(B, serial, 7000));
+        fair.push(A, message(A, serial, 1000), Class::Event);
+        fair.push(B, message(B, serial, 7000), Class::Event);
     }
-    fair.push(A, message(A, 1000, 2 * AHEAD));
+    fair.push(A, message(A, 1000, 2 * AHEAD), Class::Event);
     let mut sizes = Vec::new();
     loop {
         let (out, _) = batch(&mut fair);
@@ -81,12 +81,12 @@ fn a_batch_is_never_larger_than_what_may_be_written_ahead_unless_one_message_is(
 #[test]
 fn an_overdraft_is_paid_back_while_the_queue_is_empty() {
     let mut fair = Fair::default();
-    fair.push(B, message(B, 0, 1 << 20));
+    fair.push(B, message(B, 0, 1 << 20), Class::Event);
     assert_eq!(batch(&mut fair).1, [B]);
     let mut turns_of_a = 0;
     for _ in 0..10 {
-        fair.push(B, message(B, 1, 1 << 20));
-        fair.push(A, message(A, 0, 64 * 1024));
+        fair.push(B, message(B, 1, 1 << 20), Class::Event);
+        fair.push(A, message(A, 0, 64 * 1024), Class::Event);
         let (_, gave) = batch(&mut fair);
         assert_eq!(gave, [A], "B owes still");
         fair.purge_last(B);
@@ -100,7 +100,7 @@ impl Fair {
     fn purge_last(&mut self, key: Key) {
         let queue = self.queues.get_mut(&key).unwrap();
         let last = queue.messages.pop_back().unwrap();
-        queue.bytes -= last.len();
+        queue.bytes -= last.line.len();
     }
 }
 
@@ -108,7 +108,7 @@ impl Fair {
 fn a_debtor_writes_at_once_when_nobody_else_waits() {
     let mut fair = Fair::default();
     for serial in 0..5 {
-        fair.push(B, message(B, serial, 4 << 20));
+        fair.push(B, message(B, serial, 4 << 20), Class::Event);
         assert_eq!(batch(&mut fair).0.len(), 4 << 20);
     }
 }
@@ -116,22 +116,22 @@ fn a_debtor_writes_at_once_when_nobody_else_waits() {
 #[test]
 fn a_debt_is_forgiven_when_the_hub_has_read_everything() {
     let mut fair = Fair::default();
-    fair.push(B, message(B, 0, 1 << 20));
+    fair.push(B, message(B, 0, 1 << 20), Class::Event);
     batch(&mut fair);
     assert!(batch(&mut fair).0.is_empty());
     fair.forgive();
-    fair.push(A, message(A, 0, 1000));
-    fair.push(B, message(B, 1, 1000));
+    fair.push(A, message(A, 0, 1000), Class::Event);
+    fair.push(B, message(B, 1, 1000), Class::Event);
     assert_eq!(batch(&mut fair).1, [A, B]);
 }
 
 #[test]
 fn a_paused_session_keeps_its_messages_and_no_other_from_the_pipe() {
     let mut fair = Fair::default();
-    fair.push(A, message(A, 0, 10));
+    fair.push(A, message(A, 0, 10), Class::Event);
     fair.flow(A, Flow::Pause);
-    fair.push(A, message(A, 1, 10));
-    fair.push(B, message(B, 0, 10));
+    fair.push(A, message(A, 1, 10), Class::Event);
+    fair.push(B, message(B, 0, 10), Class::Event);
     assert_eq!(batch(&mut fair).1, [B]);
     assert!(batch(&mut fair).0.is_empty());
     assert_eq!(fair.bytes(A), 20);
@@ -142,8 +142,8 @@ fn a_paused_session_keeps_its_messages_and_no_other_from_the_pipe() {
 #[test]
 fn a_purged_session_writes_nothing_more() {
     let mut fair = Fair::default();
-    fair.push(A, message(A, 0, 10));
-    fair.push(B, message(B, 0, 10));
+    fair.push(A, message(A, 0, 10), Class::Event);
+    fair.push(B, message(B, 0, 10), Class::Event);
     fair.purge(A);
     assert_eq!(batch(&mut fair).1, [B]);
     assert_eq!(fair.bytes(A), 0);
@@ -191,7 +191,7 @@ proptest! {
                     let name = u8::try_from(key).unwrap();
                     let serial = pushed.entry(name).or_insert(0);
                     sizes.insert((name, *serial), size);
-                    fair.push(Key(key), message(Key(key), *serial, size));
+                    fair.push(Key(key), message(Key(key), *serial, size), Class::Event);
                     *serial += 1;
                 }
                 Step::Flow(key, true) => fair.flow(Key(key), Flow::Pause),
@@ -210,4 +210,30 @@ proptest! {
         }
         prop_assert_eq!(seen, pushed);
     }
+}
+
+#[test]
+fn answers_are_counted_while_they_wait_and_are_not_paused() {
+    let mut fair = Fair::default();
+    fair.push(A, message(A, 0, 10), Class::Event);
+    fair.push(A, message(A, 1, 100), Class::Answer);
+    fair.push(B, message(B, 0, 1000), Class::Answer);
+    assert_eq!((fair.answers(), fair.held_answers(A)), (1100, 0));
+    fair.flow(A, Flow::Pause);
+    fair.flow(A, Flow::Pause);
+    fair.push(A, message(A, 2, 100), Class::Answer);
+    assert_eq!((fair.answers(), fair.held_answers(A)), (1000, 200));
+    batch(&mut fair);
+    assert_eq!((fair.answers(), fair.held_answers(A)), (0, 200));
+    fair.flow(A, Flow::Resume);
+    fair.flow(A, Flow::Resume);
+    assert_eq!((fair.answers(), fair.held_answers(A)), (200, 0));
+    fair.push(B, message(B, 1, 1000), Class::Answer);
+    fair.purge(B);
+    batch(&mut fair);
+    assert_eq!(fair.answers(), 0);
+    fair.flow(A, Flow::Pause);
+    fair.push(A, message(A, 3, 100), Class::Answer);
+    fair.purge(A);
+    assert_eq!((fair.answers(), fair.held_answers(A)), (0, 0));
 }

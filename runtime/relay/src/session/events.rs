@@ -2,14 +2,14 @@
 
 use trunkline_host::{Cause, Event, EventKind, File, Place, SessionEnd, TurnEnd};
 use trunkline_protocol::{
-    AdapterBody, Category, ClosedReason, Delivered, Extensions, Failure, FileOutput, Meta, PermissionCancel,
-    SessionClosed, SessionInfo, Status, StopReason, TurnComplete, TurnId, Working,
+    Category, ClosedReason, Delivered, Extensions, Failure, FileOutput, Meta, PermissionCancel,
+    SessionClosed, SessionInfo, Status, StopReason, TurnComplete, Working,
 };
 
 use super::{
     HubSession, Phase,
     requests::{Asked, Told},
-    turns::Stage,
+    turns::{Serial, Stage},
 };
 
 impl HubSession {
@@ -88,7 +88,6 @@ impl HubSession {
             return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that nobody waits for");
         };
         self.say(turn.hub, Box::new(complete(end)).into(), meta);
-        self.settle_refused();
     }
 
     /// The host's session has ended: so has the hub's ([session.8]).
@@ -102,24 +101,37 @@ impl HubSession {
         self.end_from_here(closed);
     }
 
-    /// Ends what is open and tells why nothing more will come.
+    /// Ends what is open. Why nothing more will come is told when the hub has had what it waits for.
     pub(super) fn end_from_here(&mut self, closed: SessionClosed) {
         let end = never_sent(&closed);
-        while let Some(turn) = self.turns.take_first() {
-            let end = match turn.stage {
-                Stage::Refused(end) => end,
-                Stage::Waiting | Stage::Given(_) => Box::new(end.clone()),
-            };
-            self.say(turn.hub, end.into(), None);
+        if self.knows(Extensions::TURNS) {
+            while let Some(turn) = self.turns.take_first() {
+                self.say(turn.hub, Box::new(end.clone()).into(), None);
+            }
+        } else {
+            self.turns.refuse_all(&end);
         }
         self.answer_updates();
         self.drop_work();
-        if self.knows(Extensions::CONTROL) {
-            self.say_last(Box::new(closed.clone()).into());
-        } else {
-            self.say(None, Box::new(closed.clone()).into(), None);
-        }
         self.over = Some(closed);
+        if self.phase == Phase::Open {
+            self.phase = Phase::Ending;
+        }
+        self.tell_end_if_due();
+    }
+
+    /// Tells why the session has ended, after the ends and the answers that the hub waits for ([session.8]).
+    pub(super) fn tell_end_if_due(&mut self) {
+        if self.phase != Phase::Ending || !self.turns.is_empty() || !self.answers.is_empty() {
+            return;
+        }
+        let Some(closed) = self.over.clone() else { return };
+        if self.knows(Extensions::CONTROL) {
+            self.say_last(Box::new(closed).into());
+        } else {
+            self.say(None, Box::new(closed).into(), None);
+            self.phase = Phase::Ended;
+        }
     }
 
     /// Keeps what is in force, and tells input modes as the relay has them: it queues for every agent ([relay.8]).
@@ -143,18 +155,42 @@ impl HubSession {
         }
     }
 
-    /// Ends the turns that the host refused, as soon as the hub can tell their ends from others.
-    pub(super) fn settle_refused(&mut self) {
-        let by_id = self.knows(Extensions::TURNS);
-        loop {
-            let refused: Option<(Option<TurnId>, _)> =
-                if by_id { self.turns.take_refused() } else { self.turns.take_refused_first() };
-            let Some((hub, end)) = refused else { return };
-            if self.outlet.is_bearable() {
-                self.say(hub, AdapterBody::TurnComplete(end), None);
-            } else {
-                self.common.counting.unanswered.one();
+    /// Ends a turn that the host did not take: at once where the hub can tell its end from others, else in its order.
+    pub(super) fn refuse(&mut self, serial: Serial, end: TurnComplete) {
+        if !self.knows(Extensions::TURNS) {
+            self.turns.refuse(serial, end);
+        } else if let Some(turn) = self.turns.take(serial) {
+            self.reply(turn.hub, Box::new(end).into());
+        }
+    }
+
+    /// Tells the ends of refused turns whose order has come, as far as there is room: a hub may wait for a million.
+    pub(super) fn tell_refused(&mut self) {
+        while self.outlet.has_room()
+            && let Some(end) = self.turns.take_refused_first()
+        {
+            self.say(None, end.into(), None);
+        }
+    }
+
+    /// Ends what is open, since the relay ends ([relay.9]). A hub that has not read its refusals until now is not told
+    /// them all: what is not is counted.
+    pub(super) fn end_turns(&mut self) {
+        while let Some(turn) = self.turns.take_first() {
+            let (delivered, mut refused) = match turn.stage {
+                Stage::Waiting => (Delivered::No, None),
+                Stage::Given(_) => (Delivered::Unknown, None),
+                Stage::Refused(end, count) => (Delivered::No, Some((end, count))),
+            };
+            let Some((end, count)) = &mut refused else {
+                self.say(turn.hub, Box::new(stopped(StopReason::Shutdown, delivered)).into(), None);
+                continue;
+            };
+            while *count > 0 && !self.outlet.is_full() {
+                self.say(None, end.clone().into(), None);
+                *count -= 1;
             }
+            self.common.counting.unanswered.add(*count);
         }
     }
 }
@@ -201,16 +237,6 @@ fn with_tail(mut error: Failure, tail: Option<&str>) -> Failure {
         message.push_str(tail);
     }
     error
-}
-
-/// The end of a turn that the relay itself makes when it ends ([relay.9]).
-pub(super) fn shut(stage: Stage) -> Box<TurnComplete> {
-    let delivered = match stage {
-        Stage::Refused(end) => return end,
-        Stage::Waiting => Delivered::No,
-        Stage::Given(_) => Delivered::Unknown,
-    };
-    Box::new(stopped(StopReason::Shutdown, delivered))
 }
 
 /// The end of a turn that was stopped.

@@ -100,24 +100,26 @@ impl HubSession {
     }
 
     fn input(&mut self, turn: Option<TurnId>, input: Input) {
-        if self.over.is_some() {
+        if self.phase == Phase::Ended {
             return self.answer_after_the_end(turn);
         }
-        let Some(serial) = self.turns.begin(turn).filter(|_| self.outlet.is_bearable()) else {
-            return self.common.counting.unanswered.one();
-        };
+        let serial = self.turns.begin(turn);
+        if let Some(closed) = &self.over {
+            return self.refuse(serial, never_sent(closed));
+        }
+        if self.outlet.is_full() || self.turns.is_full() {
+            return self
+                .refuse(serial, busy("too much of this session waits to be read; read it, then try again"));
+        }
         self.order(Ordered::Input(serial, input));
     }
 
     /// Answers an input of a session that has ended, for a hub that could not be told so otherwise ([session.8]).
     fn answer_after_the_end(&mut self, turn: Option<TurnId>) {
         let Some(closed) = self.over.clone() else { return };
-        if !self.outlet.is_bearable() {
-            return self.common.counting.unanswered.one();
-        }
         let end = if self.knows(Extensions::TURNS) { never_sent(&closed) } else { TurnComplete::default() };
-        self.say(turn.clone(), Box::new(closed).into(), None);
-        self.say(turn, Box::new(end).into(), None);
+        self.reply(turn.clone(), Box::new(closed).into());
+        self.reply(turn, Box::new(end).into());
     }
 
     /// Takes what keeps its order, and hands on what need not wait.
@@ -130,7 +132,7 @@ impl HubSession {
         }
         if self.ordered.len() >= WAITING {
             return match ordered {
-                Ordered::Input(serial, _) => self.refuse_input(serial, &SendError::Busy),
+                Ordered::Input(serial, _) => self.refuse(serial, busy(&SendError::Busy.to_string())),
                 Ordered::File(_) => self.refuse_file("too many files wait already"),
                 Ordered::Update(_) => self.answer(Answer::Updated(Values::Untold)),
             };
@@ -152,7 +154,7 @@ impl HubSession {
                     }
                     // Its end comes with the end of the session.
                     Err(SendError::Closed) => {}
-                    Err(refused) => self.refuse_input(serial, &refused),
+                    Err(refused) => self.refuse(serial, busy(&refused.to_string())),
                 },
                 Some(Ordered::File(file)) => self.placing = Some(Box::pin(place(session, file))),
                 Some(Ordered::Update(update)) => {
@@ -173,23 +175,8 @@ impl HubSession {
         }
     }
 
-    fn refuse_input(&mut self, serial: Serial, why: &SendError) {
-        let end = TurnComplete {
-            status: Some(Status::Failed),
-            error: Some(Failure::new(Category::Busy, why.to_string())),
-            delivered: Some(Delivered::No),
-            ..TurnComplete::default()
-        };
-        self.turns.set(serial, Stage::Refused(Box::new(end)));
-        self.settle_refused();
-    }
-
     fn refuse_file(&mut self, why: &str) {
-        if self.outlet.is_bearable() {
-            self.say_error(Category::FileRefused, why);
-        } else {
-            self.common.counting.unanswered.one();
-        }
+        self.say_error(Category::FileRefused, why);
     }
 
     fn say_error(&mut self, category: Category, why: &str) {
@@ -199,7 +186,7 @@ impl HubSession {
             fatal: Some(false),
             ..ErrorEvent::default()
         };
-        self.say(None, error.into(), None);
+        self.reply(None, error.into());
     }
 
     /// A file has been copied, or has not.
@@ -237,15 +224,12 @@ impl HubSession {
 
     /// Tells the hub an answer of the host: each question of the hub has one.
     pub(super) fn answer(&mut self, answer: Answer) {
-        if !self.outlet.is_bearable() {
-            return self.common.counting.unanswered.one();
-        }
         match answer {
             Answer::Steered { message_id, result } => {
                 let reason = result.as_ref().err().map(ToString::to_string);
                 // It belongs to the turn that it reached; the steer's own `turn_id` names none ([turn.10]).
                 let turn = result.is_ok().then(|| self.turns.running()).flatten();
-                self.say(turn, SteerResult { message_id, delivered: result.is_ok(), reason }.into(), None);
+                self.reply(turn, SteerResult { message_id, delivered: result.is_ok(), reason }.into());
             }
             Answer::Updated(Values::Told) => {}
             Answer::Updated(Values::Untold) => self.say_values(),
@@ -257,7 +241,7 @@ impl HubSession {
     }
 
     fn say_values(&mut self) {
-        self.say(None, Box::new(self.in_force.told()).into(), None);
+        self.reply(None, Box::new(self.in_force.told()).into());
     }
 
     /// Answers the updates that wait, since the session ends.
@@ -278,11 +262,10 @@ impl HubSession {
             Stage::Waiting => {
                 self.ordered
                     .retain(|ordered| !matches!(ordered, Ordered::Input(waiting, _) if *waiting == serial));
-                self.turns.set(serial, Stage::Refused(Box::new(stopped(reason, Delivered::No))));
-                self.settle_refused();
+                self.refuse(serial, stopped(reason, Delivered::No));
             }
             // Its end is on its way.
-            Stage::Refused(_) => {}
+            Stage::Refused(..) => {}
         }
     }
 
@@ -299,7 +282,7 @@ impl HubSession {
             }),
             // Not what was asked: nobody has decided, and that denies.
             Some(Asked::Question(question)) => question.cancel(),
-            Some(Asked::Settled) | None => self.common.counting.late.one(),
+            None => self.common.counting.late.one(),
         }
     }
 
@@ -310,11 +293,11 @@ impl HubSession {
                 _ => question.cancel(),
             },
             Some(Asked::Permission(permission)) => permission.deny(),
-            Some(Asked::Settled) | None => self.common.counting.late.one(),
+            None => self.common.counting.late.one(),
         }
     }
 
-    fn flow(&mut self, flow: Flow) {
+    pub(super) fn flow(&mut self, flow: Flow) {
         self.outlet.flow(flow);
         if let Some(session) = &self.session {
             session.hold(match flow {
@@ -322,6 +305,16 @@ impl HubSession {
                 Flow::Resume => Held::No,
             });
         }
+    }
+}
+
+/// The end of an input that there is no room for.
+fn busy(why: &str) -> TurnComplete {
+    TurnComplete {
+        status: Some(Status::Failed),
+        error: Some(Failure::new(Category::Busy, why)),
+        delivered: Some(Delivered::No),
+        ..TurnComplete::default()
     }
 }
 

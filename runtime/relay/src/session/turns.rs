@@ -4,7 +4,7 @@
 //!            the host takes it           its end
 //! Waiting ───────────────────▶ Given ─────────────▶ gone
 //!    │                                                ▲
-//!    └──── refused: Refused ── its turn to end ───────┘
+//!    └── refused: told at once, or Refused in order ──┘
 //! ```
 
 use std::collections::VecDeque;
@@ -15,8 +15,7 @@ use trunkline_protocol::{TurnComplete, TurnId};
 /// How many ended turns are remembered by the hub's id, for what comes late.
 const REMEMBERED: usize = 64;
 
-/// How many turns of one session may be open. An input more is dropped and counted: a hub that sends so many reads no
-/// answer.
+/// How many turns of one session may be open, refused ones that end alike counted as one. A further input is refused.
 const OPEN: usize = 4096;
 
 /// Names an input within its session, from the hub on.
@@ -39,8 +38,9 @@ pub(super) enum Stage {
     Waiting,
     /// The host has it.
     Given(TurnNo),
-    /// The host did not take it; this is its end.
-    Refused(Box<TurnComplete>),
+    /// The host did not take it, nor those that followed: so many ends, all alike. Only for a hub that does not know
+    /// `turns`: it can tell ends by their order alone, so these wait for the ends before them.
+    Refused(Box<TurnComplete>, u64),
 }
 
 /// The turns that the hub waits for, in the order of their inputs.
@@ -52,15 +52,17 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Takes an input; nothing where too many are open.
-    pub(super) fn begin(&mut self, hub: Option<TurnId>) -> Option<Serial> {
-        if self.open.len() >= OPEN {
-            return None;
-        }
+    /// Takes an input.
+    pub(super) fn begin(&mut self, hub: Option<TurnId>) -> Serial {
         self.serials += 1;
         let serial = Serial(self.serials);
         self.open.push_back(OpenTurn { hub, serial, stage: Stage::Waiting });
-        Some(serial)
+        serial
+    }
+
+    /// Whether too many are open for a further one to be given to the host.
+    pub(super) fn is_full(&self) -> bool {
+        self.open.len() > OPEN
     }
 
     /// Says how the host took an input.
@@ -98,33 +100,80 @@ impl Turns {
         Some(turn)
     }
 
-    /// The turn that a `stop` means: the named one, else the first that has not ended ([turn.4], [turn.9]).
+    /// The turn that a `stop` means: the named one, else the first that the host has, else the first that waits
+    /// ([turn.4], [turn.9]). A refused one has ended.
     pub(super) fn meant_by(&self, named: Option<&TurnId>) -> Option<(Serial, &Stage)> {
+        let first = |is: fn(&Stage) -> bool| self.open.iter().find(|turn| is(&turn.stage));
         let meant = match named {
-            None => self.open.front(),
+            None => first(|stage| matches!(stage, Stage::Given(_)))
+                .or_else(|| first(|stage| matches!(stage, Stage::Waiting))),
             Some(id) => self.open.iter().find(|turn| turn.hub.as_ref() == Some(id)),
         };
         meant.map(|turn| (turn.serial, &turn.stage))
     }
 
-    /// Takes out the first turn, if it was refused: those before it have ended.
-    pub(super) fn take_refused_first(&mut self) -> Option<(Option<TurnId>, Box<TurnComplete>)> {
-        let turn = self.open.pop_front()?;
-        match turn.stage {
-            Stage::Refused(end) => Some((turn.hub, end)),
-            Stage::Waiting | Stage::Given(_) => {
-                self.open.push_front(turn);
-                None
+    /// Takes out a turn by its serial.
+    pub(super) fn take(&mut self, serial: Serial) -> Option<OpenTurn> {
+        let at = self.open.iter().rposition(|turn| turn.serial == serial)?;
+        self.open.remove(at)
+    }
+
+    /// Leaves a turn that the host did not take in its place, with its end.
+    pub(super) fn refuse(&mut self, serial: Serial, end: TurnComplete) {
+        let Some(at) = self.open.iter().rposition(|turn| turn.serial == serial) else { return };
+        self.open[at].stage = Stage::Refused(Box::new(end), 1);
+        // With the one behind first: its place does not move.
+        self.join(at + 1);
+        self.join(at);
+    }
+
+    /// Ends all that are open, each in its place.
+    pub(super) fn refuse_all(&mut self, end: &TurnComplete) {
+        for at in (0..self.open.len()).rev() {
+            if !matches!(self.open[at].stage, Stage::Refused(..)) {
+                self.open[at].stage = Stage::Refused(Box::new(end.clone()), 1);
+            }
+            self.join(at + 1);
+        }
+    }
+
+    /// Makes one of two neighbours whose ends are alike, so that a million of them take no room. Where too much is open
+    /// the reason of the first serves both.
+    fn join(&mut self, at: usize) {
+        let is_full = self.is_full();
+        let (Some(second), Some(first)) = (self.open.get(at), at.checked_sub(1).map(|at| &self.open[at]))
+        else {
+            return;
+        };
+        let (Stage::Refused(end, count), Stage::Refused(other, more)) = (&first.stage, &second.stage) else {
+            return;
+        };
+        if end == other || is_full {
+            let count = count + more;
+            self.open.remove(at);
+            if let Stage::Refused(_, joined) = &mut self.open[at - 1].stage {
+                *joined = count;
             }
         }
     }
 
-    /// Takes out a turn that was refused, wherever it stands.
-    pub(super) fn take_refused(&mut self) -> Option<(Option<TurnId>, Box<TurnComplete>)> {
-        let at = self.open.iter().position(|turn| matches!(turn.stage, Stage::Refused(_)))?;
-        match self.open.remove(at)? {
-            OpenTurn { hub, stage: Stage::Refused(end), .. } => Some((hub, end)),
-            OpenTurn { .. } => None,
+    /// Whether the first turn was refused: those before it have ended.
+    pub(super) fn is_refused_first(&self) -> bool {
+        matches!(self.open.front(), Some(OpenTurn { stage: Stage::Refused(..), .. }))
+    }
+
+    /// Takes one refused turn from the front, and gives its end.
+    pub(super) fn take_refused_first(&mut self) -> Option<Box<TurnComplete>> {
+        match &mut self.open.front_mut()?.stage {
+            Stage::Refused(end, count) if *count > 1 => {
+                *count -= 1;
+                Some(end.clone())
+            }
+            Stage::Refused(..) => match self.open.pop_front()?.stage {
+                Stage::Refused(end, _) => Some(end),
+                Stage::Waiting | Stage::Given(_) => None,
+            },
+            Stage::Waiting | Stage::Given(_) => None,
         }
     }
 

@@ -11,8 +11,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{CONTROL, Gate, Outlet, ROOM, Upstream, Urgency};
-use crate::fair::{AHEAD, Flow};
+use super::{ANSWERS, Gate, HELD_ANSWERS, Outlet, ROOM, Upstream};
+use crate::fair::{AHEAD, Class, Flow};
 
 async fn has_room(outlet: &Outlet) -> bool {
     timeout(Duration::from_secs(1), outlet.room()).await.is_ok()
@@ -24,9 +24,9 @@ async fn a_session_has_room_again_when_the_pipe_has_taken_what_it_put() {
     let (outlet, other) = (upstream.outlet(), upstream.outlet());
     let (mut hub, pipe) = tokio::io::duplex(16);
     let writing = tokio::spawn(upstream.clone().write(pipe));
-    other.put(vec![b'o'; AHEAD]);
+    other.put(vec![b'o'; AHEAD], Class::Event);
     tokio::task::yield_now().await;
-    outlet.put(vec![b'x'; ROOM]);
+    outlet.put(vec![b'x'; ROOM], Class::Event);
     assert!(!has_room(&outlet).await);
     let mut read = vec![0; AHEAD + 1];
     hub.read_exact(&mut read).await.unwrap();
@@ -37,7 +37,7 @@ async fn a_session_has_room_again_when_the_pipe_has_taken_what_it_put() {
     assert!(has_room(&outlet).await);
     drop(hub);
     assert!(writing.await.unwrap().is_err());
-    outlet.put(vec![b'x'; ROOM]);
+    outlet.put(vec![b'x'; ROOM], Class::Event);
     assert!(has_room(&outlet).await, "nobody waits for a pipe that is gone");
 }
 
@@ -64,7 +64,7 @@ async fn the_end_of_a_session_is_known_before_the_hub_can_read_it() {
     let upstream = Arc::new(Upstream::default());
     let outlet = upstream.outlet();
     let noted = Arc::default();
-    outlet.put(vec![b'x'; 100_000]);
+    outlet.put(vec![b'x'; 100_000], Class::Event);
     outlet.put_last(vec![b'x'; 100_000]);
     assert!(!outlet.gate().is_ended());
     upstream.finish();
@@ -74,11 +74,40 @@ async fn the_end_of_a_session_is_known_before_the_hub_can_read_it() {
     assert!(timeout(Duration::from_secs(1), outlet.drained()).await.is_ok());
 }
 
-#[test]
-fn what_overtakes_is_bounded_unless_it_must_be_kept() {
+#[tokio::test(start_paused = true)]
+async fn answers_are_kept_and_the_hub_waits_while_it_reads_none() {
     let upstream = Arc::new(Upstream::default());
-    let line = [b'x'; 1024];
-    let taken = (0..10_000).filter(|_| upstream.put_control(&line, Urgency::Droppable)).count();
-    assert_eq!(taken, CONTROL / line.len());
-    assert!(upstream.put_control(&line, Urgency::Kept));
+    let outlet = upstream.outlet();
+    let answered = async || timeout(Duration::from_secs(1), upstream.answered()).await.is_ok();
+    // What overtakes and what a session answers count together; events have a bound of their own.
+    outlet.put(vec![b'x'; 4 * ANSWERS], Class::Event);
+    upstream.put_control(&vec![b'x'; ANSWERS / 2]);
+    outlet.put(vec![b'x'; ANSWERS / 2], Class::Answer);
+    assert!(answered().await);
+    upstream.put_control(b"x");
+    assert!(!answered().await);
+    let (mut hub, pipe) = tokio::io::duplex(16);
+    let writing = tokio::spawn(upstream.clone().write(pipe));
+    let mut read = vec![0; 5 * ANSWERS + 1];
+    hub.read_exact(&mut read).await.unwrap();
+    assert!(answered().await);
+    upstream.put_control(&vec![b'x'; 3 * ANSWERS]);
+    upstream.put_control(&vec![b'x'; 3 * ANSWERS]);
+    drop(hub);
+    assert!(writing.await.unwrap().is_err());
+    assert!(answered().await, "nothing waits for a pipe that is gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_may_hold_back_events_and_few_answers() {
+    let upstream = Arc::new(Upstream::default());
+    let outlet = upstream.outlet();
+    outlet.flow(Flow::Pause);
+    outlet.put(vec![b'x'; 4 * HELD_ANSWERS], Class::Event);
+    outlet.put(vec![b'x'; HELD_ANSWERS], Class::Answer);
+    assert!(!outlet.holds_too_much());
+    outlet.put(vec![b'x'], Class::Answer);
+    assert!(outlet.holds_too_much());
+    outlet.flow(Flow::Resume);
+    assert!(!outlet.holds_too_much());
 }

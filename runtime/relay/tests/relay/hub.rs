@@ -13,8 +13,19 @@ pub const SOON: Duration = Duration::from_secs(20);
 
 /// A hub at the other end of a relay's pipes.
 pub struct Hub {
-    input: Option<WriteHalf<DuplexStream>>,
+    input: Option<Lines>,
     output: BufReader<ReadHalf<DuplexStream>>,
+}
+
+/// The relay's input.
+pub struct Lines(WriteHalf<DuplexStream>);
+
+impl Lines {
+    /// Writes a line as it is.
+    pub async fn write(&mut self, line: &str) {
+        self.0.write_all(line.as_bytes()).await.unwrap();
+        self.0.write_all(b"\n").await.unwrap();
+    }
 }
 
 /// The eight extensions.
@@ -23,14 +34,21 @@ pub const ALL: [&str; 8] = ["turns", "events", "usage", "resume", "options", "qu
 impl Hub {
     pub fn new(pipe: DuplexStream) -> Self {
         let (output, input) = tokio::io::split(pipe);
-        Self { input: Some(input), output: BufReader::new(output) }
+        Self { input: Some(Lines(input)), output: BufReader::new(output) }
     }
 
     /// Writes a line as it is.
     pub async fn write(&mut self, line: &str) {
-        let input = self.input.as_mut().expect("the hub has not closed its side");
-        input.write_all(line.as_bytes()).await.unwrap();
-        input.write_all(b"\n").await.unwrap();
+        self.input.as_mut().expect("the hub has not closed its side").write(line).await;
+    }
+
+    /// Lends the relay's input to a task that writes while the test does not.
+    pub fn lend_input(&mut self) -> Lines {
+        self.input.take().expect("the hub has not closed its side")
+    }
+
+    pub fn return_input(&mut self, input: Lines) {
+        self.input = Some(input);
     }
 
     pub async fn say(&mut self, message: Value) {
@@ -115,6 +133,6 @@ impl Hub {
 
     /// Ends the relay's input.
     pub async fn hang_up(&mut self) {
-        self.input.take().expect("once").shutdown().await.unwrap();
+        self.input.take().expect("once").0.shutdown().await.unwrap();
     }
 }

@@ -16,4 +16,5 @@ mod requests;
 mod sessions;
 mod steer;
 mod turns;
+mod unread;
 mod world;
