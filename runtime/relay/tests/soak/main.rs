@@ -1,0 +1,149 @@
+//! Relays under all that a day brings at once: slow and vanishing hubs, killed adapters, stops, permissions that are
+//! never answered, pauses, refused inputs. Each input has exactly one end, and the process keeps its descriptors and its
+//! memory ([turn.1], [turn.7]).
+//!
+//! No harness: this program is hub, relay and, started by the host below with an argument, adapter. Some seconds with
+//! fixed seeds by default. `TRUNKLINE_SOAK=600` runs for so many seconds; `TRUNKLINE_SOAK_SEED` repeats one seed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a failing step fails the test; printing is the test"
+)]
+#![allow(unreachable_pub, reason = "the modules of one test program share what they need")]
+
+mod adapter;
+mod hub;
+mod life;
+mod rng;
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    life::{Tally, live},
+    rng::Rng,
+};
+
+/// The seeds of the short form.
+const SEEDS: [u64; 3] = [1, 2, 3];
+
+/// How many relays live at a time.
+const AT_A_TIME: u64 = 4;
+
+/// By how much the memory may differ between two moments, in bytes: what the allocator keeps.
+const SLACK: u64 = 48 << 20;
+
+fn main() -> ExitCode {
+    match std::env::args().nth(1).as_deref() {
+        Some("adapter") => adapter::serve(adapter::Kind::Full),
+        Some("core-adapter") => adapter::serve(adapter::Kind::Core),
+        // What test runners ask of a program with a harness.
+        Some("--list") => ExitCode::SUCCESS,
+        _ => soak(),
+    }
+}
+
+#[tokio::main]
+async fn soak() -> ExitCode {
+    // What a dropped relay leaves for the next to sweep lies in the build's own folder.
+    tempfile::env::override_temp_dir(env!("CARGO_TARGET_TMPDIR").as_ref()).unwrap();
+    let seconds = std::env::var("TRUNKLINE_SOAK").ok().map(|seconds| seconds.parse().unwrap());
+    let seed = std::env::var("TRUNKLINE_SOAK_SEED").ok().map(|seed| seed.parse().unwrap());
+    let begun = Instant::now();
+    let mut tally = Tally::default();
+    // The first rounds make what stays: threads, the allocator's pools, the registry of signals.
+    round(0, 40, &mut tally).await;
+    let base = Footprint::now();
+    let mut told = Instant::now();
+    match (seconds, seed) {
+        (None, None) => {
+            for seed in SEEDS {
+                round(seed, 150, &mut tally).await;
+            }
+        }
+        (None, Some(seed)) => round(seed, 150, &mut tally).await,
+        (Some(seconds), _) => {
+            let mut seed = seed.unwrap_or(1);
+            while begun.elapsed() < Duration::from_secs(seconds) && tally.failures.is_empty() {
+                round(seed, 1500, &mut tally).await;
+                seed += 1;
+                let last = Footprint::now();
+                if told.elapsed() > Duration::from_secs(10) {
+                    told = Instant::now();
+                    println!("{:4} s, seed {seed}: {tally}; {last}", begun.elapsed().as_secs());
+                }
+            }
+        }
+    }
+    if Footprint::now().descriptors > base.descriptors {
+        // What was dropped rather than waited for goes by itself, soon.
+        let waited = Instant::now();
+        while Footprint::now().descriptors > base.descriptors && waited.elapsed() < Duration::from_secs(20) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+    let last = Footprint::now();
+    println!("{} s: {tally}; {base} at first, {last} at last", begun.elapsed().as_secs());
+    if last.descriptors > base.descriptors {
+        tally.failures.push(format!(
+            "descriptors were left open: {} at first, {} at last: {:?}",
+            base.descriptors,
+            last.descriptors,
+            Footprint::names()
+        ));
+    }
+    if last.memory > base.memory + SLACK {
+        tally.failures.push(format!("memory has grown: {base} at first, {last} at last"));
+    }
+    for failure in &tally.failures {
+        println!("FAILED: {failure}");
+    }
+    if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Some relays at a time, each with its own chance, to the end of them all.
+async fn round(seed: u64, steps: u32, tally: &mut Tally) {
+    let mut lives = tokio::task::JoinSet::new();
+    for which in 0..AT_A_TIME {
+        lives.spawn(live(Rng::new(seed * AT_A_TIME + which), steps));
+    }
+    while let Some(life) = lives.join_next().await {
+        let mut life = life.unwrap();
+        for failure in &mut life.failures {
+            *failure = format!("seed {seed}: {failure}");
+        }
+        tally.add(life);
+    }
+}
+
+/// What the process holds.
+#[derive(Clone, Copy)]
+struct Footprint {
+    descriptors: usize,
+    memory: u64,
+}
+
+impl Footprint {
+    fn now() -> Self {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
+        Self { descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count(), memory: pages * 4096 }
+    }
+
+    fn names() -> Vec<String> {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let names = open.filter_map(|fd| std::fs::read_link(fd.path()).ok());
+        let mut names: Vec<_> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl std::fmt::Display for Footprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} descriptors, {} MiB", self.descriptors, self.memory >> 20)
+    }
+}
