@@ -54,8 +54,8 @@ async fn soak() -> ExitCode {
     let seed = std::env::var("TRUNKLINE_SOAK_SEED").ok().map(|seed| seed.parse().unwrap());
     let begun = Instant::now();
     let mut tally = Tally::default();
-    // The first rounds make what stays: threads, the allocator's pools, the registry of signals.
-    round(0, 40, &mut tally).await;
+    // The first round makes what stays: threads, the allocator's pools, the registry of signals.
+    round(0, if seconds.is_some() { 1500 } else { 40 }, &mut tally).await;
     let base = Footprint::now();
     let mut told = Instant::now();
     match (seconds, seed) {
