@@ -2,7 +2,7 @@
 //!
 //! - how one is configured and asked: `settings`, `options`, `started`, `variables`, `model`, `template`
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`, `version`, `credentials`, `diagnose`, `native_id`
-//! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `attachment`
+//! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
 //! - what it says: `read`
 //! - what is told of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
 
@@ -20,6 +20,7 @@ pub(crate) mod native_id;
 pub(crate) mod opencode_config;
 pub(crate) mod options;
 pub(crate) mod patience;
+pub(crate) mod permission_rules;
 pub(crate) mod process;
 pub(crate) mod read;
 pub(crate) mod report;

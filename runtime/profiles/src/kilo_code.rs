@@ -33,7 +33,12 @@ settings! {
 }
 
 /// The adapter.
-pub(crate) fn adapter(mut settings: Kilo) -> impl Adapter {
+pub(crate) fn adapter(settings: Kilo) -> impl Adapter {
+    let transport = settings.transport;
+    oneshot::beside_acp(family(settings), transport)
+}
+
+pub(crate) fn family(mut settings: Kilo) -> Family {
     settings.turn_timeout.0 = settings.turn_timeout.0.or(settings.timeout.0);
     let describe = |description: Description| {
         description.use_when(
@@ -41,7 +46,7 @@ pub(crate) fn adapter(mut settings: Kilo) -> impl Adapter {
             "a turn must begin at once: it starts slowly",
         )
     };
-    let family = Family {
+    Family {
         profile: "kilo-code",
         configuration: "KILO_CONFIG_CONTENT",
         since: SINCE,
@@ -50,6 +55,5 @@ pub(crate) fn adapter(mut settings: Kilo) -> impl Adapter {
         dangerous: settings.dangerous,
         provider: settings.provider,
         mode: settings.mode,
-    };
-    oneshot::beside_acp(family, settings.transport)
+    }
 }

@@ -6,6 +6,7 @@ use trunkline_sdk::{Adapter, Description, Error};
 
 use crate::acp::{Kind, Prepared, Shared, Transport, variable};
 use crate::agent::options::Options;
+use crate::agent::permission_rules::Unallowed;
 use crate::agent::settings::{Common, settings};
 use crate::agent::version::{Since, Version};
 use crate::agent::{model, opencode_config, skills};
@@ -41,13 +42,18 @@ settings! {
 
 /// The adapter.
 pub(crate) fn adapter(settings: Opencode) -> impl Adapter {
+    let transport = settings.transport;
+    oneshot::beside_acp(family(settings), transport)
+}
+
+fn family(settings: Opencode) -> Family {
     let describe = |description: Description| {
         description.use_when(
             "one agent is to work with many providers, with agents and commands of one's own",
             "a turn must begin at once: it starts slowly",
         )
     };
-    let family = Family {
+    Family {
         profile: "opencode",
         configuration: "OPENCODE_CONFIG_CONTENT",
         since: SINCE,
@@ -56,8 +62,7 @@ pub(crate) fn adapter(settings: Opencode) -> impl Adapter {
         dangerous: settings.dangerous,
         provider: settings.provider,
         mode: settings.mode,
-    };
-    oneshot::beside_acp(family, settings.transport)
+    }
 }
 
 /// opencode or kilo.
@@ -76,6 +81,22 @@ pub(crate) struct Family {
     pub(crate) mode: String,
 }
 
+impl Family {
+    /// What becomes of tools that nobody has allowed, unless all of them are.
+    pub(crate) fn unallowed(&self, unallowed: Unallowed) -> Option<Unallowed> {
+        Some(unallowed).filter(|_| !self.dangerous)
+    }
+
+    /// That the agent cannot be made to ask.
+    pub(crate) fn asks_nobody(&self) -> Error {
+        Error::refused(format!(
+            "`{}` is no JSON object, so that the agent cannot be made to ask before its tools run; write it without \
+             comments, or set `dangerous: true` in the agent's configuration",
+            self.configuration
+        ))
+    }
+}
+
 impl Kind for Family {
     fn profile(&self) -> &'static str {
         self.profile
@@ -89,8 +110,8 @@ impl Kind for Family {
         (self.describe)(description)
     }
 
-    /// Skills and instructions go by the variable that holds configuration, which the agent's own files do not lose
-    /// anything to.
+    /// What asks, skills and instructions go by the variable that holds configuration, which the agent's own files do
+    /// not lose anything to, but for what they allow unasked.
     fn prepare(&self, options: &Options, _: Option<Version>, shared: &Shared) -> Result<Prepared, Error> {
         let mut prepared = Prepared::new(options.launch().arg("acp"), options);
         let (skills, warnings) = skills::parse(&options.skills);
@@ -98,13 +119,16 @@ impl Kind for Family {
         let skills = if skills.is_empty() { None } else { Some(shared.skills(&skills)?) };
         let prompt = options.system_prompt.as_deref().map(|prompt| shared.prompt(prompt)).transpose()?;
         let configured = variable(options, self.configuration);
-        match opencode_config::content(configured.as_deref(), &[], skills.as_deref(), prompt.as_deref()) {
+        let asked = self.unallowed(Unallowed::Asked);
+        let (skills_folder, prompt_file) = (skills.as_deref(), prompt.as_deref());
+        match opencode_config::content(configured.as_deref(), asked, &[], skills_folder, prompt_file) {
             Ok(Some(content)) => {
                 prepared.launch = prepared.launch.env(self.configuration, content);
                 prepared.preface = None;
             }
             Ok(None) => {}
-            Err(why) => prepared.warnings.push(why),
+            Err(why) if self.dangerous => prepared.warnings.push(why),
+            Err(_) => return Err(self.asks_nobody()),
         }
         prepared.kept.push(Box::new((skills, prompt)));
         Ok(prepared)
@@ -132,5 +156,36 @@ impl Kind for Family {
 
     fn hangs_without_credentials(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_sdk::SessionStart;
+
+    use super::*;
+    use crate::kilo_code;
+
+    fn configured(family: &Family) -> Option<serde_json::Value> {
+        let options = Options::of(&family.common, SessionStart::default());
+        let prepared = family.prepare(&options, None, &Shared::default()).unwrap();
+        let content = prepared.launch.env.get(std::ffi::OsStr::new(family.configuration))?;
+        serde_json::from_str(content.to_str().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn by_default_whatever_acts_asks() {
+        for mut family in [family(Opencode::default()), kilo_code::family(Default::default())] {
+            let config = configured(&family).unwrap();
+            for tool in ["*", "bash", "edit", "webfetch", "external_directory"] {
+                assert_eq!(config["permission"][tool], "ask", "{} {tool}", family.profile);
+            }
+            family.dangerous = true;
+            assert_eq!(configured(&family), None);
+            family.dangerous = false;
+            family.common.env = [(family.configuration.to_owned(), "// mine\n{}".to_owned())].into();
+            let options = Options::of(&family.common, SessionStart::default());
+            assert!(family.prepare(&options, None, &Shared::default()).is_err(), "it cannot be made to ask");
+        }
     }
 }

@@ -1,16 +1,19 @@
 //! What opencode and kilo are configured with beside the user's own files: JSON in `OPENCODE_CONFIG_CONTENT` and
 //! `KILO_CONFIG_CONTENT`.
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::{
     mcp::{self, McpServer},
+    permission_rules::Unallowed,
     skills::SkillsFolder,
     system_prompt::PromptFile,
 };
 
 /// The content of the variable: what the configuration sets it to, and on top of it the session's servers, skills and
-/// system prompt. Nothing where there is nothing to set.
+/// system prompt, and beneath it what asks. Nothing where there is nothing to set.
 ///
 /// The files and folders must live as long as the agent.
 ///
@@ -18,15 +21,12 @@ use super::{
 /// What to tell where the configuration's is no JSON object: it stands, and nothing is added.
 pub(crate) fn content(
     configured: Option<&str>,
+    unallowed: Option<Unallowed>,
     servers: &[McpServer],
     skills: Option<&SkillsFolder>,
     prompt: Option<&PromptFile>,
 ) -> Result<Option<String>, String> {
-    let configured = configured.filter(|text| !text.trim().is_empty()).unwrap_or("{}");
-    let Ok(Value::Object(mut config)) = serde_json::from_str(configured) else {
-        let why = "the configuration in its variable is no JSON object: MCP servers, skills and system prompt are left out";
-        return Err(why.to_owned());
-    };
+    let Configured { members: mut config, permission } = read(configured)?;
     let mut added = Map::new();
     if !servers.is_empty()
         && let Value::Object(servers) = mcp::opencode_config(servers)
@@ -41,7 +41,56 @@ pub(crate) fn content(
     }
     added.values_mut().for_each(mark);
     merge(&mut config, added);
-    Ok((!config.is_empty()).then(|| Value::Object(config).to_string().replace(MARK, "\\u007b")))
+    if unallowed.is_some() {
+        keep_the_plan(&mut config);
+    }
+    let permission = match unallowed {
+        Some(unallowed) => Some(unallowed.rules(permission.as_deref())),
+        None => permission.map(|own| own.get().to_owned()),
+    };
+    let members = Value::Object(config).to_string().replace(MARK, "\\u007b");
+    Ok(match permission {
+        Some(rules) if members == "{}" => Some(format!(r#"{{"permission":{rules}}}"#)),
+        Some(rules) => Some(format!(r#"{{"permission":{rules},{}"#, &members[1..])),
+        None => Some(members).filter(|members| members != "{}"),
+    })
+}
+
+/// What the configuration sets the variable to.
+pub(crate) struct Configured {
+    members: Map<String, Value>,
+    /// The text of the member of this name, whose order counts.
+    permission: Option<Box<RawValue>>,
+}
+
+/// Reads what the configuration sets the variable to.
+///
+/// # Errors
+/// What to tell where it is no JSON object.
+pub(crate) fn read(configured: Option<&str>) -> Result<Configured, String> {
+    #[derive(Deserialize)]
+    struct Own {
+        permission: Option<Box<RawValue>>,
+    }
+    let configured = configured.filter(|text| !text.trim().is_empty()).unwrap_or("{}");
+    let why = || {
+        "the configuration in its variable is no JSON object: MCP servers, skills and system prompt are left out"
+            .to_owned()
+    };
+    let Ok(Value::Object(mut members)) = serde_json::from_str(configured) else { return Err(why()) };
+    let own: Own = serde_json::from_str(configured).map_err(|_| why())?;
+    members.remove("permission");
+    Ok(Configured { members, permission: own.permission })
+}
+
+/// Rules for all agents stand over those that an agent of the CLI's own has: its `plan` edits nothing but plans, and would
+/// ask instead.
+fn keep_the_plan(config: &mut Map<String, Value>) {
+    if config.get("agent").and_then(|agents| agents.get("plan")?.get("permission")).is_none() {
+        let edit = json!({"*": "deny", "*opencode/plans/*.md": "allow"});
+        let plan = json!({"agent": {"plan": {"permission": {"edit": edit}}}});
+        merge(config, plan.as_object().cloned().unwrap_or_default());
+    }
 }
 
 /// Stands for a `{` that the agent must not read as the beginning of `{env:NAME}` or `{file:PATH}`, which it replaces
@@ -84,7 +133,8 @@ mod tests {
         let (servers, _) = mcp::parse(&[json!({"files": {"command": "x"}})]);
         let configured =
             json!({"model": "m", "instructions": ["mine.md"], "mcp": {"own": {"type": "local"}}}).to_string();
-        let content = content(Some(&configured), &servers, Some(&folder), Some(&prompt)).unwrap().unwrap();
+        let content =
+            content(Some(&configured), None, &servers, Some(&folder), Some(&prompt)).unwrap().unwrap();
         let content: Value = serde_json::from_str(&content).unwrap();
         assert_eq!(content["model"], "m");
         assert_eq!(content["instructions"], json!(["mine.md", prompt.path()]));
@@ -99,7 +149,8 @@ mod tests {
         let server =
             json!({"files": {"command": "x", "args": ["{env:HOME}"], "env": {"A": "{file:/etc/passwd}"}}});
         let (servers, _) = mcp::parse(&[server]);
-        let content = content(Some(r#"{"theme":"{env:THEME}"}"#), &servers, None, None).unwrap().unwrap();
+        let content =
+            content(Some(r#"{"theme":"{env:THEME}"}"#), None, &servers, None, None).unwrap().unwrap();
         assert!(content.contains("{env:THEME}"), "{content}");
         assert!(!content.contains("{env:HOME}") && !content.contains("{file:"), "{content}");
         let content: Value = serde_json::from_str(&content).unwrap();
@@ -109,12 +160,33 @@ mod tests {
 
     #[test]
     fn nothing_to_add_sets_no_variable() {
-        assert_eq!(content(None, &[], None, None), Ok(None));
-        assert_eq!(content(Some(" "), &[], None, None), Ok(None));
-        assert_eq!(content(Some(r#"{"a":1}"#), &[], None, None), Ok(Some(r#"{"a":1}"#.to_owned())));
+        assert_eq!(content(None, None, &[], None, None), Ok(None));
+        assert_eq!(content(Some(" "), None, &[], None, None), Ok(None));
+        assert_eq!(content(Some(r#"{"a":1}"#), None, &[], None, None), Ok(Some(r#"{"a":1}"#.to_owned())));
         let prompt = PromptFile::new("Be brief.").unwrap();
-        content(Some("no JSON"), &[], None, Some(&prompt)).unwrap_err();
-        content(Some("[]"), &[], None, Some(&prompt)).unwrap_err();
-        assert!(content(None, &[], None, Some(&prompt)).unwrap().is_some());
+        content(Some("no JSON"), None, &[], None, Some(&prompt)).unwrap_err();
+        content(Some("[]"), None, &[], None, Some(&prompt)).unwrap_err();
+        assert!(content(None, None, &[], None, Some(&prompt)).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_the_configuration_allows_stands_word_for_word_and_the_rest_asks() {
+        let content = |configured: &str| content(Some(configured), Some(Unallowed::Asked), &[], None, None);
+        let own = r#"{"theme":"dark","permission":{"edit":{"z*":"allow","a*":"deny"},"bash":"allow"}}"#;
+        let text = content(own).unwrap().unwrap();
+        let end = r#","edit":{"z*":"allow","a*":"deny"},"bash":"allow"}"#;
+        assert!(text.starts_with(r#"{"permission":{"*":"ask","#) && text.contains(end), "{text}");
+        let json: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&json["theme"], &json["permission"]["webfetch"]), (&json!("dark"), &json!("ask")));
+        assert_eq!(json["agent"]["plan"]["permission"]["edit"]["*"], "deny");
+        // An operator's word on everything, and on the plan, is the last one.
+        for own in [r#""allow""#, r#"{"bash":"ask","*":"allow"}"#] {
+            let text = content(&format!(r#"{{"permission":{own}}}"#)).unwrap().unwrap();
+            assert!(text.starts_with(&format!(r#"{{"permission":{own},"#)), "{text}");
+        }
+        let text = content(r#"{"agent":{"plan":{"permission":{"edit":"allow"}}}}"#).unwrap().unwrap();
+        let json: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["agent"]["plan"]["permission"]["edit"], "allow");
+        content("// no JSON\n{}").unwrap_err();
     }
 }

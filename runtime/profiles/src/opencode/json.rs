@@ -12,6 +12,7 @@ use crate::agent::mcp::McpServer;
 use crate::agent::native_id;
 use crate::agent::opencode_config;
 use crate::agent::options::Options;
+use crate::agent::permission_rules::Unallowed;
 use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
 use crate::agent::version::Version;
@@ -28,6 +29,10 @@ impl Runs for Family {
 
     fn dialect(&self, options: &Options, version: Option<Version>) -> Result<OpencodeJson, Error> {
         self.since.need("--format", "this profile", version)?;
+        if !self.dangerous && opencode_config::read(variable(options, self.configuration).as_deref()).is_err()
+        {
+            return Err(self.asks_nobody());
+        }
         let model = options.model.as_deref().map(|name| self.model(name));
         let mode = options.mode.clone().or_else(|| self.default_mode());
         let has = |option| self.since.has(option, version);
@@ -41,15 +46,13 @@ impl Runs for Family {
         })
     }
 
-    /// Both by the variable that holds configuration.
+    /// Both by the variable that holds configuration, and that nothing runs which would have to be asked.
     fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Given {
         let mut given = Given::default();
         let folder = given.folder(skills);
-        if folder.is_none() && servers.is_empty() {
-            return given;
-        }
         let configured = variable(options, self.configuration);
-        match opencode_config::content(configured.as_deref(), servers, folder.as_ref(), None) {
+        let denied = self.unallowed(Unallowed::Denied);
+        match opencode_config::content(configured.as_deref(), denied, servers, folder.as_ref(), None) {
             Ok(content) => {
                 let content = content.map(|content| (self.configuration.into(), content.into()));
                 given.env.extend(content);

@@ -304,7 +304,8 @@ fn forked_home(place: &Place, credentials: Credentials, file: &str) -> Step {
     }
     let settings = json!({
         "autoupdate": false, "share": "disabled", "disabled_providers": ["kilo", "apertis", "opencode"],
-        "permission": {"bash": "ask", "edit": "ask"},
+        // What a user allows the agent for himself allows nothing here.
+        "permission": {"bash": "allow", "edit": "allow"},
         "model": "fake/fake-model", "small_model": "fake/fake-model",
         "provider": {"fake": {
             "npm": "@ai-sdk/openai-compatible", "name": "fake",

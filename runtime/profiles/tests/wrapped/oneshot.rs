@@ -382,13 +382,21 @@ fn kilo_is_given_both_by_its_variable() {
     assert_eq!(config["mcp"]["files"]["environment"]["A"], "{env:HOME}");
     let folder = std::path::PathBuf::from(config["skills"]["paths"][0].as_str().unwrap());
     assert!(folder.join("review/SKILL.md").exists());
-    // A configuration that is none stands as it is, and the skills are listed.
+    // Nobody can be asked: what would have to be is denied.
+    assert_eq!((&config["permission"]["*"], &config["permission"]["bash"]), (&json!("deny"), &json!("deny")));
+    // A configuration that is none could not say so.
     asked["env"] = json!({ "KILO_CONFIG_CONTENT": "none" });
-    adapter.open_with("t", asked);
-    let turn = adapter.send("t", "hello");
+    adapter.open_with("t", asked.clone());
+    let closed = adapter.wait_for("t", "session.closed").to_string();
+    assert!(closed.contains("KILO_CONFIG_CONTENT") && closed.contains("dangerous"), "{closed}");
+    adapter.end();
+    assert!(!folder.exists());
+    // Where all may run, it stands as it is, and the skills are listed.
+    let mut adapter = cli.adapter("kilo-code", &json!({ "transport": "json", "dangerous": true }));
+    adapter.open_with("u", asked);
+    let turn = adapter.send("u", "hello");
     assert_eq!(turn.status(), "completed", "{}", turn.error());
     assert!(logs(&turn.messages).iter().any(|log| log.contains("no JSON object")));
     assert!(read("prompt").contains("- review: Looks.") && read("config.json") == "none");
     adapter.end();
-    assert!(!folder.exists());
 }
