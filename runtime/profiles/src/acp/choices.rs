@@ -160,9 +160,8 @@ impl Choices {
 /// Whether the agent asks nobody in a mode of this name, or runs what it likes.
 pub(crate) fn is_dangerous_mode(id: &str) -> bool {
     let id: String = id.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
-    ["yolo", "bypass", "fullaccess", "autopilot", "danger", "allowall", "unrestricted", "skippermission"]
-        .iter()
-        .any(|word| id.contains(word))
+    let words = ["yolo", "bypass", "fullaccess", "autopilot", "danger", "allowall", "unrestricted"];
+    words.iter().chain(&["skippermission", "autoapprove", "never"]).any(|word| id.contains(word))
 }
 
 #[cfg(test)]
@@ -208,9 +207,15 @@ mod tests {
 
     #[test]
     fn modes_that_ask_nobody_are_known() {
-        for id in
-            ["yolo", "bypassPermissions", "agent-full-access", "https://x#autopilot", "danger-full-access"]
-        {
+        for id in [
+            "yolo",
+            "bypassPermissions",
+            "agent-full-access",
+            "https://x#autopilot",
+            "danger-full-access",
+            "auto-approve",
+            "never",
+        ] {
             assert!(is_dangerous_mode(id), "{id}");
         }
         for id in ["default", "plan", "autoEdit", "acceptEdits", "read-only", "code", "dontAsk"] {
