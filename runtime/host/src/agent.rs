@@ -11,13 +11,18 @@ use std::{
     },
 };
 
-use trunkline_process::{ChildSpec, Inherit, redact};
-use trunkline_protocol::{AgentState, Extensions};
+use serde_json::Value;
+use trunkline_process::{
+    ChildSpec, Inherit,
+    redact::{self, Given, HeldSecrets},
+};
+use trunkline_protocol::{AgentState, Extensions, SessionStart};
 
 use crate::{
     config::{AgentConfig, EnvError, EnvValue, Limits, OnAdapterExit, Profile, Unenforced},
     core::Rules,
     counters::Counting,
+    error::OpenError,
     files::{Pinned, StoreDir},
     leftovers::HostFolder,
     link::Inbox,
@@ -89,6 +94,17 @@ impl AgentShared {
             AgentState::Failed => 2,
         };
         self.standing.store(standing, Ordering::Relaxed);
+    }
+
+    /// Makes known what its options hand over in secret, so that no log, error or stderr shows it while the session lives.
+    pub(crate) fn hold_secrets(&self, start: &SessionStart) -> Result<HeldSecrets, OpenError> {
+        let variables = start.env.iter().chain(&start.variables).flatten();
+        let mut given = Given::default().variables(variables).arguments(start.extra_args.iter().flatten());
+        // What cannot be read is the adapter's to complain about.
+        if let Some(Ok(servers)) = start.mcp_servers.as_ref().map(|servers| servers.to::<Value>()) {
+            given = given.json(&servers);
+        }
+        given.hold().map_err(|source| OpenError::TooManySecrets { agent: self.id.to_string(), source })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use thiserror::Error;
+use trunkline_process::redact::TooManySecrets;
 
 use crate::config::{ConfigError, SessionOption};
 
@@ -82,6 +83,14 @@ pub enum OpenError {
     /// The host's private folder, which it makes with its first session, could not be made.
     #[error("failed to make the host's private folder; make room, or name another folder by TMPDIR")]
     Folder(#[source] std::io::Error),
+    /// Its options hold more secrets than logs can be kept free of.
+    #[error("agent {agent:?} gets no session: its options hold {source}")]
+    TooManySecrets {
+        /// The agent.
+        agent: String,
+        /// Which bound was met.
+        source: TooManySecrets,
+    },
     /// The exchange folder could not be made.
     #[error("failed to make the session's exchange folder")]
     Exchange(#[source] std::io::Error),

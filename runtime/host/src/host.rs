@@ -359,8 +359,8 @@ impl Host {
     /// Must be called within a tokio runtime, on which the agent's link then runs.
     ///
     /// # Errors
-    /// [`OpenError`] when there is no such agent, the organisation's policy forbids it, its limit is reached, or an
-    /// option would widen its configuration.
+    /// [`OpenError`] when there is no such agent, the organisation's policy forbids it, its limit is reached, an option
+    /// would widen its configuration, or its options hold more secrets than logs can be kept free of.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -372,11 +372,12 @@ impl Host {
         let SessionOptions { id, start, meta, feed } = options;
         let cwd = may::open(&shared.config, &start)
             .map_err(|option| OpenError::WouldWiden { agent: shared.id.to_string(), option })?;
+        let secrets = shared.hold_secrets(&start)?;
         self.make_room(&shared)?;
         let chosen = id.is_some();
         let id = id.unwrap_or_else(fresh_id);
         let lane = Lane::new(&self.inner.store);
-        let session = Arc::new(SessionShared::new(id, shared, lane, feed, cwd));
+        let session = Arc::new(SessionShared::new(id, shared, lane, feed, cwd, secrets));
         if session.agent.names_exchange
             && let Err(error) = session.exchange()
         {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use tokio::sync::oneshot;
+use trunkline_process::redact::HeldSecrets;
 use trunkline_protocol::{
     ClosedReason, FileInput, InputMode, MessageId, Meta, SessionId, SessionInfo, SessionStart, SessionUpdate,
     StopReason, UserInput,
@@ -106,6 +107,8 @@ pub(crate) struct SessionShared {
     cwd: Option<Pinned>,
     /// The copies of its files.
     copies: Mutex<Copies>,
+    /// What its options handed over in secret, up to its close.
+    secrets: Mutex<HeldSecrets>,
     pub(crate) feed: Feed,
     /// The session's place in the core; set by the link when it takes the session.
     pub(crate) key: AtomicU64,
@@ -124,6 +127,7 @@ impl SessionShared {
         lane: Lane,
         feed: Feed,
         cwd: Option<Pinned>,
+        secrets: HeldSecrets,
     ) -> Self {
         Self {
             id,
@@ -133,6 +137,7 @@ impl SessionShared {
             exchange: OnceLock::new(),
             cwd,
             copies: Mutex::default(),
+            secrets: Mutex::new(secrets),
             feed,
             key: AtomicU64::new(u64::MAX),
             counted: SessionCounting::default(),
@@ -208,10 +213,11 @@ impl SessionShared {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Says that nothing more is accepted, and makes room for another session.
+    /// Says that nothing more is accepted, makes room for another session and releases the secrets.
     pub(crate) fn set_closed(&self) {
         if !self.closed.swap(true, Ordering::AcqRel) {
             self.agent.opened.fetch_sub(1, Ordering::AcqRel);
+            drop(std::mem::take(&mut *self.secrets.lock().unwrap_or_else(PoisonError::into_inner)));
         }
     }
 }

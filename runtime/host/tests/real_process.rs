@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use trunkline_host::{
     Cause, EventKind, Host, SessionOptions,
-    config::{AgentConfig, Command},
-    protocol::{SessionId, Status},
+    config::{AgentConfig, Command, SessionMay, SessionOption},
+    protocol::{Json, SessionId, SessionStart, Status},
 };
 use trunkline_testing::skipped;
 
@@ -26,6 +26,35 @@ async fn a_turn_of_a_real_adapter_ends_once_with_its_text() {
         assert_eq!((text.contains(word), end.cause), (true, Cause::Complete), "{text:?} {end:?}");
     }
     session.close().await;
+    host.shutdown().await;
+}
+
+/// Without the JSON around them, nothing tells the words from others but what they are.
+#[tokio::test]
+async fn what_a_hub_hands_over_in_secret_is_in_no_stderr_tail() {
+    let says_words = r#"read -r a; read -r b; printf '%s\n' "$a" | tr -c 'a-z\n-' ' ' >&2; kill -9 $$"#;
+    let mut agent = AgentConfig::external("sh", Command::new("sh").args(["-c", says_words]));
+    agent.session_may = SessionMay::listed([SessionOption::Env, SessionOption::McpServers]);
+    let host = Host::builder().agent(agent).build().unwrap();
+    let servers = serde_json::json!([{
+        "name": "one", "url": "http://h", "env": {"KEPT_KEY": "hub-variable-of-one-session"},
+        "headers": [{"name": "Authorization", "value": "Bearer hub-header-of-one-session"}],
+    }]);
+    let env = [("SESSION_TOKEN", "hub-token-of-one-session"), ("PLAIN", "hub-words-in-clear")];
+    let start = SessionStart {
+        env: Some(env.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
+        mcp_servers: Json::of(&servers).ok(),
+        ..SessionStart::default()
+    };
+    let session = host.open("sh", SessionOptions { start, ..SessionOptions::default() }).unwrap();
+    let end = session.send("hi").unwrap().end().await;
+    let tail = end.stderr_tail.unwrap();
+    assert!(!tail.contains("of-one-session"), "{tail}");
+    for shown in
+        ["[REDACTED:SESSION_TOKEN]", "[REDACTED:KEPT_KEY]", "[REDACTED:Authorization]", "hub-words-in-clear"]
+    {
+        assert!(tail.contains(shown), "{shown} in {tail}");
+    }
     host.shutdown().await;
 }
 

@@ -2,19 +2,23 @@
 //!
 //! A secret is found in two ways. **By value**: what [`register`] was given, and what the host's own sensitive
 //! variables hold ([`is_sensitive`]), from 12 bytes on; also as it stands inside JSON or Rust's `Debug` text
-//! (escaped, once or twice), in lower case as a host's name, percent-encoded, and in base64 at any alignment. A value is known by its parts too:
-//! the keys of a comma-separated pool, the lines of a PEM text, the pieces of a very long one. **By shape**: tokens
+//! (escaped, once or twice, its letters as `\uXXXX` too), in lower case as a host's name, percent-encoded, and in base64 at
+//! any alignment and over several lines. A value is known by its parts too: the keys of a comma-separated pool, the lines
+//! of a PEM text, the pieces of a very long one. **By shape**: tokens
 //! of well-known form, and values that stand beside a secret name, as an option, an assignment, a header, a JSON
 //! field (escaped or not), a bearer token or the password of a URL. A hidden part reads `[REDACTED:name]`: the name of
 //! the variable, or that of the shape.
+//!
+//! What a program is given for good is registered, and counts against [`MAX_VALUES`]. The secrets of a session are
+//! [held](Given::hold) instead: for as long as it lives, within bounds of their own.
 //!
 //! Sinks hide; the way to the adapter and to the consumer of its output does not. [`text`] and [`bytes`] hide in what
 //! is at hand, [`Stream`] in what comes in chunks, [`Writer`] in what is written. What this crate reads from a child's
 //! stderr has passed here. Whoever embeds it gives the subscriber of its logs a [`Writer`]: a program's path or the
 //! name of a folder, which are logged as they are, may hold a secret, too.
 //!
-//! What is not found: secrets below 12 bytes that nothing names, other encodings (hexadecimal, compressed), JSON text
-//! in which a value's non-ASCII letters are escaped, JSON Web Tokens longer than 8 KiB on a line longer than 64 KiB.
+//! What is not found: secrets below 12 bytes that nothing names, other encodings (hexadecimal, compressed), a value behind
+//! three layers of escapes, JSON Web Tokens longer than 8 KiB on a line longer than 64 KiB.
 //!
 //! A text without a secret is searched once for literal anchors (and, with values registered, once more in steps of
 //! five bytes) and returned as it came.
@@ -28,27 +32,31 @@
 //! ```
 
 mod anchors;
+mod escaped;
 mod field;
 mod forms;
+mod given;
 mod grams;
 mod names;
 mod redactor;
+mod sessions;
 mod shared;
 mod span;
-mod spec;
 mod stream;
 mod token;
 mod url;
 mod value;
 mod values;
+mod wrapped;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
+pub use crate::redact::given::{Given, register_spec};
 pub use crate::redact::names::is_sensitive;
 pub use crate::redact::redactor::Redactor;
+pub use crate::redact::sessions::{HeldSecrets, MAX_HELD, MAX_RELEASED, TooManySecrets};
 pub use crate::redact::shared::{MAX_VALUES, bytes, register, register_all, shared, text};
-pub use crate::redact::spec::register_spec;
 pub use crate::redact::stream::{MAX_PENDING, Stream};
 pub use crate::redact::writer::Writer;

@@ -350,7 +350,9 @@ fn must_apply(start: &SessionStart) -> impl Iterator<Item = &'static str> {
 fn refusal(error: &OpenError) -> SessionClosed {
     let (reason, category) = match error {
         OpenError::UnknownAgent { .. } => (ClosedReason::UnknownAgent, Category::Other),
-        OpenError::TooManySessions { .. } => (ClosedReason::Limit, Category::Busy),
+        OpenError::TooManySessions { .. } | OpenError::TooManySecrets { .. } => {
+            (ClosedReason::Limit, Category::Busy)
+        }
         OpenError::WouldWiden { .. } | OpenError::Refused { .. } => {
             (ClosedReason::Refused, Category::PermissionDenied)
         }

@@ -195,6 +195,10 @@ impl Record {
                 *name = clean;
             }
         }
+        // A hub may have taken one for its id.
+        if let Cow::Owned(clean) = redact::text(&self.session) {
+            self.session = clean;
+        }
         let is_clean = |name: &String| matches!(redact::text(name), Cow::Borrowed(_));
         self.models.retain(|name, _| is_clean(name));
         let mut line = serde_json::to_vec(&self).unwrap_or_default();
@@ -317,14 +321,15 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_in_a_name_is_not_written() {
+    fn a_secret_in_a_name_or_a_sessions_id_is_not_written() {
         let secret = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
         let models = [secret, "other"].map(|name| (name.to_owned(), ModelUsage::default()));
         let used = Usage { models: Some(models.into()), ..Usage::default() };
         let complete = TurnComplete { usage: Some(used), model: named(secret), ..TurnComplete::default() };
         let end = TurnEnd { complete: Some(Box::new(complete)), ..TurnEnd::lost(TurnNo(1)) };
-        let line = Told::default().record("a", "s", &end).line(SystemTime::now());
+        let line = Told::default().record("a", secret, &end).line(SystemTime::now());
         let line = String::from_utf8(line).unwrap();
+        assert!(line.contains(r#""session":"[REDACTED:"#), "{line}");
         assert!(line.contains("REDACTED") && !line.contains(secret), "{line}");
     }
 }

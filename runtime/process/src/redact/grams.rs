@@ -1,5 +1,7 @@
 //! Tells quickly that a text holds none of many values.
 
+use std::collections::HashMap;
+
 /// The least length of a value that can be looked for, in bytes.
 pub(super) const SHORTEST: usize = 12;
 
@@ -8,45 +10,76 @@ const GRAM: usize = 8;
 
 /// Every value has `STEP` grams among its first `SHORTEST` bytes, so one of them lies at a multiple of `STEP`
 /// wherever it stands: the others need not be looked at.
-const STEP: usize = SHORTEST - GRAM + 1;
+pub(super) const STEP: usize = SHORTEST - GRAM + 1;
 
-/// The beginnings of values, as a table of bits before a sorted list.
-#[derive(Debug, Clone)]
+/// The size of the table of bits: 64 for each gram, within what the nearer caches hold.
+const FEWEST_BITS: usize = 1 << 12;
+const MOST_BITS: usize = 1 << 21;
+const BITS_FOR_ONE: usize = 64;
+
+/// The beginnings of values, as a table of bits before counts.
+#[derive(Default)]
 pub(super) struct Grams {
+    /// A bit for each gram, and stale ones of what was removed.
     bits: Box<[u64]>,
     shift: u32,
-    sorted: Box<[u64]>,
+    counts: HashMap<u64, usize>,
 }
 
 impl Grams {
-    /// Takes the beginnings of values of at least [`SHORTEST`] bytes.
-    pub(super) fn new<'a>(values: impl Iterator<Item = &'a [u8]>) -> Self {
-        let mut sorted: Vec<u64> =
-            values.flat_map(|value| value[..SHORTEST].windows(GRAM)).map(number).collect();
-        sorted.sort_unstable();
-        sorted.dedup();
-        // 64 bits for each gram, up to 32 KiB: what stays in the nearest cache.
-        let size = (sorted.len() * 64).next_power_of_two().clamp(1 << 12, 1 << 18);
-        let shift = u64::BITS - size.ilog2();
-        let mut bits = vec![0_u64; size / 64].into_boxed_slice();
-        for gram in &sorted {
-            let (word, bit) = place(*gram, shift);
-            bits[word] |= bit;
+    /// Takes the beginning of a value of at least [`SHORTEST`] bytes.
+    pub(super) fn add(&mut self, value: &[u8]) {
+        for gram in grams(value) {
+            *self.counts.entry(gram).or_default() += 1;
+            if self.bits.len() * 64 < (self.counts.len() * BITS_FOR_ONE).min(MOST_BITS) {
+                self.resize();
+            }
+            self.mark(gram);
         }
-        Self { bits, shift, sorted: sorted.into() }
     }
 
-    /// Whether one of the values may be in `text`.
-    pub(super) fn may_be_in(&self, text: &[u8]) -> bool {
-        if self.sorted.is_empty() {
-            return false;
+    /// Gives back what [`Grams::add`] took.
+    pub(super) fn remove(&mut self, value: &[u8]) {
+        for gram in grams(value) {
+            if let Some(count) = self.counts.get_mut(&gram) {
+                *count -= 1;
+                if *count == 0 {
+                    self.counts.remove(&gram);
+                }
+            }
         }
-        (0..text.len().saturating_sub(GRAM - 1)).step_by(STEP).any(|at| {
-            let gram = number(&text[at..at + GRAM]);
+        // Stale bits make nothing wrong, only slow: with so many, the table is made anew.
+        if self.bits.len() * 64 > FEWEST_BITS && self.bits.len() * 64 > self.counts.len() * BITS_FOR_ONE * 4 {
+            self.resize();
+        }
+    }
+
+    fn resize(&mut self) {
+        let size = (self.counts.len() * BITS_FOR_ONE * 2).next_power_of_two().clamp(FEWEST_BITS, MOST_BITS);
+        self.bits = vec![0; size / 64].into();
+        self.shift = u64::BITS - size.ilog2();
+        let known: Vec<u64> = self.counts.keys().copied().collect();
+        known.into_iter().for_each(|gram| self.mark(gram));
+    }
+
+    fn mark(&mut self, gram: u64) {
+        let (word, bit) = place(gram, self.shift);
+        self.bits[word] |= bit;
+    }
+
+    /// Where in `text` a value may begin, or have begun up to [`STEP`] - 1 bytes before.
+    pub(super) fn hits(&self, text: &[u8]) -> impl Iterator<Item = usize> {
+        let end = if self.counts.is_empty() { 0 } else { text.len().saturating_sub(GRAM - 1) };
+        (0..end).step_by(STEP).filter(move |at| {
+            let gram = number(&text[*at..at + GRAM]);
             let (word, bit) = place(gram, self.shift);
-            self.bits[word] & bit != 0 && self.sorted.binary_search(&gram).is_ok()
+            self.bits[word] & bit != 0 && self.counts.contains_key(&gram)
         })
     }
+}
+
+fn grams(value: &[u8]) -> impl Iterator<Item = u64> {
+    value[..SHORTEST.min(value.len())].windows(GRAM).map(number)
 }
 
 fn number(window: &[u8]) -> u64 {
@@ -65,25 +98,42 @@ fn place(gram: u64, shift: u32) -> (usize, u64) {
 mod tests {
     use super::*;
 
+    fn may_be_in(grams: &Grams, text: &[u8]) -> bool {
+        grams.hits(text).next().is_some()
+    }
+
     #[test]
     fn a_value_is_seen_at_every_place() {
         let values: Vec<Vec<u8>> = (0..300).map(|n| format!("value-{n:06}").into_bytes()).collect();
-        let grams = Grams::new(values.iter().map(Vec::as_slice));
+        let mut grams = Grams::default();
+        values.iter().for_each(|value| grams.add(value));
         for value in &values {
             for before in 0..STEP * 2 {
                 let mut text = vec![b'.'; before];
                 text.extend_from_slice(value);
-                assert!(grams.may_be_in(&text), "after {before} bytes");
+                assert!(may_be_in(&grams, &text), "after {before} bytes");
                 text.extend_from_slice(b".......");
-                assert!(grams.may_be_in(&text), "after {before} bytes, and more behind");
+                assert!(may_be_in(&grams, &text), "after {before} bytes, and more behind");
             }
         }
-        assert!(!grams.may_be_in(&[b'x'; 4096]));
-        assert!(!grams.may_be_in(b"value-"), "a text shorter than a gram");
+        assert!(!may_be_in(&grams, &[b'x'; 4096]));
+        assert!(!may_be_in(&grams, b"value-"), "a text shorter than a gram");
+    }
+
+    #[test]
+    fn what_is_removed_is_seen_no_more_and_its_room_given_back() {
+        let values: Vec<Vec<u8>> = (0..3000).map(|n| format!("{n:06}-value").into_bytes()).collect();
+        let mut grams = Grams::default();
+        grams.add(b"another-value");
+        values.iter().for_each(|value| grams.add(value));
+        let most = grams.bits.len();
+        values.iter().for_each(|value| grams.remove(value));
+        assert!(values.iter().all(|value| !may_be_in(&grams, value)));
+        assert!(may_be_in(&grams, b"another-value") && grams.bits.len() * 8 < most);
     }
 
     #[test]
     fn without_values_nothing_is_seen() {
-        assert!(!Grams::new(std::iter::empty()).may_be_in(b"anything at all"));
+        assert!(!may_be_in(&Grams::default(), b"anything at all"));
     }
 }

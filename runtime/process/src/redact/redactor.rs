@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use super::anchors;
 use super::forms::parts;
@@ -11,15 +12,15 @@ use super::values::{Secret, Values};
 
 /// Hides registered values and well-known shapes of secrets; see the [module](super).
 ///
-/// Immutable. Its `Debug` text shows no values.
+/// Its `Debug` text shows no values.
+#[derive(Default)]
 pub struct Redactor {
-    values: Values,
-    count: usize,
+    values: RwLock<Values>,
 }
 
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor").field("values", &self.count).finish_non_exhaustive()
+        f.debug_struct("Redactor").field("values", &self.values().count()).finish_non_exhaustive()
     }
 }
 
@@ -27,17 +28,25 @@ impl Redactor {
     /// Makes one that knows these secrets, each a name and a value, and every shape. What is shorter than 12 bytes is
     /// no secret.
     pub fn new<N: AsRef<str>, V: AsRef<[u8]>>(secrets: impl IntoIterator<Item = (N, V)>) -> Self {
-        let mut known = Vec::new();
-        for (name, value) in secrets {
-            let name = clean_name(name.as_ref());
-            let parts = parts(value.as_ref()).into_iter();
-            known.extend(parts.map(|part| Secret { name: name.clone(), part: part.into() }));
-        }
-        Self::of(known.into_iter())
+        let redactor = Self::default();
+        redactor.change(|values| {
+            for (name, value) in secrets {
+                let name = clean_name(name.as_ref());
+                for part in parts(value.as_ref()) {
+                    values.add(&Secret { name: name.clone(), part: part.into() });
+                }
+            }
+        });
+        redactor
     }
 
-    pub(super) fn of(secrets: impl ExactSizeIterator<Item = Secret>) -> Self {
-        Self { count: secrets.len(), values: Values::new(secrets) }
+    fn values(&self) -> RwLockReadGuard<'_, Values> {
+        self.values.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known. Who hides at that moment is waited for.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Values) -> T) -> T {
+        change(&mut self.values.write().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Hides what is secret in a text. A clean text is returned as it is.
@@ -61,33 +70,45 @@ impl Redactor {
             return Cow::Borrowed(bytes);
         }
         let mut shown = Vec::with_capacity(bytes.len());
-        self.write(bytes, &spans, &mut shown);
+        write(bytes, &spans, &mut shown);
         Cow::Owned(shown)
     }
 
     /// What is to be hidden, in order, none overlapping another.
     pub(super) fn spans(&self, text: &[u8]) -> Vec<Span> {
         let mut spans = Vec::new();
-        self.values.find(text, &mut spans);
+        self.values().find(text, &mut spans);
         anchors::find(text, &mut spans);
         merge(&mut spans);
         spans
     }
 
-    /// Appends the text with the spans hidden.
-    pub(super) fn write(&self, text: &[u8], spans: &[Span], shown: &mut Vec<u8>) {
-        let mut at = 0;
-        for span in spans {
-            shown.extend_from_slice(&text[at..span.hidden.start]);
-            let name = match span.label {
-                Label::Value(index) => self.values.name(index),
-                Label::Shape(name) => name,
-            };
-            shown.extend_from_slice(super::value::PLACEHOLDER);
-            shown.extend_from_slice(name.as_bytes());
-            shown.push(b']');
-            at = span.hidden.end;
+    /// Where the last lines begin that are better shown with the next: a value may go on there.
+    pub(super) fn complete(&self, lines: &[u8]) -> usize {
+        let Some(mut open) = self.values().open_from(lines) else { return lines.len() };
+        // What is shown now must not end within another value.
+        for span in self.spans(lines).iter().rev() {
+            if span.hidden.end > open {
+                open = open.min(span.from);
+            }
         }
-        shown.extend_from_slice(&text[at..]);
+        lines[..open].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
     }
+}
+
+/// Appends the text with the spans hidden.
+pub(super) fn write(text: &[u8], spans: &[Span], shown: &mut Vec<u8>) {
+    let mut at = 0;
+    for span in spans {
+        shown.extend_from_slice(&text[at..span.hidden.start]);
+        let name = match &span.label {
+            Label::Value(name) => name,
+            Label::Shape(name) => *name,
+        };
+        shown.extend_from_slice(super::value::PLACEHOLDER);
+        shown.extend_from_slice(name.as_bytes());
+        shown.push(b']');
+        at = span.hidden.end;
+    }
+    shown.extend_from_slice(&text[at..]);
 }

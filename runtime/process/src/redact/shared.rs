@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 use std::env;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use super::forms::parts;
 use super::names::is_sensitive;
 use super::redactor::Redactor;
-use super::values::Secret;
+use super::sessions::{Sessions, TooManySecrets};
+use super::values::{Secret, Values};
 
 /// How many values that were registered at run time are known, keys of a pool and the like counted each; for more, the
 /// oldest are forgotten. What the host's own variables hold is never forgotten.
@@ -45,7 +46,7 @@ pub fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
 
 /// Makes a secret known to the [`shared`] redactor, whatever its name says. One that is known already costs a look-up.
 ///
-/// Takes milliseconds where many are known; for several, [`register_all`] does it once.
+/// It stays known; what is a session's is [held](super::Given::hold) instead.
 pub fn register(name: impl AsRef<str>, value: impl AsRef<[u8]>) {
     register_all([(name, value)]);
 }
@@ -55,48 +56,109 @@ pub fn register_all<N: AsRef<str>, V: AsRef<[u8]>>(secrets: impl IntoIterator<It
     SHARED.register(secrets);
 }
 
+/// Makes known what no session [holds](super::Given::hold): that is forgotten with its session.
+pub(super) fn register_unheld(secrets: Vec<(String, Vec<u8>)>) {
+    SHARED.add(secrets, Skip::Held);
+}
+
+/// Makes the secrets of one session known, until [`release`].
+pub(super) fn hold(secrets: Vec<(String, Vec<u8>)>) -> Result<Vec<Arc<[u8]>>, TooManySecrets> {
+    SHARED.hold(secrets)
+}
+
+/// Gives back what [`hold`] returned.
+pub(super) fn release(parts: &[Arc<[u8]>]) {
+    SHARED.release(parts);
+}
+
 /// Secrets that are known, and what finds them.
 pub(super) struct Shared {
     known: Mutex<Known>,
-    redactor: RwLock<Arc<Redactor>>,
+    redactor: Arc<Redactor>,
 }
 
+/// The operator's secrets and those of sessions are counted apart, so neither takes the other's room.
 #[derive(Default)]
 struct Known {
     parts: HashSet<Arc<[u8]>>,
-    own: Vec<Secret>,
     registered: VecDeque<Secret>,
+    sessions: Sessions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Skip {
+    Nothing,
+    /// What a session holds.
+    Held,
 }
 
 impl Shared {
     pub(super) fn new<N: AsRef<str>, V: AsRef<[u8]>>(own: impl IntoIterator<Item = (N, V)>) -> Self {
         let mut known = Known::default();
-        for (name, value) in own {
-            let new = known.new_of(name.as_ref(), value.as_ref());
-            known.own.extend(new);
-        }
-        let redactor = RwLock::new(Arc::new(known.redactor()));
+        let redactor = Arc::<Redactor>::default();
+        redactor.change(|values| {
+            for (name, value) in own {
+                known.new_of(name.as_ref(), value.as_ref()).iter().for_each(|secret| values.add(secret));
+            }
+        });
         Self { known: Mutex::new(known), redactor }
     }
 
     pub(super) fn snapshot(&self) -> Arc<Redactor> {
-        self.redactor.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.redactor.clone()
     }
 
     pub(super) fn register<N: AsRef<str>, V: AsRef<[u8]>>(&self, secrets: impl IntoIterator<Item = (N, V)>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut news = false;
+        self.add(secrets, Skip::Nothing);
+    }
+
+    fn add<N: AsRef<str>, V: AsRef<[u8]>>(&self, secrets: impl IntoIterator<Item = (N, V)>, skip: Skip) {
+        let mut known = self.known();
         for (name, value) in secrets {
-            let new = known.new_of(name.as_ref(), value.as_ref());
-            news |= !new.is_empty();
-            known.registered.extend(new);
+            let mut new = known.new_of(name.as_ref(), value.as_ref());
+            if skip == Skip::Held {
+                new.retain(|secret| {
+                    let is_held = known.sessions.holds(&secret.part);
+                    if is_held {
+                        known.parts.remove(&secret.part);
+                    }
+                    !is_held
+                });
+            }
+            self.redactor.change(|values| {
+                new.iter().for_each(|secret| values.add(secret));
+                known.registered.extend(new);
+                known.forget_oldest(values);
+            });
         }
-        if news {
-            known.forget_oldest();
-            // Readers have the old one meanwhile, and wait for none of this.
-            let redactor = Arc::new(known.redactor());
-            *self.redactor.write().unwrap_or_else(PoisonError::into_inner) = redactor;
+    }
+
+    pub(super) fn hold<N: AsRef<str>, V: AsRef<[u8]>>(
+        &self,
+        secrets: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<Vec<Arc<[u8]>>, TooManySecrets> {
+        let mut asked: Vec<Secret> = Vec::new();
+        let mut seen = HashSet::new();
+        for (name, value) in secrets {
+            let name = clean_name(name.as_ref());
+            for part in parts(value.as_ref()) {
+                let part: Arc<[u8]> = part.into();
+                if seen.insert(part.clone()) {
+                    asked.push(Secret { name: name.clone(), part });
+                }
+            }
         }
+        let mut known = self.known();
+        self.redactor.change(|values| known.sessions.hold(asked, values))
+    }
+
+    pub(super) fn release(&self, parts: &[Arc<[u8]>]) {
+        let mut known = self.known();
+        self.redactor.change(|values| known.sessions.release(parts, values));
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,16 +176,12 @@ impl Known {
         new
     }
 
-    fn forget_oldest(&mut self) {
+    fn forget_oldest(&mut self, values: &mut Values) {
         let surplus = self.registered.len().saturating_sub(MAX_VALUES);
         for secret in self.registered.drain(..surplus) {
             self.parts.remove(&secret.part);
+            values.remove(&secret);
         }
-    }
-
-    fn redactor(&self) -> Redactor {
-        let secrets: Vec<_> = self.own.iter().chain(&self.registered).cloned().collect();
-        Redactor::of(secrets.into_iter())
     }
 }
 

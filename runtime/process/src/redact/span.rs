@@ -1,6 +1,7 @@
 //! What is to be hidden of a text.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One hidden part.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,10 +13,10 @@ pub(super) struct Span {
 }
 
 /// What stands in its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Label {
-    /// A registered value: the index of its name.
-    Value(usize),
+    /// A registered value: its name.
+    Value(Arc<str>),
     /// A shape.
     Shape(&'static str),
 }
@@ -70,20 +71,20 @@ mod tests {
     #[test]
     fn what_overlaps_becomes_one_named_after_the_longest_value() {
         let shape = Label::Shape("s");
+        let value = |name: &str| Label::Value(name.into());
         let mut spans = vec![
-            span(30..40, shape),
-            span(0..20, shape),
-            span(18..25, Label::Value(1)),
-            span(5..17, Label::Value(2)),
-            span(40..45, shape),
-            span(50..60, Label::Value(1)),
-            span(60..70, Label::Value(1)),
+            span(30..40, shape.clone()),
+            span(0..20, shape.clone()),
+            span(18..25, value("1")),
+            span(5..17, value("2")),
+            span(40..45, shape.clone()),
+            span(50..60, value("1")),
+            span(60..70, value("1")),
         ];
         spans[0].from = 22;
         merge(&mut spans);
-        let whole: Vec<_> = spans.iter().map(|span| (span.hidden.clone(), span.label)).collect();
-        let expected =
-            [(0..25, Label::Value(2)), (30..40, shape), (40..45, shape), (50..70, Label::Value(1))];
+        let whole: Vec<_> = spans.iter().map(|span| (span.hidden.clone(), span.label.clone())).collect();
+        let expected = [(0..25, value("2")), (30..40, shape.clone()), (40..45, shape), (50..70, value("1"))];
         assert_eq!(whole, expected);
         assert_eq!(spans[1].from, 22);
     }

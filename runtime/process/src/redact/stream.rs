@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::redactor::Redactor;
+use super::redactor::{Redactor, write};
 use super::shared::shared;
 
 /// How much of an unfinished line is kept, in bytes, before its beginning goes on without its end.
@@ -12,7 +12,8 @@ pub const MAX_PENDING: usize = 64 * 1024;
 /// What is kept then. No pattern of a registered value is as long, nor is a name with what joins it to its value.
 const TAIL: usize = 8 * 1024;
 
-/// Hides secrets in a stream of bytes: on whole lines, so that one which is split over chunks is found.
+/// Hides secrets in a stream of bytes: on whole lines, so that one which is split over chunks is found. A line that ends
+/// within the base64 text of a value waits for the next one.
 ///
 /// What is longer than [`MAX_PENDING`] without a line's end goes on in parts, none of which ends within a secret; a
 /// secret that is itself as long is hidden together with the rest of its line.
@@ -55,10 +56,14 @@ impl Stream {
         if let Some(last) = part.iter().rposition(|byte| *byte == b'\n') {
             let (lines, rest) = part.split_at(last + 1);
             if self.pending.is_empty() {
-                shown(&self.redactor().bytes(lines));
+                let complete = self.show(lines, shown);
+                self.pending.extend_from_slice(&lines[complete..]);
             } else {
                 self.pending.extend_from_slice(lines);
-                self.show_pending(shown);
+                let complete = self.show(&self.pending, shown);
+                self.pending.drain(..complete);
+                // One long line does not cost its memory for ever.
+                self.pending.shrink_to(TAIL);
             }
             part = rest;
         }
@@ -78,12 +83,21 @@ impl Stream {
         self.redactor.as_ref().map_or_else(|| Cow::Owned(shared()), Cow::Borrowed)
     }
 
+    /// Shows whole lines, but for those at their end that the next may go on with. Returns where these begin.
+    fn show(&self, lines: &[u8], shown: &mut impl FnMut(&[u8])) -> usize {
+        let redactor = self.redactor();
+        let complete = redactor.complete(lines);
+        if complete > 0 {
+            shown(&redactor.bytes(&lines[..complete]));
+        }
+        complete
+    }
+
     fn show_pending(&mut self, shown: &mut impl FnMut(&[u8])) {
         if !self.pending.is_empty() {
             shown(&self.redactor().bytes(&self.pending));
             self.pending.clear();
         }
-        // One long line does not cost its memory for ever.
         self.pending.shrink_to(TAIL);
     }
 
@@ -103,7 +117,7 @@ impl Stream {
         cut = giant.map_or(cut, |span| span.hidden.end);
         let before = spans.partition_point(|span| span.hidden.end <= cut);
         let mut out = Vec::with_capacity(cut);
-        redactor.write(&self.pending[..cut], &spans[..before], &mut out);
+        write(&self.pending[..cut], &spans[..before], &mut out);
         drop(redactor);
         self.state = state;
         match state {

@@ -213,6 +213,95 @@ fn a_registered_value_is_hidden_in_every_form() {
 }
 
 #[test]
+fn a_registered_value_is_hidden_behind_escapes() {
+    let value = "pa\"ss wörd/with+more😀";
+    let redactor = knows(&[("DB_PASS", value)]);
+    let every = |form: fn(char) -> String| value.chars().map(form).collect::<String>();
+    let units = |letter: char| -> String {
+        letter.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+    };
+    let ascii: String = value
+        .chars()
+        .map(|letter| if letter.is_ascii() { letter.to_string() } else { units(letter) })
+        .collect();
+    let percent: fn(char) -> String =
+        |letter| letter.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("%{byte:02x}")).collect();
+    for form in [
+        ascii.replace('"', "\\\""),
+        ascii.replace('"', r"\u0022").replace('+', r"\u002B").replace('/', r"\/"),
+        ascii.replace('\\', r"\\").replace('"', r#"\\\""#),
+        value.chars().map(units).collect(),
+        every(|letter| format!("\\u{{{:X}}}", u32::from(letter))),
+        every(|letter| format!("\\U{:08x}", u32::from(letter))),
+        value.bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
+        every(percent),
+        every(percent).to_uppercase().replace('%', "%25"),
+        "pa%22ss+w%C3%B6rd/with%2Bmore%F0%9F%98%80".to_owned(),
+        "pa%22ss%20w%C3%B6rd%2Fwith%2bmore%F0%9F%98%80".to_owned(),
+    ] {
+        let text = format!("50% \\u00e9 before {form} after");
+        assert_eq!(redactor.text(&text), "50% \\u00e9 before [REDACTED:DB_PASS] after", "of {form}");
+        let chunks = text.as_bytes().chunks(7);
+        assert_eq!(
+            streamed(&Arc::new(knows(&[("DB_PASS", value)])), chunks),
+            redactor.bytes(text.as_bytes()).as_ref()
+        );
+    }
+    check_clean(&["100%25 \\u00e9\\n \\x41 \\/ %zz \\ud800"]);
+}
+
+#[test]
+fn base64_of_a_value_is_hidden_over_any_lines() {
+    use base64::Engine;
+    let value: String = (0..100).map(|n: u32| char::from(b'!' + (n * n * 37 % 90) as u8)).collect();
+    let redactor = Arc::new(knows(&[("KEY", &value)]));
+    let engine = base64::engine::general_purpose::STANDARD;
+    for (before, behind) in [("", ""), ("u", "x"), ("us", "xy"), ("user:", ":password of nobody at all")] {
+        let encoded = engine.encode(format!("{before}{value}{behind}"));
+        for width in [8, 11, 19, 57, 60, 64, 76, 100] {
+            for end in ["\n", "\r\n", "\n    ", "\\n"] {
+                let lines: Vec<_> = encoded.as_bytes().chunks(width).map(String::from_utf8_lossy).collect();
+                let text = format!("cert: {}{end}and more, too\n", lines.join(end));
+                let whole = redactor.text(&text).into_owned();
+                let parts = streamed(&redactor, text.as_bytes().split_inclusive(|byte| *byte == b'\n'));
+                for shown in [whole, String::from_utf8(parts).unwrap()] {
+                    // What stands beside the value makes a few characters.
+                    let left = shown.len() - " [REDACTED:KEY] and more, too".len();
+                    assert!(
+                        left <= 8 + before.len() * 2 + behind.len() * 2 + 3 * end.len(),
+                        "{shown:?} of {text:?}"
+                    );
+                    assert!(
+                        shown.contains("[REDACTED:KEY]") && shown.ends_with(" more, too\n"),
+                        "{shown:?} of {text:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_line_waits_for_the_next_only_within_a_value() {
+    use base64::Engine;
+    let engine = base64::engine::general_purpose::STANDARD;
+    let encoded = engine.encode("a-secret-of-thirty-bytes-or-so");
+    let mut stream = Stream::with(Arc::new(knows(&[("KEY", "a-secret-of-thirty-bytes-or-so")])));
+    let mut shown = Vec::new();
+    let mut push = |chunk: &str| {
+        shown.clear();
+        stream.push(chunk.as_bytes(), |bytes| shown.extend_from_slice(bytes));
+        String::from_utf8(shown.clone()).unwrap()
+    };
+    let (one, other) = encoded.split_at(18);
+    assert_eq!(push("some/longer+word\nand one\n"), "some/longer+word\nand one\n");
+    assert_eq!(push(&format!("key: {one}\n")), "");
+    assert_eq!(push(&format!("{other}\n")), "key: [REDACTED:KEY]\n");
+    assert_eq!(push(&format!("one\nkey: {one}\n")), "one\n");
+    assert_eq!(push("something else\n"), format!("key: {one}\nsomething else\n"));
+}
+
+#[test]
 fn characters_of_base64_beside_a_value_are_hidden_with_it() {
     use base64::Engine;
     let redactor = knows(&[("KEY", "a-value-of-18-chars")]);
@@ -289,9 +378,12 @@ fn a_text_made_to_be_slow_is_hidden() {
 #[test]
 fn values_are_known_once_and_the_oldest_are_forgotten() {
     let shared = Shared::new([("OWN", "own-variable-0")]);
-    let empty = shared.snapshot();
     shared.register([("AGAIN", "own-variable-0"), ("SHORT", "short")]);
-    assert!(Arc::ptr_eq(&empty, &shared.snapshot()), "nothing new makes nothing new");
+    assert_eq!(
+        format!("{:?}", shared.snapshot()),
+        "Redactor { values: 1, .. }",
+        "nothing new makes nothing new"
+    );
 
     shared.register((0..=MAX_VALUES).map(|n| (format!("N{n}"), format!("registered-{n:06}"))));
     let redactor = shared.snapshot();

@@ -1,14 +1,19 @@
 //! Registered values, found wherever they stand.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::ops::Range;
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, MatchKind};
-
+use super::escaped::{self, View};
 use super::forms::{Form, forms};
-use super::grams::Grams;
+use super::grams::{Grams, SHORTEST, STEP};
 use super::span::{Label, Span};
+use super::wrapped::{EDGE, Heads, is_base64};
+
+/// How many layers of escapes are read: a JSON text in a JSON text, an address in an address.
+const MAX_ESCAPES: usize = 2;
 
 /// A secret and what it is called.
 #[derive(Clone, PartialEq, Eq)]
@@ -24,68 +29,145 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What finds registered values.
+/// What is looked for: one form of a value.
+struct Pattern {
+    name: Arc<str>,
+    form: Form,
+    /// How many secrets have it.
+    holders: usize,
+}
+
+/// What finds registered values. Adding and removing one costs what its own length costs, however many are known.
+#[derive(Default)]
 pub(super) struct Values {
-    names: Vec<Arc<str>>,
+    patterns: BTreeMap<Box<[u8]>, Pattern>,
     grams: Grams,
-    automaton: Option<AhoCorasick>,
-    /// For each pattern of the automaton, its name and how it came from its value.
-    patterns: Vec<(usize, Form)>,
+    heads: Heads,
+    secrets: usize,
 }
 
 impl Values {
-    pub(super) fn new(secrets: impl Iterator<Item = Secret>) -> Self {
-        let (mut names, mut patterns, mut texts) = (Vec::new(), Vec::new(), Vec::new());
-        for secret in secrets {
-            for (form, text) in forms(&secret.part) {
-                patterns.push((names.len(), form));
-                texts.push(text);
+    /// How many secrets are known, each part of a value counted.
+    pub(super) const fn count(&self) -> usize {
+        self.secrets
+    }
+
+    pub(super) fn add(&mut self, secret: &Secret) {
+        self.secrets += 1;
+        for (form, text) in forms(&secret.part) {
+            if let Some(known) = self.patterns.get_mut(text.as_slice()) {
+                known.holders += 1;
+                continue;
             }
-            names.push(secret.name);
+            self.grams.add(&text);
+            if form == Form::Base64 {
+                self.heads.add(&text);
+            }
+            let pattern = Pattern { name: secret.name.clone(), form, holders: 1 };
+            self.patterns.insert(text.into(), pattern);
         }
-        let grams = Grams::new(texts.iter().map(Vec::as_slice));
-        // Overlapping values are all hidden, so every match is wanted, not the leftmost alone.
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&texts).ok();
-        Self { names, grams, automaton, patterns }
     }
 
-    pub(super) fn name(&self, index: usize) -> &str {
-        &self.names[index]
+    /// Forgets what [`Values::add`] took, unless another secret has the same form.
+    pub(super) fn remove(&mut self, secret: &Secret) {
+        self.secrets = self.secrets.saturating_sub(1);
+        for (_, text) in forms(&secret.part) {
+            let Some(known) = self.patterns.get_mut(text.as_slice()) else { continue };
+            known.holders -= 1;
+            if known.holders == 0 {
+                let form = known.form;
+                self.patterns.remove(text.as_slice());
+                self.grams.remove(&text);
+                if form == Form::Base64 {
+                    self.heads.remove(&text);
+                }
+            }
+        }
     }
 
-    /// Finds every value in `text`.
+    /// Finds every value in `text`: as it stands, broken over lines, and behind escapes.
     pub(super) fn find(&self, text: &[u8], spans: &mut Vec<Span>) {
-        let Some(automaton) = &self.automaton else { return };
-        if !self.grams.may_be_in(text) {
+        if !self.patterns.is_empty() {
+            self.find_to(MAX_ESCAPES, text, spans);
+        }
+    }
+
+    fn find_to(&self, depth: usize, text: &[u8], spans: &mut Vec<Span>) {
+        self.find_plain(text, spans);
+        let longest = |joined: &[u8]| {
+            self.longest(joined).map(|(length, pattern)| (length, Label::Value(pattern.name.clone())))
+        };
+        self.heads.find(text, longest, spans);
+        if depth == 0 {
             return;
         }
-        for found in automaton.find_overlapping_iter(text) {
-            let (name, form) = self.patterns[found.pattern().as_usize()];
-            let hidden = match form {
-                Form::Plain => found.range(),
-                Form::Base64 => whole_run(text, found.range()),
-            };
-            let span = Span { from: hidden.start, hidden, label: Label::Value(name) };
-            // A run of one letter matches a value of that letter at every place.
-            match spans.last_mut() {
-                Some(last)
-                    if last.label == span.label
-                        && (last.hidden.start..=last.hidden.end).contains(&span.hidden.start) =>
-                {
-                    last.hidden.end = last.hidden.end.max(span.hidden.end);
+        let mut found = Vec::new();
+        for view in [escaped::backslashes(text), escaped::percents(text)].into_iter().flatten() {
+            self.find_to(depth - 1, &view.text, &mut found);
+            spans.extend(found.drain(..).map(|span| in_original(&view, span)));
+        }
+    }
+
+    fn find_plain(&self, text: &[u8], spans: &mut Vec<Span>) {
+        for at in self.grams.hits(text) {
+            // It may be any of the grams that a value begins with.
+            for start in (at + 1).saturating_sub(STEP)..=at {
+                let Some((length, pattern)) = self.longest(&text[start..]) else { continue };
+                let found = start..start + length;
+                let hidden = match pattern.form {
+                    Form::Plain => found,
+                    Form::Base64 => whole_run(text, found),
+                };
+                let span = Span { from: hidden.start, hidden, label: Label::Value(pattern.name.clone()) };
+                // A run of one letter matches a value of that letter at every place.
+                match spans.last_mut() {
+                    Some(last)
+                        if last.label == span.label
+                            && (last.hidden.start..=last.hidden.end).contains(&span.hidden.start) =>
+                    {
+                        last.hidden.end = last.hidden.end.max(span.hidden.end);
+                    }
+                    _ => spans.push(span),
                 }
-                _ => spans.push(span),
             }
         }
     }
+
+    /// The longest pattern that `text` begins with, and its length.
+    fn longest(&self, text: &[u8]) -> Option<(usize, &Pattern)> {
+        let mut most = text.len();
+        while most >= SHORTEST {
+            // What a text begins with sorts before it, and the longest such pattern last, unless others lie between.
+            // Those differ from it somewhere, and no pattern that is longer than up to there can match.
+            let before = (Unbounded, Included(&text[..most]));
+            let (pattern, of) = self.patterns.range::<[u8], _>(before).next_back()?;
+            let common = pattern.iter().zip(text).take_while(|(one, other)| one == other).count();
+            if common == pattern.len() {
+                return Some((common, of));
+            }
+            most = common;
+        }
+        None
+    }
+
+    /// Where, in whole lines, the base64 text of a value may begin that the next line goes on with.
+    pub(super) fn open_from(&self, lines: &[u8]) -> Option<usize> {
+        self.heads.open_from(lines, |begun| {
+            let behind = (Excluded(begun), Unbounded);
+            let next = self.patterns.range::<[u8], _>(behind).next();
+            next.is_some_and(|(pattern, of)| of.form == Form::Base64 && pattern.starts_with(begun))
+        })
+    }
+}
+
+fn in_original(view: &View, span: Span) -> Span {
+    let hidden = view.original(span.hidden);
+    Span { from: view.original(span.from..span.from).start.min(hidden.start), hidden, label: span.label }
 }
 
 /// The characters of base64 around a match: those next to it carry bits of the value.
 fn whole_run(text: &[u8], found: Range<usize>) -> Range<usize> {
-    /// As many characters as three bytes make, and padding.
-    const EDGE: usize = 6;
-    let is_part = |byte: &&u8| byte.is_ascii_alphanumeric() || b"+/-_=".contains(byte);
-    let before = text[..found.start].iter().rev().take(EDGE).take_while(is_part).count();
-    let after = text[found.end..].iter().take(EDGE).take_while(is_part).count();
+    let before = text[..found.start].iter().rev().take(EDGE).take_while(|byte| is_base64(**byte)).count();
+    let after = text[found.end..].iter().take(EDGE).take_while(|byte| is_base64(**byte)).count();
     found.start - before..found.end + after
 }
