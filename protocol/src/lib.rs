@@ -28,6 +28,8 @@ mod escape;
 mod extension;
 mod field;
 mod fold;
+#[doc(hidden)]
+pub mod fuzz;
 mod head;
 mod id;
 mod json;

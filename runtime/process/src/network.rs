@@ -28,6 +28,8 @@ mod allow_list;
 pub mod bridge;
 mod chunked;
 mod client_hello;
+#[doc(hidden)]
+pub mod fuzz;
 mod head;
 mod host;
 mod proxy;
