@@ -47,7 +47,7 @@ use crate::agent::options::Options;
 use crate::agent::read::{self, list, text};
 use crate::agent::settings::Common;
 use crate::agent::started::started;
-use crate::agent::{credentials, diagnose, model, version};
+use crate::agent::{credentials, diagnose, model, resume, version};
 
 pub(crate) use self::agent::{Kind, Prepared, home_folder, variable};
 pub(crate) use self::either::{AcpOr, Transport};
@@ -160,8 +160,9 @@ impl Adapter for Acp {
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
-        let mut options = Options::of(self.common(), start);
+        let mut options = Options::of(self.common(), start)?;
         options.model = options.model.map(|model| self.kind().model(&model));
+        resume::settle(session, &mut options).await;
         Ok(Some(Conversation::new(self.clone(), session, options)))
     }
 
@@ -181,7 +182,7 @@ impl Adapter for Acp {
     }
 
     async fn sessions(&self, asked: SessionsList) -> Result<Vec<SessionEntry>, Error> {
-        let options = Options::of(self.common(), SessionStart::default());
+        let options = Options::configured(self.common());
         let prepared = self.prepare(&options).await?;
         let link = self.link(&prepared.launch).await?;
         let called = link.hello.called();

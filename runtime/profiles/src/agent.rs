@@ -1,6 +1,6 @@
 //! What every wrapped agent needs, written once.
 //!
-//! - how one is configured and asked: `settings`, `options`, `started`, `variables`, `model`, `template`
+//! - how one is configured and asked: `settings`, `options`, `secrets`, `started`, `variables`, `model`, `template`, `resume`
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`, `version`, `credentials`, `diagnose`, `native_id`
 //! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
 //! - what it says: `read`
@@ -24,7 +24,9 @@ pub(crate) mod permission_rules;
 pub(crate) mod process;
 pub(crate) mod read;
 pub(crate) mod report;
+pub(crate) mod resume;
 pub(crate) mod rpc;
+pub(crate) mod secrets;
 pub(crate) mod settings;
 pub(crate) mod skills;
 pub(crate) mod started;

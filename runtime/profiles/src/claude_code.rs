@@ -90,7 +90,7 @@ impl Adapter for ClaudeCode {
     type State = Option<Conversation>;
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
-        let options = Options::of(&self.settings.common(), start);
+        let options = Options::of(&self.settings.common(), start)?;
         Conversation::open(session, self.settings.clone(), options).await.map(Some)
     }
 
@@ -115,7 +115,7 @@ impl Adapter for ClaudeCode {
     }
 
     async fn sessions(&self, list: SessionsList) -> Result<Vec<SessionEntry>, Error> {
-        let options = Options::of(&self.settings.common(), SessionStart::default());
+        let options = Options::configured(&self.settings.common());
         let home = sessions::home(|name| variable(&options, name)).ok_or_else(|| {
             Error::other("where Claude keeps its conversations is not known: set HOME or CLAUDE_CONFIG_DIR")
         })?;

@@ -46,7 +46,7 @@ use self::thread::Thread;
 use crate::agent::attachment::{self, Native};
 use crate::agent::options::Options;
 use crate::agent::settings::{Wait, settings};
-use crate::agent::{failure, version};
+use crate::agent::{failure, resume, version};
 
 settings! {
     /// The configuration of the profile, under the key `codex`.
@@ -122,7 +122,8 @@ impl Codex {
     async fn session(&self, session: &Session, start: SessionStart) -> Result<Kept, Error> {
         let common = self.settings.common();
         let asked_env = start.env.clone().unwrap_or_default();
-        let options = Options::of(&common, start);
+        let mut options = Options::of(&common, start)?;
+        resume::settle(session, &mut options).await;
         let policy = Policy::of(&self.settings, &options)?;
         let (launch, tool_env) = command_line::app_server(&options, &common.env, &asked_env);
         let own = asked_env.is_empty() && options.args == common.args;
@@ -222,7 +223,7 @@ impl Adapter for Codex {
     }
 
     async fn sessions(&self, list: SessionsList) -> Result<Vec<SessionEntry>, Error> {
-        let options = Options::of(&self.settings.common(), SessionStart::default());
+        let options = Options::configured(&self.settings.common());
         let (launch, _) = command_line::app_server(&options, &options.env, &Default::default());
         let server = self.pool.server(&launch, Stay::Kept, options.patience.start).await?;
         let mut params =

@@ -162,7 +162,7 @@ mod tests {
         let chats = home.path().join(".gemini/tmp/project/chats");
         std::fs::create_dir_all(&chats).unwrap();
         let gemini = Gemini::default();
-        let mut options = Options::of(&gemini.common(), trunkline_sdk::SessionStart::default());
+        let mut options = Options::configured(&gemini.common());
         options.env.insert("GEMINI_CLI_HOME".to_owned(), home.path().to_string_lossy().into_owned());
         assert_eq!(gemini.wait_to_resume(&options, "f379b062-75a9"), None);
         let now = SystemTime::now();

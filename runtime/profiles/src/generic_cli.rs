@@ -267,7 +267,7 @@ impl Adapter for GenericCli {
             SpawnPolicy::PerSession => Arc::default(),
             SpawnPolicy::Persistent => Arc::clone(&self.shared),
         };
-        Ok(Conversation { options: Options::of(options), slot, spoke_with: 0 })
+        Ok(Conversation { options: Options::of(options)?, slot, spoke_with: 0 })
     }
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Conversation) -> Result<(), Error> {

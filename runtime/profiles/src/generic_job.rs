@@ -1,10 +1,10 @@
 //! `generic-job`: each input is a run of a program, from its start to its end.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use tokio::{io::AsyncWriteExt, time::sleep};
-use trunkline_process::Exit;
+use trunkline_process::{Exit, redact::HeldSecrets};
 use trunkline_sdk::{
     Adapter, Category, Check, Description, Error, Input, Session, SessionStart, Status, Turn, TurnComplete,
     protocol::{Capabilities, Failure},
@@ -15,6 +15,7 @@ use crate::{
         attachment::told,
         launch::Launch,
         patience::{Patience, Watch},
+        secrets,
         settings::Wait,
     },
     raw_process::{Heard, RawProcess, diagnose, no_command},
@@ -59,12 +60,16 @@ pub(crate) struct GenericJob {
 pub(crate) struct Options {
     cwd: Option<PathBuf>,
     env: BTreeMap<String, String>,
+    _secrets: Arc<HeldSecrets>,
 }
 
 impl Options {
-    pub(crate) fn of(options: SessionStart) -> Self {
+    /// # Errors
+    /// Where they hold more secrets than can be hidden.
+    pub(crate) fn of(options: SessionStart) -> Result<Self, Error> {
+        let _secrets = secrets::hold(&options)?;
         let cwd = options.cwd.filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
-        Self { cwd, env: options.env.unwrap_or_default() }
+        Ok(Self { cwd, env: options.env.unwrap_or_default(), _secrets })
     }
 
     /// A program in the session's directory, else the configured one, with the session's variables over its own.
@@ -90,7 +95,7 @@ impl Adapter for GenericJob {
     type State = Options;
 
     async fn start(&self, _: &Session, options: SessionStart) -> Result<Options, Error> {
-        Ok(Options::of(options))
+        Options::of(options)
     }
 
     async fn turn(&self, turn: Turn, input: Input, options: &mut Options) -> Result<(), Error> {

@@ -17,7 +17,7 @@ use self::conversation::Conversation;
 use crate::agent::options::Options;
 use crate::agent::settings::settings;
 use crate::agent::started::started;
-use crate::agent::{diagnose, model};
+use crate::agent::{diagnose, model, resume};
 
 settings! {
     /// The configuration, key `pi`.
@@ -53,7 +53,8 @@ impl Adapter for PiAdapter {
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
-        let options = Options::of(&self.settings.common(), start);
+        let mut options = Options::of(&self.settings.common(), start)?;
+        resume::settle(session, &mut options).await;
         Conversation::new(session, self.settings.clone(), options).map(Some)
     }
 

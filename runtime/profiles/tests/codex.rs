@@ -413,6 +413,18 @@ fn a_version_without_an_app_server_is_driven_by_exec() {
 }
 
 #[test]
+fn a_turn_tells_what_resumes_its_thread_and_where_it_worked() {
+    for more in [json!({}), json!({"env": {"FAKE_VERSION": "0.65.0"}})] {
+        let mut hub = Hub::with(&more);
+        hub.open("a", &json!({"cwd": "/tmp"}));
+        let turn = hub.turn("a", "hello");
+        let params = &turn.last()["session_params"];
+        assert_eq!(params, &json!({"native_session_id": turn.last()["native_session_id"], "cwd": "/tmp"}));
+        assert!(params["native_session_id"].is_string());
+    }
+}
+
+#[test]
 fn nothing_is_left_when_the_host_goes() {
     let mut hub = Hub::start();
     hub.open("a", &json!({}));

@@ -13,3 +13,5 @@ mod cli;
 mod oneshot;
 #[path = "wrapped/pi.rs"]
 mod pi;
+#[path = "wrapped/resume.rs"]
+mod resume;

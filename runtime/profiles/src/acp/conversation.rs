@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use trunkline_sdk::protocol::{Log, LogStream, SessionUpdate};
-use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, Turn, TurnComplete};
+use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComplete};
 
 use self::between::Idle;
 use self::run::Run;
@@ -96,7 +96,7 @@ impl Conversation {
     pub(crate) fn new(acp: Acp, session: &Session, options: Options) -> Self {
         let resume = options.resume.as_ref();
         let history = resume.is_some_and(|resume| resume.history == Some(true));
-        let native = resume.and_then(native_id);
+        let native = resume.and_then(|resume| resume.native_session_id.clone()).filter(|id| !id.is_empty());
         let report = Report::new(options.tool_loop);
         let mut conversation = Self {
             acp,
@@ -195,8 +195,7 @@ impl Conversation {
         let native = opened.room.id.clone();
         self.rest(opened, went.is_mute);
         let mut end = went.end?;
-        let cwd = open::cwd(&self.options);
-        end.session_params = Json::of(&json!({ "native_session_id": native, "cwd": cwd })).ok();
+        end.session_params = self.options.session_params(Some(&native));
         end.native_session_id = Some(native);
         turn.finish(end);
         Ok(())
@@ -368,13 +367,4 @@ async fn answered<F: Future + Unpin>(future: &mut Option<F>) -> F::Output {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
-}
-
-/// The agent's own id of the session that is resumed.
-fn native_id(resume: &trunkline_sdk::protocol::Resume) -> Option<String> {
-    let params = || {
-        let params: Value = resume.params.as_ref()?.to().ok()?;
-        params.get("native_session_id")?.as_str().map(str::to_owned)
-    };
-    resume.native_session_id.clone().or_else(params).filter(|id| !id.is_empty())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use trunkline_process::{ChildSpec, redact};
+use trunkline_process::ChildSpec;
 use trunkline_sdk::VARIABLE;
 
 /// The longest line that is read from an agent, in bytes. Their results are single lines of several MiB.
@@ -81,7 +81,7 @@ impl Launch {
     }
 
     /// What the process crate starts. This process's environment was chosen by its host, so all of it passes on, but
-    /// for what is the adapter's alone; what looks like a secret is hidden from now on wherever something is shown.
+    /// for what is the adapter's alone.
     pub(crate) fn spec(&self) -> ChildSpec {
         let own = [VARIABLE, "TMPDIR"];
         let inherited = std::env::vars_os().filter(|(name, _)| !own.iter().any(|own| name == *own));
@@ -89,9 +89,6 @@ impl Launch {
         for (name, value) in inherited.chain(self.env.clone()) {
             if self.without.contains(&name) && !self.env.contains_key(&name) {
                 continue;
-            }
-            if redact::is_sensitive(&name) {
-                redact::register(name.to_string_lossy(), value.as_encoded_bytes());
             }
             spec = spec.env(name, value);
         }

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use trunkline_process::redact::HeldSecrets;
 use trunkline_sdk::protocol::{Resume, SystemPromptMode};
-use trunkline_sdk::{Json, Session, SessionStart};
+use trunkline_sdk::{Error, Json, Session, SessionStart};
 
 use super::launch::Launch;
 use super::patience::Patience;
 use super::settings::Common;
 use super::tool_loop::ToolLoopAction;
-use super::{model, template, variables};
+use super::{model, secrets, template, variables};
 
 /// A session's options: those of `session.start`, else the configuration's. An empty string is none.
 #[derive(Clone)]
@@ -44,10 +46,27 @@ pub(crate) struct Options {
     pub(crate) tool_loop: ToolLoopAction,
     pub(crate) patience: Patience,
     pub(crate) resume: Option<Resume>,
+    /// What it holds in secret.
+    secrets: Arc<HeldSecrets>,
 }
 
 impl Options {
-    pub(crate) fn of(common: &Common, start: SessionStart) -> Self {
+    /// What a session asks for; its secrets are hidden from now on wherever something is shown, while these options are in
+    /// use.
+    ///
+    /// # Errors
+    /// Where they hold more secrets than can be hidden.
+    pub(crate) fn of(common: &Common, start: SessionStart) -> Result<Self, Error> {
+        let secrets = secrets::hold(&start)?;
+        Ok(Self { secrets, ..Self::merged(common, start) })
+    }
+
+    /// What the configuration says alone.
+    pub(crate) fn configured(common: &Common) -> Self {
+        Self::merged(common, SessionStart::default())
+    }
+
+    fn merged(common: &Common, start: SessionStart) -> Self {
         let filled = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let asked = |asked: Option<String>, configured: &str| {
             asked.filter(|text| !text.is_empty()).or_else(|| filled(configured))
@@ -88,12 +107,16 @@ impl Options {
             tool_loop: common.tool_loop,
             patience: common.patience,
             resume: start.resume,
+            secrets: Arc::default(),
         }
     }
 
-    /// Where the agent works.
+    /// Where the agent works: an absolute path.
     pub(crate) fn work_dir(&self) -> Option<PathBuf> {
-        self.cwd.clone().or_else(|| std::env::current_dir().ok())
+        match &self.cwd {
+            Some(cwd) => std::path::absolute(cwd).ok(),
+            None => std::env::current_dir().ok(),
+        }
     }
 
     /// What goes on with the conversation that the agent calls so: its id and where it works.

@@ -2,12 +2,11 @@
 
 mod serve;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::NamedTempFile;
-use trunkline_sdk::protocol::{Context, ErrorEvent, Resume};
+use trunkline_sdk::protocol::{Context, ErrorEvent};
 use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, SessionUpdate, Turn, TurnComplete};
 use uuid::Uuid;
 
@@ -19,6 +18,7 @@ use super::rest::Rest;
 use super::usage::Total;
 use crate::agent::options::Options;
 use crate::agent::report::Report;
+use crate::agent::resume::Resumed;
 use crate::agent::skills::SkillsFolder;
 use crate::agent::system_prompt::Carrier;
 use crate::agent::version::{self, Version};
@@ -65,9 +65,9 @@ impl Conversation {
         let mut native = None;
         let mut cost = Total::NEW;
         if let Some(resumed) = resumed {
-            match resumed.why_not(&mut options) {
+            match why_not(&resumed, &mut options) {
                 None => {
-                    cost = resumed.cost_usd.map_or(Total::UNKNOWN, |cost| Total(Some(cost)));
+                    cost = amount(&resumed.kept, "cost_usd").map_or(Total::UNKNOWN, |cost| Total(Some(cost)));
                     native = Some(resumed.native);
                 }
                 why => lost = why,
@@ -292,48 +292,12 @@ impl Kept {
     }
 }
 
-/// What a session is resumed with.
-#[derive(Debug, Clone, PartialEq)]
-struct Resumed {
-    native: String,
-    /// Where it worked.
-    cwd: Option<String>,
-    /// What it had cost.
-    cost_usd: Option<f64>,
-}
-
-impl Resumed {
-    /// Reads `resume`. The parameters are what this adapter gave once; of any other shape they say nothing.
-    fn of(resume: &Resume) -> Option<Self> {
-        let params = resume.params.as_ref().and_then(|params| params.to::<Value>().ok()).unwrap_or_default();
-        let named = resume.native_session_id.as_deref().filter(|id| !id.is_empty());
-        let kept = text(&params, "native_session_id");
-        let native = named.or(kept)?.to_owned();
-        // What was kept of another conversation says nothing of this one.
-        let same = kept == Some(native.as_str());
-        Some(Self {
-            native,
-            cwd: text(&params, "cwd").filter(|_| same).map(str::to_owned),
-            cost_usd: amount(&params, "cost_usd").filter(|_| same),
-        })
+/// Why claude cannot go on with what a session is resumed with; nothing where it may.
+fn why_not(resumed: &Resumed, options: &mut Options) -> Option<String> {
+    if Uuid::try_parse(&resumed.native).is_err() {
+        return Some("what was to be resumed is no id of claude's".to_owned());
     }
-
-    /// Why it cannot go on; nothing where it may. A session without a directory of its own goes on where it was.
-    fn why_not(&self, options: &mut Options) -> Option<String> {
-        if Uuid::try_parse(&self.native).is_err() {
-            return Some("what was to be resumed is no id of claude's".to_owned());
-        }
-        let was = Path::new(self.cwd.as_deref()?);
-        let Some(is) = &options.cwd else {
-            if was.is_absolute() && was.is_dir() {
-                options.cwd = Some(was.to_owned());
-            }
-            return None;
-        };
-        let resolved = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let differs = resolved(was) != resolved(is);
-        differs.then(|| format!("the session worked in {}, and now works in {}", was.display(), is.display()))
-    }
+    resumed.why_not(options)
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(15);
 const MOST_LINES: usize = 200;
 
 pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
-    let options = Options::of(&settings.common(), trunkline_sdk::SessionStart::default());
+    let options = Options::configured(&settings.common());
     let launch = options.launch().args(Vec::<String>::new());
     let mut checks = Vec::new();
     match version::probe(&launch).await {

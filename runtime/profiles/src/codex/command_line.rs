@@ -140,7 +140,7 @@ mod tests {
 
     fn options(settings: &str, start: SessionStart) -> (Settings, Options) {
         let settings: Settings = serde_json::from_str(settings).unwrap();
-        let options = Options::of(&settings.common(), start);
+        let options = Options::of(&settings.common(), start).unwrap();
         (settings, options)
     }
 

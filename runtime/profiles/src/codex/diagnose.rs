@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use trunkline_sdk::{Check, Error, SessionStart};
+use trunkline_sdk::{Check, Error};
 
 use super::Settings;
 use super::command_line::Way;
@@ -18,7 +18,7 @@ use crate::agent::{credentials, failure, version};
 const LOGIN: Duration = Duration::from_secs(15);
 
 pub(super) async fn checks(settings: &Settings) -> Vec<Check> {
-    let options = Options::of(&settings.common(), SessionStart::default());
+    let options = Options::configured(&settings.common());
     let launch = options.launch();
     let mut checks = vec![configured(settings)];
     let version = match version::probe(&launch).await {

@@ -189,6 +189,7 @@ impl Exec {
             exit_code: exit.as_ref().and_then(|ended: &Ended| ended.exit.code).filter(|code| *code != 0),
             signal: exit.as_ref().and_then(|ended| ended.exit.signal),
             native_session_id: self.thread.clone(),
+            session_params: self.options.session_params(self.thread.as_deref()),
             ..TurnComplete::default()
         });
     }

@@ -74,6 +74,7 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
         model: thread.model.clone(),
         provider: thread.provider.clone(),
         native_session_id: Some(link.thread.clone()),
+        session_params: thread.options.session_params(Some(&link.thread)),
         ..end
     });
 }

@@ -12,7 +12,7 @@ use crate::agent::options::Options;
 use crate::agent::skills::Roster;
 use crate::agent::started::started;
 use crate::agent::version::{self, Version};
-use crate::agent::{diagnose, model};
+use crate::agent::{diagnose, model, resume};
 
 /// What every agent that runs once a turn is given of what a session asks for.
 const HONOURED: [&str; 8] =
@@ -72,7 +72,8 @@ impl<K: Runs> Adapter for OneShot<K> {
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
-        let options = Options::of(&self.profile.common(), start);
+        let mut options = Options::of(&self.profile.common(), start)?;
+        resume::settle(session, &mut options).await;
         let version = version::of(&self.profile.common()).await;
         let dialect = self.profile.dialect(&options, version)?;
         let given = Given::of(&self.profile, &options);

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn args(settings: &Pi, start: SessionStart, session: Option<&str>, prompt: Option<&Path>) -> String {
-        let options = Options::of(&settings.common(), start);
+        let options = Options::of(&settings.common(), start).unwrap();
         let launch = launch(settings, &options, session, &[], prompt);
         launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use trunkline_process::redact;
+use trunkline_process::redact::Given;
 
 use super::{McpServer, Secret, Transport};
 
@@ -20,6 +20,8 @@ const LONGEST: usize = 64 * 1024;
 pub(crate) fn parse(servers: &[Value]) -> (Vec<McpServer>, Vec<String>) {
     let (mut parsed, mut warnings) = (Vec::new(), Vec::new());
     for servers in servers {
+        // What an agent says of its servers is shown, too. A session's are held by its options.
+        Given::default().json(servers).register();
         add(servers, &mut parsed, &mut warnings);
     }
     (parsed, warnings)
@@ -154,12 +156,6 @@ fn pairs(value: Option<&Value>) -> Result<BTreeMap<String, Secret>, &'static str
         }
         Some(_) => return Err(WRONG),
     };
-    // What an agent says of its servers is shown, too.
-    for (name, value) in pairs.iter().filter(|(name, _)| redact::is_sensitive(name)) {
-        // The word after a scheme such as Bearer is the secret.
-        let secret = value.reveal();
-        redact::register_all([(name, secret), (name, secret.rsplit(' ').next().unwrap_or(secret))]);
-    }
     Ok(pairs)
 }
 

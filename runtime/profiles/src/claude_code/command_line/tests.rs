@@ -20,7 +20,7 @@ fn try_line(
     files: &Files<'_>,
 ) -> Result<Launch, Error> {
     let settings = settings(configured);
-    let options = Options::of(&settings.common(), start);
+    let options = Options::of(&settings.common(), start).unwrap();
     launch(&settings, &options, version, begin, files, |name| name == "DISABLE_AUTOUPDATER")
 }
 

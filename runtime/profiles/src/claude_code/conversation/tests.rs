@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::timeout;
 use trunkline_sdk::protocol::{AdapterBody, Context, InputMode, PermissionResponse, Resume, UserInput};
@@ -219,21 +220,4 @@ async fn silence_is_a_timeout_and_a_flood_is_read() {
     let missing = Place::new(&json!({"command": "no-such-claude"}));
     let end = missing.host.open().send("hi").await.end;
     assert_eq!(end.error.unwrap().category, Some(Category::NotInstalled));
-}
-
-#[test]
-fn what_is_resumed_with_may_have_any_shape() {
-    let of = |native: Option<&str>, params: Value| {
-        let native_session_id = native.map(str::to_owned);
-        Resumed::of(&Resume { native_session_id, params: Json::of(&params).ok(), history: None })
-    };
-    let resumed = |native: &str, cwd: Option<&str>, cost_usd| {
-        Some(Resumed { native: native.to_owned(), cwd: cwd.map(str::to_owned), cost_usd })
-    };
-    assert_eq!(of(None, json!({})), None);
-    assert_eq!(of(Some(""), json!({"native_session_id": 7})), None);
-    assert_eq!(of(Some("a"), json!([1])), resumed("a", None, None));
-    let kept = json!({"native_session_id": "a", "cwd": "/srv", "cost_usd": 1.5});
-    assert_eq!(of(None, kept.clone()), resumed("a", Some("/srv"), Some(1.5)));
-    assert_eq!(of(Some("b"), kept), resumed("b", None, None));
 }

@@ -10,7 +10,7 @@ const DIALECT: fn() -> GeminiJson = || GeminiJson {
 };
 
 fn options(start: trunkline_sdk::SessionStart) -> Options {
-    Options::of(&crate::agent::settings::Common::for_test("gemini"), start)
+    Options::of(&crate::agent::settings::Common::for_test("gemini"), start).unwrap()
 }
 
 fn line(dialect: &GeminiJson, options: &Options, native: &Native) -> Vec<String> {

@@ -21,7 +21,7 @@ fn the_command_line_names_tools_and_session() {
         ..dialect()
     };
     let start = trunkline_sdk::SessionStart { model: Some("gpt".into()), ..Default::default() };
-    let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start);
+    let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
     let launch = dialect.launch(&options, &Native::Chosen("u".into()), options.launch());
     let args: Vec<_> = launch.args.iter().map(|arg| arg.to_str().unwrap()).collect();
     let all = "--output-format json --no-color --no-auto-update --model gpt --allow-tool=shell(ls:*) \
@@ -39,7 +39,7 @@ fn the_command_line_names_tools_and_session() {
 fn older_versions_get_what_they_know() {
     let start = trunkline_sdk::SessionStart { reasoning_effort: Some("high".into()), ..Default::default() };
     let copilot = Copilot { max_autopilot_continues: 3, ..Copilot::default() };
-    let options = Options::of(&Copilot::common(&copilot), start);
+    let options = Options::of(&Copilot::common(&copilot), start).unwrap();
     let late = ["--reasoning-effort", "--session-id", "--usage-output-file"];
     for (version, has) in [
         (Version(0, 0, 423), [false, false, false]),
@@ -63,7 +63,7 @@ fn a_session_narrows_what_runs_unasked() {
         let owned = |tools: &[&str]| tools.iter().map(|tool| (*tool).to_owned()).collect::<Vec<_>>();
         let dialect = CopilotJson { allow_all, allowed_tools: owned(configured), ..dialect() };
         let start = trunkline_sdk::SessionStart { allowed_tools: Some(owned(asked)), ..Default::default() };
-        let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start);
+        let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
         let launch = dialect.launch(&options, &Native::Unknown, options.launch());
         let args = launch.args.iter().map(|arg| arg.to_string_lossy().into_owned());
         args.filter(|arg| arg.starts_with("--allow")).collect::<Vec<_>>().join(" ")

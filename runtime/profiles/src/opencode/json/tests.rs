@@ -9,7 +9,7 @@ fn dialect() -> OpencodeJson {
 fn the_command_line_names_model_and_session_and_no_bypass() {
     let start = trunkline_sdk::SessionStart { model: Some("m".into()), ..Default::default() };
     let common = crate::agent::settings::Common::for_test("kilo");
-    let options = Options::of(&common, start);
+    let options = Options::of(&common, start).unwrap();
     let args = |dialect: OpencodeJson| {
         let launch = dialect.launch(&options, &Native::Known("ses_1".into()), options.launch());
         launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
@@ -38,7 +38,7 @@ fn the_command_line_names_model_and_session_and_no_bypass() {
 fn older_versions_get_what_they_know() {
     let start = trunkline_sdk::SessionStart { reasoning_effort: Some("high".into()), ..Default::default() };
     let common = crate::agent::settings::Common::for_test("opencode");
-    let options = Options::of(&common, start);
+    let options = Options::of(&common, start).unwrap();
     let opencode = Family {
         profile: "opencode",
         configuration: "OPENCODE_CONFIG_CONTENT",
