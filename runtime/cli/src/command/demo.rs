@@ -33,6 +33,9 @@ mod report;
 mod system;
 mod token;
 
+/// What the adapter is sent before the clock runs.
+const FIRST: &str = "hello";
+
 /// How long a turn may take before it counts as unanswered.
 const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -40,7 +43,7 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 const LEAVING: Shutdown =
     Shutdown { close: Duration::from_secs(1), eof: Duration::from_secs(3), term: Duration::from_secs(1) };
 
-/// Runs many sessions over one adapter process and proves that they do not meet
+/// Runs many sessions over one adapter process and checks that none sees another one's text
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -51,9 +54,11 @@ Examples:
 
 Every session says a text of its own in every turn. Now and then it asks for a
 permission (/tool) and stops a long turn (/sleep), all at the same time. A
-session that sees another one's text is cross-talk; a turn without exactly one
-end is unanswered. Either makes the exit code 1. An adapter that does not know
-/tool and /sleep takes them as plain inputs.")]
+session that sees another one's text is cross-talk; a turn that does not end
+exactly once is unanswered; a plain answer without the text that was sent is
+unchecked. Each makes the exit code 1. So --adapter needs an adapter that repeats
+its input, such as examples/python/echo.py. One that does not know /tool and
+/sleep takes them as plain inputs.")]
 pub(crate) struct Demo {
     #[command(flatten)]
     target: Target,
@@ -153,10 +158,19 @@ impl Demo {
     /// One turn before the clock runs: the process starts, and what both programs allocate once is allocated.
     async fn warm_up(&self, chosen: &Chosen) -> Result<(), Fault> {
         let session = chosen.open(SessionOptions::default())?;
-        let end = session.send("hello").map(Turn::end).context("failed to send the first input")?.await;
+        let (text, end) =
+            session.send(FIRST).map(Turn::text).context("failed to send the first input")?.await;
         session.close().await;
         if end.is_completed() {
-            return Ok(());
+            if text.contains(FIRST) {
+                return Ok(());
+            }
+            let fault = anyhow::anyhow!(
+                "the adapter `{}` answered {FIRST:?} without repeating it, so the demo cannot tell whose an answer is",
+                chosen.command_line()
+            );
+            return Err(Fault::failed(fault)
+                .next("name an adapter that repeats its input, such as examples/python/echo.py"));
         }
         let why = end.error.and_then(|error| error.message).unwrap_or_else(|| end.cause.to_string());
         let fault =

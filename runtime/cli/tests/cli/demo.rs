@@ -29,14 +29,27 @@ fn sessions_of_another_adapter_do_not_meet() {
 /// Answers every input by the text of the one before, whosever that was.
 const CROSSED: &str = r#"
 import json, sys
-last = "nothing"
+last = None
 for line in sys.stdin:
     message = json.loads(line)
     if message["type"] == "user.input":
         base = {"session_id": message["session_id"], "turn_id": message.get("turn_id")}
-        print(json.dumps({"type": "output", "content": last, **base}))
+        print(json.dumps({"type": "output", "content": last or message["content"], **base}))
         print(json.dumps({"type": "turn.complete", **base}), flush=True)
         last = message["content"]
+"#;
+
+/// Repeats the first input alone, and answers the others with a text of its own.
+const DEAF: &str = r#"
+import json, sys
+answer = None
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["type"] == "user.input":
+        base = {"session_id": message["session_id"], "turn_id": message.get("turn_id")}
+        print(json.dumps({"type": "output", "content": answer or message["content"], **base}))
+        print(json.dumps({"type": "turn.complete", **base}), flush=True)
+        answer = "something else"
 "#;
 
 /// Answers the first input alone.
@@ -48,6 +61,7 @@ for line in sys.stdin:
     if message["type"] == "user.input":
         answered += 1
         if answered > 1: os._exit(3)
+        print(json.dumps({"type": "output", "session_id": message["session_id"], "content": message["content"]}))
         print(json.dumps({"type": "turn.complete", "session_id": message["session_id"]}), flush=True)
 "#;
 
@@ -77,4 +91,20 @@ fn an_adapter_that_does_not_start_is_code_3() {
         .run(["demo", "--adapter", "false", "--sessions", "2"])
         .must_end_with(3)
         .must_say("did not answer");
+}
+
+#[test]
+fn an_adapter_whose_answers_cannot_be_checked_is_caught() {
+    check_caught(DEAF, "unchecked");
+}
+
+#[test]
+fn an_adapter_that_does_not_repeat_its_input_is_refused_before_the_load() {
+    let home = Home::new();
+    let path = home.file("adapter.py", &DEAF.replace("answer = None", "answer = 'hi'"));
+    let adapter = shell_words::join(["python3", path.to_str().unwrap()]);
+    let ran = home.run(["demo", "--adapter", &adapter, "--json"]);
+    ran.must_end_with(1);
+    ran.must_say("cannot tell whose an answer is");
+    ran.must_say("examples/python/echo.py");
 }

@@ -40,8 +40,10 @@ pub(super) struct Tally {
     pub(super) cross_talk: u64,
     /// Turns without exactly one end that the adapter made.
     pub(super) unanswered: u64,
-    /// Turns that gave the session's own token back.
-    pub(super) own: u64,
+    /// Plain turns that gave the session's own text back: those that checked something.
+    pub(super) checked: u64,
+    /// Plain turns that ended without it.
+    pub(super) unchecked: u64,
     /// Permissions that were asked.
     pub(super) permissions: u64,
     /// Turns that were stopped.
@@ -118,7 +120,8 @@ impl Tally {
     pub(super) fn add(&mut self, other: Self) {
         self.cross_talk += other.cross_talk;
         self.unanswered += other.unanswered;
-        self.own += other.own;
+        self.checked += other.checked;
+        self.unchecked += other.unchecked;
         self.permissions += other.permissions;
         self.stops += other.stops;
         self.latencies.extend(other.latencies);
@@ -200,10 +203,13 @@ impl Watcher<'_> {
                 break;
             }
         }
+        let took = began.elapsed();
+        let own = self.check();
         if step == Step::Echo {
-            self.tally.latencies.push(began.elapsed());
+            self.tally.latencies.push(took);
+            self.tally.checked += u64::from(own);
+            self.tally.unchecked += u64::from(!own);
         }
-        self.check();
         true
     }
 
@@ -241,11 +247,11 @@ impl Watcher<'_> {
         }
     }
 
-    /// Looks whose tokens came.
-    fn check(&mut self) {
+    /// Looks whose tokens came; whether the session's own was among them.
+    fn check(&mut self) -> bool {
         let (foreign, own) = self.tokens.foreign_and_own(&self.text, &self.token);
         self.tally.cross_talk += foreign;
-        self.tally.own += u64::from(own > 0);
         self.text.clear();
+        own > 0
     }
 }

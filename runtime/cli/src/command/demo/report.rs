@@ -26,9 +26,9 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Whether no session saw another one's text, and every turn had its one end.
+    /// Whether no session saw another one's text, every turn had its one end, and every plain answer could be checked.
     pub(super) fn is_clean(&self) -> bool {
-        self.tally.cross_talk == 0 && self.tally.unanswered == 0
+        self.tally.cross_talk == 0 && self.tally.unanswered == 0 && self.tally.unchecked == 0
     }
 
     /// The result on one line, for programs.
@@ -43,6 +43,8 @@ impl Report {
             "bytes_in": self.counters.bytes_in,
             "bytes_out": self.counters.bytes_out,
             "rss_per_session_bytes": self.rss_per_session,
+            "checked": self.tally.checked,
+            "unchecked": self.tally.unchecked,
             "cross_talk": self.tally.cross_talk,
             "unanswered": self.tally.unanswered,
         })
@@ -88,20 +90,47 @@ impl Report {
         row(
             "cross-talk",
             self.tally.cross_talk.to_string(),
-            format!("{} turns gave their own text back", self.tally.own),
+            format!("in {} plain answers that were checked", self.tally.checked),
         );
-        row("unanswered", self.tally.unanswered.to_string(), "turns without exactly one end".to_owned());
+        if self.tally.unchecked > 0 {
+            row("unchecked", self.tally.unchecked.to_string(), "plain answers without the text that was sent".to_owned());
+        }
+        row("unanswered", self.tally.unanswered.to_string(), "turns that did not end exactly once".to_owned());
         let mut text = String::from("\n");
         for line in table::lines(&list).lines() {
             let _ = writeln!(text, " {line}");
         }
-        let (style, mark, verdict) = if self.is_clean() {
-            (paint::GOOD, "✓", "no session saw another one's text, and every turn had exactly one end")
-        } else {
-            (paint::BAD, "✗", "sessions met, or turns were not answered")
-        };
-        let _ = writeln!(text, "\n  {style}{mark}{style:#} {bold}{verdict}{bold:#}");
+        let (style, mark) = if self.is_clean() { (paint::GOOD, "✓") } else { (paint::BAD, "✗") };
+        for (number, verdict) in self.verdicts().into_iter().enumerate() {
+            let before = if number == 0 { "\n" } else { "" };
+            let _ = writeln!(text, "{before}  {style}{mark}{style:#} {bold}{verdict}{bold:#}");
+        }
         text
+    }
+
+    /// What happened, a sentence each.
+    fn verdicts(&self) -> Vec<String> {
+        let Tally { cross_talk, unanswered, checked, unchecked, .. } = self.tally;
+        if self.is_clean() {
+            return vec![format!(
+                "{} sessions shared one process: none saw another one's text, and every turn ended exactly once",
+                self.sessions
+            )];
+        }
+        let mut verdicts = Vec::new();
+        if cross_talk > 0 {
+            verdicts.push(format!("sessions saw other sessions' texts, {cross_talk} times"));
+        }
+        if unanswered > 0 {
+            verdicts.push(format!("{unanswered} turns did not end exactly once"));
+        }
+        if unchecked > 0 {
+            verdicts.push(format!(
+                "{unchecked} of {} plain answers did not contain the text that was sent, so nothing shows whose they are",
+                checked + unchecked
+            ));
+        }
+        verdicts
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a rate is rounded anyway")]
