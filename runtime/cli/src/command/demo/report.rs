@@ -93,9 +93,17 @@ impl Report {
             format!("in {} plain answers that were checked", self.tally.checked),
         );
         if self.tally.unchecked > 0 {
-            row("unchecked", self.tally.unchecked.to_string(), "plain answers without the text that was sent".to_owned());
+            row(
+                "unchecked",
+                self.tally.unchecked.to_string(),
+                "plain answers without the text that was sent".to_owned(),
+            );
         }
-        row("unanswered", self.tally.unanswered.to_string(), "turns that did not end exactly once".to_owned());
+        row(
+            "unanswered",
+            self.tally.unanswered.to_string(),
+            "turns that did not end exactly once".to_owned(),
+        );
         let mut text = String::from("\n");
         for line in table::lines(&list).lines() {
             let _ = writeln!(text, " {line}");
