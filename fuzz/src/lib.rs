@@ -8,7 +8,7 @@
 
 mod run;
 mod spoil;
-mod target;
+mod targets;
 
 pub use run::{long, short};
-pub use target::{ALL, Target};
+pub use targets::{ALL, Target};
