@@ -54,18 +54,18 @@ impl Adapter {
                     self.exchange.insert(id.clone(), folder.to_owned());
                 }
                 if self.kind == Kind::Full {
-                    self.say(json!({"type": "session.ready", "session_id": id, "protocol": 1,
+                    self.say(&json!({"type": "session.ready", "session_id": id, "protocol": 1,
                         "extensions": message["extensions"], "input_modes": ["steer"]}));
                 }
             }
             "user.input" if message["mode"] == "steer" => {
                 let steered = json!({"type": "steer.result", "session_id": id,
                     "message_id": message["message_id"], "delivered": true});
-                self.say(steered);
+                self.say(&steered);
             }
             "user.input" => self.turn(&id, message),
             "session.update" => {
-                self.say(json!({"type": "session.info", "session_id": id, "model": message["model"]}))
+                self.say(&json!({"type": "session.info", "session_id": id, "model": message["model"]}))
             }
             "stop" => {
                 if let Some(waiting) = self.waiting.get(&id).filter(|waiting| !waiting.deaf) {
@@ -114,7 +114,7 @@ impl Adapter {
             }
             "ask-cancel" => {
                 self.ask(id, &turn, &request);
-                self.say(json!({"type": "permission.cancel", "session_id": id, "request_id": request}));
+                self.say(&json!({"type": "permission.cancel", "session_id": id, "request_id": request}));
             }
             "ask-end" => self.ask(id, &turn, &request),
             "hang" => return self.wait(id, turn, None, false),
@@ -132,12 +132,12 @@ impl Adapter {
                 return;
             }
             "over" if self.kind == Kind::Full => {
-                return self.say(json!({"type": "session.closed", "session_id": id, "reason": "finished"}));
+                return self.say(&json!({"type": "session.closed", "session_id": id, "reason": "finished"}));
             }
             "file" => {
                 let path = self.exchange.get(id).map(|folder| format!("{folder}/{request}.txt"));
                 if let Some(path) = path.filter(|path| std::fs::write(path, "content").is_ok()) {
-                    self.say(json!({"type": "file.output", "session_id": id, "turn_id": turn,
+                    self.say(&json!({"type": "file.output", "session_id": id, "turn_id": turn,
                         "file_name": "f.txt", "file_mime_type": "text/plain", "file_path": path}));
                 }
             }
@@ -152,20 +152,20 @@ impl Adapter {
 
     fn ask(&mut self, id: &str, turn: &Value, request: &str) {
         self.say(
-            json!({"type": "permission.request", "session_id": id, "turn_id": turn, "request_id": request,
+            &json!({"type": "permission.request", "session_id": id, "turn_id": turn, "request_id": request,
             "tool": "T", "description": "d", "resource": "r"}),
         );
     }
 
     fn output(&mut self, id: &str, turn: &Value, content: &str) {
-        self.say(json!({"type": "output", "session_id": id, "turn_id": turn, "content": content}));
+        self.say(&json!({"type": "output", "session_id": id, "turn_id": turn, "content": content}));
     }
 
     fn complete(&mut self, id: &str, turn: &Value) {
-        self.say(json!({"type": "turn.complete", "session_id": id, "turn_id": turn}));
+        self.say(&json!({"type": "turn.complete", "session_id": id, "turn_id": turn}));
     }
 
-    fn say(&mut self, message: Value) {
+    fn say(&mut self, message: &Value) {
         let _ = writeln!(self.out, "{message}");
     }
 }
