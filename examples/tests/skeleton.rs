@@ -22,7 +22,7 @@ fn program() -> PathBuf {
 fn host(config: Value) -> (Host, Session) {
     let mut agent = AgentConfig::external("skeleton", Command::new(program().to_string_lossy()));
     agent.config = Some(config);
-    let host = Host::builder().agent(agent).without_usage_log().build().expect("a host");
+    let host = Host::builder().agent(agent).build().expect("a host");
     let session = host.open("skeleton", SessionOptions::default()).expect("a session");
     (host, session)
 }

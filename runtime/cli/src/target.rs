@@ -55,7 +55,7 @@ pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
 /// # Errors
 /// When there is no room for its folder, or the policy cannot be read.
 pub(crate) fn build(config: Config) -> Result<Host, Fault> {
-    let host = Host::builder().config(config).build().map_err(|error| match error {
+    let host = Host::builder().config(config).usage_log(true).build().map_err(|error| match error {
         error @ BuildError::Policy(_) => {
             Fault::usage(error).next("correct that file; no agent runs before that")
         }

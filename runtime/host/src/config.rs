@@ -124,7 +124,8 @@ pub struct Config {
     /// Where output waits that nobody has read yet. `None` is `state_dir` or the system's folder for large
     /// temporary files.
     pub spool_dir: Option<PathBuf>,
-    /// `usage_log`: whether each ended turn becomes a line of the [usage log](crate::usage).
+    /// `usage_log`: whether each ended turn may become a line of the [usage log](crate::usage); a host writes it where
+    /// [`HostBuilder::usage_log`](crate::HostBuilder::usage_log) asks for it, too.
     pub usage_log: bool,
     /// How much output may wait, and where.
     pub buffers: Buffers,

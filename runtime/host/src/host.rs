@@ -100,6 +100,8 @@ pub struct HostBuilder {
     state_dir: Option<PathBuf>,
     policy: Option<PathBuf>,
     spool_dir: Option<PathBuf>,
+    usage_log: bool,
+    /// Whether a configuration turns the usage log off.
     no_usage_log: bool,
     buffers: Buffers,
     /// The files that configurations came from, and others that decide what runs.
@@ -139,7 +141,8 @@ impl HostBuilder {
         self
     }
 
-    /// Takes agents, default and limits of a configuration.
+    /// Takes agents, default and limits of a configuration. Its `usage_log` does not ask for a usage log by itself; see
+    /// [`HostBuilder::usage_log`].
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.default_agent = config.default_agent.or(self.default_agent);
@@ -200,11 +203,18 @@ impl HostBuilder {
         self
     }
 
-    /// Writes no [usage log](crate::usage). Without this, each ended turn becomes a line of one in the state folder, where
-    /// there is such a folder.
+    /// Whether each ended turn becomes a line of a [usage log](crate::usage) in the state folder, where there is such a
+    /// folder. Without this none is written. A configuration's `usage_log: false` counts more.
+    #[must_use]
+    pub fn usage_log(self, is_on: bool) -> Self {
+        Self { usage_log: is_on, ..self }
+    }
+
+    /// Writes no [usage log](crate::usage).
+    #[deprecated(note = "no usage log is written unless `usage_log(true)` asks for it")]
     #[must_use]
     pub fn without_usage_log(self) -> Self {
-        Self { no_usage_log: true, ..self }
+        self.usage_log(false)
     }
 
     /// Makes the host. No process is started yet.
@@ -218,7 +228,7 @@ impl HostBuilder {
         let state_dir = self.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)));
         let records = state_dir.as_ref().map(|state| state.join(RECORDS));
         let log = |state| Arc::new(UsageLog::new(state, config::defaults::USAGE_LOG_BYTES));
-        let usage = state_dir.filter(|_| !self.no_usage_log).map(log);
+        let usage = state_dir.filter(|_| self.usage_log && !self.no_usage_log).map(log);
         let folder = Arc::new(HostFolder::new(records.clone())?);
         let spool_dir = self.spool_dir.unwrap_or_else(config::spool_dir);
         let store = Arc::new(Store::new(spool_dir, self.buffers));

@@ -17,6 +17,10 @@ fn read(folder: &Path) -> Vec<Record> {
     records
 }
 
+fn logged(folder: &Path) -> HostBuilder {
+    Host::builder().state_dir(folder).usage_log(true)
+}
+
 /// Two turns of one session; what the adapter says of the first is given.
 async fn two_turns(builder: HostBuilder, feed: Feed, during: &str, end: &str) {
     let (host, mut started) = support::played_with(builder, support::agent(), 4096);
@@ -54,7 +58,7 @@ async fn each_ended_turn_is_one_line_without_content() {
     for feed in [Feed::PerTurn, Feed::Merged] {
         let folder = tempfile::tempdir().expect("a folder");
         let end = r#","usage":{"input_tokens":5,"cost_usd":0.5,"scope":"turn"},"model":"m","summary":"hush""#;
-        two_turns(Host::builder().state_dir(folder.path()), feed, "", end).await;
+        two_turns(logged(folder.path()), feed, "", end).await;
         let [first, second] = read(folder.path()).try_into().expect("two lines");
         assert_eq!(
             (first.agent.as_str(), first.turn, first.status.as_deref()),
@@ -75,18 +79,18 @@ async fn each_ended_turn_is_one_line_without_content() {
 async fn what_is_told_during_a_turn_counts_where_its_end_says_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let during = r#","turn_id":"t1","output_tokens":7,"scope":"turn""#;
-    two_turns(Host::builder().state_dir(folder.path()), Feed::PerTurn, during, "").await;
+    two_turns(logged(folder.path()), Feed::PerTurn, during, "").await;
     let records = read(folder.path());
     assert_eq!((records[0].usage.output_tokens, records[0].model.as_deref()), (Some(7), Some("of-session")));
     assert!(records[1].usage.is_unknown());
 }
 
 #[tokio::test]
-async fn it_can_be_turned_off() {
+async fn it_is_off_unless_it_is_asked_for_and_where_a_configuration_turns_it_off() {
     let folder = tempfile::tempdir().expect("a folder");
-    two_turns(Host::builder().state_dir(folder.path()).without_usage_log(), Feed::PerTurn, "", "").await;
+    two_turns(Host::builder().state_dir(folder.path()), Feed::PerTurn, "", "").await;
     let text = r#"{"runtime": {"usage_log": false}, "agents": [{"id": "b", "profile": "echo"}]}"#;
     let config = Config::parse(text.as_bytes(), folder.path()).expect("it loads");
-    two_turns(Host::builder().config(config).state_dir(folder.path()), Feed::PerTurn, "", "").await;
+    two_turns(logged(folder.path()).config(config), Feed::PerTurn, "", "").await;
     assert!(!folder.path().join(usage::FILE_NAME).exists());
 }

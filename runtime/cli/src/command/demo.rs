@@ -111,7 +111,6 @@ impl Demo {
         };
         let host = trunkline_host::Host::builder()
             .config(echo)
-            .without_usage_log()
             .build()
             .context("failed to make the host's private folder")?;
         Ok(Chosen { host, agent })

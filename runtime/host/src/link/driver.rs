@@ -33,7 +33,7 @@ use crate::{
     lane::Lane,
     session::SessionShared,
     spool::Pressure,
-    usage::Told,
+    usage::{Ended as EndedTurn, Told},
 };
 
 /// How many commands are taken in one wake.
@@ -72,6 +72,8 @@ pub(crate) struct Driver {
     commands: VecDeque<Command>,
     /// Who is woken after this wake's events.
     touched: Vec<Lane>,
+    /// The turns that ended in this wake, where a usage log wants them.
+    ended: Vec<EndedTurn>,
     waiting: HashMap<Ticket, Waiting>,
     ticket: u64,
     timer: Option<(Instant, Pin<Box<Sleep>>)>,
@@ -85,8 +87,8 @@ struct Entry {
     shared: Arc<SessionShared>,
     /// The turns under way; the first is mostly the one that speaks.
     turns: VecDeque<(TurnNo, Lane)>,
-    /// What the usage log is to know of it.
-    told: Told,
+    /// What the usage log is to know of it, where there is one.
+    told: Option<Box<Told>>,
 }
 
 enum Waiting {
@@ -134,6 +136,7 @@ impl Driver {
             down: false,
             commands: VecDeque::new(),
             touched: Vec::new(),
+            ended: Vec::new(),
             waiting: HashMap::new(),
             ticket: 0,
             timer: None,
@@ -281,6 +284,9 @@ impl Driver {
         }
         for lane in self.touched.drain(..) {
             lane.wake();
+        }
+        if let Some(log) = self.agent.usage.as_ref().filter(|_| !self.ended.is_empty()) {
+            log.push(&mut self.ended);
         }
     }
 

@@ -1,4 +1,7 @@
-//! The way of a line from the link that saw a turn end to the file.
+//! The way of a turn's facts from the link that saw it end to the file.
+//!
+//! A link hands over what ended in one wake at once, without making a line of it. The thread takes all that has
+//! gathered and makes the lines, so that a turn costs its link neither text nor a wake.
 
 use std::{
     io,
@@ -8,12 +11,16 @@ use std::{
 };
 
 use super::{
-    Record,
+    Ended,
     file::{Cut, LogFile},
+    record::Lines,
 };
 
-/// How many turns may wait to be written.
-const QUEUED: usize = 4096;
+/// How many turns may wait to be written; one with the parts of several models counts for more ([`Ended::weight`]).
+const QUEUED: usize = 16 * 1024;
+
+/// For how many turns the room is kept between batches.
+const KEPT: usize = 1024;
 
 /// How long the first of a batch waits for others: so many turns a second wake the thread a few times.
 const GATHER: Duration = Duration::from_millis(100);
@@ -40,8 +47,9 @@ struct Shared {
 struct State {
     /// How the thread begins, until it runs.
     file: Option<LogFile>,
-    /// Turns, and when they ended.
-    waiting: Vec<(SystemTime, Record)>,
+    waiting: Vec<Ended>,
+    /// The weight of all that wait.
+    weight: usize,
     /// Turns that found no room since the last batch.
     dropped: u64,
     /// Whether a batch is on its way to the file.
@@ -64,9 +72,8 @@ impl UsageLog {
         }
     }
 
-    /// Hands a turn over that has ended now; never waits.
-    pub(crate) fn push(&self, record: Record) {
-        let now = SystemTime::now();
+    /// Hands turns over that have ended, in order; never waits. `ended` is left empty.
+    pub(crate) fn push(&self, ended: &mut Vec<Ended>) {
         let mut state = self.shared.lock();
         if let Some(file) = state.file.take() {
             let shared = self.shared.clone();
@@ -76,12 +83,20 @@ impl UsageLog {
                 state.closed = true;
             }
         }
-        if state.closed || state.waiting.len() >= QUEUED {
-            state.dropped += 1;
-            return;
+        let before = state.weight;
+        for ended in ended.drain(..) {
+            let weight = ended.weight();
+            if state.closed || state.weight + weight > QUEUED {
+                state.dropped += 1;
+            } else {
+                state.weight += weight;
+                state.waiting.push(ended);
+            }
         }
-        state.waiting.push((now, record));
-        if state.waiting.len() == 1 || state.waiting.len() == QUEUED / 2 {
+        let half = QUEUED / 2;
+        let is_due = (before == 0 && state.weight > 0) || (before < half && state.weight >= half);
+        drop(state);
+        if is_due {
             self.shared.more.notify_one();
         }
     }
@@ -116,7 +131,7 @@ impl State {
 
     /// Whether a batch that has begun to gather goes on.
     fn gathers(&self) -> bool {
-        !self.closed && self.flushes == 0 && self.waiting.len() < QUEUED / 2
+        !self.closed && self.flushes == 0 && self.weight < QUEUED / 2
     }
 }
 
@@ -128,6 +143,7 @@ impl Shared {
     /// The thread: writes in the order in which it was asked, until the log is dropped.
     fn serve(&self, file: LogFile) {
         let mut writer = Writer { file, lost: 0, lost_ever: 0, said: 0 };
+        let mut batch = Vec::new();
         loop {
             let mut state = self.lock();
             while state.waiting.is_empty() {
@@ -138,11 +154,12 @@ impl Shared {
             }
             let gathered = self.more.wait_timeout_while(state, GATHER, |state| state.gathers());
             (state, _) = gathered.unwrap_or_else(PoisonError::into_inner);
-            let batch = std::mem::take(&mut state.waiting);
+            std::mem::swap(&mut state.waiting, &mut batch);
+            state.weight = 0;
             let dropped = std::mem::take(&mut state.dropped);
             state.writing = true;
             drop(state);
-            writer.write(batch, dropped);
+            writer.write(&mut batch, dropped);
             self.lock().writing = false;
             self.written.notify_all();
         }
@@ -160,13 +177,14 @@ struct Writer {
 }
 
 impl Writer {
-    fn write(&mut self, batch: Vec<(SystemTime, Record)>, dropped: u64) {
+    /// Writes the lines of a batch, which is left empty.
+    fn write(&mut self, batch: &mut Vec<Ended>, dropped: u64) {
         if dropped > 0 {
             self.lose(dropped, None);
         }
-        let mut block = Vec::new();
-        for (at, record) in batch {
-            block.extend(record.line(at));
+        let (mut lines, mut block) = (Lines::new(), Vec::new());
+        for ended in batch.drain(..) {
+            lines.append(ended, &mut block);
             if block.len() >= BLOCK {
                 self.append(&block);
                 block.clear();
@@ -175,6 +193,7 @@ impl Writer {
         if !block.is_empty() {
             self.append(&block);
         }
+        batch.shrink_to(KEPT);
     }
 
     fn append(&mut self, lines: &[u8]) {
@@ -207,18 +226,24 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use trunkline_protocol::SessionId;
+
     use super::*;
-    use crate::usage::{Skipped, read};
+    use crate::{
+        TurnEnd, TurnNo,
+        usage::{Skipped, Told, read},
+    };
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn record(turn: u64) -> Record {
-        Record {
-            agent: "a".into(),
-            turn: Some(turn),
-            time: "2026-03-01T12:00:00Z".into(),
-            ..Record::default()
-        }
+    fn ended(turns: std::ops::Range<u64>) -> Vec<Ended> {
+        let session = SessionId::new("s").unwrap();
+        let mut told = Told::default();
+        turns
+            .map(|turn| told.ended(&"a".into(), &session, &TurnEnd::lost(TurnNo(turn)), Instant::now()))
+            .collect()
     }
 
     fn turns(folder: &std::path::Path) -> (Vec<u64>, Skipped) {
@@ -232,8 +257,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = UsageLog::new(folder.path().join("new/state"), u64::MAX);
         assert!(log.is_idle());
-        for turn in 0..100 {
-            log.push(record(turn));
+        for turn in 0..50 {
+            log.push(&mut ended(2 * turn..2 * turn + 2));
         }
         log.flush(LONG);
         assert!(log.is_idle());
@@ -244,7 +269,7 @@ mod tests {
     fn what_waits_when_the_log_is_dropped_is_written() {
         let folder = tempfile::tempdir().unwrap();
         let log = UsageLog::new(folder.path().to_owned(), u64::MAX);
-        log.push(record(1));
+        log.push(&mut ended(1..2));
         let shared = log.shared.clone();
         drop(log);
         let state = shared.lock();
@@ -260,9 +285,8 @@ mod tests {
         let log = UsageLog::new(folder.path().to_owned(), u64::MAX);
         // Nobody writes yet.
         let file = log.shared.lock().file.take().unwrap();
-        for turn in 0..QUEUED as u64 + 5 {
-            log.push(record(turn));
-        }
+        log.push(&mut ended(0..10));
+        log.push(&mut ended(10..QUEUED as u64 + 5));
         std::thread::scope(|threads| {
             threads.spawn(|| log.shared.serve(file));
             log.flush(LONG);
@@ -279,10 +303,10 @@ mod tests {
         let state = folder.path().join("state");
         std::fs::write(&state, "").unwrap();
         let log = UsageLog::new(state.clone(), u64::MAX);
-        log.push(record(1));
+        log.push(&mut ended(1..2));
         log.flush(LONG);
         std::fs::remove_file(&state).unwrap();
-        log.push(record(2));
+        log.push(&mut ended(2..3));
         log.flush(LONG);
         assert_eq!(turns(&state), (vec![2], Skipped { dropped: 1, ..Skipped::default() }));
     }

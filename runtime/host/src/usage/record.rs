@@ -1,10 +1,16 @@
 //! One line.
 
-use std::{borrow::Cow, collections::BTreeMap, time::SystemTime};
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    io::Write,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
 
 use serde::{Deserialize, Serialize};
 use trunkline_process::redact;
-use trunkline_protocol::{ModelUsage, SessionInfo, TurnComplete, Usage, UsageScope};
+use trunkline_protocol::{ModelUsage, SessionId, SessionInfo, Status, TurnComplete, Usage, UsageScope};
 
 use crate::TurnEnd;
 
@@ -95,8 +101,24 @@ impl Tokens {
 /// What an adapter has told of a session's model and of its running turn's usage, until the turn ends.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    model: Option<Box<str>>,
+    model: Option<Arc<str>>,
     usage: Option<Box<Used>>,
+}
+
+/// The facts of a turn that has ended. The link takes them and does no more: no text is made of them, and none is
+/// judged, before the log's thread has them.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    at: Instant,
+    agent: Arc<str>,
+    session: SessionId,
+    turn: u64,
+    status: Status,
+    took: Duration,
+    /// The session's model.
+    model: Option<Arc<str>>,
+    /// What was told of this turn, where anything was.
+    used: Option<Box<Used>>,
 }
 
 /// A `usage`, as far as it is written.
@@ -114,7 +136,10 @@ impl Told {
     /// Takes note of the model in force.
     pub(crate) fn info(&mut self, info: &SessionInfo) {
         if let Some(model) = &info.model {
-            self.model = Some(short(model).into());
+            let model = short(model);
+            if self.model.as_deref() != Some(model) {
+                self.model = Some(model.into());
+            }
         }
     }
 
@@ -125,30 +150,44 @@ impl Told {
         }
     }
 
-    /// What is written of a turn: its own word counts more than what was told during it, and that more than what holds
-    /// for the session. When it ended is written with the line.
-    pub(crate) fn record(&mut self, agent: &str, session: &str, end: &TurnEnd) -> Record {
-        let complete = end.complete.as_deref();
-        let during = self.usage.take().map(|used| *used);
-        let used = complete.and_then(|complete| complete.usage.as_ref()).map(Used::of).or(during);
-        let used = used.unwrap_or_default();
-        let own = |name: fn(&TurnComplete) -> &Option<String>| name(complete?).as_deref().map(owned);
-        Record {
-            time: String::new(),
-            agent: agent.to_owned(),
-            session: session.to_owned(),
-            turn: Some(end.turn.get()),
-            status: Some(end.status.as_str().to_owned()),
-            model: own(|complete| &complete.model)
-                .or(used.model)
-                .or_else(|| self.model.as_deref().map(owned)),
-            provider: own(|complete| &complete.provider).or(used.provider),
-            cost_usd: used.cost_usd,
-            usage: used.usage,
-            models: used.models,
-            estimated: used.estimated,
-            duration_ms: u64::try_from(end.took.as_millis()).ok(),
+    /// What is written of a turn that ended at this time: its own word counts more than what was told during it, and
+    /// that more than what holds for the session.
+    pub(crate) fn ended(
+        &mut self,
+        agent: &Arc<str>,
+        session: &SessionId,
+        end: &TurnEnd,
+        at: Instant,
+    ) -> Ended {
+        let mut used = self.usage.take();
+        if let Some(complete) = end.complete.as_deref() {
+            if let Some(usage) = &complete.usage {
+                used = Some(Box::new(Used::of(usage)));
+            }
+            let TurnComplete { model, provider, .. } = complete;
+            if model.is_some() || provider.is_some() {
+                let used = used.get_or_insert_default();
+                used.model = model.as_deref().map(owned).or(used.model.take());
+                used.provider = provider.as_deref().map(owned).or(used.provider.take());
+            }
         }
+        Ended {
+            at,
+            agent: agent.clone(),
+            session: session.clone(),
+            turn: end.turn.get(),
+            status: end.status,
+            took: end.took,
+            model: self.model.clone(),
+            used,
+        }
+    }
+}
+
+impl Ended {
+    /// How much room it takes in the queue; a turn without several models takes 1.
+    pub(super) fn weight(&self) -> usize {
+        1 + 4 * self.used.as_ref().map_or(0, |used| used.models.len())
     }
 }
 
@@ -186,25 +225,73 @@ impl Used {
     }
 }
 
-impl Record {
-    /// The line of a turn that ended then. Names are an adapter's, so secrets are hidden in them.
-    pub(super) fn line(mut self, at: SystemTime) -> Vec<u8> {
-        self.time = humantime::format_rfc3339_millis(at).to_string();
-        for name in [&mut self.model, &mut self.provider].into_iter().flatten() {
-            if let Cow::Owned(clean) = redact::text(name) {
-                *name = clean;
-            }
+/// Makes lines of facts, of a batch of turns. Names are an adapter's, so secrets are hidden in them.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// The same moment on both clocks.
+    now: (Instant, SystemTime),
+    /// Filled anew for each line, so that a batch allocates as one line does.
+    record: Record,
+    /// The name that was judged last and what is written for it: most turns are of one model.
+    judged: (String, String),
+}
+
+impl Lines {
+    /// Lines that are made now.
+    pub(super) fn new() -> Self {
+        Self {
+            now: (Instant::now(), SystemTime::now()),
+            record: Record::default(),
+            judged: Default::default(),
         }
-        // A hub may have taken one for its id.
-        if let Cow::Owned(clean) = redact::text(&self.session) {
-            self.session = clean;
-        }
-        let is_clean = |name: &String| matches!(redact::text(name), Cow::Borrowed(_));
-        self.models.retain(|name, _| is_clean(name));
-        let mut line = serde_json::to_vec(&self).unwrap_or_default();
-        line.push(b'\n');
-        line
     }
+
+    /// Appends the line of a turn.
+    pub(super) fn append(&mut self, ended: Ended, out: &mut Vec<u8>) {
+        let ago = self.now.0.saturating_duration_since(ended.at);
+        let at = self.now.1.checked_sub(ago).unwrap_or(self.now.1);
+        let mut used = ended.used.map(|used| *used).unwrap_or_default();
+        used.models.retain(|name, _| matches!(redact::text(name), Cow::Borrowed(_)));
+        let model = used.model.as_deref().or(ended.model.as_deref());
+        let model = model.map(|name| self.clean(name).to_owned());
+        let record = &mut self.record;
+        record.time.clear();
+        let _ = std::fmt::Write::write_fmt(
+            &mut record.time,
+            format_args!("{}", humantime::format_rfc3339_millis(at)),
+        );
+        refill(&mut record.agent, &ended.agent);
+        // A hub may have taken a secret for its id.
+        refill(&mut record.session, &redact::text(ended.session.as_str()));
+        refill(record.status.get_or_insert_default(), ended.status.as_str());
+        record.turn = Some(ended.turn);
+        record.model = model;
+        record.provider = used.provider.map(|name| redact::text(&name).into_owned());
+        record.cost_usd = used.cost_usd;
+        record.usage = used.usage;
+        record.models = used.models;
+        record.estimated = used.estimated;
+        record.duration_ms = u64::try_from(ended.took.as_millis()).ok();
+        let start = out.len();
+        if serde_json::to_writer(&mut *out, record).is_err() {
+            // Nothing of a record can fail; a line in part would be worse than none.
+            out.truncate(start);
+        }
+        // Writing to memory does not fail.
+        let _ = out.write_all(b"\n");
+    }
+
+    fn clean(&mut self, name: &str) -> &str {
+        if self.judged.0 != name {
+            self.judged = (name.to_owned(), redact::text(name).into_owned());
+        }
+        &self.judged.1
+    }
+}
+
+fn refill(text: &mut String, with: &str) {
+    text.clear();
+    text.push_str(with);
 }
 
 fn owned(name: &str) -> String {
@@ -223,10 +310,8 @@ fn short(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use serde_json::{Value, json};
-    use trunkline_protocol::{Delivered, Status};
+    use trunkline_protocol::Delivered;
 
     use super::*;
     use crate::{Cause, TurnNo};
@@ -252,12 +337,51 @@ mod tests {
             stderr_tail: None,
             took: Duration::from_millis(1500),
         };
-        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_772_366_400_250);
-        let record = told.record("a", "s", &end);
-        let line = record.clone().line(at);
-        let read = serde_json::from_slice::<Record>(&line).unwrap();
-        assert_eq!(read, Record { time: read.time.clone(), ..record });
-        serde_json::from_slice(&line).unwrap()
+        let ended = told.ended(&"a".into(), &SessionId::new("s").unwrap(), &end, Instant::now());
+        line_of(ended, Duration::ZERO)
+    }
+
+    /// The line of a turn, made so long after its end at a given time.
+    #[track_caller]
+    fn line_of(ended: Ended, after: Duration) -> Value {
+        let end = SystemTime::UNIX_EPOCH + Duration::from_millis(1_772_366_400_250);
+        let mut lines = Lines { now: (ended.at + after, end + after), ..Lines::new() };
+        let mut line = Vec::new();
+        lines.append(ended, &mut line);
+        let value: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(serde_json::to_value(serde_json::from_slice::<Record>(&line).unwrap()).unwrap(), value);
+        value
+    }
+
+    #[test]
+    fn a_line_tells_when_its_turn_ended_however_late_it_is_made() {
+        let end = TurnEnd::lost(TurnNo(1));
+        let ended = Told::default().ended(&"a".into(), &SessionId::new("s").unwrap(), &end, Instant::now());
+        let line = line_of(ended, Duration::from_secs(7200));
+        assert_eq!(line["time"], "2026-03-01T12:00:00.250Z");
+    }
+
+    #[test]
+    fn nothing_of_one_turn_is_left_in_the_line_of_the_next() {
+        let mut told = Told::default();
+        let used = Usage { cost_usd: Some(0.5), estimated: Some(true), ..usage(5) };
+        let models = [named("a"), named("b")].map(|name| (name.unwrap(), ModelUsage::default()));
+        let used = Usage { models: Some(models.into()), model: named("m"), ..used };
+        let complete = TurnComplete { usage: Some(used), provider: named("p"), ..TurnComplete::default() };
+        let full = TurnEnd { complete: Some(Box::new(complete)), ..TurnEnd::lost(TurnNo(1)) };
+        let id = SessionId::new("a longer id").unwrap();
+        let mut block = Vec::new();
+        let mut lines = Lines::new();
+        lines.append(told.ended(&"agent".into(), &id, &full, Instant::now()), &mut block);
+        block.clear();
+        let plain = TurnEnd::lost(TurnNo(2));
+        let id = SessionId::new("s").unwrap();
+        lines.append(told.ended(&"a".into(), &id, &plain, Instant::now()), &mut block);
+        let mut line: Value = serde_json::from_slice(&block).unwrap();
+        line["time"].take();
+        let expected = json!({ "time": null, "agent": "a", "session": "s", "turn": 2, "status": "stopped",
+            "duration_ms": 0 });
+        assert_eq!(line, expected);
     }
 
     #[test]
@@ -327,8 +451,9 @@ mod tests {
         let used = Usage { models: Some(models.into()), ..Usage::default() };
         let complete = TurnComplete { usage: Some(used), model: named(secret), ..TurnComplete::default() };
         let end = TurnEnd { complete: Some(Box::new(complete)), ..TurnEnd::lost(TurnNo(1)) };
-        let line = Told::default().record("a", secret, &end).line(SystemTime::now());
-        let line = String::from_utf8(line).unwrap();
+        let id = SessionId::new(secret).unwrap();
+        let ended = Told::default().ended(&"a".into(), &id, &end, Instant::now());
+        let line = line_of(ended, Duration::ZERO).to_string();
         assert!(line.contains(r#""session":"[REDACTED:"#), "{line}");
         assert!(line.contains("REDACTED") && !line.contains(secret), "{line}");
     }

@@ -11,7 +11,6 @@ use crate::{
     error::UpdateError,
     link::Command,
     may,
-    usage::Told,
 };
 
 impl Driver {
@@ -26,8 +25,8 @@ impl Driver {
                 if self.sessions.len() <= index {
                     self.sessions.resize_with(index + 1, || None);
                 }
-                self.sessions[index] =
-                    Some(Entry { shared: session.clone(), turns: VecDeque::new(), told: Told::default() });
+                let told = self.agent.usage.as_ref().map(|_| Box::default());
+                self.sessions[index] = Some(Entry { shared: session.clone(), turns: VecDeque::new(), told });
                 if self.down {
                     self.core.handle_close(key, WhyClosed::Shutdown, now);
                 }

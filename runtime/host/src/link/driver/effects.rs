@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering, time::Instant};
 
 use trunkline_protocol::Meta;
 
-use super::{ANSWERS, Driver, Waiting};
+use super::{ANSWERS, Driver, Entry, Waiting};
 use crate::{
     Event, EventKind, Feed, Place,
     core::{Effect, Ended, Key, Noted, WhyClosed},
@@ -112,10 +112,12 @@ impl Driver {
     pub(super) fn deliver(&mut self, key: Key, event: Event, now: Instant) {
         let pressure = &self.pressure;
         let Some(Some(entry)) = self.sessions.get_mut(key.index() as usize) else { return };
-        match (&event.kind, event.place) {
-            (EventKind::Usage(usage), Place::Turn(_)) => entry.told.usage(usage),
-            (EventKind::Info(info), _) => entry.told.info(info),
-            _ => {}
+        if let Some(told) = &mut entry.told {
+            match (&event.kind, event.place) {
+                (EventKind::Usage(usage), Place::Turn(_)) => told.usage(usage),
+                (EventKind::Info(info), _) => told.info(info),
+                _ => {}
+            }
         }
         let lane = entry.lane_ref(event.place);
         match lane.push(event, pressure) {
@@ -141,11 +143,10 @@ impl Driver {
 
     pub(super) fn end(&mut self, key: Key, end: Box<crate::TurnEnd>, meta: Option<Box<Meta>>, now: Instant) {
         let turn = end.turn;
-        if let (Some(log), Some(Some(entry))) =
-            (&self.agent.usage, self.sessions.get_mut(key.index() as usize))
+        if let Some(Some(Entry { shared, told: Some(told), .. })) =
+            self.sessions.get_mut(key.index() as usize)
         {
-            let session = entry.shared.id.as_str();
-            log.push(entry.told.record(&self.agent.id, session, &end));
+            self.ended.push(told.ended(&self.agent.id, &shared.id, &end, now));
         }
         let event = Event { place: Place::Turn(turn), kind: EventKind::End(end), meta };
         let Some(entry) = self.entry(key) else { return };
