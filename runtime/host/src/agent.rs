@@ -74,7 +74,7 @@ impl AgentShared {
     /// files.
     pub(crate) fn make_folders(&self) -> io::Result<Arc<StoreDir>> {
         let files = self.folder.make()?;
-        DirBuilder::new().recursive(true).mode(0o700).create(self.inbox.exchange_root())?;
+        self.inbox.exchanges().prepare()?;
         Ok(files)
     }
 

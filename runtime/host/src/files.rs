@@ -19,15 +19,18 @@ mod exchange;
 mod judge;
 mod label;
 mod refusal;
+mod removal;
 mod roots;
 mod store;
 
-pub use exchange::{Exchange, Placed};
+pub use exchange::{Exchange, Exchanges, Placed};
 pub use judge::{Judged, judge};
 pub use label::{DEFAULT_MIME_TYPE, file_name, mime_type};
 pub use refusal::Refusal;
 pub use roots::{Pinned, RootError, Roots};
 pub use store::{StoreDir, StoredFile, store};
+
+pub(crate) use removal::{Remover, remove_empty_folders};
 
 #[cfg(test)]
 mod tests;

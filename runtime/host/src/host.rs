@@ -26,6 +26,7 @@ use crate::{
     config::{self, AgentConfig, Buffers, Config, EnvValue, Organisation, Shutdown, Source},
     core::Core,
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
+    files::Exchanges,
     lane::Lane,
     leftovers::{HostFolder, Leftovers},
     link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
@@ -243,12 +244,13 @@ impl HostBuilder {
         let leftovers = Leftovers::new(records.clone(), sandboxes.map(|sandbox| &sandbox.backend));
         for (number, (config, connect)) in self.agents.into_values().enumerate() {
             let exchange = folder.path().join("exchange").join(number.to_string());
+            let exchanges = Exchanges::named(&exchange).removed_by(folder.remover.clone());
             let limits = InboxLimits {
                 queued_inputs: config.limits.queued_inputs,
                 outbox: config.limits.outbox,
                 max_file_bytes: config.limits.max_file_bytes,
             };
-            let inbox = Arc::new(Inbox::new(limits, store.clone(), exchange.clone()));
+            let inbox = Arc::new(Inbox::new(limits, store.clone(), Arc::new(exchanges)));
             agent::register_secrets(&config);
             let refusal = refusals.remove(&config.id);
             let shared = Arc::new(AgentShared::new(config, inbox, usage.clone(), folder.clone()));

@@ -11,7 +11,7 @@ use std::{
 use tokio::runtime::Handle;
 use trunkline_process::{Backend, FolderRecord, remove_tree, sandbox::sweep_containers, sweep};
 
-use crate::files::StoreDir;
+use crate::files::{Remover, StoreDir, remove_empty_folders};
 
 /// The host's private folder: exchange folders, copies of files, the private folders of processes.
 ///
@@ -24,6 +24,8 @@ pub(crate) struct HostFolder {
     /// Where it is recorded.
     records: Option<PathBuf>,
     made: Mutex<Option<Made>>,
+    /// Removes what is in it before the end.
+    pub(crate) remover: Arc<Remover>,
 }
 
 /// A folder that is there.
@@ -43,7 +45,7 @@ impl HostFolder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let path = place.join(format!("trunkline-{}", uuid::Uuid::new_v4().simple()));
-        Ok(Self { path, records, made: Mutex::new(None) })
+        Ok(Self { path, records, made: Mutex::new(None), remover: Arc::default() })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -88,6 +90,11 @@ impl HostFolder {
 
 impl Drop for HostFolder {
     fn drop(&mut self) {
+        self.remover.close();
+        // A session left at most one folder there, mostly an empty one; there may be very many.
+        for agent in std::fs::read_dir(self.path.join("exchange")).into_iter().flatten().flatten() {
+            remove_empty_folders(&agent.path());
+        }
         if let Some(made) = self.made.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
             self.remove(made.record);
         }
@@ -171,7 +178,12 @@ mod tests {
         for (is_blocked, left) in [(true, (1, 1)), (false, (0, 0))] {
             let path = at("parent/trunkline-host");
             std::fs::create_dir_all(at("parent")).unwrap();
-            let own = HostFolder { path, records: Some(at("records")), made: Mutex::new(None) };
+            let own = HostFolder {
+                path,
+                records: Some(at("records")),
+                made: Mutex::new(None),
+                remover: Arc::default(),
+            };
             assert!(!at("records").exists(), "nothing before the first session");
             own.record();
             assert!(!at("records").exists());

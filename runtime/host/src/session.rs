@@ -156,7 +156,7 @@ impl SessionShared {
     pub(crate) fn exchange(&self) -> io::Result<&Exchange> {
         if self.exchange.get().is_none() {
             // Of two that race one is removed again.
-            let _ = self.exchange.set(Exchange::create(self.inbox.exchange_root())?);
+            let _ = self.exchange.set(self.inbox.exchanges().make()?);
         }
         self.exchange.get().ok_or_else(|| io::Error::other("the exchange folder was just made"))
     }

@@ -1,11 +1,23 @@
 //! The exchange folder of a session.
 
-use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::{
+    fs::{DirBuilder, Permissions},
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::{DirBuilderExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    fs::{Mode, OFlags, chmodat, mkdirat, openat},
+    io::Errno,
+};
 use trunkline_process::remove_tree;
 use uuid::Uuid;
 
@@ -13,16 +25,38 @@ use super::copy::{CopyError, copy_into};
 use super::judge::Judged;
 use super::label;
 use super::refusal::Refusal;
+use super::removal::Remover;
 
 /// How many numbered names are tried before a random one.
 const NUMBERED: usize = 100;
 
+/// A folder, held open, that is read and entered by no link.
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Where the exchange folders of sessions are made: a private folder (0700), held open, in which they are numbered.
+#[derive(Debug)]
+pub struct Exchanges {
+    path: PathBuf,
+    opened: OnceLock<Opened>,
+    next: AtomicU64,
+    /// Who removes what is dropped, beside everything else; nobody where it is done at once.
+    remover: Option<Arc<Remover>>,
+}
+
+#[derive(Debug)]
+struct Opened {
+    handle: OwnedFd,
+    /// Whether the umask takes bits away from a private folder.
+    is_masked: bool,
+}
+
 /// A session's private folder (0700) that host and adapter both use ([file.6]). Dropping it removes it with all it
-/// holds; [`Exchange::close`] does the same and says whether it worked.
+/// holds.
 #[derive(Debug)]
 pub struct Exchange {
-    /// Empty once it is removed.
-    folder: PathBuf,
+    parent: Arc<Exchanges>,
+    /// Its name.
+    number: u64,
 }
 
 /// A hub's file in the exchange folder: whole, the adapter's to read and to change, there until the session closes.
@@ -36,24 +70,72 @@ pub struct Placed {
     pub size: u64,
 }
 
-impl Exchange {
-    /// Makes a new folder in `parent`, which must exist.
+impl Exchanges {
+    /// Names the folder, absolute; it is made with the first that is made in it, or before.
+    pub fn named(path: &Path) -> Self {
+        Self { path: path.to_owned(), opened: OnceLock::new(), next: AtomicU64::new(0), remover: None }
+    }
+
+    /// Makes the folder with its parents where it is missing, closed to other users, and opens it.
     ///
     /// # Errors
     ///
     /// What the file system says.
-    pub fn create(parent: &Path) -> io::Result<Self> {
-        let parent = std::path::absolute(parent)?;
-        let private = std::fs::Permissions::from_mode(0o700);
-        let made = tempfile::Builder::new().prefix("exchange-").permissions(private).tempdir_in(parent)?;
-        // The umask may have taken bits away.
-        std::fs::set_permissions(made.path(), std::fs::Permissions::from_mode(0o700))?;
-        Ok(Self { folder: made.keep() })
+    pub fn prepare(&self) -> io::Result<()> {
+        self.opened().map(drop)
     }
 
+    fn opened(&self) -> io::Result<&Opened> {
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened);
+        }
+        let private = Permissions::from_mode(0o700);
+        DirBuilder::new().recursive(true).mode(private.mode()).create(&self.path)?;
+        let is_masked = std::fs::symlink_metadata(&self.path)?.permissions().mode() & 0o700 != 0o700;
+        if is_masked {
+            std::fs::set_permissions(&self.path, private)?;
+        }
+        let handle = rustix::fs::open(&self.path, FOLDER, Mode::empty())?;
+        Ok(self.opened.get_or_init(|| Opened { handle, is_masked }))
+    }
+
+    /// What is dropped is removed by another.
+    pub(crate) fn removed_by(self, remover: Arc<Remover>) -> Self {
+        Self { remover: Some(remover), ..self }
+    }
+
+    /// Makes a new folder.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    pub fn make(self: &Arc<Self>) -> io::Result<Exchange> {
+        let opened = self.opened()?;
+        let numbered = std::iter::repeat_with(|| self.next.fetch_add(1, Ordering::Relaxed)).take(NUMBERED);
+        // An adapter that may write here may have taken the names that come next.
+        let random = std::iter::once_with(|| Uuid::new_v4().as_u64_pair().0);
+        for number in numbered.chain(random) {
+            let name = number.to_string();
+            match mkdirat(&opened.handle, &name, Mode::RWXU) {
+                Ok(()) => {
+                    let made = Exchange { parent: self.clone(), number };
+                    if opened.is_masked {
+                        chmodat(&opened.handle, &name, Mode::RWXU, rustix::fs::AtFlags::empty())?;
+                    }
+                    return Ok(made);
+                }
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+impl Exchange {
     /// The folder, absolute: `session.start.exchange_dir`.
-    pub fn path(&self) -> &Path {
-        &self.folder
+    pub fn path(&self) -> PathBuf {
+        self.parent.path.join(self.number.to_string())
     }
 
     /// Copies a hub's file in, whole, under a name made of `label` (or of the path, [file.5]) that nothing in the
@@ -66,8 +148,8 @@ impl Exchange {
     pub fn place(&self, source: &Path, label: Option<&str>, max_bytes: u64) -> Result<Placed, Refusal> {
         let judged = Judged::of_hub(source, max_bytes)?;
         let file_name = label::file_name(label, source);
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = rustix::fs::open(self.path(), flags, Mode::empty())
+        let parent = self.parent.opened().map_err(|error| Refusal::Store(error.kind()))?;
+        let folder = openat(&parent.handle, self.number.to_string(), FOLDER, Mode::empty())
             .map_err(|errno| Refusal::Store(io::Error::from(errno).kind()))?;
         let numbers = (2..=NUMBERED).map(|number| label::numbered(&file_name, &number.to_string()));
         let random =
@@ -81,23 +163,15 @@ impl Exchange {
         }
         Err(Refusal::Store(io::ErrorKind::AlreadyExists))
     }
-
-    /// Removes the folder and all it holds.
-    ///
-    /// # Errors
-    ///
-    /// What the file system says, for example where the adapter left what belongs to another user.
-    pub fn close(mut self) -> io::Result<()> {
-        remove_tree(&std::mem::take(&mut self.folder))
-    }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        if !self.folder.as_os_str().is_empty()
-            && let Err(error) = remove_tree(&self.folder)
-        {
-            tracing::warn!(path = ?self.folder, %error, "could not remove an exchange folder");
+        let path = self.path();
+        if let Some(remover) = &self.parent.remover {
+            remover.remove(path);
+        } else if let Err(error) = remove_tree(&path) {
+            tracing::warn!(?path, %error, "could not remove an exchange folder");
         }
     }
 }

@@ -4,7 +4,10 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use rustix::fs::{FileType, Mode};
 use tempfile::TempDir;
@@ -367,10 +370,33 @@ fn a_store_that_is_a_link_is_not_opened() {
     assert!(StoreDir::open(&link).is_err());
 }
 
+fn exchange_in(parent: &Path) -> Exchange {
+    Arc::new(Exchanges::named(parent)).make().unwrap()
+}
+
+#[test]
+fn an_exchange_folder_is_private_and_new_whatever_lies_in_its_place() {
+    let parent = TempDir::new().unwrap();
+    let exchanges = Arc::new(Exchanges::named(&parent.path().join("new")));
+    exchanges.prepare().unwrap();
+    // An adapter that may write there has taken the names that come next.
+    for name in 0..150 {
+        fs::create_dir(parent.path().join("new").join(name.to_string())).unwrap();
+    }
+    let made = [exchanges.make().unwrap(), exchanges.make().unwrap()];
+    assert_ne!(made[0].path(), made[1].path());
+    for exchange in &made {
+        assert_eq!(fs::metadata(exchange.path()).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::read_dir(exchange.path()).unwrap().count(), 0);
+    }
+    drop(made);
+    assert_eq!(fs::read_dir(parent.path().join("new")).unwrap().count(), 150);
+}
+
 #[test]
 fn placed_files_get_names_of_their_own() {
     let place = Place::new();
-    let exchange = Exchange::create(&place.outside).unwrap();
+    let exchange = exchange_in(&place.outside);
     assert_eq!(fs::metadata(exchange.path()).unwrap().permissions().mode() & 0o777, 0o700);
     let source = place.write("data.csv", 5);
     let placed = exchange.place(&source, Some("../../data.csv"), LIMIT).unwrap();
@@ -384,21 +410,17 @@ fn placed_files_get_names_of_their_own() {
     let third = exchange.place(&source, None, LIMIT).unwrap();
     assert_eq!(third.path, exchange.path().join("data-4.csv"));
     assert_eq!(fs::read(place.outside.join("secret")).unwrap(), SECRET);
-    let folder = exchange.path().to_owned();
-    exchange.close().unwrap();
+    let folder = exchange.path();
+    drop(exchange);
     assert!(!folder.exists());
 }
 
 #[test]
 fn an_exchange_folder_of_any_depth_is_removed() {
     let parent = TempDir::new_in("/dev/shm").unwrap_or_else(|_| TempDir::new().unwrap());
-    let exchanges = [Exchange::create(parent.path()).unwrap(), Exchange::create(parent.path()).unwrap()];
-    for exchange in &exchanges {
-        nest(exchange.path(), 15_000);
-    }
-    let [closed, dropped] = exchanges;
-    closed.close().unwrap();
-    drop(dropped);
+    let exchange = exchange_in(parent.path());
+    nest(&exchange.path(), 15_000);
+    drop(exchange);
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
 }
 
@@ -415,7 +437,7 @@ fn nest(top: &Path, depth: usize) {
 #[test]
 fn what_a_hub_places_is_checked_too() {
     let place = Place::new();
-    let exchange = Exchange::create(&place.outside).unwrap();
+    let exchange = exchange_in(&place.outside);
     let refused = |path: &Path| exchange.place(path, None, LIMIT).unwrap_err();
     let fifo = place.root.join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -430,7 +452,7 @@ fn what_a_hub_places_is_checked_too() {
     symlink(place.write("a", 2), place.root.join("link")).unwrap();
     assert_eq!(exchange.place(&place.root.join("link"), None, LIMIT).unwrap().size, 2);
     assert_eq!(fs::read_dir(exchange.path()).unwrap().count(), 1);
-    let folder = exchange.path().to_owned();
+    let folder = exchange.path();
     drop(exchange);
     assert!(!folder.exists());
 }

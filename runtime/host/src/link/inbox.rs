@@ -2,7 +2,6 @@
 
 use std::{
     collections::VecDeque,
-    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, AtomicUsize, Ordering},
@@ -13,7 +12,7 @@ use std::{
 use futures_util::task::AtomicWaker;
 
 use super::Command;
-use crate::{TurnNo, error::SendError, spool::Store};
+use crate::{TurnNo, error::SendError, files::Exchanges, spool::Store};
 
 /// The queue from the users of a link to its driver.
 ///
@@ -30,7 +29,7 @@ pub(crate) struct Inbox {
     pub(super) unwritten: AtomicUsize,
     limits: InboxLimits,
     store: Arc<Store>,
-    exchange_root: PathBuf,
+    exchanges: Arc<Exchanges>,
 }
 
 /// What bounds an inbox.
@@ -42,7 +41,7 @@ pub(crate) struct InboxLimits {
 }
 
 impl Inbox {
-    pub(crate) fn new(limits: InboxLimits, store: Arc<Store>, exchange_root: PathBuf) -> Self {
+    pub(crate) fn new(limits: InboxLimits, store: Arc<Store>, exchanges: Arc<Exchanges>) -> Self {
         Self {
             commands: Mutex::new(Some(VecDeque::new())),
             driver: AtomicWaker::new(),
@@ -50,7 +49,7 @@ impl Inbox {
             unwritten: AtomicUsize::new(0),
             limits,
             store,
-            exchange_root,
+            exchanges,
         }
     }
 
@@ -162,7 +161,7 @@ impl Inbox {
     }
 
     /// Where the sessions' exchange folders are made.
-    pub(crate) fn exchange_root(&self) -> &Path {
-        &self.exchange_root
+    pub(crate) fn exchanges(&self) -> &Arc<Exchanges> {
+        &self.exchanges
     }
 }
