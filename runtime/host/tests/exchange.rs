@@ -17,9 +17,9 @@ use trunkline_host::{
 
 fn host(agent: AgentConfig) -> (Host, PathBuf) {
     let id = agent.id.clone();
-    let host = Host::builder().agent(agent).build().unwrap();
-    let spec = host.child_spec(&id).unwrap().unwrap();
-    (host, spec.exchange.unwrap())
+    let host = Host::builder().agent(agent).build().expect("a host");
+    let spec = host.child_spec(&id).expect("an agent").expect("its start");
+    (host, spec.exchange.expect("a folder"))
 }
 
 fn count(folder: &Path) -> usize {

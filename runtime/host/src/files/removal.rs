@@ -177,10 +177,13 @@ mod tests {
         for _ in 0..QUEUED + 3 {
             remover.remove(PathBuf::from("/nowhere/x"));
         }
-        assert_eq!((remover.lock().queue.len(), remover.lock().left), (QUEUED, 3));
+        let state = remover.lock();
+        assert_eq!((state.queue.len(), state.left), (QUEUED, 3));
+        drop(state);
         remover.close();
         remover.remove(PathBuf::from("/nowhere/x"));
-        assert!(remover.lock().queue.is_empty() && remover.lock().thread.is_none());
+        let state = remover.lock();
+        assert!(state.queue.is_empty() && state.thread.is_none());
     }
 
     #[test]
