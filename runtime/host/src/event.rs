@@ -39,7 +39,7 @@ pub enum Place {
     Late(TurnNo),
 }
 
-/// One thing that happened in a session.
+/// One thing that happened in a session. Serialised, it is the message that tells of it on the wire.
 #[derive(Debug)]
 pub struct Event {
     /// Where it belongs.

@@ -58,6 +58,7 @@ mod spool;
 mod supervise;
 mod turn;
 pub mod usage;
+mod wire_form;
 
 pub use counters::{Counters, SessionCounters};
 pub use error::{

@@ -1,6 +1,6 @@
 //! What comes from the host, as the hub is told of it ([relay.7]).
 
-use trunkline_host::{Cause, Event, EventKind, File, Place, SessionEnd, TurnEnd};
+use trunkline_host::{Event, EventKind, File, Place, SessionEnd, TurnEnd};
 use trunkline_protocol::{
     Category, ClosedReason, Delivered, Extensions, Failure, FileOutput, Meta, PermissionCancel,
     SessionClosed, SessionInfo, Status, StopReason, TurnComplete, Working,
@@ -87,7 +87,7 @@ impl HubSession {
         let Some(turn) = self.turns.end(end.turn) else {
             return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that nobody waits for");
         };
-        self.say(turn.hub, Box::new(complete(end)).into(), meta);
+        self.say(turn.hub, Box::new(TurnComplete::from(end)).into(), meta);
     }
 
     /// The host's session has ended: so has the hub's ([session.8]).
@@ -210,33 +210,6 @@ pub(super) fn never_sent(closed: &SessionClosed) -> TurnComplete {
         delivered: Some(Delivered::No),
         ..TurnComplete::default()
     }
-}
-
-/// The end of a turn on the wire: what the adapter said, and what the host knows better.
-fn complete(end: TurnEnd) -> TurnComplete {
-    let TurnEnd { cause, status, complete, error, delivered, exit, stderr_tail, .. } = end;
-    let mut complete = complete.map(|complete| *complete).unwrap_or_default();
-    complete.status = Some(status);
-    complete.delivered = Some(delivered);
-    complete.error = error.map(|error| with_tail(error, stderr_tail.as_deref()));
-    if let Some(exit) = exit {
-        (complete.exit_code, complete.signal) = (exit.code, exit.signal);
-    }
-    if status == Status::Stopped && complete.stop_reason.is_none() && cause == Cause::Shutdown {
-        complete.stop_reason = Some(StopReason::Shutdown.as_str().to_owned());
-    }
-    complete
-}
-
-/// The failure with the last of stderr, unless it is in there already.
-fn with_tail(mut error: Failure, tail: Option<&str>) -> Failure {
-    let Some(tail) = tail.filter(|tail| !tail.is_empty()) else { return error };
-    let message = error.message.get_or_insert_default();
-    if !message.contains(tail) {
-        message.push_str("; its last words on stderr:\n");
-        message.push_str(tail);
-    }
-    error
 }
 
 /// The end of a turn that was stopped.

@@ -1,0 +1,129 @@
+//! Events in the wire's own form, for embedders that pass them on as JSON.
+
+use serde::{Serialize, Serializer};
+use trunkline_protocol::{
+    AdapterKind, Failure, FileOutput, Meta, PermissionCancel, SessionClosed, Status, StopReason,
+    TurnComplete, Working,
+};
+
+use crate::{Cause, Event, EventKind, File, Place, SessionEnd, TurnEnd};
+
+impl Event {
+    fn message<S: Serializer>(
+        &self,
+        kind: AdapterKind,
+        body: &impl Serialize,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Message<'a, B> {
+            #[serde(rename = "type")]
+            kind: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            turn_id: Option<String>,
+            #[serde(flatten)]
+            body: &'a B,
+            #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+            meta: Option<&'a trunkline_protocol::Json>,
+        }
+        let turn_id = match self.place {
+            Place::Turn(turn) | Place::Late(turn) => Some(turn.to_string()),
+            Place::Outside => None,
+        };
+        let meta = self.meta.as_deref().map(Meta::json);
+        Message { kind: kind.as_str(), turn_id, body, meta }.serialize(serializer)
+    }
+}
+
+/// The message that tells of it on the wire, without the `session_id`: its reader knows the session. `turn_id` is the
+/// host's [`TurnNo`](crate::TurnNo).
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use AdapterKind as Kind;
+        match &self.kind {
+            EventKind::Output(body) => self.message(Kind::Output, body, serializer),
+            EventKind::Thinking(body) => self.message(Kind::Thinking, body, serializer),
+            EventKind::Message(body) => self.message(Kind::Message, body, serializer),
+            EventKind::ToolStart(body) => self.message(Kind::ToolStart, body, serializer),
+            EventKind::ToolUpdate(body) => self.message(Kind::ToolUpdate, body, serializer),
+            EventKind::ToolEnd(body) => self.message(Kind::ToolEnd, body, serializer),
+            EventKind::Plan(body) => self.message(Kind::Plan, body, serializer),
+            EventKind::Progress(body) => self.message(Kind::Progress, body, serializer),
+            EventKind::Log(body) => self.message(Kind::Log, body, serializer),
+            EventKind::Error(body) => self.message(Kind::Error, body, serializer),
+            EventKind::Custom(body) => self.message(Kind::Custom, body, serializer),
+            EventKind::Usage(body) => self.message(Kind::Usage, body, serializer),
+            EventKind::ContextUsage(body) => self.message(Kind::ContextUsage, body, serializer),
+            EventKind::Compaction(body) => self.message(Kind::Compaction, body, serializer),
+            EventKind::RateLimit(body) => self.message(Kind::RateLimit, body, serializer),
+            EventKind::Info(body) => self.message(Kind::SessionInfo, body, serializer),
+            EventKind::Working => self.message(Kind::Working, &Working::default(), serializer),
+            EventKind::File(file) => self.message(Kind::FileOutput, file, serializer),
+            EventKind::Permission(asked) => {
+                self.message(Kind::PermissionRequest, asked.request(), serializer)
+            }
+            EventKind::Question(asked) => self.message(Kind::InputRequest, asked.request(), serializer),
+            EventKind::Withdrawn { request_id, reason } => {
+                let cancel = PermissionCancel { request_id: request_id.clone(), reason: Some(*reason) };
+                self.message(Kind::PermissionCancel, &cancel, serializer)
+            }
+            EventKind::End(end) => self.message(Kind::TurnComplete, end, serializer),
+            EventKind::Closed(end) => self.message(Kind::SessionClosed, end, serializer),
+        }
+    }
+}
+
+/// The members of the `file.output` that announces the host's copy.
+impl Serialize for File {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let announced = FileOutput {
+            file_name: Some(self.name.clone()),
+            file_mime_type: Some(self.mime_type.clone()),
+            file_path: self.path.to_string_lossy().into_owned(),
+        };
+        announced.serialize(serializer)
+    }
+}
+
+/// The members of the `turn.complete` that tells of it.
+impl Serialize for TurnEnd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        TurnComplete::from(self.clone()).serialize(serializer)
+    }
+}
+
+/// The members of the `session.closed` that tells of it.
+impl Serialize for SessionEnd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        SessionClosed { reason: Some(self.reason), error: self.error.clone() }.serialize(serializer)
+    }
+}
+
+/// What the adapter said of the end, and what the host knows better.
+impl From<TurnEnd> for TurnComplete {
+    fn from(end: TurnEnd) -> Self {
+        let TurnEnd { cause, status, complete, error, delivered, exit, stderr_tail, .. } = end;
+        let mut complete = complete.map(|complete| *complete).unwrap_or_default();
+        complete.status = Some(status);
+        complete.delivered = Some(delivered);
+        complete.error = error.map(|error| with_tail(error, stderr_tail.as_deref()));
+        if let Some(exit) = exit {
+            (complete.exit_code, complete.signal) = (exit.code, exit.signal);
+        }
+        if status == Status::Stopped && complete.stop_reason.is_none() && cause == Cause::Shutdown {
+            complete.stop_reason = Some(StopReason::Shutdown.as_str().to_owned());
+        }
+        complete
+    }
+}
+
+/// The failure with the last of stderr, unless it is in there already.
+fn with_tail(mut error: Failure, tail: Option<&str>) -> Failure {
+    let Some(tail) = tail.filter(|tail| !tail.is_empty()) else { return error };
+    let message = error.message.get_or_insert_default();
+    if !message.contains(tail) {
+        message.push_str("; its last words on stderr:\n");
+        message.push_str(tail);
+    }
+    error
+}
