@@ -10,7 +10,10 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{counterpart::LINE, report::Latency};
+use super::{
+    cost::{Cost, Latency, Meter},
+    counterpart::LINE,
+};
 
 const READ: usize = 64 * 1024;
 
@@ -90,8 +93,8 @@ impl Lines {
     }
 }
 
-/// Turns per second with so many in flight.
-pub(crate) fn inline_turns(in_flight: usize, turns: usize) -> f64 {
+/// Turns with so many in flight.
+pub(crate) fn inline_turns(in_flight: usize, turns: usize) -> Cost {
     let (child, mut input, mut output) = counterpart(&["adapter"]);
     let ids: Vec<String> = (0..in_flight).map(|at| format!("{at:032}")).collect();
     let index: HashMap<&str, usize> = ids.iter().enumerate().map(|(at, id)| (id.as_str(), at)).collect();
@@ -100,7 +103,7 @@ pub(crate) fn inline_turns(in_flight: usize, turns: usize) -> f64 {
         writeln!(outgoing, "{{\"type\":\"user.input\",\"session_id\":\"{id}\",\"content\":\"hello\"}}")
             .unwrap();
     };
-    let begun = Instant::now();
+    let meter = Meter::start();
     let (mut sent, mut done, mut bytes) = (in_flight, 0, 0);
     for id in &ids {
         ask(&mut outgoing, id);
@@ -125,50 +128,26 @@ pub(crate) fn inline_turns(in_flight: usize, turns: usize) -> f64 {
             }
         });
     }
-    let rate = turns as f64 / begun.elapsed().as_secs_f64();
+    let cost = meter.of_each(turns);
     assert!(bytes > 0);
     end(child, input);
-    rate
+    cost
 }
 
-/// Parsed messages of 120 bytes a second.
-pub(crate) fn inline_stream(messages: usize) -> f64 {
+/// Messages of 120 bytes, read and parsed.
+pub(crate) fn inline_stream(messages: usize) -> Cost {
     let (child, input, mut output) = counterpart(&["lines", &messages.to_string(), &LINE.len().to_string()]);
     let (mut seen, mut bytes) = (0, 0);
     let mut lines = Lines::new();
-    let begun = Instant::now();
+    let meter = Meter::start();
     while lines.read(&mut output, |line| {
         let line: Line<'_> = serde_json::from_slice(line).unwrap();
         bytes += line.content.as_deref().map_or(0, str::len) + line.kind.len() + line.session_id.len();
         seen += 1;
     }) > 0
     {}
-    let rate = messages as f64 / begun.elapsed().as_secs_f64();
+    let cost = meter.of_each(messages);
     assert!(seen == messages && bytes > 0);
     end(child, input);
-    rate
-}
-
-/// Lines of 120 bytes a second, read and split only.
-pub(crate) fn bare_lines(messages: usize) -> f64 {
-    let (child, input, mut output) = counterpart(&["lines", &messages.to_string(), &LINE.len().to_string()]);
-    let mut seen = 0;
-    let mut lines = Lines::new();
-    let begun = Instant::now();
-    while lines.read(&mut output, |_| seen += 1) > 0 {}
-    let rate = messages as f64 / begun.elapsed().as_secs_f64();
-    assert_eq!(seen, messages);
-    end(child, input);
-    rate
-}
-
-/// How long one line of 1 MiB takes through the pipe, in microseconds.
-pub(crate) fn giant_line_time(count: usize) -> f64 {
-    let (child, input, mut output) = counterpart(&["lines", &count.to_string(), &(1024 * 1024).to_string()]);
-    let mut buffer = vec![0; READ];
-    let begun = Instant::now();
-    while output.read(&mut buffer).unwrap() > 0 {}
-    let time = begun.elapsed().as_secs_f64() * 1e6 / count as f64;
-    end(child, input);
-    time
+    cost
 }

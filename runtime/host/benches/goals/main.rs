@@ -1,9 +1,10 @@
-//! The goals of the runtime, each as a ratio to a baseline that is measured in turns with it.
+//! The goals of the runtime: what a host with a user's defaults costs, to a baseline that is measured in turns with it.
 //!
 //! `cargo bench -p trunkline-host --bench goals [ROW…]`. Baselines: *blocking ping-pong* (two processes, blocking reads
-//! and writes of one 100-byte line) and the *inline bound* (one thread, 64 KiB reads, memchr, borrowed parse, direct
-//! call, one write per wake: a host that does nothing). The counterpart is this program again, as a fast adapter.
-//! Quote ratios, not times.
+//! and writes of one 100-byte line) and the *inline loop* (one thread, 64 KiB reads, memchr, borrowed parse, direct
+//! call, one write per wake: no sessions, limits or errors). The counterpart is this program again, as a fast adapter,
+//! whose processor time is not counted. Quote ratios, not times. `goals instructions turns|stream COUNT` does one kind
+//! of work for valgrind to count.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -12,30 +13,31 @@
 )]
 
 mod baseline;
+mod cost;
 mod counterpart;
 mod host;
-mod instructions;
 mod report;
 
-use std::time::Duration;
+use host::{Offer, Runtime};
+use report::{Goal, Row};
 
-use report::Row;
+/// How often each is measured, in turns with the others; the median counts.
+const ROUNDS: usize = 9;
 
-/// How often each pair is measured; the median ratio counts.
-const ROUNDS: usize = 5;
+const TURNS: usize = 100_000;
+const MESSAGES: usize = 400_000;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     match args.first().map(String::as_str) {
         Some("counterpart") => return counterpart::run(&args[1..]),
-        Some("instructions") => return instructions::work(&args[1..]),
+        Some("instructions") => return host::work(&args[1], args[2].parse().unwrap()),
         _ => {}
     }
-    let wanted = |name: &str| args.is_empty() || args.iter().any(|arg| name.contains(arg.as_str()));
     println!("{}", report::HEAD);
-    for (name, row) in ROWS {
-        if wanted(name) {
-            for row in row() {
+    for (name, measure) in ROWS {
+        if args.is_empty() || args.iter().any(|arg| name.contains(arg.as_str())) {
+            for row in measure() {
                 println!("{row}");
             }
         }
@@ -45,144 +47,85 @@ fn main() {
 type Measure = fn() -> Vec<Row>;
 
 const ROWS: &[(&str, Measure)] = &[
-    ("latency", latency),
-    ("throughput", throughput),
-    ("stream", stream),
-    ("instructions", instructions::rows),
+    // First: what others have freed would be taken again, and not be seen.
     ("memory", memory),
-    ("many", many_sessions),
+    ("turns", turns),
+    ("stream", stream),
+    ("latency", latency),
+    ("open", opening),
     ("flood", flood),
-    ("slow", slow_consumer),
-    ("full", both_pipes_full),
 ];
 
-fn latency() -> Vec<Row> {
-    let mut rows = Vec::new();
-    for (runtime, reach, aim) in
-        [(host::Runtime::Current, Some(1.5), Some(1.3)), (host::Runtime::Multi, None, None)]
-    {
-        let pairs = (0..ROUNDS).map(|_| {
-            let bound = baseline::ping_pong(20_000);
-            (host::latency(runtime, 1, 20_000).p50, bound.p50)
-        });
-        let name = format!("turn p50, 1 in flight, {runtime}, to blocking ping-pong");
-        rows.push(Row::at_most(name, "µs", pairs, reach, aim));
-    }
-    rows
+fn rounds<T>(measure: impl FnMut() -> T) -> Vec<T> {
+    std::iter::repeat_with(measure).take(ROUNDS).collect()
 }
 
-fn throughput() -> Vec<Row> {
-    let mut rows = Vec::new();
-    for in_flight in [64, 1000] {
-        for (runtime, reach, aim) in
-            [(host::Runtime::Current, Some(0.5), Some(0.65)), (host::Runtime::Multi, None, None)]
-        {
-            let turns = 200_000;
-            let pairs = (0..ROUNDS).map(|_| {
-                let bound = baseline::inline_turns(in_flight, turns);
-                (host::throughput(runtime, in_flight, turns), bound)
-            });
-            let name = format!("turns/s, {in_flight} in flight, {runtime}, to the inline bound");
-            rows.push(Row::at_least(
-                name,
-                "k/s",
-                pairs.map(|(ours, bound)| (ours / 1e3, bound / 1e3)),
-                reach,
-                aim,
-            ));
-        }
-    }
-    rows
+fn goal(name: &'static str, unit: &'static str, must: f64, aim: f64) -> Goal {
+    Goal { name, unit, must, aim }
+}
+
+fn turns() -> Vec<Row> {
+    let measured = rounds(|| {
+        let bounds = [64, 1000].map(|in_flight| baseline::inline_turns(in_flight, TURNS));
+        let one_thread = [64, 1000].map(|in_flight| host::turns(Runtime::Current, in_flight, TURNS));
+        (bounds, one_thread, host::turns(Runtime::Multi, 64, TURNS))
+    });
+    let each = |pick: fn(&([cost::Cost; 2], [cost::Cost; 2], cost::Cost)) -> (f64, f64)| {
+        measured.iter().map(pick).collect::<Vec<_>>()
+    };
+    vec![
+        Row::ratio(
+            goal("CPU a turn, 64 in flight, one thread", "ns", 2.0, 1.4),
+            each(|(bounds, ours, _)| (ours[0].cpu_ns, bounds[0].cpu_ns)),
+        ),
+        Row::ratio(
+            goal("CPU a turn, 1000 in flight, one thread", "ns", 3.0, 2.0),
+            each(|(bounds, ours, _)| (ours[1].cpu_ns, bounds[1].cpu_ns)),
+        ),
+        Row::ratio(
+            goal("CPU a turn, 64 in flight, two threads", "ns", 3.5, 2.5),
+            each(|(bounds, _, ours)| (ours.cpu_ns, bounds[0].cpu_ns)),
+        ),
+        Row::ratio(
+            goal("turns a second, 64 in flight, one thread", "/s", 0.65, 0.9),
+            each(|(bounds, ours, _)| (ours[0].per_second, bounds[0].per_second)),
+        ),
+    ]
 }
 
 fn stream() -> Vec<Row> {
-    let messages = 1_000_000;
-    let mut rows = Vec::new();
-    for (runtime, reach, aim) in
-        [(host::Runtime::Current, Some(0.8), Some(1.2)), (host::Runtime::Multi, None, None)]
-    {
-        let pairs = (0..ROUNDS).map(|_| {
-            let bound = baseline::inline_stream(messages);
-            (host::stream(runtime, messages) / 1e3, bound / 1e3)
-        });
-        rows.push(Row::at_least(
-            format!("messages/s of 120 B, {runtime}, to the inline bound"),
-            "k/s",
-            pairs,
-            reach,
-            aim,
-        ));
-    }
-    let raw = baseline::bare_lines(messages) / 1e3;
-    rows.push(Row::note(
-        "messages/s of 120 B, bare pipe reader with memchr".to_owned(),
-        format!("{raw:.0} k/s"),
-    ));
-    rows
+    let measured = rounds(|| (host::stream(Runtime::Current, MESSAGES), baseline::inline_stream(MESSAGES)));
+    let pairs = measured.iter().map(|(ours, bound)| (ours.cpu_ns, bound.cpu_ns)).collect();
+    vec![Row::ratio(goal("CPU a streamed output of 120 bytes, one thread", "ns", 1.25, 1.0), pairs)]
+}
+
+fn latency() -> Vec<Row> {
+    let pairs = rounds(|| {
+        let bound = baseline::ping_pong(10_000);
+        (host::latency(Runtime::Current, 10_000).p50, bound.p50)
+    });
+    vec![Row::ratio(goal("turn p50, 1 in flight, to blocking ping-pong", "µs", 1.3, 1.1), pairs)]
+}
+
+fn opening() -> Vec<Row> {
+    let measured =
+        rounds(|| [Offer::Defaults, Offer::Nothing].map(|offer| host::opening(offer, 2_000) / 1e3));
+    let of = |at: usize| measured.iter().map(|both| both[at]).collect();
+    vec![
+        Row::value(goal("CPU of opening a session, all extensions offered", "µs", 30.0, 15.0), of(0)),
+        Row::value(goal("CPU of opening a session, the core alone", "µs", 5.0, 3.0), of(1)),
+    ]
 }
 
 fn memory() -> Vec<Row> {
-    let bytes = host::idle_memory(100_000);
-    vec![Row::at_most(
-        "bytes per idle session, 100,000 open".to_owned(),
-        "B",
-        [(bytes, 1.0)].into_iter(),
-        Some(1500.0),
-        Some(800.0),
+    // The same to a few bytes each time.
+    vec![Row::value(
+        goal("memory of an idle session, 100,000 open", "B", 900.0, 800.0),
+        vec![host::idle_memory(100_000)],
     )]
-}
-
-fn many_sessions() -> Vec<Row> {
-    [10_000, 100_000]
-        .into_iter()
-        .map(|open| {
-            let pairs = (0..ROUNDS).map(|_| {
-                let (alone, among) = host::latency_among(open, 5_000);
-                (among.p50, alone.p50)
-            });
-            Row::at_most(
-                format!("turn p50 among {open} open sessions, to that with one"),
-                "µs",
-                pairs,
-                Some(1.2),
-                Some(1.1),
-            )
-        })
-        .collect()
 }
 
 fn flood() -> Vec<Row> {
-    let pairs = (0..ROUNDS).map(|_| {
-        let line = baseline::giant_line_time(300);
-        (host::latency_beside_flood(), line)
-    });
-    vec![Row::at_most(
-        "small session's p99 beside 1 MiB lines, to one such line".to_owned(),
-        "µs",
-        pairs,
-        Some(5.0),
-        Some(3.0),
-    )]
-}
-
-fn slow_consumer() -> Vec<Row> {
-    let pairs = (0..ROUNDS).map(|_| {
-        let idle = host::latency(host::Runtime::Current, 8, 20_000);
-        (host::latency_beside_slow(Duration::from_millis(10)).p99, idle.p99)
-    });
-    vec![Row::at_most(
-        "others' p99 beside a consumer of 10 ms a message, to idle".to_owned(),
-        "µs",
-        pairs,
-        Some(2.0),
-        Some(1.3),
-    )]
-}
-
-fn both_pipes_full() -> Vec<Row> {
-    let took = host::both_pipes_full(10_000);
-    vec![Row::note(
-        "10,000 turns of 4 KiB in flight, both pipes full".to_owned(),
-        format!("finishes in {took:.1?}"),
-    )]
+    let p99 = rounds(|| host::latency_beside_flood().p99 / 1e3);
+    vec![Row::value(goal("small session's p99 beside lines of 1 MiB", "ms", 2.3, 2.0), p99)]
 }

@@ -2,87 +2,61 @@
 
 use std::fmt;
 
-pub(crate) const HEAD: &str = "row                                                                  ours      baseline    ratio   reach     aim  verdict";
+pub(crate) const HEAD: &str = "row                                                        ours   baseline    value       spread   must    aim  verdict";
 
-/// One goal and how it was met.
+/// A goal: the least good value that must be, and the one that is aimed at.
+pub(crate) struct Goal {
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) must: f64,
+    pub(crate) aim: f64,
+}
+
+/// How a goal was met: by the median of all rounds.
 pub(crate) struct Row {
-    name: String,
-    text: String,
-}
-
-/// Latencies in microseconds.
-#[derive(Clone, Copy)]
-pub(crate) struct Latency {
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-}
-
-impl Latency {
-    pub(crate) fn of(mut nanos: Vec<u64>) -> Self {
-        nanos.sort_unstable();
-        let at = |part: f64| nanos[((nanos.len() - 1) as f64 * part) as usize] as f64 / 1e3;
-        Self { p50: at(0.5), p99: at(0.99) }
-    }
+    goal: Goal,
+    ours: f64,
+    baseline: Option<f64>,
+    value: f64,
+    spread: (f64, f64),
 }
 
 impl Row {
-    pub(crate) fn at_most(
-        name: String,
-        unit: &str,
-        pairs: impl Iterator<Item = (f64, f64)>,
-        reach: Option<f64>,
-        aim: Option<f64>,
-    ) -> Self {
-        Self::judged(name, unit, pairs, reach, aim, |ratio, goal| ratio <= goal)
+    /// A goal for what was measured to what was measured beside it, round by round.
+    pub(crate) fn ratio(goal: Goal, mut rounds: Vec<(f64, f64)>) -> Self {
+        let ratio = |(ours, baseline): &(f64, f64)| ours / baseline;
+        rounds.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
+        let (ours, baseline) = rounds[rounds.len() / 2];
+        let spread = (ratio(&rounds[0]), ratio(&rounds[rounds.len() - 1]));
+        Self { goal, ours, baseline: Some(baseline), value: ours / baseline, spread }
     }
 
-    pub(crate) fn at_least(
-        name: String,
-        unit: &str,
-        pairs: impl Iterator<Item = (f64, f64)>,
-        reach: Option<f64>,
-        aim: Option<f64>,
-    ) -> Self {
-        Self::judged(name, unit, pairs, reach, aim, |ratio, goal| ratio >= goal)
-    }
-
-    pub(crate) fn note(name: String, text: String) -> Self {
-        Self { name, text }
-    }
-
-    fn judged(
-        name: String,
-        unit: &str,
-        pairs: impl Iterator<Item = (f64, f64)>,
-        reach: Option<f64>,
-        aim: Option<f64>,
-        meets: fn(f64, f64) -> bool,
-    ) -> Self {
-        let mut pairs: Vec<_> = pairs.collect();
-        pairs.sort_by(|one, other| (one.0 / one.1).total_cmp(&(other.0 / other.1)));
-        let (ours, baseline) = pairs[pairs.len() / 2];
-        let ratio = ours / baseline;
-        let verdict = match (aim.map(|aim| meets(ratio, aim)), reach.map(|reach| meets(ratio, reach))) {
-            (Some(true), _) => "aim",
-            (_, Some(true)) => "reach",
-            (_, Some(false)) => "SHORT",
-            (_, None) => "",
-        };
-        let goal = |goal: Option<f64>| goal.map_or("-".to_owned(), |goal| format!("{goal}"));
-        let value = |value: f64| format!("{value:.1} {unit}");
-        let baseline = if baseline == 1.0 { "-".to_owned() } else { value(baseline) };
-        let text = format!(
-            "{:>12} {baseline:>12} {ratio:>8.2} {:>7} {:>7}  {verdict}",
-            value(ours),
-            goal(reach),
-            goal(aim)
-        );
-        Self { name, text }
+    /// A goal for what was measured itself.
+    pub(crate) fn value(goal: Goal, mut rounds: Vec<f64>) -> Self {
+        rounds.sort_by(f64::total_cmp);
+        let value = rounds[rounds.len() / 2];
+        let spread = (rounds[0], rounds[rounds.len() - 1]);
+        Self { goal, ours: value, baseline: None, value, spread }
     }
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<62} {}", self.name, self.text)
+        let Goal { name, unit, must, aim } = self.goal;
+        // More is better where the aim is above what must be.
+        let meets = |goal: f64| if aim > must { self.value >= goal } else { self.value <= goal };
+        let verdict = match (meets(aim), meets(must)) {
+            (true, _) => "aim",
+            (false, true) => "must",
+            (false, false) => "SHORT",
+        };
+        let baseline = self.baseline.map_or("-".to_owned(), |baseline| format!("{baseline:.0}"));
+        let spread = format!("{:.2}-{:.2}", self.spread.0, self.spread.1);
+        let ours = format!("{:.*} {unit}", usize::from(self.ours < 100.0), self.ours);
+        write!(
+            f,
+            "{name:<50} {ours:>13} {baseline:>10} {:>8.2} {spread:>12} {must:>6} {aim:>6}  {verdict}",
+            self.value
+        )
     }
 }
