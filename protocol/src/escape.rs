@@ -21,10 +21,19 @@ pub(crate) fn write_value(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) 
 }
 
 /// Appends a string as JSON, many bytes at a time where nothing needs an escape.
+#[inline]
 pub(crate) fn write_str(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
-    let mut rest = text.as_bytes();
+    let plain = plain_prefix(text.as_bytes());
+    out.extend_from_slice(&text.as_bytes()[..plain]);
+    if plain < text.len() {
+        write_escaped(out, &text.as_bytes()[plain..]);
+    }
+    out.push(b'"');
+}
+
+fn write_escaped(out: &mut Vec<u8>, mut rest: &[u8]) {
     while !rest.is_empty() {
         let (plain, tail) = rest.split_at(plain_prefix(rest));
         out.extend_from_slice(plain);
@@ -40,10 +49,10 @@ pub(crate) fn write_str(out: &mut Vec<u8>, text: &str) {
             }
         };
     }
-    out.push(b'"');
 }
 
 /// How many bytes at the front are copied as they are.
+#[inline]
 fn plain_prefix(bytes: &[u8]) -> usize {
     const SHORT: usize = 64;
     const STEP: usize = 32;

@@ -160,6 +160,7 @@ impl<'a> Head<'a> {
     }
 
     /// Whether the message has nothing but type, ids, content and channel.
+    #[inline]
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.plain

@@ -44,6 +44,7 @@ macro_rules! id {
             }
 
             /// The id's text.
+            #[inline]
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -63,6 +64,7 @@ macro_rules! id {
         }
 
         impl Borrow<str> for $name {
+            #[inline]
             fn borrow(&self) -> &str {
                 &self.0
             }
@@ -130,6 +132,7 @@ impl SessionId {
     }
 
     /// Whether this is [`SessionId::none`].
+    #[inline]
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.0.is_empty()

@@ -21,6 +21,49 @@ pub(crate) struct Scanned<'a> {
 
 /// Reads a line of string members; nothing where it is anything else.
 pub(crate) fn scan(line: &str) -> Option<Scanned<'_>> {
+    frequent(line).or_else(|| usual(line))
+}
+
+/// How the two most frequent lines begin where they are written without white space and with their type first.
+const OUTPUT: &str = "{\"type\":\"output\",\"session_id\":\"";
+const COMPLETE: &str = "{\"type\":\"turn.complete\",\"session_id\":\"";
+
+/// Reads a line of the most frequent form by comparing it with what such a line has between its values.
+#[inline]
+fn frequent(line: &str) -> Option<Scanned<'_>> {
+    let (kind, rest) = match line.strip_prefix(OUTPUT) {
+        Some(rest) => ("output", rest),
+        None => ("turn.complete", line.strip_prefix(COMPLETE)?),
+    };
+    let (session_id, mut rest) = plain_text(rest)?;
+    let mut scanned = Scanned {
+        kind: Some(Cow::Borrowed(kind)),
+        session_id: Some(Cow::Borrowed(session_id)),
+        plain: true,
+        ..Scanned::default()
+    };
+    while rest != "}" {
+        let (slot, text) = if let Some(text) = rest.strip_prefix(",\"content\":\"") {
+            (&mut scanned.content, text)
+        } else {
+            (&mut scanned.turn_id, rest.strip_prefix(",\"turn_id\":\"")?)
+        };
+        let (text, after) = plain_text(text)?;
+        *slot = Some(Cow::Borrowed(text));
+        rest = after;
+    }
+    Some(scanned)
+}
+
+/// Splits the rest of a string without escapes off, and its quote.
+#[inline]
+fn plain_text(rest: &str) -> Option<(&str, &str)> {
+    let length = end_of_plain(rest.as_bytes())?;
+    let (text, after) = rest.split_at_checked(length)?;
+    Some((text, after.strip_prefix('"')?))
+}
+
+fn usual(line: &str) -> Option<Scanned<'_>> {
     let mut scanned = Scanned { plain: true, ..Scanned::default() };
     let mut at = Cursor { line, at: 0 };
     at.expect(b'{')?;
@@ -197,6 +240,11 @@ mod tests {
             r#"{"type":"output","session_id":"s","content":"a\n\"b\" \u00e9 ü","channel":"stdout"}"#,
             r#" { "type" : "turn.complete" , "session_id":"s" } "#,
             r#"{"type":"x","type":"stop","session_id":"s","other":"y"}"#,
+            r#"{"type":"output","session_id":"s","turn_id":"t1","content":"é"}"#,
+            r#"{"type":"turn.complete","session_id":"s"}"#,
+            r#"{"type":"output","session_id":"s","content":"x","content":"y"}"#,
+            r#"{"type":"output","session_id":"s","content":"x","type":"log"}"#,
+            r#"{"type":"output","session_id":"s" ,"content":"x"}"#,
         ] {
             assert!(scan(line).is_some(), "{line}");
             check(line);
@@ -233,12 +281,14 @@ mod tests {
             pieces in prop::collection::vec(prop_oneof![
                 Just("{".to_owned()), Just("}".to_owned()), Just("\"".to_owned()), Just(":".to_owned()), Just(",".to_owned()),
                 Just("\\".to_owned()), Just("\"type\":\"output\"".to_owned()), Just("\"content\":\"a\\u0041\"".to_owned()),
-                Just("\"session_id\":\"s\"".to_owned()), Just(" ".to_owned()), Just("\u{1}".to_owned()), Just("é".to_owned()),
+                Just("\"session_id\":\"s\"".to_owned()), Just("\"turn_id\":\"t\"".to_owned()), Just(" ".to_owned()), Just("\u{1}".to_owned()), Just("é".to_owned()),
                 "[a-z\"\\\\{}:, ]{0,6}",
             ], 0..14)
         ) {
             check(&pieces.concat());
             check(&format!("{{{}}}", pieces.concat()));
+            check(&format!("{}{}", super::OUTPUT, pieces.concat()));
+            check(&format!("{}s\",\"content\":\"{}", super::COMPLETE, pieces.concat()));
         }
     }
 }

@@ -17,11 +17,13 @@ const fn special(word: u64) -> u64 {
 }
 
 /// Where the first quote, backslash or control character is.
+#[inline]
 pub(crate) fn first_special(bytes: &[u8]) -> Option<usize> {
     first(bytes, special)
 }
 
 /// Where the first byte is that a writer must look at: one of [`first_special`]'s, or the lead of U+2028 and U+2029.
+#[inline]
 pub(crate) fn first_to_escape(bytes: &[u8]) -> Option<usize> {
     first(bytes, |word| special(word) | zeros(word ^ (LOW * 0xE2)))
 }

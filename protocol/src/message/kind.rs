@@ -33,6 +33,7 @@ macro_rules! direction {
             pub const ALL: &'static [Self] = &[$(Self::$Variant),*];
 
             /// The type that is written so.
+            #[inline]
             #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 match name { $( $wire => Some(Self::$Variant), )* _ => None }
@@ -45,12 +46,14 @@ macro_rules! direction {
             }
 
             /// The extensions that bring this type, any of which is enough; the empty set for the core.
+            #[inline]
             #[must_use]
             pub const fn extensions(self) -> Extensions {
                 match self { $( Self::$Variant => direction!(@ext $extension) ),* }
             }
 
             /// Whether it may be sent to a peer that agreed on these extensions ([ext.1], [ext.2]).
+            #[inline]
             #[must_use]
             pub const fn is_agreed(self, agreed: Extensions) -> bool {
                 self.extensions().is_empty() || self.extensions().intersects(agreed)
@@ -65,6 +68,7 @@ macro_rules! direction {
 
         impl $Body {
             /// Which type of message this is.
+            #[inline]
             #[must_use]
             pub const fn kind(&self) -> $Kind {
                 match self { $( Self::$Variant(_) => $Kind::$Variant ),* }
@@ -228,6 +232,7 @@ direction! {
 
 impl HostKind {
     /// Whether it belongs to the pipe rather than to a session: its `session_id` is empty ([msg.1]).
+    #[inline]
     #[must_use]
     pub const fn is_of_pipe(self) -> bool {
         matches!(self, Self::Ping | Self::SessionsList | Self::AgentsList)
@@ -236,6 +241,7 @@ impl HostKind {
 
 impl AdapterKind {
     /// Whether it belongs to the pipe rather than to a session: its `session_id` is empty ([msg.1]).
+    #[inline]
     #[must_use]
     pub const fn is_of_pipe(self) -> bool {
         matches!(self, Self::Pong | Self::SessionsListResult | Self::AgentsListResult)

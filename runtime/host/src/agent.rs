@@ -1,9 +1,8 @@
 //! One agent of a host: its configuration, its link, what others may read of it.
 
 use std::{
-    fs::DirBuilder,
     io,
-    os::unix::{ffi::OsStrExt, fs::DirBuilderExt},
+    os::unix::ffi::OsStrExt,
     path::PathBuf,
     sync::{
         Arc,

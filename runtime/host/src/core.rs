@@ -68,7 +68,7 @@ pub(crate) struct Core {
     /// The sessions by the id that the process knows them by.
     wire: HashMap<SessionId, u32>,
     /// The session that spoke last: the next line is mostly its, too.
-    last: Option<(SessionId, u32)>,
+    last: Option<u32>,
     /// Ids that a user chose and that this process has seen, as hashes; when they are [`USED`], any may be among them.
     used: HashSet<u64>,
     /// Bytes of what is known of the sessions.
@@ -178,14 +178,15 @@ impl Core {
 
     /// The session that this id names in the running process. One comparison for the session that spoke last.
     pub(crate) fn find(&mut self, wire_id: &str) -> Option<u32> {
-        if let Some((last, index)) = &self.last
-            && last.as_str() == wire_id
+        if let Some(last) = self.last
+            && let Some(session) = self.get(last)
+            && session.wire.as_ref().is_some_and(|wire| wire.as_str() == wire_id)
         {
-            return Some(*index);
+            return Some(last);
         }
-        let (id, index) = self.wire.get_key_value(wire_id)?;
-        self.last = Some((id.clone(), *index));
-        Some(*index)
+        let index = *self.wire.get(wire_id)?;
+        self.last = Some(index);
+        Some(index)
     }
 
     fn hash(&self, id: &str) -> u64 {

@@ -128,7 +128,7 @@ impl SessionCounting {
             Noted::Foreign => &self.foreign,
             Noted::StrayEnd => &self.stray_ends,
             Noted::StrayRequest => &self.stray_requests,
-            Noted::UnknownSession | Noted::DeniedRequest | Noted::Restart | Noted::Turn => return,
+            Noted::UnknownSession | Noted::DeniedRequest | Noted::Restart => return,
         };
         // An error means that it stands at the largest number.
         let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_add(1));

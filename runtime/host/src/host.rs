@@ -17,6 +17,7 @@ use tokio::{
     runtime::Handle,
     sync::oneshot,
 };
+use tracing::Instrument;
 use trunkline_process::ChildSpec;
 use trunkline_protocol::{AgentState, SessionId, SessionStart};
 
@@ -27,7 +28,6 @@ use crate::{
     core::Core,
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
     files::Exchanges,
-    lane::Lane,
     leftovers::{HostFolder, Leftovers},
     link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
     may,
@@ -55,7 +55,6 @@ const USAGE_FLUSH: Duration = Duration::from_secs(1);
 struct Inner {
     agents: DashMap<Arc<str>, Agent>,
     default_agent: Option<String>,
-    store: Arc<Store>,
     max_sessions: Option<usize>,
     down: AtomicBool,
     /// Where ended turns are written down, unless they are not.
@@ -275,7 +274,6 @@ impl HostBuilder {
         let inner = Inner {
             agents,
             default_agent: self.default_agent.or(self.first),
-            store,
             max_sessions: self.max_sessions,
             down: AtomicBool::new(false),
             usage,
@@ -388,8 +386,7 @@ impl Host {
         self.make_room(&shared)?;
         let chosen = id.is_some();
         let id = id.unwrap_or_else(fresh_id);
-        let lane = Lane::new(&self.inner.store);
-        let session = Arc::new(SessionShared::new(id, shared, lane, feed, cwd, secrets));
+        let session = Arc::new(SessionShared::new(id, shared, feed, cwd, secrets));
         if session.agent.names_exchange
             && let Err(error) = session.exchange()
         {
@@ -447,7 +444,8 @@ impl Host {
             self.inner.leftovers.sweep(&runtime);
             let core = Core::new(agent::rules(&shared.config), chance());
             let roots = agent::roots(&shared.config);
-            runtime.spawn(Driver::new(core, shared, connect, files, roots).run());
+            let span = tracing::info_span!("adapter", agent = &*shared.id);
+            runtime.spawn(Driver::new(core, shared, connect, files, roots).run().instrument(span));
             if self.inner.down.load(Ordering::Acquire) {
                 // The shutdown looked before the driver was there.
                 let steps = entry.shared.config.timeouts.shutdown;

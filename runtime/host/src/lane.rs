@@ -145,13 +145,19 @@ impl Lane {
         }
     }
 
-    /// Sets the last event and wakes the reader.
-    pub(crate) fn finish(&self, last: Event) {
+    /// Sets the last event.
+    pub(crate) fn finish(&self, last: Event) -> Pushed {
         let mut state = self.lock();
         if state.last.is_none() && !state.finished {
             state.last = Some(last);
         }
-        wake(state);
+        state.touch()
+    }
+
+    /// Sets the last event and wakes the reader.
+    pub(crate) fn finish_now(&self, last: Event) {
+        self.finish(last);
+        self.wake();
     }
 
     /// Wakes the reader after a chunk's events.

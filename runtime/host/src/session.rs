@@ -88,7 +88,7 @@ impl Drop for Handle {
         }
         // Nothing reads it any more, though a turn or the link may hold the session for a while. After the close, so that
         // requests among it are answered to a session that is gone.
-        self.shared.lane.discard();
+        self.shared.lane().discard();
     }
 }
 
@@ -99,12 +99,12 @@ pub(crate) struct SessionShared {
     pub(crate) id: SessionId,
     pub(crate) agent: Arc<AgentShared>,
     pub(crate) inbox: Arc<Inbox>,
-    /// Events outside turns; every event where the feed is merged.
-    pub(crate) lane: Lane,
+    /// Events outside turns; every event where the feed is merged. Made with the first, or for the first look.
+    lane: OnceLock<Lane>,
     /// The exchange folder, made when it is first needed ([file.6]).
     exchange: OnceLock<Exchange>,
     /// The working directory that it asked for: files may come from there.
-    cwd: Option<Pinned>,
+    cwd: Option<Box<Pinned>>,
     /// The copies of its files.
     copies: Mutex<Copies>,
     /// What its options handed over in secret, up to its close.
@@ -124,7 +124,6 @@ impl SessionShared {
     pub(crate) fn new(
         id: SessionId,
         agent: Arc<AgentShared>,
-        lane: Lane,
         feed: Feed,
         cwd: Option<Pinned>,
         secrets: HeldSecrets,
@@ -133,9 +132,9 @@ impl SessionShared {
             id,
             inbox: agent.inbox.clone(),
             agent,
-            lane,
+            lane: OnceLock::new(),
             exchange: OnceLock::new(),
-            cwd,
+            cwd: cwd.map(Box::new),
             copies: Mutex::default(),
             secrets: Mutex::new(secrets),
             feed,
@@ -152,6 +151,11 @@ impl SessionShared {
         self.inbox.push(command);
     }
 
+    /// Events outside turns; every event where the feed is merged.
+    pub(crate) fn lane(&self) -> &Lane {
+        self.lane.get_or_init(|| Lane::new(self.inbox.store()))
+    }
+
     /// The exchange folder, made now if it is not there.
     pub(crate) fn exchange(&self) -> io::Result<&Exchange> {
         if self.exchange.get().is_none() {
@@ -165,12 +169,12 @@ impl SessionShared {
     /// if it was made.
     pub(crate) fn roots(&self) -> impl Iterator<Item = Pinned> {
         let exchange = self.exchange.get().map(|exchange| Pinned::exactly(exchange.path()));
-        self.cwd.iter().cloned().chain(exchange)
+        self.cwd.as_deref().cloned().into_iter().chain(exchange)
     }
 
     /// Where the links in the working directory that it chose lead.
     pub(crate) fn real_cwd(&self) -> Option<&Path> {
-        self.cwd.as_ref().map(Pinned::real)
+        self.cwd.as_deref().map(Pinned::real)
     }
 
     /// Copies a file in and says how it is announced. Blocks on the file system.
@@ -227,7 +231,7 @@ impl SessionShared {
     pub(crate) fn lose(&self) {
         self.set_closed();
         let end = Box::new(SessionEnd { reason: ClosedReason::Shutdown, error: None });
-        self.lane.finish(Event { place: Place::Outside, kind: EventKind::Closed(end), meta: None });
+        self.lane().finish_now(Event { place: Place::Outside, kind: EventKind::Closed(end), meta: None });
     }
 }
 
@@ -310,17 +314,12 @@ impl Session {
         }
         shared.inbox.admit(&shared.waiting, content.len())?;
         let lane = Lane::new(shared.inbox.store());
-        let input = Box::new(UserInput { content, message_id, mode: None });
+        let input = UserInput { content, message_id, mode: None };
         let no = shared.inbox.push_numbered(|| {
             let turn = TurnNo(shared.turns.fetch_add(1, Ordering::Relaxed) + 1);
             let command = Command::Send { session: shared.clone(), turn, lane: lane.clone(), input, meta };
             (turn, command)
         });
-        if shared.inbox.is_closed() {
-            // The driver has gone with its runtime: the turn ends here, if it did not see it.
-            let end = Box::new(crate::TurnEnd::lost(no));
-            lane.finish(Event { place: Place::Turn(no), kind: EventKind::End(end), meta: None });
-        }
         Ok(Turn::new(no, lane, shared.clone()))
     }
 
@@ -407,7 +406,7 @@ impl Session {
     /// # Cancel safety
     /// Dropping the future loses no event.
     pub async fn next_event(&self) -> Option<Event> {
-        std::future::poll_fn(|cx| self.shared().lane.poll_next(cx)).await
+        std::future::poll_fn(|cx| self.shared().lane().poll_next(cx)).await
     }
 
     /// Says whether the user holds the session's events back: the inactivity deadline rests meanwhile ([flow.2]).

@@ -43,6 +43,7 @@ impl Turn {
     ///
     /// # Cancel safety
     /// Dropping the future loses no event.
+    #[inline]
     pub async fn next(&mut self) -> Option<Event> {
         std::future::poll_fn(|cx| self.poll_event(cx)).await
     }
@@ -91,6 +92,7 @@ impl Turn {
         self.detached = true;
     }
 
+    #[inline]
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         if self.ended {
             return Poll::Ready(None);

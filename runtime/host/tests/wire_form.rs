@@ -36,6 +36,8 @@ fn json_of(event: &Event) -> Value {
 #[tokio::test]
 async fn what_an_adapter_says_is_the_json_of_its_event() {
     let mut talk = talk(agent()).await;
+    // A request that is dropped is answered, and withdrawn no more.
+    let mut held = Vec::new();
     for (kind, members) in [
         ("output", r#""content":"a \u2028 b","channel":"system","message_id":"m""#),
         ("output", r#""content":"with meta","_meta":{"trace":[1,2]}"#),
@@ -61,6 +63,7 @@ async fn what_an_adapter_says_is_the_json_of_its_event() {
         let expected: Value =
             serde_json::from_str(&format!("{{\"type\":\"{kind}\",\"turn_id\":\"t1\",{members}}}")).unwrap();
         assert_eq!(json_of(&event), expected, "{kind}");
+        held.push(event);
     }
     talk.peer.say("permission.cancel", "s", r#","request_id":"q","reason":"timeout""#).await;
     let event = soon(talk.turn.next()).await.unwrap();

@@ -18,6 +18,7 @@ mod counterpart;
 mod host;
 mod report;
 
+use cost::Cost;
 use host::{Offer, Runtime};
 use report::{Goal, Row};
 
@@ -70,9 +71,8 @@ fn turns() -> Vec<Row> {
         let one_thread = [64, 1000].map(|in_flight| host::turns(Runtime::Current, in_flight, TURNS));
         (bounds, one_thread, host::turns(Runtime::Multi, 64, TURNS))
     });
-    let each = |pick: fn(&([cost::Cost; 2], [cost::Cost; 2], cost::Cost)) -> (f64, f64)| {
-        measured.iter().map(pick).collect::<Vec<_>>()
-    };
+    type Round = ([Cost; 2], [Cost; 2], Cost);
+    let each = |pick: fn(&Round) -> (f64, f64)| -> Vec<(f64, f64)> { measured.iter().map(pick).collect() };
     vec![
         Row::ratio(
             goal("CPU a turn, 64 in flight, one thread", "ns", 2.0, 1.4),

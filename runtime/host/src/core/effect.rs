@@ -16,7 +16,7 @@ pub(crate) enum Effect {
     Start,
     /// End the process and say when it is gone; it counts as ended for this reason.
     Kill(super::Ended),
-    /// Write a message. The turn is named where this is its input.
+    /// Write a message. The turn is named where this is its input, which has left the queue: the turn has begun.
     Write { key: Key, input_of: Option<TurnNo>, message: HostMessage },
     /// Tell the session's user.
     Deliver { key: Key, place: Place, kind: EventKind, meta: Option<Box<Meta>> },
@@ -26,8 +26,8 @@ pub(crate) enum Effect {
     AskInput { key: Key, place: Place, request: Box<InputRequest>, serial: u64, meta: Option<Box<Meta>> },
     /// Judge a file, copy it, and tell the session's user, in this place among the events.
     Judge { key: Key, place: Place, file: FileOutput, meta: Option<Box<Meta>> },
-    /// An input has left the queue: it was written, or its turn has ended.
-    Begun { key: Key, bytes: usize },
+    /// An input has left the queue unwritten: its turn has ended.
+    Unqueued { key: Key, bytes: usize },
     /// A turn has ended.
     End { key: Key, end: Box<TurnEnd>, meta: Option<Box<Meta>> },
     /// A steer was answered.
@@ -54,5 +54,4 @@ pub(crate) enum Noted {
     /// A line that named a session and was no message: the link counts it by what was wrong with it.
     BadOfSession,
     Restart,
-    Turn,
 }

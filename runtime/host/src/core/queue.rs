@@ -7,7 +7,7 @@ use trunkline_protocol::{
     TurnId, UserInput,
 };
 
-use super::{Core, Effect, Key, Noted, Ticket, turn::Running};
+use super::{Core, Effect, Key, Ticket, turn::Running};
 pub(crate) use crate::error::UpdateError;
 use crate::{Cause, TurnNo, error::SteerError};
 
@@ -17,7 +17,7 @@ const READY_WAIT: Duration = Duration::from_secs(5);
 /// One thing that is held back.
 #[derive(Debug)]
 pub(super) enum Queued {
-    Input { turn: TurnNo, input: Box<UserInput>, meta: Option<Meta> },
+    Input { turn: TurnNo, input: UserInput, meta: Option<Meta> },
     File(Box<FileInput>),
     Update { update: Box<SessionUpdate>, ticket: Ticket, given: Instant },
 }
@@ -28,7 +28,7 @@ impl Core {
         &mut self,
         key: Key,
         turn: TurnNo,
-        input: Box<UserInput>,
+        input: UserInput,
         meta: Option<Meta>,
         now: Instant,
     ) {
@@ -122,7 +122,7 @@ impl Core {
                 Some(_) => match work.queue.pop_front() {
                     Some(Queued::Input { turn, input, meta }) => {
                         let with_turns = session.may_use(Extensions::TURNS, offered);
-                        self.begin(index, turn, *input, meta.filter(|_| has_meta), with_turns, now);
+                        self.begin(index, turn, input, meta.filter(|_| has_meta), with_turns, now);
                         continue;
                     }
                     Some(Queued::File(file)) => (*file).into(),
@@ -161,11 +161,8 @@ impl Core {
             (input.message_id, input.mode) = (None, None);
         }
         let turn_id = with_turns.then(|| turn_id(turn)).flatten();
-        let bytes = input.content.len();
         let message = HostMessage { session_id: wire, turn_id, meta, body: input.into() };
         self.wait_for_process(now);
-        self.note(Noted::Turn);
-        self.effect(Effect::Begun { key, bytes });
         self.effect(Effect::Write { key, input_of: Some(turn), message });
         self.arm(index, now);
     }
@@ -184,7 +181,7 @@ impl Core {
         for queued in std::mem::take(&mut work.queue) {
             match queued {
                 Queued::Input { turn, input, .. } => {
-                    self.effect(Effect::Begun { key, bytes: input.content.len() });
+                    self.effect(Effect::Unqueued { key, bytes: input.content.len() });
                     let end = super::turn::unsent(turn, cause, failure, end);
                     self.effect(Effect::End { key, end: Box::new(end), meta: None });
                 }
@@ -214,7 +211,7 @@ impl Core {
         let Some(Queued::Input { input, .. }) = work.queue.remove(at) else { return false };
         let mut end = super::turn::unsent(turn, Cause::StoppedUnsent, None, None);
         end.complete.get_or_insert_default().stop_reason = Some(reason.as_str().to_owned());
-        self.effect(Effect::Begun { key, bytes: input.content.len() });
+        self.effect(Effect::Unqueued { key, bytes: input.content.len() });
         self.effect(Effect::End { key, end: Box::new(end), meta: None });
         true
     }

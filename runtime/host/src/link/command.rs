@@ -30,7 +30,7 @@ pub(crate) enum Command {
         session: Arc<SessionShared>,
         turn: TurnNo,
         lane: Lane,
-        input: Box<UserInput>,
+        input: UserInput,
         meta: Option<Meta>,
     },
     Steer {
@@ -82,7 +82,7 @@ impl Command {
             Self::Open { session, .. } => session.lose(),
             Self::Send { turn, lane, .. } => {
                 let end = Box::new(TurnEnd::lost(turn));
-                lane.finish(Event { place: Place::Turn(turn), kind: EventKind::End(end), meta: None });
+                lane.finish_now(Event { place: Place::Turn(turn), kind: EventKind::End(end), meta: None });
             }
             Self::Steer { .. }
             | Self::Update { .. }

@@ -8,6 +8,7 @@ mod commands;
 mod effects;
 mod life;
 mod lines;
+mod seen;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,6 +24,7 @@ use tokio::{sync::oneshot, time::Sleep};
 use trunkline_process::Escalation;
 use trunkline_protocol::{Failure, SessionInfo};
 
+use self::seen::Seen;
 use super::{Command, Connect, Inbox, connection::Connection, judge::Judge};
 use crate::{
     Event, EventKind, Feed, Place, TurnNo,
@@ -89,6 +91,8 @@ struct Entry {
     turns: VecDeque<(TurnNo, Lane)>,
     /// What the usage log is to know of it, where there is one.
     told: Option<Box<Told>>,
+    /// What a subscriber of traces sees of it, where there is one.
+    seen: Option<Box<Seen>>,
 }
 
 enum Waiting {
@@ -266,6 +270,7 @@ impl Driver {
             self.exited(now);
         }
         if let Some(ended) = wake.ended {
+            tracing::debug!(exit = %ended.exit, "the adapter has ended");
             self.core.handle_ended(&ended, now);
             self.broken = None;
         }
@@ -324,7 +329,7 @@ impl Drop for Driver {
         for entry in self.sessions.drain(..).flatten() {
             for (turn, lane) in entry.turns {
                 let end = Box::new(crate::TurnEnd::lost(turn));
-                lane.finish(Event { place: Place::Turn(turn), kind: EventKind::End(end), meta: None });
+                lane.finish_now(Event { place: Place::Turn(turn), kind: EventKind::End(end), meta: None });
             }
             entry.shared.lose();
         }
@@ -337,7 +342,7 @@ impl Entry {
             (Feed::PerTurn, Place::Turn(turn)) => self.turns.iter().find(|(no, _)| *no == turn),
             (Feed::Merged, _) | (Feed::PerTurn, Place::Outside | Place::Late(_)) => None,
         };
-        turn.map_or(&self.shared.lane, |(_, lane)| lane)
+        turn.map_or_else(|| self.shared.lane(), |(_, lane)| lane)
     }
 
     fn lane(&self, place: Place) -> Lane {

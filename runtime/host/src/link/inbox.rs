@@ -82,17 +82,21 @@ impl Inbox {
 
     /// Adds a command. Once the driver has gone it is dropped, and what waits for its answer is told so.
     pub(crate) fn push(&self, command: Command) {
-        let refused = match &mut *self.lock() {
-            Some(commands) => {
-                commands.push_back(command);
-                None
-            }
-            None => Some(command),
+        self.add(self.lock(), command);
+    }
+
+    /// The driver takes all there is before it sleeps, so it is woken by the first command only.
+    fn add(&self, mut commands: MutexGuard<'_, Option<VecDeque<Command>>>, command: Command) {
+        let Some(waiting) = &mut *commands else {
+            drop(commands);
+            return command.lose();
         };
-        if let Some(command) = refused {
-            command.lose();
+        let is_first = waiting.is_empty();
+        waiting.push_back(command);
+        drop(commands);
+        if is_first {
+            self.driver.wake();
         }
-        self.driver.wake();
     }
 
     /// The driver has gone: drops what waits. Commands hold sessions and sessions hold their inbox, so nothing may stay.
@@ -103,20 +107,9 @@ impl Inbox {
 
     /// Adds an input whose turn is numbered in the order of the queue.
     pub(crate) fn push_numbered(&self, number: impl FnOnce() -> (TurnNo, Command)) -> TurnNo {
-        let mut commands = self.lock();
+        let commands = self.lock();
         let (turn, command) = number();
-        let refused = match &mut *commands {
-            Some(commands) => {
-                commands.push_back(command);
-                None
-            }
-            None => Some(command),
-        };
-        drop(commands);
-        if let Some(command) = refused {
-            command.lose();
-        }
-        self.driver.wake();
+        self.add(commands, command);
         turn
     }
 
@@ -138,11 +131,6 @@ impl Inbox {
             taken.extend(commands.drain(..most));
         }
         Poll::Ready(())
-    }
-
-    /// Whether the driver has gone.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.lock().is_none()
     }
 
     /// Whether nothing waits.

@@ -106,7 +106,7 @@ impl Bench {
     pub(super) fn send(&mut self, key: Key, text: &str) -> TurnNo {
         self.turns += 1;
         let turn = TurnNo(self.turns);
-        self.core.handle_send(key, turn, Box::new(UserInput::text(text)), None, self.now);
+        self.core.handle_send(key, turn, UserInput::text(text), None, self.now);
         self.drain();
         turn
     }
@@ -168,8 +168,10 @@ impl Bench {
                     self.ends.push(*end);
                 }
                 Effect::Closed { .. } => self.did.push(Did::Closed),
-                Effect::Begun { .. } | Effect::Steered { .. } | Effect::Updated { .. } | Effect::Note(..) => {
-                }
+                Effect::Unqueued { .. }
+                | Effect::Steered { .. }
+                | Effect::Updated { .. }
+                | Effect::Note(..) => {}
             }
         }
     }

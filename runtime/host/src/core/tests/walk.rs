@@ -107,7 +107,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 if model.closed.contains(&key) {
                     model.ended.insert(turn);
                 }
-                bench.core.handle_send(key, turn, Box::new(UserInput::text("x")), None, now);
+                bench.core.handle_send(key, turn, UserInput::text("x"), None, now);
             }
             (6, Some(key), _) => {
                 let turn =
@@ -277,7 +277,7 @@ fn check(bench: &mut Bench, model: &mut Model) {
             }
             Effect::Closed { key, .. } => assert!(model.closed.insert(key), "a session ends once"),
             Effect::Updated { ticket, .. } => assert!(model.updates.remove(&ticket), "one answer an update"),
-            Effect::Begun { .. } | Effect::Steered { .. } | Effect::Note(..) => {}
+            Effect::Unqueued { .. } | Effect::Steered { .. } | Effect::Note(..) => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 
 use trunkline_process::StopSteps;
 
-use super::{Driver, Entry, Waiting, key_of};
+use super::{Driver, Entry, Waiting, key_of, seen::Seen};
 use crate::{
     Event, EventKind, Feed, Held, Place,
     core::{NewSession, WhyClosed},
@@ -26,7 +26,9 @@ impl Driver {
                     self.sessions.resize_with(index + 1, || None);
                 }
                 let told = self.agent.usage.as_ref().map(|_| Box::default());
-                self.sessions[index] = Some(Entry { shared: session.clone(), turns: VecDeque::new(), told });
+                let seen = Seen::opened(&session.id);
+                let turns = VecDeque::new();
+                self.sessions[index] = Some(Entry { shared: session.clone(), turns, told, seen });
                 if self.down {
                     self.core.handle_close(key, WhyClosed::Shutdown, now);
                 }
@@ -47,7 +49,7 @@ impl Driver {
                         session.inbox.release(&session.waiting, bytes);
                         let cause = if self.down { crate::Cause::Shutdown } else { crate::Cause::Closed };
                         let end = Box::new(crate::TurnEnd::unsent(turn, cause));
-                        lane.finish(Event {
+                        lane.finish_now(Event {
                             place: Place::Turn(turn),
                             kind: EventKind::End(end),
                             meta: None,

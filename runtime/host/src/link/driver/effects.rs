@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Instant};
 
-use trunkline_protocol::Meta;
+use trunkline_protocol::{HostBody, Meta};
 
 use super::{ANSWERS, Driver, Entry, Waiting};
 use crate::{
@@ -33,8 +33,20 @@ impl Driver {
                 }
                 Effect::Write { key, input_of, mut message } => {
                     self.complete_start(key, &mut message);
+                    if let HostBody::PermissionResponse(answer) = &message.body
+                        && let Some(Entry { seen: Some(seen), .. }) = self.entry(key)
+                    {
+                        seen.answered(answer.approved);
+                    }
                     let writer = connection.as_deref_mut().filter(|connection| connection.input.is_some());
                     if let Some(turn) = input_of {
+                        self.agent.counting.turns.one();
+                        if let (HostBody::UserInput(input), Some(entry)) = (&message.body, self.entry(key)) {
+                            entry.shared.inbox.release(&entry.shared.waiting, input.content.len());
+                            if let Some(seen) = &mut entry.seen {
+                                seen.begun(turn);
+                            }
+                        }
                         // Where nobody takes it, it is never written.
                         let at = writer.as_ref().map_or(u64::MAX, |connection| connection.outbox.end());
                         self.core.handle_written_at(key, turn, at);
@@ -47,6 +59,9 @@ impl Driver {
                     }
                 }
                 Effect::Ask { key, place, request, serial, meta } => {
+                    if let Some(Entry { seen: Some(seen), .. }) = self.entry(key) {
+                        seen.asked(place, &request.tool);
+                    }
                     let permission = crate::Permission::new(request, key, serial, self.inbox.clone());
                     self.deliver(key, Event { place, kind: EventKind::Permission(permission), meta }, now);
                 }
@@ -64,7 +79,7 @@ impl Driver {
                     self.judge.begin(Case { key, session, temp_dir, place, file, meta }, promise);
                     self.pushed(key, &lane, pushed, now);
                 }
-                Effect::Begun { key, bytes } => {
+                Effect::Unqueued { key, bytes } => {
                     if let Some(entry) = self.entry(key) {
                         let shared = &entry.shared;
                         shared.inbox.release(&shared.waiting, bytes);
@@ -77,11 +92,14 @@ impl Driver {
                         continue;
                     };
                     entry.shared.set_closed();
-                    entry.shared.lane.finish(Event {
-                        place: Place::Outside,
-                        kind: EventKind::Closed(end),
-                        meta: None,
-                    });
+                    if let Some(seen) = &entry.seen {
+                        seen.closed(end.reason);
+                    }
+                    let lane = entry.shared.lane();
+                    let last = Event { place: Place::Outside, kind: EventKind::Closed(end), meta: None };
+                    if lane.finish(last) == Pushed::Touched {
+                        self.touched.push(lane.clone());
+                    }
                 }
                 Effect::Steered { ticket, result } => {
                     if let Some(Waiting::Steer(reply)) = self.waiting.remove(&ticket) {
@@ -148,14 +166,19 @@ impl Driver {
         {
             self.ended.push(told.ended(&self.agent.id, &shared.id, &end, now));
         }
-        let event = Event { place: Place::Turn(turn), kind: EventKind::End(end), meta };
         let Some(entry) = self.entry(key) else { return };
+        if let Some(seen) = &mut entry.seen {
+            seen.ended(&end);
+        }
+        let event = Event { place: Place::Turn(turn), kind: EventKind::End(end), meta };
         match entry.shared.feed {
             Feed::Merged => self.deliver(key, event, now),
             Feed::PerTurn => {
                 let Some(at) = entry.turns.iter().position(|(no, _)| *no == turn) else { return };
-                if let Some((_, lane)) = entry.turns.remove(at) {
-                    lane.finish(event);
+                if let Some((_, lane)) = entry.turns.remove(at)
+                    && lane.finish(event) == Pushed::Touched
+                {
+                    self.touched.push(lane);
                 }
             }
         }
@@ -187,7 +210,6 @@ impl Driver {
             Noted::Bad => counting.bad.one(),
             Noted::BadOfSession => {}
             Noted::Restart => counting.restarts.one(),
-            Noted::Turn => counting.turns.one(),
         }
     }
 }

@@ -61,6 +61,7 @@ impl Driver {
                     connection.close_input();
                 }
                 self.connection = Some(connection);
+                tracing::debug!("the adapter runs");
                 self.core.handle_started(now);
             }
             Err(why) => {

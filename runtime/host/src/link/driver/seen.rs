@@ -1,0 +1,73 @@
+//! What a subscriber of traces sees: a span for each session and turn within that of their adapter, an event where one
+//! begins and ends, where a permission is asked and answered. Nothing of what was said is in them, and no secret.
+//! Without a subscriber that wants them nothing is made.
+
+use tracing::{Level, Span};
+use trunkline_process::redact;
+use trunkline_protocol::{ClosedReason, SessionId};
+
+use crate::{Place, TurnEnd, TurnNo};
+
+/// How much of a name that an adapter chose is shown, in bytes.
+const MOST_NAME: usize = 64;
+
+/// The spans of one session.
+#[derive(Debug)]
+pub(super) struct Seen {
+    session: Span,
+    /// The turn that runs.
+    turn: Option<(TurnNo, Span)>,
+}
+
+impl Seen {
+    /// A session begins; nothing where nobody looks.
+    #[inline]
+    pub(super) fn opened(id: &SessionId) -> Option<Box<Self>> {
+        tracing::enabled!(Level::DEBUG).then(|| Self::open(id))
+    }
+
+    #[cold]
+    fn open(id: &SessionId) -> Box<Self> {
+        let id = redact::text(id.as_str());
+        let session = tracing::debug_span!("session", session = &*id);
+        tracing::debug!(parent: &session, "the session is opened");
+        Box::new(Self { session, turn: None })
+    }
+
+    /// A turn's input is written.
+    pub(super) fn begun(&mut self, turn: TurnNo) {
+        let span = tracing::debug_span!(parent: &self.session, "turn", turn = turn.get());
+        tracing::debug!(parent: &span, "the turn begins");
+        self.turn = Some((turn, span));
+    }
+
+    /// A turn has ended, which may never have begun.
+    pub(super) fn ended(&mut self, end: &TurnEnd) {
+        let span = self.turn.take_if(|(turn, _)| *turn == end.turn).map(|(_, span)| span);
+        let span = span.as_ref().unwrap_or(&self.session);
+        let (turn, took) = (end.turn.get(), end.took);
+        tracing::debug!(parent: span, turn, cause = %end.cause, status = %end.status, ?took, "the turn has ended");
+    }
+
+    /// The adapter asks for a permission.
+    pub(super) fn asked(&self, place: Place, tool: &str) {
+        let span = match (&self.turn, place) {
+            (Some((running, span)), Place::Turn(turn)) if *running == turn => span,
+            _ => &self.session,
+        };
+        let tool = redact::text(tool);
+        let tool = &tool[..tool.floor_char_boundary(MOST_NAME)];
+        tracing::debug!(parent: span, tool, "a permission is asked for");
+    }
+
+    /// A request for a permission is answered, by whomever.
+    pub(super) fn answered(&self, approved: bool) {
+        let span = self.turn.as_ref().map_or(&self.session, |(_, span)| span);
+        tracing::debug!(parent: span, approved, "the request for a permission is answered");
+    }
+
+    /// The session has ended.
+    pub(super) fn closed(&self, reason: ClosedReason) {
+        tracing::debug!(parent: &self.session, reason = reason.as_str(), "the session has ended");
+    }
+}
