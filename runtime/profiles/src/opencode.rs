@@ -161,13 +161,11 @@ impl Kind for Family {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_sdk::SessionStart;
-
     use super::*;
     use crate::kilo_code;
 
     fn configured(family: &Family) -> Option<serde_json::Value> {
-        let options = Options::of(&family.common, SessionStart::default());
+        let options = Options::configured(&family.common);
         let prepared = family.prepare(&options, None, &Shared::default()).unwrap();
         let content = prepared.launch.env.get(std::ffi::OsStr::new(family.configuration))?;
         serde_json::from_str(content.to_str().unwrap()).unwrap()
@@ -184,7 +182,7 @@ mod tests {
             assert_eq!(configured(&family), None);
             family.dangerous = false;
             family.common.env = [(family.configuration.to_owned(), "// mine\n{}".to_owned())].into();
-            let options = Options::of(&family.common, SessionStart::default());
+            let options = Options::configured(&family.common);
             assert!(family.prepare(&options, None, &Shared::default()).is_err(), "it cannot be made to ask");
         }
     }

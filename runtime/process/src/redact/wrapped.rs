@@ -198,7 +198,7 @@ mod tests {
         heads.add(pattern);
         let mut spans = Vec::new();
         let longest =
-            |joined: &[u8]| joined.starts_with(pattern).then(|| (pattern.len(), Label::Shape("value")));
+            |joined: &[u8]| joined.starts_with(pattern).then_some((pattern.len(), Label::Shape("value")));
         heads.find(text.as_bytes(), longest, &mut spans);
         spans.into_iter().map(|span| span.hidden).collect()
     }
@@ -208,7 +208,7 @@ mod tests {
         for end in ["\n", "\r\n", "\n\t  ", r"\n", r"\r\n", r"\\n"] {
             let text = format!("x: abcdefgh{end}ijklmnop{end}qrst, and more");
             let whole = 3..text.find(',').unwrap();
-            assert_eq!(found(b"abcdefghijklmnopqrst", &text), [whole.clone()], "{text:?}");
+            assert_eq!(found(b"abcdefghijklmnopqrst", &text), std::slice::from_ref(&whole), "{text:?}");
             // The characters beside it belong to it.
             assert_eq!(found(b"bcdefghijklmnopqrs", &text), [whole], "{text:?}");
         }

@@ -47,7 +47,7 @@ pub(crate) struct Options {
     pub(crate) patience: Patience,
     pub(crate) resume: Option<Resume>,
     /// What it holds in secret.
-    secrets: Arc<HeldSecrets>,
+    _secrets: Arc<HeldSecrets>,
 }
 
 impl Options {
@@ -58,7 +58,7 @@ impl Options {
     /// Where they hold more secrets than can be hidden.
     pub(crate) fn of(common: &Common, start: SessionStart) -> Result<Self, Error> {
         let secrets = secrets::hold(&start)?;
-        Ok(Self { secrets, ..Self::merged(common, start) })
+        Ok(Self { _secrets: secrets, ..Self::merged(common, start) })
     }
 
     /// What the configuration says alone.
@@ -107,7 +107,7 @@ impl Options {
             tool_loop: common.tool_loop,
             patience: common.patience,
             resume: start.resume,
-            secrets: Arc::default(),
+            _secrets: Arc::default(),
         }
     }
 

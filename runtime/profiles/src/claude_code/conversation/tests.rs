@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 use trunkline_sdk::protocol::{AdapterBody, Context, InputMode, PermissionResponse, Resume, UserInput};
 use trunkline_sdk::testing::{Host, TestSession, TestTurn};
-use trunkline_sdk::{Json, Server, SessionStart, Status};
+use trunkline_sdk::{Server, SessionStart, Status};
 
 use super::super::{ClaudeCode, STOP_GRACE};
 use super::*;
