@@ -4,7 +4,7 @@ mod modes;
 
 use std::path::Path;
 
-use trunkline_protocol::{Json, SessionStart, SessionUpdate};
+use trunkline_protocol::{Json, Resume, SessionStart, SessionUpdate};
 
 use self::modes::Ladder;
 use crate::{
@@ -21,7 +21,7 @@ pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<
     let SessionStart {
         protocol: _,
         extensions: _,
-        resume: _,
+        resume,
         agent_id: _,
         user_id: _,
         task_id: _,
@@ -63,7 +63,7 @@ pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<
     refuse(
         config,
         [
-            (O::Cwd, allowed_cwd),
+            (O::Cwd, allowed_cwd && (cwd.is_some() || allowed_kept(resume.as_ref(), &allowed_dir))),
             (O::AddDirs, add_dirs.iter().flatten().all(allowed_dir)),
             (O::Mode, ladder.holds(mode.as_deref())),
             (O::PermissionMode, ladder.holds(permission_mode.as_deref())),
@@ -76,6 +76,18 @@ pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<
         ],
     )?;
     Ok(cwd.and_then(Result::ok))
+}
+
+/// Whether the directory in a resume's parameters may be worked in. A built-in adapter goes on where the conversation was when
+/// the session names no directory, so what a hub sends back counts as one that it names.
+fn allowed_kept(resume: Option<&Resume>, allowed_dir: impl Fn(&String) -> bool) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Kept {
+        cwd: String,
+    }
+    let kept = resume.and_then(|resume| resume.params.as_ref()?.to::<Kept>().ok());
+    // One that is no directory is not gone on in.
+    kept.is_none_or(|kept| !Path::new(&kept.cwd).is_dir() || allowed_dir(&kept.cwd))
 }
 
 /// Refuses a change that would widen the configuration; names the option.

@@ -104,6 +104,7 @@ fn bypasses() -> Vec<(SessionOption, Value)> {
         (O::AddDirs, json!({"add_dirs": ["."]})),
         (O::Cwd, json!({"cwd": "/"})),
         (O::Cwd, json!({"cwd": "/etc"})),
+        (O::Cwd, json!({"resume": {"params": {"native_session_id": "a", "cwd": "/etc"}}})),
         (O::Cwd, json!({"cwd": "."})),
         (O::AllowedDomains, json!({"allowed_domains": ["example.com", "elsewhere.example"]})),
     ];
