@@ -63,7 +63,7 @@ pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<
     refuse(
         config,
         [
-            (O::Cwd, allowed_cwd && (cwd.is_some() || allowed_kept(resume.as_ref(), &allowed_dir))),
+            (O::Cwd, allowed_cwd && (cwd.is_some() || allowed_kept(resume.as_ref(), allowed_dir))),
             (O::AddDirs, add_dirs.iter().flatten().all(allowed_dir)),
             (O::Mode, ladder.holds(mode.as_deref())),
             (O::PermissionMode, ladder.holds(permission_mode.as_deref())),
