@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -62,6 +63,15 @@ const MOST_WORDS: usize = 4096;
 ///
 /// Outside a tokio runtime, or in one without its I/O driver.
 pub async fn spawn(spec: ChildSpec) -> Result<Child, SpawnError> {
+    boxed(spec).await
+}
+
+/// Compiled here, and not in each crate that awaits it.
+fn boxed(spec: ChildSpec) -> Pin<Box<dyn Future<Output = Result<Child, SpawnError>> + Send>> {
+    Box::pin(start(spec))
+}
+
+async fn start(spec: ChildSpec) -> Result<Child, SpawnError> {
     let program = spec.program.clone();
     let Prepared { start, status, proxy, attempt } = blocking(&program, move || prepare(spec)).await??;
     let refused = match spawner::launch(start).await {

@@ -1,6 +1,7 @@
 //! The four timed steps of a stop ([process.2]).
 
 use std::future::pending;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, copy, sink};
@@ -149,7 +150,16 @@ impl Escalation {
 /// # Cancel safety
 ///
 /// Dropping the future drops the child, which kills its group.
-pub async fn stop(mut child: Child, steps: StopSteps) -> Exit {
+pub async fn stop(child: Child, steps: StopSteps) -> Exit {
+    boxed(child, steps).await
+}
+
+/// Compiled here, and not in each crate that awaits it.
+fn boxed(child: Child, steps: StopSteps) -> Pin<Box<dyn Future<Output = Exit> + Send>> {
+    Box::pin(run(child, steps))
+}
+
+async fn run(mut child: Child, steps: StopSteps) -> Exit {
     drop(child.take_stdin());
     let unread = (child.take_stdout(), child.take_stderr());
     let mut discard = std::pin::pin!(async {

@@ -1,6 +1,11 @@
 //! A relay's life: reads until the input ends, it is told to stop or the output breaks; then ends in time ([relay.9]).
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
@@ -67,35 +72,48 @@ pub async fn serve_until<R, W>(
     reader: R,
     writer: W,
     options: RelayOptions,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = ()> + Send,
 ) -> Report
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    serve_pipes(host, reader, writer, options, stop, std::future::pending()).await
+    let never = Box::pin(std::future::pending());
+    serve_pipes(host, Box::new(reader), Box::new(writer), options, Box::pin(stop), never).await
 }
+
+/// Something awaited that this crate compiles, as its own profile says, and not each crate that awaits it.
+pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+pub(crate) type Input<'a> = Box<dyn AsyncRead + Unpin + Send + 'a>;
+pub(crate) type Output = Box<dyn AsyncWrite + Unpin + Send>;
 
 /// As [`serve_until`], with `hung_up`: resolves when the hub has closed the input, however much of it is unread. The
 /// relay then ends within 1 s also while it does not read, since the hub does not.
-pub(crate) async fn serve_pipes<R, W>(
+pub(crate) fn serve_pipes<'a>(
     host: Host,
-    mut reader: R,
-    writer: W,
+    reader: Input<'a>,
+    writer: Output,
     options: RelayOptions,
-    stop: impl Future<Output = ()>,
-    hung_up: impl Future<Output = ()>,
-) -> Report
-where
-    R: AsyncRead + Unpin + Send,
-    W: AsyncWrite + Unpin + Send + 'static,
-{
+    stop: Boxed<'a, ()>,
+    hung_up: Boxed<'a, ()>,
+) -> Boxed<'a, Report> {
+    Box::pin(run(host, reader, writer, options, stop, hung_up))
+}
+
+async fn run(
+    host: Host,
+    mut reader: Input<'_>,
+    writer: Output,
+    options: RelayOptions,
+    mut stop: Boxed<'_, ()>,
+    hung_up: Boxed<'_, ()>,
+) -> Report {
     let upstream = Arc::new(Upstream::default());
     let mut writing = JoinSet::new();
     writing.spawn(upstream.clone().write(writer));
     let mut lines = LineReader::new(options.max_line.max(LEAST_LINE));
     let mut desk = Desk::new(host.clone(), options, upstream.clone());
-    let mut stop = pin!(stop);
     let mut last_wait = pin!(async {
         hung_up.await;
         sleep(LAST_WORDS).await;

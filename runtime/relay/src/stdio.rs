@@ -19,23 +19,22 @@ use rustix::{
     stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout},
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
     net::{UnixStream, unix::pipe},
     signal::unix::{SignalKind, signal},
     time::interval,
 };
 use trunkline_host::Host;
 
-use crate::{RelayOptions, Report, serve::serve_pipes};
+use crate::{
+    RelayOptions, Report,
+    serve::{Input, Output, serve_pipes},
+};
 
 /// The first descriptor that is no standard one.
 const FIRST_FREE: i32 = 3;
 
 /// How often the end of an input is looked for that is not read for the moment.
 const LOOK: Duration = Duration::from_millis(200);
-
-type Input = Box<dyn AsyncRead + Send + Unpin>;
-type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Serves the hub that holds the other ends of stdin and stdout, until stdin ends, SIGTERM or SIGINT comes, or stdout
 /// breaks: the whole of `trunkline serve`. Takes both descriptors for the rest of the process's life.
@@ -57,12 +56,12 @@ pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report
             _ = interrupt.recv() => {}
         }
     };
-    Ok(serve_pipes(host, reader, writer, options, stop, closed_above(hung_up)).await)
+    Ok(serve_pipes(host, reader, writer, options, Box::pin(stop), Box::pin(closed_above(hung_up))).await)
 }
 
 /// The hub's pipes.
 struct Wire {
-    reader: Input,
+    reader: Input<'static>,
     writer: Output,
     /// A second handle to the input, to see its end while nothing is read.
     hung_up: OwnedFd,
@@ -95,7 +94,7 @@ fn take() -> io::Result<Wire> {
     Ok(Wire { reader: reader(input)?, writer: writer(output)?, hung_up })
 }
 
-fn reader(input: OwnedFd) -> io::Result<Input> {
+fn reader(input: OwnedFd) -> io::Result<Input<'static>> {
     let file = File::from(input);
     let kind = file.metadata()?.file_type();
     if kind.is_fifo() {
