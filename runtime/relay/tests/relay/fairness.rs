@@ -23,7 +23,7 @@ async fn flood(adapter: &mut Adapter, id: &str, message: usize, bytes: usize) {
     adapter.complete(id, &turn).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn two_floods_share_the_pipe_by_bytes() {
     let (mut others, connect) = Adapters::new();
     let other = AgentConfig::external("other", "none");
@@ -45,7 +45,7 @@ async fn two_floods_share_the_pipe_by_bytes() {
         *got.entry(output["session_id"].as_str().unwrap().to_owned()).or_default() += bytes;
         since_rest += bytes;
         if since_rest > 64 * 1024 {
-            // A hub that is slower than the relay, so that the pipe is what they share.
+            // Time passes only when nothing else can run: the pipe is full again, and is what they share.
             since_rest = 0;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }

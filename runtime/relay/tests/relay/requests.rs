@@ -187,30 +187,3 @@ async fn closing_denies_nothing_on_the_wire() {
     adapter.expect("session.close").await;
     adapter.hears_nothing().await;
 }
-
-/// The time that this thread has worked: hub, relay and adapter all run on it.
-fn worked() -> std::time::Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    std::time::Duration::new(now.tv_sec.try_into().unwrap(), now.tv_nsec.try_into().unwrap())
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_withdrawn_request_costs_the_same_however_many_were_withdrawn_before() {
-    let mut world = World::new();
-    let (mut adapter, turn) = begin(&mut world, true).await;
-    let mut withdraw = async |rounds: usize| {
-        let before = worked();
-        for round in 0..rounds {
-            let request = format!("r{round}");
-            adapter.say(ask(&turn, &request)).await;
-            adapter.say(json!({"type": "permission.cancel", "session_id": "s", "request_id": request})).await;
-            world.hub.expect("permission.request").await;
-        }
-        worked() - before
-    };
-    withdraw(100).await;
-    let first = withdraw(1000).await;
-    withdraw(14_000).await;
-    let last = withdraw(1000).await;
-    assert!(last < 3 * first, "{first:?} for the first thousand, {last:?} for the last");
-}
