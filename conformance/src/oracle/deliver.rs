@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
+use hmac_sha256::Hash as Sha256;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::{Ending, Judgement};
 use crate::{

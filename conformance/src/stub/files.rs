@@ -5,9 +5,9 @@ use std::io::{self, BufWriter, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use hmac_sha256::Hash as Sha256;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use super::action::{Action, Place};
 use super::frame::{Frame, Halt, message};

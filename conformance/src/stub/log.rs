@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use hmac_sha256::Hash as Sha256;
 use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value};
-use sha2::{Digest as _, Sha256};
 
 use super::life;
 
@@ -140,7 +140,7 @@ pub(super) fn now_ns() -> u64 {
 
 /// The SHA-256 of some bytes in lower-case hex.
 pub(super) fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+    hex(&Sha256::hash(bytes))
 }
 
 /// Lower-case hex.

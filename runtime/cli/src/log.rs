@@ -7,14 +7,15 @@ use std::{
 };
 
 use anstream::{AutoStream, ColorChoice};
-use tracing_subscriber::EnvFilter;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
 use trunkline_host::process::redact;
 
-/// The variable that says what is logged, in the syntax of `tracing_subscriber`'s filters.
+/// The variable that says what is logged: `level` or `target=level`, with commas between.
 pub(crate) const VARIABLE: &str = "TRUNKLINE_LOG";
 
 /// The line editor logs each key that is pressed, and so what is said.
-const SILENT: &str = "rustyline=warn";
+const SILENT: (&str, LevelFilter) = ("rustyline", LevelFilter::WARN);
 
 /// Starts logging, without secrets, panics included: what [`VARIABLE`] says, else by how often `-v` was given.
 pub(crate) fn start(verbose: u8, reader: Reader) {
@@ -27,19 +28,25 @@ pub(crate) fn start(verbose: u8, reader: Reader) {
         (2, _) => "debug",
         (_, _) => "trace",
     };
-    let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
-    let filter = match SILENT.parse() {
-        Ok(silent) => filter.add_directive(silent),
-        Err(_) => filter,
+    let given = std::env::var(VARIABLE).ok().filter(|given| !given.trim().is_empty());
+    let (filter, wrong) = match given.as_deref().map(str::parse::<Targets>) {
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(error)) => (default.parse().unwrap_or_default(), Some(error)),
+        None => (default.parse().unwrap_or_default(), None),
     };
+    let filter = filter.with_target(SILENT.0, SILENT.1);
     let colours = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| redact::Writer::new(io::stderr()))
         .with_ansi(colours)
         .without_time()
-        .compact()
-        .init();
+        .compact();
+    tracing_subscriber::registry().with(lines).with(filter).init();
+    if let Some(error) = wrong {
+        tracing::warn!(
+            "{VARIABLE} is not read: {error}; write levels, or `target=level`, with commas between"
+        );
+    }
     panic::set_hook(Box::new(|what| {
         let trace = Backtrace::capture();
         let trace =

@@ -6,8 +6,8 @@
 //!   `files` and `terminals` do what they ask for
 //! - profiles: `agent` says how one agent differs from another, `generic` is the profile `acp`, `either` falls back
 //!
-//! What is sent are the official types; what comes is read member by member, so that one of a wrong type costs itself
-//! only.
+//! `request` makes what is sent, and its tests compare that with the official types; what comes is read member by
+//! member, so that one of a wrong type costs itself only.
 
 mod agent;
 mod answer;
@@ -26,6 +26,7 @@ mod media;
 mod open;
 mod permission;
 mod prompt;
+mod request;
 mod restarts;
 mod room;
 mod shared;
@@ -35,7 +36,6 @@ mod usage;
 
 use std::sync::Arc;
 
-use agent_client_protocol_schema::v1::ListSessionsRequest;
 use serde_json::Value;
 use trunkline_sdk::protocol::{Capabilities, SessionEntry, SessionUpdate, SessionsList};
 use trunkline_sdk::{Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Turn};
@@ -193,9 +193,7 @@ impl Adapter for Acp {
         let mut entries = Vec::new();
         let mut cursor = None;
         while entries.len() < most {
-            let request = ListSessionsRequest::new()
-                .cwd(asked.cwd.clone().map(std::path::PathBuf::from))
-                .cursor(cursor.take());
+            let request = request::list_sessions(asked.cwd.as_deref(), cursor.take().as_deref());
             let answer = link.peer.call::<_, Value>("session/list", &request, options.patience.start).await;
             let answer = answer.map_err(|error| {
                 let what = format!("{called} did not list its sessions");

@@ -20,6 +20,7 @@ use crate::{
 
 mod import;
 mod manifest;
+mod yaml;
 
 /// The largest file that is imported, in bytes.
 const MOST: u64 = 4 * 1024 * 1024;

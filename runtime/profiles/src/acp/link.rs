@@ -4,10 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use agent_client_protocol_schema::ProtocolVersion;
-use agent_client_protocol_schema::v1::{
-    ClientCapabilities, FileSystemCapabilities, Implementation, InitializeRequest,
-};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -16,6 +12,7 @@ use trunkline_sdk::{Category, Error};
 
 use super::hello::Hello;
 use super::inbox::{Inbox, Item};
+use super::request;
 use crate::agent::launch::Launch;
 use crate::agent::patience;
 use crate::agent::process::{Agent, Ended, Stdin};
@@ -188,16 +185,7 @@ impl Link {
         let agent = Agent::start(launch, Stdin::Owned).await?;
         let router = Arc::new(Router::default());
         let peer = Peer::new(agent, Dialect::V2, router.clone());
-        let request = InitializeRequest::new(ProtocolVersion::V1)
-            .client_capabilities(
-                ClientCapabilities::new()
-                    .fs(FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
-                    .terminal(true),
-            )
-            .client_info(
-                Implementation::new("trunkline", env!("CARGO_PKG_VERSION")).title("Trunkline".to_owned()),
-            );
-        let answer = peer.call::<_, Value>("initialize", &request, deadline).await;
+        let answer = peer.call::<_, Value>("initialize", &request::initialize(), deadline).await;
         let answer = answer.map_err(|error| match error {
             CallError::Late(wait) => patience::late(&format!("({name}) did not start within"), wait),
             error => error.error(&format!("{name} did not start")),

@@ -4,9 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent_client_protocol_schema::v1::{
-    AuthenticateRequest, LoadSessionRequest, NewSessionRequest, ResumeSessionRequest,
-};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
 use trunkline_sdk::protocol::{AdapterBody, Context, ErrorEvent};
@@ -20,6 +17,7 @@ use super::hello::Hello;
 use super::inbox::{Arrival, Inbox, Item};
 use super::link::{Link, failure};
 use super::read::text;
+use super::request;
 use super::room::Room;
 use super::update::{Reader, Told, When};
 use crate::agent::mcp;
@@ -155,10 +153,8 @@ impl Opening {
         written
     }
 
-    /// What opens a session, of either kind: the official types with what they do not have.
-    async fn parameters(&self, hello: &Hello, request: Value) -> Value {
-        let mut request = request;
-        request["mcpServers"] = Value::Array(self.servers(hello).await);
+    /// What opens a session, of either kind, with what only some agents take.
+    fn extended(&self, hello: &Hello, mut request: Value) -> Value {
         if hello.adds_directories && !self.options.add_dirs.is_empty() {
             request["additionalDirectories"] = json!(self.options.add_dirs);
         }
@@ -178,8 +174,8 @@ impl Opening {
 
     async fn new_session(&self, link: &Arc<Link>, inbox: &Arc<Inbox>) -> Result<(String, Value), Error> {
         let _early = link.opening();
-        let request = NewSessionRequest::new(cwd(&self.options));
-        let request = self.parameters(&link.hello, json!(request)).await;
+        let servers = self.servers(&link.hello).await;
+        let request = self.extended(&link.hello, request::new_session(&cwd(&self.options), servers));
         let what = format!("{} did not open a session", link.hello.called());
         let mut answer = self.call(link, "session/new", &request).await;
         if let Err(CallError::Rpc(error)) = &answer
@@ -207,7 +203,7 @@ impl Opening {
             given || std::env::var_os(name).is_some_and(|value| !value.is_empty())
         };
         let Some(login) = link.hello.login_by_variables(is_set) else { return Ok(false) };
-        let request = AuthenticateRequest::new(login.id.clone());
+        let request = request::authenticate(&login.id);
         let answer = link.peer.call::<_, Value>("authenticate", &request, self.deadline()).await;
         let what = format!("{} did not log in by {:?}", link.hello.called(), login.id);
         answer.map(|_| true).map_err(|error| self.failure(&error, &what, &link.hello))
@@ -222,15 +218,15 @@ impl Opening {
         reader: &mut Reader,
     ) -> Result<Value, NotResumed> {
         let hello = &link.hello;
-        let cwd = cwd(&self.options);
-        let (method, request) = if hello.loads {
-            ("session/load", json!(LoadSessionRequest::new(native.to_owned(), cwd)))
+        let method = if hello.loads {
+            "session/load"
         } else if hello.resumes {
-            ("session/resume", json!(ResumeSessionRequest::new(native.to_owned(), cwd)))
+            "session/resume"
         } else {
             return Err(NotResumed::Unknown(format!("{} cannot resume sessions", hello.called())));
         };
-        let request = self.parameters(hello, request).await;
+        let servers = self.servers(hello).await;
+        let request = self.extended(hello, request::earlier_session(native, &cwd(&self.options), servers));
         while let Some(wait) = self.acp.kind().wait_to_resume(&self.options, native) {
             tokio::time::sleep(wait).await;
         }

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
+use hmac_sha256::Hash as Sha256;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 /// What happens on a tool loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,7 +165,7 @@ fn key(tool: &str, input: &Value) -> [u8; 32] {
     hash.update((tool.len() as u64).to_le_bytes());
     hash.update(tool);
     update(&mut hash, input);
-    hash.finalize().into()
+    hash.finalize()
 }
 
 fn update(hash: &mut Sha256, value: &Value) {

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use trunkline_sdk::protocol::{
     AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom, ErrorEvent, Log, Output, Plan,
     Progress, RateLimit, Thinking, ToolUpdate,
@@ -43,7 +43,7 @@ pub(super) enum End {
 }
 
 /// What is known of an item that has begun.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Open {
     /// Bytes of its text that have been told.
     told: usize,
@@ -55,7 +55,7 @@ struct Open {
 }
 
 /// Translates one thread's notifications. Lives as long as its thread.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Translator {
     turn: Option<String>,
     items: HashMap<String, Open>,
@@ -162,7 +162,7 @@ impl Translator {
     fn rest<'t>(&mut self, id: &str, text: &'t str) -> &'t str {
         let open = self.item(id);
         match text.split_at_checked(open.told) {
-            Some((told, rest)) if Sha256::digest(told) == open.digest.clone().finalize() => rest,
+            Some((told, rest)) if Sha256::hash(told.as_bytes()) == open.digest.clone().finalize() => rest,
             _ => "",
         }
     }

@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::{
     trial::{Session, Trial},
@@ -87,8 +87,7 @@ fn filled(t: &mut Trial<'_>, size: usize, message: impl Fn(&str) -> Value) -> Va
 pub(super) fn demand_arrived(t: &mut Trial<'_>, session: &Session, content: &str) -> Outcome {
     let report = t.report(session)?;
     let first = report["inputs"][0].clone();
-    let sha256: String =
-        Sha256::digest(content.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256: String = Sha256::hash(content.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     let told = first["sha256"].as_str().unwrap_or_default();
     t.demand(
         told.eq_ignore_ascii_case(&sha256),

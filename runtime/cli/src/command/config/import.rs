@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use trunkline_host::{config::Profile, policy::Pattern};
 
 use super::manifest::{Adapter, Manifest, Persona, Sandbox};
+use super::yaml;
 
 /// What a manifest came to.
 #[derive(Debug)]
@@ -120,7 +121,7 @@ fn read(text: &str) -> Result<Value, String> {
     {
         return Ok(value);
     }
-    serde_saphyr::from_str(text).map_err(|error| error.to_string())
+    yaml::read(text)
 }
 
 /// One persona as an agent.

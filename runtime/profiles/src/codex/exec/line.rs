@@ -15,7 +15,7 @@ pub(super) enum Meaning {
 }
 
 /// Translates the lines of one process, whose items are numbered from 0 in each.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Lines {
     pub(super) translator: Translator,
     run: u64,
