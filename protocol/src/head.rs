@@ -51,8 +51,10 @@ impl<'a> Head<'a> {
                 plain,
             }) => {
                 let turn_id = turn_id.filter(|id| !id.is_empty());
-                let head = Self { kind, session_id, turn_id, channel, content, plain, line };
-                head.with_bounded_ids()
+                if let Some(unread) = too_long_id(&session_id, turn_id.as_deref()) {
+                    return Err(unread);
+                }
+                Ok(Self { kind, session_id, turn_id, channel, content, plain, line })
             }
             // Something unusual: read again, member by member, to tell what.
             _ => Self::read_slowly(line),
@@ -70,7 +72,10 @@ impl<'a> Head<'a> {
         let kind = required("type")?;
         let session_id = required("session_id")?;
         let turn_id: Option<TurnId> = fields.read("turn_id").map_err(|fault| bad(fault.field, fault.why))?;
-        let head = Self {
+        if let Some(unread) = too_long_id(&session_id, turn_id.as_ref().map(TurnId::as_str)) {
+            return Err(unread);
+        }
+        Ok(Self {
             kind: Cow::Owned(kind),
             session_id: Cow::Owned(session_id),
             turn_id: turn_id.map(|id| Cow::Owned(id.as_str().to_owned())),
@@ -78,24 +83,6 @@ impl<'a> Head<'a> {
             content: None,
             plain: false,
             line,
-        };
-        head.with_bounded_ids()
-    }
-
-    fn with_bounded_ids(self) -> Result<Self, Unread> {
-        let long = |id: &str| id.len() > MAX_ID_BYTES;
-        let field = if long(&self.session_id) {
-            "session_id"
-        } else if self.turn_id.as_deref().is_some_and(long) {
-            "turn_id"
-        } else {
-            return Ok(self);
-        };
-        Err(Unread::Bad {
-            kind: None,
-            session_id: SessionId::new(&*self.session_id).ok(),
-            field,
-            why: Why::BadId,
         })
     }
 
@@ -169,6 +156,17 @@ impl<'a> Head<'a> {
     pub(crate) fn take_content(&mut self) -> Option<String> {
         self.content.take().map(Cow::into_owned)
     }
+}
+
+/// What is wrong where an id has more than 256 bytes.
+fn too_long_id(session_id: &str, turn_id: Option<&str>) -> Option<Unread> {
+    let long = |id: &str| id.len() > MAX_ID_BYTES;
+    let field = match turn_id {
+        _ if long(session_id) => "session_id",
+        Some(turn_id) if long(turn_id) => "turn_id",
+        _ => return None,
+    };
+    Some(Unread::Bad { kind: None, session_id: SessionId::new(session_id).ok(), field, why: Why::BadId })
 }
 
 fn session_in(fields: &Fields<'_>) -> Option<SessionId> {

@@ -17,7 +17,7 @@ impl Core {
     ///
     /// # Errors
     /// What is wrong with it, for the caller to count.
-    pub(crate) fn handle_line(&mut self, mut head: Head<'_>, now: Instant) -> Result<(), Unread> {
+    pub(crate) fn handle_line(&mut self, head: &mut Head<'_>, now: Instant) -> Result<(), Unread> {
         let kind = head.kind_of::<AdapterBody>()?;
         self.hear_process();
         if kind.is_of_pipe() {

@@ -113,7 +113,7 @@ impl Bench {
 
     /// The adapter says a line.
     pub(super) fn say(&mut self, line: &str) {
-        let read = Head::read(line).and_then(|head| self.core.handle_line(head, self.now));
+        let read = Head::read(line).and_then(|mut head| self.core.handle_line(&mut head, self.now));
         self.drain();
         read.unwrap_or_else(|unread| panic!("{line}: {unread}"));
     }

@@ -197,7 +197,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                     *seen.asked.entry(format!("r{}", requests % 7)).or_default() += 1;
                 }
                 // What is bad is counted by the caller; nothing else follows from it.
-                let _ = Head::read(&line).and_then(|head| bench.core.handle_line(head, now));
+                let _ = Head::read(&line).and_then(|mut head| bench.core.handle_line(&mut head, now));
             }
             _ => {}
         }

@@ -27,9 +27,12 @@ impl Driver {
         let counting = &self.agent.counting;
         match item {
             Item::Line(line) => {
-                let Err(unread) = Head::read(line).and_then(|head| self.core.handle_line(head, now)) else {
-                    return;
+                // Read in place: a head that is moved costs as much as finding its members.
+                let read = match &mut Head::read(line) {
+                    Ok(head) => self.core.handle_line(head, now),
+                    Err(unread) => Err(unread.clone()),
                 };
+                let Err(unread) = read else { return };
                 let counting = &self.agent.counting;
                 match &unread {
                     Unread::Noise => counting.noise.one(),
