@@ -1,4 +1,4 @@
-//! What is held by the text of the source: a pure core (invariant 7), and a test for each bound that claims one.
+//! What the text of the source shows: a pure core (invariant 8), and that the tests that the pages name exist.
 
 use std::{collections::HashSet, fs, path::Path};
 
@@ -73,4 +73,22 @@ fn each_test_that_the_bounds_name_exists() {
     assert!(named.len() > 50, "{} are named", named.len());
     let missing: Vec<_> = named.into_iter().filter(|name| !names.contains(*name)).collect();
     assert!(missing.is_empty(), "there is no such test: {missing:?}");
+}
+
+#[test]
+fn each_test_that_the_invariants_name_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/invariants.md")).expect("the page");
+    let (mut file, mut source, mut named) = ("", String::new(), 0);
+    for line in page.lines() {
+        // A file of tests, then a line for each of its tests.
+        if let Some(path) = line.strip_prefix("- `").and_then(|rest| rest.strip_suffix('`')) {
+            file = path;
+            source = fs::read_to_string(root.join(path)).expect(path);
+        } else if let Some(test) = line.strip_prefix("  - `").and_then(|rest| rest.strip_suffix('`')) {
+            assert!(source.contains(&format!("fn {test}(")), "{file} has no {test}");
+            named += 1;
+        }
+    }
+    assert!(named > 50, "{named} are named");
 }
