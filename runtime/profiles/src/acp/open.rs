@@ -175,7 +175,7 @@ impl Opening {
     async fn new_session(&self, link: &Arc<Link>, inbox: &Arc<Inbox>) -> Result<(String, Value), Error> {
         let _early = link.opening();
         let servers = self.servers(&link.hello).await;
-        let request = self.extended(&link.hello, request::new_session(&cwd(&self.options), servers));
+        let request = self.extended(&link.hello, request::new_session(&cwd(&self.options), &servers));
         let what = format!("{} did not open a session", link.hello.called());
         let mut answer = self.call(link, "session/new", &request).await;
         if let Err(CallError::Rpc(error)) = &answer
@@ -226,7 +226,7 @@ impl Opening {
             return Err(NotResumed::Unknown(format!("{} cannot resume sessions", hello.called())));
         };
         let servers = self.servers(hello).await;
-        let request = self.extended(hello, request::earlier_session(native, &cwd(&self.options), servers));
+        let request = self.extended(hello, request::earlier_session(native, &cwd(&self.options), &servers));
         while let Some(wait) = self.acp.kind().wait_to_resume(&self.options, native) {
             tokio::time::sleep(wait).await;
         }

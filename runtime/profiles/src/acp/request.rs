@@ -22,12 +22,12 @@ pub(crate) fn authenticate(method: &str) -> Value {
 }
 
 /// `session/new` in a directory.
-pub(crate) fn new_session(cwd: &Path, mcp_servers: Vec<Value>) -> Value {
+pub(crate) fn new_session(cwd: &Path, mcp_servers: &[Value]) -> Value {
     json!({ "cwd": cwd.to_string_lossy(), "mcpServers": mcp_servers })
 }
 
 /// `session/load` or `session/resume`.
-pub(crate) fn earlier_session(id: &str, cwd: &Path, mcp_servers: Vec<Value>) -> Value {
+pub(crate) fn earlier_session(id: &str, cwd: &Path, mcp_servers: &[Value]) -> Value {
     json!({ "sessionId": id, "cwd": cwd.to_string_lossy(), "mcpServers": mcp_servers })
 }
 
@@ -91,8 +91,8 @@ mod tests {
 
         let (ours, official) = servers();
         let cwd = Path::new("/work space");
-        same(&new_session(cwd, ours.clone()), &NewSessionRequest::new(cwd).mcp_servers(official.clone()));
-        let earlier = earlier_session("s-1", cwd, ours);
+        same(&new_session(cwd, &ours), &NewSessionRequest::new(cwd).mcp_servers(official.clone()));
+        let earlier = earlier_session("s-1", cwd, &ours);
         same(&earlier, &LoadSessionRequest::new("s-1", cwd).mcp_servers(official.clone()));
         same(&earlier, &ResumeSessionRequest::new("s-1", cwd).mcp_servers(official));
 

@@ -162,7 +162,7 @@ impl Translator {
     fn rest<'t>(&mut self, id: &str, text: &'t str) -> &'t str {
         let open = self.item(id);
         match text.split_at_checked(open.told) {
-            Some((told, rest)) if Sha256::hash(told.as_bytes()) == open.digest.clone().finalize() => rest,
+            Some((told, rest)) if Sha256::hash(told.as_bytes()) == open.digest.finalize() => rest,
             _ => "",
         }
     }
