@@ -1,6 +1,6 @@
 //! JSON that passes through untouched.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, io};
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -99,4 +99,25 @@ impl Meta {
     pub fn json(&self) -> &Json {
         &self.0
     }
+}
+
+/// How many bytes a value is as JSON: the weight of what is rare and has many members.
+pub fn json_len(value: &impl Serialize) -> usize {
+    struct Count(usize);
+
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut count = Count(0);
+    // Neither the counter nor a message fails; what was counted until then would be good enough.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }

@@ -48,6 +48,6 @@ pub use field::{Unread, Why};
 pub use fold::{Folded, ToolsAsOutput, fold, question_as_output, strip};
 pub use head::{Head, session_named_in, type_named_in};
 pub use id::{BadId, MessageId, RequestId, SessionId, ToolCallId, TurnId};
-pub use json::{Json, Meta};
+pub use json::{Json, Meta, json_len};
 pub use line::{FIRST_BYTES, Item, LineReader, READ_BYTES};
 pub use message::*;

@@ -11,6 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
+use trunkline_core::{Backoff, Rules};
 use trunkline_process::{
     ChildSpec, Inherit,
     redact::{self, Given, HeldSecrets},
@@ -19,13 +20,11 @@ use trunkline_protocol::{AgentState, Extensions, SessionStart};
 
 use crate::{
     config::{AgentConfig, EnvError, EnvValue, Limits, OnAdapterExit, Profile, Unenforced},
-    core::Rules,
     counters::Counting,
     error::OpenError,
     files::{Pinned, StoreDir},
     leftovers::HostFolder,
     link::Inbox,
-    supervise::Backoff,
     usage::UsageLog,
 };
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::core::Noted;
+use trunkline_core::Noted;
 
 macro_rules! counters {
     ($( $(#[$doc:meta])* $name:ident, )*) => {

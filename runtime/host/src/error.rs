@@ -139,24 +139,6 @@ pub enum SendError {
     Closed,
 }
 
-/// Why a steer did not reach the running turn. Nothing has happened; it may be sent as a turn ([turn.10]).
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum SteerError {
-    /// No turn is running.
-    #[error("no turn is running")]
-    NoTurn,
-    /// The agent takes no input while a turn runs.
-    #[error("the agent takes no input while a turn runs")]
-    Unsupported,
-    /// The adapter says that it was not delivered.
-    #[error("the agent did not take it: {0}")]
-    NotDelivered(String),
-    /// The session has ended.
-    #[error("the session has ended")]
-    Closed,
-}
-
 /// Why options were not changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -170,6 +152,15 @@ pub enum UpdateError {
     /// The session has ended.
     #[error("the session has ended")]
     Closed,
+}
+
+impl From<trunkline_core::UpdateError> for UpdateError {
+    fn from(error: trunkline_core::UpdateError) -> Self {
+        match error {
+            trunkline_core::UpdateError::Closed => Self::Closed,
+            trunkline_core::UpdateError::Unsupported => Self::Unsupported,
+        }
+    }
 }
 
 /// Why a file was not delivered.

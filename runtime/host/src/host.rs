@@ -18,6 +18,7 @@ use tokio::{
     sync::oneshot,
 };
 use tracing::Instrument;
+use trunkline_core::Core;
 use trunkline_process::ChildSpec;
 use trunkline_protocol::{AgentState, SessionId, SessionStart};
 
@@ -25,7 +26,6 @@ use crate::{
     Counters, Session, SessionOptions,
     agent::{self, AgentShared, Folders},
     config::{self, AgentConfig, Buffers, Config, EnvValue, Organisation, Shutdown, Source},
-    core::Core,
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
     files::Exchanges,
     leftovers::{HostFolder, Leftovers},

@@ -31,8 +31,8 @@
 //!
 //! # Theory of operation
 //!
-//! A task on the embedder's runtime drives each agent's link: it reads, dispatches and writes, and waits for nobody
-//! (`link`). What is to be done is decided by a pure state machine (`core`). Events wait for their readers in memory up
+//! A task on the embedder's runtime drives each agent's link: it reads, dispatches and writes, and waits for no one
+//! (`link`). What is to be done is decided by a pure state machine ([`trunkline_core`]). Events wait for their readers in memory up
 //! to a budget and then on disk (`lane`, `spool`). Handles are cheap to clone. Dropping a [`Turn`] stops it, dropping
 //! the last handle of a [`Session`] closes it, dropping the [`Host`] signals its processes to end.
 
@@ -40,7 +40,6 @@
 
 mod agent;
 pub mod config;
-mod core;
 mod counters;
 mod error;
 mod event;
@@ -50,25 +49,21 @@ mod lane;
 mod leftovers;
 mod link;
 mod may;
-pub mod policy;
 mod request;
 mod session;
-mod share;
 mod spool;
-mod supervise;
 mod turn;
 pub mod usage;
 mod wire_form;
 
 pub use counters::{Counters, SessionCounters};
-pub use error::{
-    BuildError, FileError, OpenError, PolicyRefusal, SendError, SpecError, SteerError, UpdateError,
-};
-pub use event::{Cause, Event, EventKind, ExitStatus, File, Place, SessionEnd, TurnEnd, TurnNo};
+pub use error::{BuildError, FileError, OpenError, PolicyRefusal, SendError, SpecError, UpdateError};
+pub use event::{Event, EventKind, File};
 pub use host::{AgentStatus, Host, HostBuilder};
 pub use request::{Decision, Permission, Question};
 pub use session::{Feed, Held, Input, Session, SessionOptions};
 pub use turn::Turn;
 
+pub use trunkline_core::{Cause, ExitStatus, Place, SessionEnd, SteerError, TurnEnd, TurnNo, policy};
 pub use trunkline_process as process;
 pub use trunkline_protocol as protocol;

@@ -2,16 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use trunkline_core::{Answer, Key};
 use trunkline_protocol::{InputRequest, Json, PermissionRequest, PermissionResponse, RequestId, StopReason};
 
-use crate::{
-    core::Key,
-    link::{Command, Inbox},
-};
+use crate::link::{Command, Inbox};
 
 /// The agent asks whether it may do something.
 ///
-/// It waits as long as it takes; it blocks nobody ([permission.5]). Dropped unanswered, it is denied, since approval is
+/// It waits as long as it takes; it blocks no one ([permission.5]). Dropped unanswered, it is denied, since approval is
 /// never a default ([permission.3]). An answer that comes after the turn was stopped or the session closed is ignored.
 #[derive(Debug)]
 pub struct Permission {
@@ -102,20 +100,10 @@ impl Question {
         self.responder.send(Answer::Question(Some(values)));
     }
 
-    /// Says that nobody answers.
+    /// Says that no one answers.
     pub fn cancel(mut self) {
         self.responder.send(Answer::Question(None));
     }
-}
-
-/// An answer on its way to the adapter.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Permission(Box<PermissionResponse>),
-    /// Nothing where it is cancelled.
-    Question(Option<BTreeMap<String, Json>>),
-    /// Nobody decided: the user dropped the request.
-    Nobody,
 }
 
 /// Sends one answer, or on drop says that there is none.
@@ -143,6 +131,6 @@ impl Responder {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        self.send(Answer::Nobody);
+        self.send(Answer::Dropped);
     }
 }

@@ -17,10 +17,10 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    Event, EventKind, Place, SessionEnd, Turn, TurnNo,
+    Event, EventKind, Place, SessionEnd, SteerError, Turn, TurnNo,
     agent::AgentShared,
     counters::{SessionCounters, SessionCounting},
-    error::{FileError, SendError, SteerError, UpdateError},
+    error::{FileError, SendError, UpdateError},
     files::{self, Exchange, Pinned, Refusal},
     lane::Lane,
     link::{Command, Inbox},
@@ -316,7 +316,7 @@ impl Session {
         let lane = Lane::new(shared.inbox.store());
         let input = UserInput { content, message_id, mode: None };
         let no = shared.inbox.push_numbered(|| {
-            let turn = TurnNo(shared.turns.fetch_add(1, Ordering::Relaxed) + 1);
+            let turn = TurnNo::new(shared.turns.fetch_add(1, Ordering::Relaxed) + 1);
             let command = Command::Send { session: shared.clone(), turn, lane: lane.clone(), input, meta };
             (turn, command)
         });

@@ -17,6 +17,7 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
+use trunkline_core::share::may_take;
 use trunkline_protocol::{AdapterMessage, Envelope, SessionId};
 
 use self::disk::Disk;
@@ -24,7 +25,6 @@ use crate::{
     Event, EventKind, Place, TurnNo,
     config::Buffers,
     lane::{Lane, Slot},
-    share::may_take,
 };
 
 /// How many bytes go to disk in one write, and come back in one read.
@@ -447,8 +447,9 @@ fn first_record(bytes: &[u8]) -> Option<(Option<Slot>, usize)> {
         return Some((None, HEAD_BYTES));
     }
     let line = rest.get(..length)?;
-    let turn =
-        TurnNo(u64::from_le_bytes([head[2], head[3], head[4], head[5], head[6], head[7], head[8], head[9]]));
+    let turn = TurnNo::new(u64::from_le_bytes([
+        head[2], head[3], head[4], head[5], head[6], head[7], head[8], head[9],
+    ]));
     let place = match head[1] {
         0 => Place::Turn(turn),
         1 => Place::Outside,

@@ -1,12 +1,9 @@
 //! Events in the wire's own form, for embedders that pass them on as JSON.
 
 use serde::{Serialize, Serializer};
-use trunkline_protocol::{
-    AdapterKind, Failure, FileOutput, Meta, PermissionCancel, SessionClosed, Status, StopReason,
-    TurnComplete, Working,
-};
+use trunkline_protocol::{AdapterKind, FileOutput, Meta, PermissionCancel, Working};
 
-use crate::{Cause, Event, EventKind, File, Place, SessionEnd, TurnEnd};
+use crate::{Event, EventKind, File, Place};
 
 impl Event {
     fn message<S: Serializer>(
@@ -83,47 +80,4 @@ impl Serialize for File {
         };
         announced.serialize(serializer)
     }
-}
-
-/// The members of the `turn.complete` that tells of it.
-impl Serialize for TurnEnd {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        TurnComplete::from(self.clone()).serialize(serializer)
-    }
-}
-
-/// The members of the `session.closed` that tells of it.
-impl Serialize for SessionEnd {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        SessionClosed { reason: Some(self.reason), error: self.error.clone() }.serialize(serializer)
-    }
-}
-
-/// What the adapter said of the end, and what the host knows better.
-impl From<TurnEnd> for TurnComplete {
-    fn from(end: TurnEnd) -> Self {
-        let TurnEnd { cause, status, complete, error, delivered, exit, stderr_tail, .. } = end;
-        let mut complete = complete.map(|complete| *complete).unwrap_or_default();
-        complete.status = Some(status);
-        complete.delivered = Some(delivered);
-        complete.error = error.map(|error| with_tail(error, stderr_tail.as_deref()));
-        if let Some(exit) = exit {
-            (complete.exit_code, complete.signal) = (exit.code, exit.signal);
-        }
-        if status == Status::Stopped && complete.stop_reason.is_none() && cause == Cause::Shutdown {
-            complete.stop_reason = Some(StopReason::Shutdown.as_str().to_owned());
-        }
-        complete
-    }
-}
-
-/// The failure with the last of stderr, unless it is in there already.
-fn with_tail(mut error: Failure, tail: Option<&str>) -> Failure {
-    let Some(tail) = tail.filter(|tail| !tail.is_empty()) else { return error };
-    let message = error.message.get_or_insert_default();
-    if !message.contains(tail) {
-        message.push_str("; its last words on stderr:\n");
-        message.push_str(tail);
-    }
-    error
 }

@@ -3,17 +3,13 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use trunkline_core::{Answer, Key, SteerError};
 use trunkline_protocol::{
     FileInput, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate, StopReason, UserInput,
 };
 
 use crate::{
-    Event, EventKind, Held, Place, TurnEnd, TurnNo,
-    config::Shutdown,
-    core::Key,
-    error::{SteerError, UpdateError},
-    lane::Lane,
-    request::Answer,
+    Event, EventKind, Held, Place, TurnEnd, TurnNo, config::Shutdown, error::UpdateError, lane::Lane,
     session::SessionShared,
 };
 

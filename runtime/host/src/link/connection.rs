@@ -16,15 +16,12 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
+use trunkline_core::{Ended, ExitStatus, ProcessEnd};
 use trunkline_process::{Child, ChildSpec, Signal, SpawnError, StderrDrain, StderrTail, read_held, redact};
 use trunkline_protocol::{Category, Failure, LineReader};
 
 use super::outbox::Outbox;
-use crate::{
-    ExitStatus,
-    config::EnvError,
-    core::{Ended, ProcessEnd},
-};
+use crate::config::EnvError;
 
 /// How long the process may take to end after its output has, unless it was told to end.
 pub(super) const EXIT_GRACE: Duration = Duration::from_millis(250);

@@ -21,6 +21,7 @@ use std::{
 };
 
 use tokio::{sync::oneshot, time::Sleep};
+use trunkline_core::{Core, Ended, Key, ProcessEnd, Standing, SteerError, Ticket};
 use trunkline_process::Escalation;
 use trunkline_protocol::{Failure, SessionInfo};
 
@@ -29,8 +30,7 @@ use super::{Command, Connect, Inbox, connection::Connection, judge::Judge};
 use crate::{
     Event, EventKind, Feed, Place, TurnNo,
     agent::AgentShared,
-    core::{Core, Ended, Key, ProcessEnd, Standing, Ticket},
-    error::{SteerError, UpdateError},
+    error::UpdateError,
     files::{Pinned, StoreDir},
     lane::Lane,
     session::SessionShared,

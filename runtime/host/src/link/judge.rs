@@ -7,13 +7,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use trunkline_core::Key;
 use trunkline_process::redact;
 use trunkline_protocol::{Category, ErrorEvent, FileOutput, Meta};
 
 use self::desk::Desk;
 use crate::{
     Event, EventKind, File, Place,
-    core::Key,
     counters::Counting,
     files::{self, Pinned, Refusal, Roots, StoreDir},
     lane::Promise,

@@ -242,7 +242,7 @@ mod tests {
         let session = SessionId::new("s").unwrap();
         let mut told = Told::default();
         turns
-            .map(|turn| told.ended(&"a".into(), &session, &TurnEnd::lost(TurnNo(turn)), Instant::now()))
+            .map(|turn| told.ended(&"a".into(), &session, &TurnEnd::lost(TurnNo::new(turn)), Instant::now()))
             .collect()
     }
 

@@ -327,7 +327,7 @@ mod tests {
     #[track_caller]
     fn written(told: &mut Told, complete: TurnComplete) -> Value {
         let end = TurnEnd {
-            turn: TurnNo(3),
+            turn: TurnNo::new(3),
             cause: Cause::Complete,
             status: Status::Completed,
             complete: Some(Box::new(complete)),
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_line_tells_when_its_turn_ended_however_late_it_is_made() {
-        let end = TurnEnd::lost(TurnNo(1));
+        let end = TurnEnd::lost(TurnNo::new(1));
         let ended = Told::default().ended(&"a".into(), &SessionId::new("s").unwrap(), &end, Instant::now());
         let line = line_of(ended, Duration::from_secs(7200));
         assert_eq!(line["time"], "2026-03-01T12:00:00.250Z");
@@ -368,13 +368,13 @@ mod tests {
         let models = [named("a"), named("b")].map(|name| (name.unwrap(), ModelUsage::default()));
         let used = Usage { models: Some(models.into()), model: named("m"), ..used };
         let complete = TurnComplete { usage: Some(used), provider: named("p"), ..TurnComplete::default() };
-        let full = TurnEnd { complete: Some(Box::new(complete)), ..TurnEnd::lost(TurnNo(1)) };
+        let full = TurnEnd { complete: Some(Box::new(complete)), ..TurnEnd::lost(TurnNo::new(1)) };
         let id = SessionId::new("a longer id").unwrap();
         let mut block = Vec::new();
         let mut lines = Lines::new();
         lines.append(told.ended(&"agent".into(), &id, &full, Instant::now()), &mut block);
         block.clear();
-        let plain = TurnEnd::lost(TurnNo(2));
+        let plain = TurnEnd::lost(TurnNo::new(2));
         let id = SessionId::new("s").unwrap();
         lines.append(told.ended(&"a".into(), &id, &plain, Instant::now()), &mut block);
         let mut line: Value = serde_json::from_slice(&block).unwrap();
@@ -450,7 +450,7 @@ mod tests {
         let models = [secret, "other"].map(|name| (name.to_owned(), ModelUsage::default()));
         let used = Usage { models: Some(models.into()), ..Usage::default() };
         let complete = TurnComplete { usage: Some(used), model: named(secret), ..TurnComplete::default() };
-        let end = TurnEnd { complete: Some(Box::new(complete)), ..TurnEnd::lost(TurnNo(1)) };
+        let end = TurnEnd { complete: Some(Box::new(complete)), ..TurnEnd::lost(TurnNo::new(1)) };
         let id = SessionId::new(secret).unwrap();
         let ended = Told::default().ended(&"a".into(), &id, &end, Instant::now());
         let line = line_of(ended, Duration::ZERO).to_string();

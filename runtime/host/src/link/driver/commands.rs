@@ -2,16 +2,11 @@
 
 use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 
+use trunkline_core::{NewSession, WhyClosed};
 use trunkline_process::StopSteps;
 
 use super::{Driver, Entry, Waiting, key_of, seen::Seen};
-use crate::{
-    Event, EventKind, Feed, Held, Place,
-    core::{NewSession, WhyClosed},
-    error::UpdateError,
-    link::Command,
-    may,
-};
+use crate::{Event, EventKind, Feed, Held, Place, error::UpdateError, link::Command, may};
 
 impl Driver {
     pub(super) fn command(&mut self, command: Command, now: Instant) {

@@ -2,12 +2,12 @@
 
 use std::{sync::atomic::Ordering, time::Instant};
 
+use trunkline_core::{Effect, Ended, Key, Noted, WhyClosed};
 use trunkline_protocol::{HostBody, Meta};
 
 use super::{ANSWERS, Driver, Entry, Waiting};
 use crate::{
     Event, EventKind, Feed, Place,
-    core::{Effect, Ended, Key, Noted, WhyClosed},
     lane::{Lane, Pushed},
     link::{connection::Connection, judge::Case},
 };
@@ -28,8 +28,10 @@ impl Driver {
     pub(super) fn apply_with(&mut self, mut connection: Option<&mut Connection>, now: Instant) {
         while let Some(effect) = self.core.poll_effect() {
             match effect {
-                Effect::Deliver { key, place, kind, meta } => {
-                    self.deliver(key, Event { place, kind, meta }, now)
+                Effect::Deliver { key, place, body, meta } => {
+                    if let Some(kind) = EventKind::from_body(body) {
+                        self.deliver(key, Event { place, kind, meta }, now);
+                    }
                 }
                 Effect::Write { key, input_of, mut message } => {
                     self.complete_start(key, &mut message);
@@ -109,7 +111,7 @@ impl Driver {
                 }
                 Effect::Updated { ticket, result } => {
                     if let Some(Waiting::Update(reply)) = self.waiting.remove(&ticket) {
-                        let _ = reply.send(result.map(|info| *info));
+                        let _ = reply.send(result.map(|info| *info).map_err(Into::into));
                     }
                 }
                 Effect::Note(noted, key) => {

@@ -2,16 +2,14 @@
 
 use std::{io, sync::atomic::Ordering, time::Instant};
 
+use trunkline_core::{Ended, ExitStatus, ProcessEnd};
 use trunkline_process::Step;
 use trunkline_protocol::Failure;
 
 use super::{BROKEN_GRACE, Driver};
-use crate::{
-    core::{Ended, ProcessEnd},
-    link::{
-        Connect,
-        connection::{self, Connection, EXIT_GRACE},
-    },
+use crate::link::{
+    Connect,
+    connection::{self, Connection, EXIT_GRACE},
 };
 
 impl Driver {
@@ -98,7 +96,7 @@ impl Driver {
             None if self.starting.take().is_some() => {
                 let end = ProcessEnd {
                     why,
-                    exit: crate::ExitStatus::default(),
+                    exit: ExitStatus::default(),
                     memory_kills: 0,
                     stderr_tail: None,
                     written: 0,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::{core::Key, share::may_take};
+use trunkline_core::{Key, share::may_take};
 
 /// How many files of one link are judged at a time: each has a thread and some descriptors.
 const AT_WORK: usize = 32;

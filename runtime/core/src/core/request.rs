@@ -1,22 +1,21 @@
 //! Permissions and questions that wait for an answer ([permission.*]).
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     time::Instant,
 };
 
 use trunkline_protocol::{
-    Envelope, Extensions, InputRequest, InputResponse, Json, Meta, OptionKind, PermissionOption,
-    PermissionRequest, PermissionResponse, RequestId, StopReason,
+    Envelope, Extensions, InputRequest, InputResponse, Json, Meta, OptionKind, PermissionCancel,
+    PermissionOption, PermissionRequest, PermissionResponse, RequestId, StopReason, json_len,
     rules::{RequestPhase, RequestRule, RequestStep, request},
 };
 
 use super::{Core, Effect, Key, Noted, session::Session};
 use crate::{
-    EventKind, Place, TurnNo,
-    event::json_bytes,
+    Place, TurnNo,
     policy::{Action, Decision},
-    request::Answer,
     share::may_take,
 };
 
@@ -34,6 +33,17 @@ pub(super) const PENDING_BYTES_OF_ALL: u64 = 256 * 1024 * 1024;
 pub(super) struct Asked {
     pub(super) requests: u64,
     pub(super) bytes: u64,
+}
+
+/// The user's answer to a request.
+#[derive(Debug)]
+pub enum Answer {
+    /// To a permission.
+    Permission(Box<PermissionResponse>),
+    /// To a question: values by field id; nothing where it is cancelled.
+    Question(Option<BTreeMap<String, Json>>),
+    /// The user dropped the request: a permission is denied, a question cancelled ([permission.3]).
+    Dropped,
 }
 
 /// A request that waits.
@@ -83,7 +93,7 @@ impl Core {
             deny_dirs: &dirs,
             ..Action::new(&asked.tool, &asked.resource)
         };
-        let bytes = json_bytes(&asked);
+        let bytes = json_len(&asked);
         let decision = match self.rules.policy.decide(&action) {
             _ if self.must_deny(index, turn, place, bytes) => Some((false, StopReason::Stopped)),
             Decision::Deny => Some((false, StopReason::Policy)),
@@ -112,7 +122,7 @@ impl Core {
         if self.phase_of(index, &asked.request_id, RequestStep::Ask) == RequestRule::Reject {
             return self.note_of(index, Noted::Bad);
         }
-        let bytes = json_bytes(&asked);
+        let bytes = json_len(&asked);
         if self.must_deny(index, turn, place, bytes) {
             return self.cancel(index, &asked.request_id);
         }
@@ -132,18 +142,11 @@ impl Core {
     }
 
     /// The user answers. An answer that comes too late is counted and ignored ([permission.4]).
-    pub(crate) fn handle_answer(
-        &mut self,
-        key: Key,
-        id: &RequestId,
-        serial: u64,
-        answer: Answer,
-        now: Instant,
-    ) {
+    pub fn handle_answer(&mut self, key: Key, id: &RequestId, serial: u64, answer: Answer, now: Instant) {
         let Some(index) = self.index_of(key) else { return };
         let Some(asked) = self.take_request(index, |request| request.serial == serial) else {
             return match answer {
-                Answer::Nobody => {}
+                Answer::Dropped => {}
                 Answer::Permission(_) | Answer::Question(_) => self.note_of(index, Noted::StrayRequest),
             };
         };
@@ -152,7 +155,7 @@ impl Core {
                 let response = consistent(*response, &options);
                 self.write_response(index, response);
             }
-            (Kind::Permission { .. }, Answer::Nobody | Answer::Question(_)) => {
+            (Kind::Permission { .. }, Answer::Dropped | Answer::Question(_)) => {
                 self.respond(index, id, false, StopReason::Policy);
             }
             (Kind::Question, Answer::Question(Some(values))) => {
@@ -160,7 +163,7 @@ impl Core {
                     InputResponse { request_id: id.clone(), values: Some(values), cancelled: None };
                 self.write_to(index, response);
             }
-            (Kind::Question, Answer::Nobody | Answer::Question(None) | Answer::Permission(_)) => {
+            (Kind::Question, Answer::Dropped | Answer::Question(None) | Answer::Permission(_)) => {
                 self.cancel(index, id)
             }
         }
@@ -266,7 +269,8 @@ impl Core {
 
     fn tell_withdrawn(&mut self, index: u32, request: Request, reason: StopReason) {
         let place = request.turn.map_or(Place::Outside, Place::Turn);
-        self.deliver(index, place, EventKind::Withdrawn { request_id: request.id, reason }, None);
+        let cancel = PermissionCancel { request_id: request.id, reason: Some(reason) };
+        self.deliver(index, place, cancel.into(), None);
     }
 
     fn respond(&mut self, index: u32, id: &RequestId, approved: bool, reason: StopReason) {

@@ -7,11 +7,23 @@ use trunkline_protocol::{Category, ErrorEvent, Failure, StopReason};
 
 use super::{Core, Effect, Noted, WhyClosed};
 use crate::{
-    Cause, EventKind, ExitStatus, Place,
-    supervise::{Backoff, Next, Supervisor},
+    Backoff, Cause, ExitStatus, Place, UpdateError,
+    supervise::{Next, Supervisor},
 };
 
 /// Where the process stands.
+///
+/// ```text
+///       demand               it runs               it ends after a completed turn
+/// Idle ────────▶ Starting ─────────────▶ Running ─────────────────────────────────▶ Idle
+///                 ▲   │ `start_timeout`    │ `start_timeout` without a word
+///                 │   ├────▶ Ending ◀──────┤
+///        demand,  │   │        │ it ends   │ it ends before it completed a turn
+///        in time  │   ▼        ▼           ▼
+///                 └── Waiting (back-off), or Failed after too many
+/// ```
+///
+/// A start that fails leads there too. `handle_retry` makes it Idle, `handle_shutdown` Down for good.
 #[derive(Debug, Clone, PartialEq)]
 enum State {
     /// It does not run; the next session or input starts it.
@@ -32,9 +44,12 @@ enum State {
 
 /// How an agent stands, as its users are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub enum Standing {
+    /// It does not run.
     Idle,
+    /// It runs, starts or ends.
     Running,
+    /// Starts failed too often.
     Failed,
 }
 
@@ -49,7 +64,7 @@ pub(super) struct Process {
 
 /// Why the process is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub enum Ended {
     /// It ended by itself, or somebody else ended it.
     Exit,
     /// It closed its stdout and was ended by the host.
@@ -60,14 +75,17 @@ pub(crate) enum Ended {
 
 /// The end of a process.
 #[derive(Debug, Clone)]
-pub(crate) struct ProcessEnd {
-    pub(crate) why: Ended,
-    pub(crate) exit: ExitStatus,
+pub struct ProcessEnd {
+    /// Why it ended.
+    pub why: Ended,
+    /// How it ended.
+    pub exit: ExitStatus,
     /// How many of its processes were killed because its memory was used up.
-    pub(crate) memory_kills: u64,
-    pub(crate) stderr_tail: Option<String>,
+    pub memory_kills: u64,
+    /// The last of its stderr.
+    pub stderr_tail: Option<String>,
     /// How many bytes of all that was handed to the writer went into the pipe.
-    pub(crate) written: u64,
+    pub written: u64,
 }
 
 impl ProcessEnd {
@@ -125,7 +143,8 @@ impl Core {
     }
 
     /// How the agent stands.
-    pub(crate) fn standing(&self) -> Standing {
+    #[must_use]
+    pub fn standing(&self) -> Standing {
         match self.process.state {
             State::Starting { .. } | State::Running { .. } | State::Ending => Standing::Running,
             State::Failed { .. } => Standing::Failed,
@@ -156,7 +175,7 @@ impl Core {
     }
 
     /// The process runs.
-    pub(crate) fn handle_started(&mut self, now: Instant) {
+    pub fn handle_started(&mut self, now: Instant) {
         if let State::Starting { .. } = self.process.state {
             self.process.state = State::Running { heard: false, completed: false };
             self.process.waiting_since = None;
@@ -165,7 +184,7 @@ impl Core {
     }
 
     /// The process could not be started: the inputs that wait end with the reason.
-    pub(crate) fn handle_start_failed(&mut self, why: Failure, now: Instant) {
+    pub fn handle_start_failed(&mut self, why: Failure, now: Instant) {
         if self.process.state == State::Down {
             return;
         }
@@ -178,7 +197,7 @@ impl Core {
     }
 
     /// The process has ended, its output is read to the end: so have all turns of its sessions.
-    pub(crate) fn handle_ended(&mut self, end: &ProcessEnd, now: Instant) {
+    pub fn handle_ended(&mut self, end: &ProcessEnd, now: Instant) {
         let cause = match end.why {
             Ended::Exit => Cause::ProcessExit,
             Ended::EndOfStream => Cause::EndOfStream,
@@ -214,7 +233,7 @@ impl Core {
                 fatal: Some(false),
                 ..ErrorEvent::default()
             };
-            self.deliver(index, Place::Outside, EventKind::Error(error), None);
+            self.deliver(index, Place::Outside, error.into(), None);
             if self.rules.close_on_exit {
                 self.close_session(index, WhyClosed::ProcessEnded, now);
             }
@@ -239,7 +258,7 @@ impl Core {
     pub(super) fn fail_updates(&mut self, index: u32) {
         let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
         for ticket in std::mem::take(&mut work.updates) {
-            self.effect(Effect::Updated { ticket, result: Err(super::UpdateError::Closed) });
+            self.effect(Effect::Updated { ticket, result: Err(UpdateError::Closed) });
         }
     }
 
@@ -249,7 +268,7 @@ impl Core {
     }
 
     /// Tries a failed agent again at once.
-    pub(crate) fn handle_retry(&mut self, now: Instant) {
+    pub fn handle_retry(&mut self, now: Instant) {
         if matches!(self.process.state, State::Failed { .. } | State::Waiting { .. }) {
             self.process.state = State::Idle;
             self.demand_process(now);

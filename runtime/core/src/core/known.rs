@@ -3,7 +3,7 @@
 use trunkline_protocol::{Category, ErrorEvent, Json, Resume, TurnComplete};
 
 use super::{Core, session::Session};
-use crate::{EventKind, share::may_take};
+use crate::share::may_take;
 
 /// How many bytes are remembered of one session, to go on from after a restart. The adapter's id for it and its parameters are
 /// names of what the agent itself keeps.
@@ -70,7 +70,7 @@ impl Core {
             ..ErrorEvent::default()
         };
         let place = self.current_place(index);
-        self.deliver(index, place, EventKind::Error(error), None);
+        self.deliver(index, place, error.into(), None);
     }
 
     /// Remembers what a turn's end says of going on from there.

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, path::Path, time::Instant};
 
-use trunkline_protocol::{Envelope, Extensions, Meta, PROTOCOL, SessionId, SessionStart};
+use trunkline_protocol::{AdapterBody, Envelope, Extensions, Meta, PROTOCOL, SessionId, SessionStart};
 
 use super::{
     Core, Effect, Slot, Ticket, USED, WhyClosed, known::Known, queue::Queued, request::Request, turn::Running,
@@ -11,47 +11,72 @@ use crate::{Cause, Place};
 
 /// A session's place in the core, told from those that had the place before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Key(u64);
+pub struct Key(u64);
 
 impl Key {
-    pub(crate) fn new(index: u32, generation: u32) -> Self {
+    /// The key of a place and of how many had it before.
+    #[must_use]
+    #[inline]
+    pub fn new(index: u32, generation: u32) -> Self {
         Self(u64::from(generation) << 32 | u64::from(index))
     }
 
-    pub(crate) fn from_bits(bits: u64) -> Self {
+    /// What [`Key::to_bits`] gave.
+    #[must_use]
+    #[inline]
+    pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    pub(crate) fn to_bits(self) -> u64 {
+    /// The key as a number.
+    #[must_use]
+    #[inline]
+    pub fn to_bits(self) -> u64 {
         self.0
     }
 
-    pub(crate) fn index(self) -> u32 {
+    /// The place, from 0: small, and used again by later sessions.
+    #[must_use]
+    #[inline]
+    pub fn index(self) -> u32 {
         self.0 as u32
     }
 
-    pub(crate) fn generation(self) -> u32 {
+    pub(super) fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }
 }
 
 /// What a session is opened with.
 #[derive(Debug)]
-pub(crate) struct NewSession {
-    pub(crate) id: SessionId,
+pub struct NewSession {
+    /// The id that its user knows.
+    pub id: SessionId,
     /// Whether the user chose the id, so that it may have been used before.
-    pub(crate) chosen: bool,
+    pub chosen: bool,
     /// The options, where any were given.
-    pub(crate) start: Option<Box<SessionStart>>,
-    pub(crate) meta: Option<Box<Meta>>,
+    pub start: Option<Box<SessionStart>>,
+    /// What passes through with `session.start`.
+    pub meta: Option<Box<Meta>>,
     /// Where the links in `start.cwd` lead.
-    pub(crate) real_cwd: Option<Box<Path>>,
+    pub real_cwd: Option<Box<Path>>,
 }
 
 /// The options that must be enforced where a session asks for them ([ext.7]).
 pub(super) const ENFORCED: [&str; 6] =
     ["denied_tools", "allowed_tools", "permission_mode", "allowed_domains", "cwd", "max_cost_usd"];
 
+/// ```text
+///           the process runs             first message
+///  Opened ───────────────────▶ Started ───────────────▶ Agreed
+///    ▲       session.start        │                        │       from each of them: closed
+///    └────────────────────────────┴────────────────────────┘       by its user, the adapter, a
+///      the process ends, or a stop stays unanswered where          refusal, a limit or shutdown
+///      no `turn_id` is known: the next input starts it again
+/// ```
+///
+/// Opened: `wire` is nothing. Started: `wire` is set and `agreed` is not; while `options_due`, inputs wait. Agreed: both
+/// are set. A closed session has left its place, whose next [`Key`] is another.
 #[derive(Debug)]
 pub(super) struct Session {
     /// The id that its user knows; also the wire's, unless that was used before.
@@ -165,7 +190,7 @@ impl Session {
 
 impl Core {
     /// Takes a session. Its `session.start` is written as soon as the process runs ([session.1]).
-    pub(crate) fn handle_open(&mut self, new: NewSession, now: Instant) -> Key {
+    pub fn handle_open(&mut self, new: NewSession, now: Instant) -> Key {
         let NewSession { id, chosen, start, meta, real_cwd } = new;
         let session = Session {
             id,
@@ -333,15 +358,9 @@ impl Core {
     }
 
     /// The place of what the adapter says in no turn's name, or in a turn's.
-    pub(super) fn deliver(
-        &mut self,
-        index: u32,
-        place: Place,
-        kind: crate::EventKind,
-        meta: Option<Box<Meta>>,
-    ) {
+    pub(super) fn deliver(&mut self, index: u32, place: Place, body: AdapterBody, meta: Option<Box<Meta>>) {
         let key = self.key_of(index);
-        self.effect(Effect::Deliver { key, place, kind, meta });
+        self.effect(Effect::Deliver { key, place, body, meta });
     }
 
     /// What an input ends with when its session is refused or ended.

@@ -9,7 +9,7 @@ use crate::SessionEnd;
 
 /// Why a session ends.
 #[derive(Debug)]
-pub(crate) enum WhyClosed {
+pub enum WhyClosed {
     /// Its user closed it.
     User,
     /// The host shuts down.
@@ -26,14 +26,14 @@ pub(crate) enum WhyClosed {
 
 impl Core {
     /// The user closes a session. Closing twice is closing once.
-    pub(crate) fn handle_close(&mut self, key: Key, why: WhyClosed, now: Instant) {
+    pub fn handle_close(&mut self, key: Key, why: WhyClosed, now: Instant) {
         if let Some(index) = self.index_of(key) {
             self.close_session(index, why, now);
         }
     }
 
     /// The host shuts down: every session ends, the process is not started again.
-    pub(crate) fn handle_shutdown(&mut self, now: Instant) {
+    pub fn handle_shutdown(&mut self, now: Instant) {
         self.process_down();
         for index in self.indices() {
             self.close_session(index, WhyClosed::Shutdown, now);
@@ -41,7 +41,7 @@ impl Core {
     }
 
     /// Says whether the user holds a session's events back.
-    pub(crate) fn handle_hold(&mut self, key: Key, held: bool, now: Instant) {
+    pub fn handle_hold(&mut self, key: Key, held: bool, now: Instant) {
         let Some(index) = self.index_of(key) else { return };
         let Some(session) = self.get(index) else { return };
         session.held = held;

@@ -7,9 +7,9 @@ use trunkline_protocol::{Category, Delivered, Extensions, Status};
 use super::bench::{Bench, Did, rules};
 use crate::{
     Cause, Place,
+    core::Answer,
     core::{Ended, WhyClosed},
     policy::{Policy, Unmatched},
-    request::Answer,
 };
 
 const S: Duration = Duration::from_secs(1);
@@ -259,7 +259,7 @@ fn inactivity_rests_while_a_permission_waits_even_for_a_day() {
     bench.pass(24 * 3600 * S);
     assert!(bench.ends.is_empty());
     let (key_of_request, id, serial) = bench.serials[0].clone();
-    bench.core.handle_answer(key_of_request, &id, serial, Answer::Nobody, bench.now);
+    bench.core.handle_answer(key_of_request, &id, serial, Answer::Dropped, bench.now);
     bench.drain();
     bench.take();
     bench.pass(59 * S);
@@ -296,7 +296,7 @@ fn a_close_ends_everything_and_a_late_answer_is_not_written() {
     bench.core.handle_close(key, WhyClosed::User, bench.now);
     bench.drain();
     let (key, id, serial) = bench.serials[0].clone();
-    bench.core.handle_answer(key, &id, serial, Answer::Nobody, bench.now);
+    bench.core.handle_answer(key, &id, serial, Answer::Dropped, bench.now);
     bench.drain();
     assert_eq!(bench.lines(), [r#"{"type":"session.close","session_id":"s"}"#]);
     assert_eq!(bench.ends.iter().map(|end| end.cause).collect::<Vec<_>>(), [Cause::Closed, Cause::Closed]);
@@ -411,7 +411,7 @@ fn a_reused_id_is_a_new_request_that_an_old_answer_does_not_settle() {
     bench.say(ask);
     let (key, id, old) = bench.serials[0].clone();
     bench.take();
-    bench.core.handle_answer(key, &id, old, Answer::Nobody, bench.now);
+    bench.core.handle_answer(key, &id, old, Answer::Dropped, bench.now);
     bench.drain();
     assert!(bench.lines().is_empty());
     assert_eq!(bench.serials.len(), 2);

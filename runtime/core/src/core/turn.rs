@@ -9,7 +9,7 @@ use trunkline_protocol::{
 };
 
 use super::{Core, Effect, Key, Noted, ProcessEnd, queue::turn_id};
-use crate::{Cause, EventKind, Place, TurnEnd, TurnNo};
+use crate::{Cause, Place, TurnEnd, TurnNo};
 
 /// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
 const OPEN_TOOLS: usize = 256;
@@ -18,6 +18,17 @@ const OPEN_TOOLS: usize = 256;
 const SPARE_TIMERS: usize = 1024;
 
 /// A turn whose input was written and that has not ended.
+///
+/// ```text
+///          written            stop: by the user, a deadline or a limit
+/// Queued ───────────▶ Running ─────────────────────────────────────────▶ Stopping
+///    │                   │ turn.complete, end of the process,               │ the same, or
+///    │ stop, close,      │ close, an end that is too long                   │ `stop_timeout`
+///    │ failed start      ▼                                                  │
+///    └───────────────▶ ended, once: `Effect::End` ◀─────────────────────────┘
+/// ```
+///
+/// A queued turn is a `Queued::Input`; `phase` tells the other two apart.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) no: TurnNo,
@@ -151,7 +162,7 @@ fn host_failure(cause: Cause, end: Option<&ProcessEnd>) -> Option<Failure> {
 impl Core {
     /// Stops the running turn, or the one that is named ([turn.4], [turn.9], [turn.11]). Where none runs since the
     /// process has yet to start, the first that waits is the one that its user sees running.
-    pub(crate) fn handle_stop(&mut self, key: Key, turn: Option<TurnNo>, reason: StopReason, now: Instant) {
+    pub fn handle_stop(&mut self, key: Key, turn: Option<TurnNo>, reason: StopReason, now: Instant) {
         let Some(index) = self.index_of(key) else { return };
         let running = self.get(index).and_then(|session| session.running()).map(|running| running.no);
         match turn.or(running).or_else(|| self.first_waiting(index)) {
@@ -241,7 +252,7 @@ impl Core {
         if has_events {
             for tool_call_id in running.open_tools {
                 let end = Box::new(ToolEnd { is_error: Some(true), ..ToolEnd::new(tool_call_id) });
-                self.deliver(index, Place::Turn(turn), EventKind::ToolEnd(end), None);
+                self.deliver(index, Place::Turn(turn), end.into(), None);
             }
         }
         let answered = running.answered || matches!(cause, Cause::Complete | Cause::Oversize);
@@ -284,7 +295,7 @@ impl Core {
     }
 
     /// Where the input of the running turn stands in all that was handed to the writer.
-    pub(crate) fn handle_written_at(&mut self, key: Key, turn: TurnNo, at: u64) {
+    pub fn handle_written_at(&mut self, key: Key, turn: TurnNo, at: u64) {
         let Some(index) = self.index_of(key) else { return };
         if let Some(running) = self.get(index).and_then(|session| session.running())
             && running.no == turn
@@ -402,19 +413,21 @@ impl Core {
     fn settle_steers(&mut self, index: u32) {
         let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
         for (_, ticket) in std::mem::take(&mut work.steers) {
-            self.effect(Effect::Steered { ticket, result: Err(crate::error::SteerError::NoTurn) });
+            self.effect(Effect::Steered { ticket, result: Err(crate::SteerError::NoTurn) });
         }
     }
 }
 
 impl TurnEnd {
     /// The end of a turn whose link is gone without a word: the host itself was dropped.
-    pub(crate) fn lost(turn: TurnNo) -> Self {
+    #[must_use]
+    pub fn lost(turn: TurnNo) -> Self {
         Self::unsent(turn, Cause::Shutdown)
     }
 
     /// The end of a turn that the core never saw.
-    pub(crate) fn unsent(turn: TurnNo, cause: Cause) -> Self {
+    #[must_use]
+    pub fn unsent(turn: TurnNo, cause: Cause) -> Self {
         unsent(turn, cause, None, None)
     }
 }

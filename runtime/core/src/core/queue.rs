@@ -8,8 +8,7 @@ use trunkline_protocol::{
 };
 
 use super::{Core, Effect, Key, Ticket, turn::Running};
-pub(crate) use crate::error::UpdateError;
-use crate::{Cause, TurnNo, error::SteerError};
+use crate::{Cause, SteerError, TurnNo, UpdateError};
 
 /// How long an update waits for the adapter's first message, which tells whether it knows `options`.
 const READY_WAIT: Duration = Duration::from_secs(5);
@@ -24,7 +23,7 @@ pub(super) enum Queued {
 
 impl Core {
     /// Takes an input. It is written when the turns before it have ended.
-    pub(crate) fn handle_send(
+    pub fn handle_send(
         &mut self,
         key: Key,
         turn: TurnNo,
@@ -39,7 +38,7 @@ impl Core {
     }
 
     /// Takes a file that lies in the exchange folder.
-    pub(crate) fn handle_file(&mut self, key: Key, file: Box<FileInput>, now: Instant) {
+    pub fn handle_file(&mut self, key: Key, file: Box<FileInput>, now: Instant) {
         let Some(index) = self.index_of(key) else { return };
         let Some(session) = self.get(index) else { return };
         session.work().queue.push_back(Queued::File(file));
@@ -47,13 +46,7 @@ impl Core {
     }
 
     /// Takes a change of options.
-    pub(crate) fn handle_update(
-        &mut self,
-        key: Key,
-        update: Box<SessionUpdate>,
-        ticket: Ticket,
-        now: Instant,
-    ) {
+    pub fn handle_update(&mut self, key: Key, update: Box<SessionUpdate>, ticket: Ticket, now: Instant) {
         let Some(index) = self.index_of(key) else {
             return self.effect(Effect::Updated { ticket, result: Err(UpdateError::Closed) });
         };
@@ -63,7 +56,7 @@ impl Core {
     }
 
     /// Takes an addition to the running turn ([turn.10]).
-    pub(crate) fn handle_steer(&mut self, key: Key, input: UserInput, meta: Option<Meta>, ticket: Ticket) {
+    pub fn handle_steer(&mut self, key: Key, input: UserInput, meta: Option<Meta>, ticket: Ticket) {
         let index = self.index_of(key);
         let Some((index, session)) = index.and_then(|index| Some((index, self.get(index)?))) else {
             return self.effect(Effect::Steered { ticket, result: Err(SteerError::Closed) });

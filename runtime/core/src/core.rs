@@ -1,8 +1,4 @@
-//! What to do: the state machine of one agent's sessions over one pipe.
-//!
-//! Pure: no `async`, no clock, no bytes. Ids, time and chance come in; effects go out. Four verbs: `handle_*` takes
-//! what happened, [`Core::handle_timeout`] what is due, [`Core::poll_effect`] yields what to do,
-//! [`Core::poll_timeout`] when to come back. The core outlives the adapter's process: sessions do ([process.5]).
+//! The state machine of one agent's sessions over one pipe.
 
 mod close;
 mod effect;
@@ -27,40 +23,48 @@ use std::{
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use trunkline_protocol::{Extensions, SessionId};
 
-pub(crate) use self::{
+pub use self::{
     close::WhyClosed,
     effect::{Effect, Noted, Ticket},
     process::{Ended, ProcessEnd, Standing},
-    queue::UpdateError,
+    request::Answer,
     session::{Key, NewSession},
 };
 use self::{process::Process, request::Asked, session::Session, timers::Timers};
-use crate::policy::Policy;
+use crate::{Backoff, policy::Policy};
 
 /// What the configuration says, as far as the core decides by it.
 #[derive(Debug)]
-pub(crate) struct Rules {
+pub struct Rules {
     /// What is offered to the adapter; empty: the core of the protocol alone.
-    pub(crate) offered: Extensions,
-    pub(crate) policy: Policy,
+    pub offered: Extensions,
+    /// What is answered without a user.
+    pub policy: Policy,
     /// Where the agent works, by every name that is known: paths in permission requests count from there.
-    pub(crate) work_dirs: Vec<std::path::PathBuf>,
-    pub(crate) start_timeout: Duration,
-    pub(crate) turn_timeout: Option<Duration>,
-    pub(crate) inactivity_timeout: Option<Duration>,
-    pub(crate) stop_timeout: Duration,
-    pub(crate) permission_timeout: Option<Duration>,
-    pub(crate) max_turn_output: Option<u64>,
+    pub work_dirs: Vec<std::path::PathBuf>,
+    /// How long a start, and then the first message of the process, may take.
+    pub start_timeout: Duration,
+    /// How long a turn may take.
+    pub turn_timeout: Option<Duration>,
+    /// How long the adapter may say nothing of a session whose turn runs.
+    pub inactivity_timeout: Option<Duration>,
+    /// How long a stop may stay unanswered.
+    pub stop_timeout: Duration,
+    /// How long a request may wait for its answer.
+    pub permission_timeout: Option<Duration>,
+    /// How many bytes of output a turn may put out.
+    pub max_turn_output: Option<u64>,
     /// Whether the end of the process ends its sessions.
-    pub(crate) close_on_exit: bool,
+    pub close_on_exit: bool,
     /// Whether an option that must be enforced and is not may pass ([ext.7]).
-    pub(crate) unenforced_allowed: bool,
-    pub(crate) backoff: crate::supervise::Backoff,
+    pub unenforced_allowed: bool,
+    /// When a process that failed is started again.
+    pub backoff: Backoff,
 }
 
 /// The sessions of one agent.
 #[derive(Debug)]
-pub(crate) struct Core {
+pub struct Core {
     rules: Rules,
     sessions: Vec<Slot>,
     free: Vec<u32>,
@@ -98,7 +102,8 @@ const USED: usize = 1024 * 1024;
 
 impl Core {
     /// A core without sessions, whose process does not run. Chance seeds the jitter of restarts and fresh ids.
-    pub(crate) fn new(rules: Rules, chance: u64) -> Self {
+    #[must_use]
+    pub fn new(rules: Rules, chance: u64) -> Self {
         Self {
             process: Process::new(rules.backoff, chance),
             rules,
@@ -120,12 +125,15 @@ impl Core {
     }
 
     /// The next thing to do.
-    pub(crate) fn poll_effect(&mut self) -> Option<Effect> {
+    #[inline]
+    pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
     /// When [`Core::handle_timeout`] is due next.
-    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+    #[must_use]
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
         match (self.timers.next(), self.process_deadline()) {
             (Some(session), Some(process)) => Some(session.min(process)),
             (one, other) => one.or(other),
@@ -133,7 +141,7 @@ impl Core {
     }
 
     /// Does what is due.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+    pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(index) = self.timers.pop_due(now) {
             self.session_timeout(index, now);
         }
@@ -141,7 +149,9 @@ impl Core {
     }
 
     /// How many sessions are open.
-    pub(crate) fn open_sessions(&self) -> usize {
+    #[must_use]
+    #[inline]
+    pub fn open_sessions(&self) -> usize {
         self.open
     }
 
@@ -177,7 +187,7 @@ impl Core {
     }
 
     /// The session that this id names in the running process. One comparison for the session that spoke last.
-    pub(crate) fn find(&mut self, wire_id: &str) -> Option<u32> {
+    fn find(&mut self, wire_id: &str) -> Option<u32> {
         if let Some(last) = self.last
             && let Some(session) = self.get(last)
             && session.wire.as_ref().is_some_and(|wire| wire.as_str() == wire_id)
@@ -208,7 +218,7 @@ impl Core {
         self.closed.push_back(hash);
     }
 
-    /// An id that nobody else makes: of chance that came in, one a call (splitmix64).
+    /// An id that no one else makes: of chance that came in, one a call (splitmix64).
     fn fresh_id(&mut self) -> Result<SessionId, trunkline_protocol::BadId> {
         let mut part = || {
             self.chance = self.chance.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -7,17 +7,17 @@ use std::{
 
 /// The numbers of the back-off ([protocol section 10], `restart`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     /// The most that is waited after the first failure; doubles with each.
-    pub(crate) base: Duration,
+    pub base: Duration,
     /// The most that is waited at all.
-    pub(crate) cap: Duration,
+    pub cap: Duration,
     /// So many failed starts within the window make the agent `failed`.
-    pub(crate) failures: u32,
+    pub failures: u32,
     /// The window.
-    pub(crate) window: Duration,
+    pub window: Duration,
     /// After so long a failed agent is tried again.
-    pub(crate) retry: Duration,
+    pub retry: Duration,
 }
 
 /// What follows a failed start.

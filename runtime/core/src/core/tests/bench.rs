@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use trunkline_protocol::{Extensions, Head, HostBody, SessionId, UserInput};
+use trunkline_protocol::{AdapterBody, Extensions, Head, HostBody, SessionId, UserInput};
 
 use super::super::{Core, Effect, Key, NewSession, ProcessEnd, Rules};
 use crate::{
-    Cause, EventKind, Place, TurnEnd, TurnNo,
+    Cause, Place, TurnEnd, TurnNo,
     core::Ended,
     policy::{Policy, Unmatched},
     supervise::Backoff,
@@ -153,7 +153,7 @@ impl Bench {
                     let line = String::from_utf8(message.to_line()).unwrap();
                     self.did.push(Did::Wrote(line.trim_end().to_owned()));
                 }
-                Effect::Deliver { place, kind, .. } => self.did.push(Did::Told(place, name_of(&kind))),
+                Effect::Deliver { place, body, .. } => self.did.push(Did::Told(place, name_of(&body))),
                 Effect::Ask { key, place, request, serial, .. } => {
                     self.serials.push((key, request.request_id.clone(), serial));
                     self.did.push(Did::Told(place, "permission"));
@@ -188,14 +188,14 @@ impl Bench {
     }
 }
 
-fn name_of(kind: &EventKind) -> &'static str {
-    match kind {
-        EventKind::Output(_) => "output",
-        EventKind::Error(_) => "error",
-        EventKind::Info(_) => "info",
-        EventKind::ToolStart(_) => "tool.start",
-        EventKind::ToolEnd(_) => "tool.end",
-        EventKind::Withdrawn { .. } => "withdrawn",
+fn name_of(body: &AdapterBody) -> &'static str {
+    match body {
+        AdapterBody::Output(_) => "output",
+        AdapterBody::Error(_) => "error",
+        AdapterBody::SessionInfo(_) => "info",
+        AdapterBody::ToolStart(_) => "tool.start",
+        AdapterBody::ToolEnd(_) => "tool.end",
+        AdapterBody::PermissionCancel(_) => "withdrawn",
         _ => "other",
     }
 }

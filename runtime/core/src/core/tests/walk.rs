@@ -14,7 +14,10 @@ use super::{
     super::{Effect, Key, NewSession, ProcessEnd, Ticket, WhyClosed},
     bench::{Bench, rules},
 };
-use crate::{ExitStatus, Place, TurnNo, core::Ended, request::Answer};
+use crate::{
+    ExitStatus, Place, TurnNo,
+    core::{Answer, Ended},
+};
 
 const STEPS: usize = 1_000_000;
 const STEPS_A_WALK: usize = 2_000;
@@ -135,7 +138,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                         model.wire.entry(wire.to_string()).or_default().allowed.insert(id.to_string());
                     }
                     let answer = if chance.below(4) == 0 {
-                        Answer::Nobody
+                        Answer::Dropped
                     } else {
                         Answer::Permission(Box::new(response))
                     };

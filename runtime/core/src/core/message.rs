@@ -10,14 +10,14 @@ use trunkline_protocol::{
 };
 
 use super::{Core, Noted, WhyClosed, queue::turn_named, session::ENFORCED};
-use crate::{Cause, EventKind, Place, error::SteerError};
+use crate::{Cause, Place, SteerError};
 
 impl Core {
     /// Takes a line that was read as far as its head.
     ///
     /// # Errors
     /// What is wrong with it, for the caller to count.
-    pub(crate) fn handle_line(&mut self, head: &mut Head<'_>, now: Instant) -> Result<(), Unread> {
+    pub fn handle_line(&mut self, head: &mut Head<'_>, now: Instant) -> Result<(), Unread> {
         let kind = head.kind_of::<AdapterBody>()?;
         self.hear_process();
         if kind.is_of_pipe() {
@@ -69,14 +69,14 @@ impl Core {
     }
 
     /// A line that named a session and was no message: its session is told, nobody else suffers ([msg.3], [frame.5]).
-    pub(crate) fn handle_bad(&mut self, wire_id: &str, category: Category, why: &str) {
+    pub fn handle_bad(&mut self, wire_id: &str, category: Category, why: &str) {
         if let Some(index) = self.find(wire_id) {
             self.tell_bad(index, category, why);
         }
     }
 
     /// A `turn.complete` that was longer than a line may be: the turn has ended, and how is lost.
-    pub(crate) fn handle_oversize_end(&mut self, wire_id: &str, now: Instant) {
+    pub fn handle_oversize_end(&mut self, wire_id: &str, now: Instant) {
         if let Some(index) = self.find(wire_id) {
             self.end_running(index, Cause::Oversize, None, now);
             self.flush(index, now);
@@ -92,7 +92,7 @@ impl Core {
             fatal: Some(false),
             ..ErrorEvent::default()
         };
-        self.deliver(index, place, EventKind::Error(error), None);
+        self.deliver(index, place, error.into(), None);
     }
 
     pub(super) fn current_place(&mut self, index: u32) -> Place {
@@ -123,7 +123,7 @@ impl Core {
         let Some(session) = self.get(index) else { return };
         if std::mem::take(&mut session.context_due) {
             let info = SessionInfo { context: Some(context), ..SessionInfo::default() };
-            self.deliver(index, Place::Outside, EventKind::Info(Box::new(info)), None);
+            self.deliver(index, Place::Outside, Box::new(info).into(), None);
         }
     }
 
@@ -184,11 +184,9 @@ impl Core {
                 let reason = closed.reason.unwrap_or(trunkline_protocol::ClosedReason::Finished);
                 self.close_session(index, WhyClosed::Adapter(reason, closed.error), now);
             }
-            other => {
-                if let Some(kind) = EventKind::from_body(other) {
-                    self.deliver(index, place, kind, meta);
-                }
-            }
+            // They belong to the pipe, and were counted before.
+            AdapterBody::SessionsListResult(_) | AdapterBody::AgentsListResult(_) | AdapterBody::Pong(_) => {}
+            event => self.deliver(index, place, event, meta),
         }
     }
 
@@ -241,7 +239,7 @@ impl Core {
         }
         self.answer_update(index, &info);
         if *info != SessionInfo::default() {
-            self.deliver(index, Place::Outside, EventKind::Info(info), meta);
+            self.deliver(index, Place::Outside, info.into(), meta);
         }
         self.judge_options(index, now);
         self.flush(index, now);

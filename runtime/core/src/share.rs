@@ -4,7 +4,7 @@
 /// stays for all others together.
 ///
 /// So nobody takes all, and one that has nothing finds room behind those that take all they can ([session.3]).
-pub(crate) fn may_take(own: u64, more: u64, free: u64) -> bool {
+pub fn may_take(own: u64, more: u64, free: u64) -> bool {
     u128::from(own) + 2 * u128::from(more) <= u128::from(free)
 }
 

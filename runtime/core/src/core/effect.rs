@@ -1,0 +1,69 @@
+//! What the core asks for.
+
+use trunkline_protocol::{
+    AdapterBody, FileOutput, HostMessage, InputRequest, Meta, PermissionRequest, SessionInfo,
+};
+
+use super::Key;
+use crate::{Place, SessionEnd, SteerError, TurnEnd, TurnNo, UpdateError};
+
+/// Names a caller that waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u64);
+
+/// One thing to do. `key` names the session, `place` the turn that an event belongs to, `meta` what the adapter attached.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "each variant says what its fields are")]
+pub enum Effect {
+    /// Start the adapter's process.
+    Start,
+    /// End the process, and call [`Core::handle_ended`](super::Core::handle_ended) when it is gone; it counts as ended for this reason.
+    Kill(super::Ended),
+    /// Write a message. The turn is named where this is its input, which has left the queue: the turn has begun.
+    Write { key: Key, input_of: Option<TurnNo>, message: HostMessage },
+    /// Report an event to the session's user: the message of the adapter, or one that the core makes in its form.
+    Deliver { key: Key, place: Place, body: AdapterBody, meta: Option<Box<Meta>> },
+    /// Ask the session's user for a permission; `serial` tells it from another of the same id ([permission.4]).
+    Ask { key: Key, place: Place, request: Box<PermissionRequest>, serial: u64, meta: Option<Box<Meta>> },
+    /// Ask the session's user a question.
+    AskInput { key: Key, place: Place, request: Box<InputRequest>, serial: u64, meta: Option<Box<Meta>> },
+    /// Check a file, copy it, and report it to the session's user, in this place among the events.
+    Judge { key: Key, place: Place, file: FileOutput, meta: Option<Box<Meta>> },
+    /// An input of this many bytes has left the queue unwritten: its turn has ended.
+    Unqueued { key: Key, bytes: usize },
+    /// A turn has ended.
+    End { key: Key, end: Box<TurnEnd>, meta: Option<Box<Meta>> },
+    /// A steer was answered.
+    Steered { ticket: Ticket, result: Result<(), SteerError> },
+    /// An update was answered.
+    Updated { ticket: Ticket, result: Result<Box<SessionInfo>, UpdateError> },
+    /// A session has ended; its key is free.
+    Closed { key: Key, end: Box<SessionEnd> },
+    /// Count something, of a session where it is one's.
+    Note(Noted, Option<Key>),
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Noted {
+    /// A message of an unknown type, or of an extension that was not agreed on ([msg.2]).
+    UnknownType,
+    /// A message for a session that never was ([session.5]).
+    UnknownSession,
+    /// A message for a closed session, or of a turn that has ended ([session.4], [turn.9]).
+    Late,
+    /// A message with a `turn_id` that was never given ([turn.9]).
+    Foreign,
+    /// A `turn.complete` without a turn to end ([turn.9]).
+    StrayEnd,
+    /// An answer or a request that came twice or too late ([permission.4]).
+    StrayRequest,
+    /// A request that was denied at once, since too many wait.
+    DeniedRequest,
+    /// A message that the rules of the protocol do not allow here.
+    Bad,
+    /// A line that named a session and was no message: the link counts it by what was wrong with it.
+    BadOfSession,
+    /// The process was started again.
+    Restart,
+}

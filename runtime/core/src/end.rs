@@ -1,0 +1,192 @@
+//! How turns, sessions and processes ended, as data.
+
+use std::{fmt, time::Duration};
+
+use serde::{Serialize, Serializer};
+use trunkline_protocol::{
+    Category, ClosedReason, Delivered, Failure, SessionClosed, Status, StopReason, TurnComplete,
+};
+
+use crate::TurnNo;
+
+/// The one end of a turn ([turn.7]).
+#[derive(Debug, Clone)]
+pub struct TurnEnd {
+    /// Which turn.
+    pub turn: TurnNo,
+    /// What ended it.
+    pub cause: Cause,
+    /// How it ended.
+    pub status: Status,
+    /// What the adapter said of it; nothing where the host made the end, or the adapter said no more than that it came.
+    pub complete: Option<Box<TurnComplete>>,
+    /// What went wrong, where something did.
+    pub error: Option<Failure>,
+    /// Whether the input reached the agent ([process.4]).
+    pub delivered: Delivered,
+    /// How the adapter's process ended, where that ended the turn.
+    pub exit: Option<ExitStatus>,
+    /// The last of the process's stderr, where its end ended the turn.
+    pub stderr_tail: Option<String>,
+    /// From the input's write to the end; zero where it was not written.
+    pub took: Duration,
+}
+
+impl TurnEnd {
+    /// Whether the turn did what it was to do.
+    #[must_use]
+    pub fn is_completed(&self) -> bool {
+        self.status == Status::Completed
+    }
+}
+
+/// What ended a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// Its `turn.complete` came.
+    Complete,
+    /// It was stopped before its input was written ([turn.11]).
+    StoppedUnsent,
+    /// The adapter's process ended.
+    ProcessExit,
+    /// The adapter's stdout ended while the process lived.
+    EndOfStream,
+    /// `start_timeout` passed before the process said anything.
+    StartTimeout,
+    /// The process could not be started, or failed too often.
+    StartFailed,
+    /// `turn_timeout` passed.
+    TurnTimeout,
+    /// `inactivity_timeout` passed.
+    Inactivity,
+    /// A stop was not answered within `stop_timeout` ([turn.8]).
+    StopUnanswered,
+    /// The adapter ended the session ([session.8]).
+    SessionClosed,
+    /// The user closed the session.
+    Closed,
+    /// The host shuts down.
+    Shutdown,
+    /// Its `turn.complete` was longer than a line may be.
+    Oversize,
+    /// `max_turn_output` or the spool's limit was reached.
+    Limit,
+    /// An option that must be enforced is not ([ext.7]).
+    Refused,
+}
+
+impl Cause {
+    /// The cause as a word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::StoppedUnsent => "stopped_unsent",
+            Self::ProcessExit => "process_exit",
+            Self::EndOfStream => "end_of_stream",
+            Self::StartTimeout => "start_timeout",
+            Self::StartFailed => "start_failed",
+            Self::TurnTimeout => "turn_timeout",
+            Self::Inactivity => "inactivity_timeout",
+            Self::StopUnanswered => "stop_unanswered",
+            Self::SessionClosed => "session_closed",
+            Self::Closed => "closed",
+            Self::Shutdown => "shutdown",
+            Self::Oversize => "oversize",
+            Self::Limit => "limit",
+            Self::Refused => "refused",
+        }
+    }
+
+    /// The error category that tells it on the wire ([ext.6]), where it is a failure.
+    #[must_use]
+    pub const fn category(self) -> Option<Category> {
+        match self {
+            Self::Complete | Self::StoppedUnsent | Self::Closed | Self::Shutdown => None,
+            Self::ProcessExit | Self::EndOfStream | Self::SessionClosed => Some(Category::ProcessExit),
+            Self::StartTimeout | Self::TurnTimeout | Self::Inactivity => Some(Category::Timeout),
+            Self::StartFailed => Some(Category::NotInstalled),
+            Self::StopUnanswered => Some(Category::StopUnanswered),
+            Self::Oversize | Self::Limit => Some(Category::Oversize),
+            Self::Refused => Some(Category::Protocol),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How a process ended: by itself with a code, or by a signal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct ExitStatus {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl fmt::Display for ExitStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.code, self.signal) {
+            (_, Some(signal)) => write!(f, "killed by signal {signal}"),
+            (Some(code), None) => write!(f, "exit status {code}"),
+            (None, None) => f.write_str("an unknown exit status"),
+        }
+    }
+}
+
+/// Why a session has ended.
+#[derive(Debug, Clone)]
+pub struct SessionEnd {
+    /// Why, in the words of `session.closed`.
+    pub reason: ClosedReason,
+    /// What went wrong, where something did.
+    pub error: Option<Failure>,
+}
+
+/// The members of the `turn.complete` that tells of it.
+impl Serialize for TurnEnd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        TurnComplete::from(self.clone()).serialize(serializer)
+    }
+}
+
+/// The members of the `session.closed` that tells of it.
+impl Serialize for SessionEnd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        SessionClosed { reason: Some(self.reason), error: self.error.clone() }.serialize(serializer)
+    }
+}
+
+/// What the adapter said of the end, and what the host knows better.
+impl From<TurnEnd> for TurnComplete {
+    fn from(end: TurnEnd) -> Self {
+        let TurnEnd { cause, status, complete, error, delivered, exit, stderr_tail, .. } = end;
+        let mut complete = complete.map(|complete| *complete).unwrap_or_default();
+        complete.status = Some(status);
+        complete.delivered = Some(delivered);
+        complete.error = error.map(|error| with_tail(error, stderr_tail.as_deref()));
+        if let Some(exit) = exit {
+            (complete.exit_code, complete.signal) = (exit.code, exit.signal);
+        }
+        if status == Status::Stopped && complete.stop_reason.is_none() && cause == Cause::Shutdown {
+            complete.stop_reason = Some(StopReason::Shutdown.as_str().to_owned());
+        }
+        complete
+    }
+}
+
+/// The failure with the last of stderr, unless it is in there already.
+fn with_tail(mut error: Failure, tail: Option<&str>) -> Failure {
+    let Some(tail) = tail.filter(|tail| !tail.is_empty()) else { return error };
+    let message = error.message.get_or_insert_default();
+    if !message.contains(tail) {
+        message.push_str("; its last words on stderr:\n");
+        message.push_str(tail);
+    }
+    error
+}

@@ -1,0 +1,32 @@
+//! What a session answers its user.
+
+use thiserror::Error;
+
+/// Why a steer did not reach the running turn. Nothing has happened; it may be sent as a turn ([turn.10]).
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SteerError {
+    /// No turn is running.
+    #[error("no turn is running")]
+    NoTurn,
+    /// The agent takes no input while a turn runs.
+    #[error("the agent takes no input while a turn runs")]
+    Unsupported,
+    /// The adapter says that it was not delivered.
+    #[error("the agent did not take it: {0}")]
+    NotDelivered(String),
+    /// The session has ended.
+    #[error("the session has ended")]
+    Closed,
+}
+
+/// Why the adapter did not change options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum UpdateError {
+    /// The adapter does not know `options`.
+    #[error("the adapter cannot change options of a live session")]
+    Unsupported,
+    /// The session has ended.
+    #[error("the session has ended")]
+    Closed,
+}

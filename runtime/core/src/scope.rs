@@ -1,0 +1,40 @@
+//! Which turn something belongs to.
+
+use std::fmt;
+
+/// Numbers the turns of one session, from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TurnNo(pub(crate) u64);
+
+impl TurnNo {
+    /// The turn of this number; the first is 1.
+    #[must_use]
+    #[inline]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// The number.
+    #[must_use]
+    #[inline]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for TurnNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "t{}", self.0)
+    }
+}
+
+/// Which turn an event belongs to ([turn.6], [turn.9]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// This turn, which is running.
+    Turn(TurnNo),
+    /// No turn: a greeting, background work, news of the session.
+    Outside,
+    /// This turn, which has ended already.
+    Late(TurnNo),
+}
