@@ -121,7 +121,7 @@ impl Acp {
         let value = |name: &str| variable(options, name);
         let is_found =
             !accepted.found(value).is_empty() || accepted.file(value).is_some_and(|file| file.is_file());
-        options.patience.start.filter(|_| !is_found)
+        options.deadlines.start.filter(|_| !is_found)
     }
 
     /// What to do without credentials, where the profile knows better than the agent says.
@@ -148,7 +148,7 @@ impl Acp {
     }
 
     async fn link(&self, launch: &Launch) -> Result<Arc<Link>, Error> {
-        self.0.pool.link(launch, self.common().patience.start).await
+        self.0.pool.link(launch, self.common().deadlines.start).await
     }
 }
 
@@ -194,7 +194,7 @@ impl Adapter for Acp {
         let mut cursor = None;
         while entries.len() < most {
             let request = request::list_sessions(asked.cwd.as_deref(), cursor.take().as_deref());
-            let answer = link.peer.call::<_, Value>("session/list", &request, options.patience.start).await;
+            let answer = link.peer.call::<_, Value>("session/list", &request, options.deadlines.start).await;
             let answer = answer.map_err(|error| {
                 let what = format!("{called} did not list its sessions");
                 link::failure(&error, &what, &link.hello, self.login_hint().as_deref())

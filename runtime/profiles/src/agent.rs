@@ -1,7 +1,7 @@
 //! What every wrapped agent needs, written once.
 //!
 //! - how one is configured and asked: `settings`, `options`, `secrets`, `started`, `variables`, `model`, `template`, `resume`
-//! - how its program runs: `launch`, `process`, `lines`, `rpc`, `patience`, `version`, `credentials`, `diagnose`, `native_id`
+//! - how its program runs: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`, `credentials`, `diagnose`, `native_id`
 //! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
 //! - what it says: `read`
 //! - what is told of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
@@ -9,6 +9,7 @@
 pub(crate) mod ansi;
 pub(crate) mod attachment;
 pub(crate) mod credentials;
+pub(crate) mod deadlines;
 pub(crate) mod diagnose;
 pub(crate) mod failure;
 pub(crate) mod json_size;
@@ -19,7 +20,6 @@ pub(crate) mod model;
 pub(crate) mod native_id;
 pub(crate) mod opencode_config;
 pub(crate) mod options;
-pub(crate) mod patience;
 pub(crate) mod permission_rules;
 pub(crate) mod process;
 pub(crate) mod read;

@@ -225,7 +225,7 @@ impl Adapter for Codex {
     async fn sessions(&self, list: SessionsList) -> Result<Vec<SessionEntry>, Error> {
         let options = Options::configured(&self.settings.common());
         let (launch, _) = command_line::app_server(&options, &options.env, &Default::default());
-        let server = self.pool.server(&launch, Stay::Kept, options.patience.start).await?;
+        let server = self.pool.server(&launch, Stay::Kept, options.deadlines.start).await?;
         let mut params =
             json!({ "limit": list.limit.unwrap_or(100).min(MOST_LISTED), "sortKey": "updated_at" });
         if let Some(cwd) = &list.cwd {

@@ -32,8 +32,8 @@ use self::{
 use crate::{
     agent::{
         attachment::told,
+        deadlines::{Deadlines, Watch},
         launch::Launch,
-        patience::{Patience, Watch},
     },
     generic_job::{Options, end_of},
     raw_process::{Heard, RawProcess, diagnose, find, no_command, not_installed},
@@ -169,7 +169,7 @@ impl GenericCli {
         let mut deaf: Option<Instant> = None;
         let mut stopping: Option<Instant> = None;
         let mut answer = Answer::new(&self.endings, Instant::now());
-        let mut watch = Watch::new(Patience::default());
+        let mut watch = Watch::new(Deadlines::default());
         let end = loop {
             let due = if writing { None } else { answer.due() };
             let due = match stopping {
@@ -339,7 +339,7 @@ pub(crate) fn description(tells_ends: bool) -> Description {
 
 /// Waits until no other session speaks with the process.
 async fn mine(turn: &Turn, slot: &Arc<Mutex<Slot>>) -> Result<OwnedMutexGuard<Slot>, Error> {
-    let mut watch = Watch::new(Patience::default());
+    let mut watch = Watch::new(Deadlines::default());
     let mut lock = std::pin::pin!(Arc::clone(slot).lock_owned());
     loop {
         tokio::select! {

@@ -13,8 +13,8 @@ use trunkline_sdk::{
 use crate::{
     agent::{
         attachment::told,
+        deadlines::{Deadlines, Watch},
         launch::Launch,
-        patience::{Patience, Watch},
         secrets,
         settings::Wait,
     },
@@ -168,7 +168,7 @@ async fn run(turn: &Turn, process: &mut RawProcess, input: String) -> Exit {
         }
     };
     let read = async {
-        let mut watch = Watch::new(Patience::default());
+        let mut watch = Watch::new(Deadlines::default());
         loop {
             tokio::select! {
                 biased;

@@ -20,11 +20,11 @@ use trunkline_sdk::protocol::{AdapterBody, Context, Log, LogStream, UsageScope};
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComplete};
 
 use crate::agent::attachment;
+use crate::agent::deadlines::Watch;
 use crate::agent::launch::Launch;
 use crate::agent::lines::Line;
 use crate::agent::native_id;
 use crate::agent::options::Options;
-use crate::agent::patience::Watch;
 use crate::agent::process::{Agent, Ended, Stdin, explained};
 use crate::agent::report::Report;
 use crate::agent::{skills, system_prompt};
@@ -284,7 +284,7 @@ impl<D: Dialect> Conversation<D> {
             // It finds room at once, and its drop is the end of input. An agent that has ended already says why.
             let _ = input.bytes(prompt.to_owned()).await;
         }
-        let mut watch = Watch::starting(self.options.patience);
+        let mut watch = Watch::starting(self.options.deadlines);
         let mut over: Option<Instant> = None;
         let cut = loop {
             let line = tokio::select! {

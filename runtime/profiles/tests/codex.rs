@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Hub {
     adapter: Child,
@@ -83,7 +83,7 @@ impl Hub {
 
     /// Every message up to the first that is meant, which is the last.
     fn until(&mut self, meant: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DEADLINE;
         let mut seen = Vec::new();
         loop {
             let wait = deadline.saturating_duration_since(Instant::now());
@@ -136,7 +136,7 @@ impl Drop for Hub {
     /// Ends the adapter as a host does. It leaves nothing.
     fn drop(&mut self) {
         self.input = None;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DEADLINE;
         while matches!(self.adapter.try_wait(), Ok(None)) && Instant::now() < deadline {
             while self.output.try_recv().is_ok() {}
             std::thread::sleep(Duration::from_millis(5));
@@ -437,7 +437,7 @@ fn nothing_is_left_when_the_host_goes() {
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(10));

@@ -24,8 +24,8 @@ use super::open::{self, Open, Opening};
 use super::prompt;
 use super::room::Room;
 use super::update::Reader;
+use crate::agent::deadlines::{Deadlines, Watch};
 use crate::agent::options::Options;
-use crate::agent::patience::{Patience, Watch};
 use crate::agent::report::Report;
 use crate::agent::rpc::CallError;
 use crate::agent::skills::{self, Roster};
@@ -183,7 +183,7 @@ impl Conversation {
     /// # Errors
     /// Why it failed.
     pub(crate) async fn turn(&mut self, turn: Turn, input: Input) -> Result<(), Error> {
-        let mut working = Watch::new(Patience::default());
+        let mut working = Watch::new(Deadlines::default());
         let opened = tokio::select! {
             biased;
             () = turn.stopped() => return Err(Error::stopped()),
@@ -247,7 +247,7 @@ impl Conversation {
         reader.begin();
         room.begin();
         let first_word = self.acp.first_word(&self.options).map(|wait| (Instant::now() + wait, wait));
-        let watch = Watch::new(self.options.patience);
+        let watch = Watch::new(self.options.deadlines);
         let mut run = Run { first_word, ..Run::new(turn, room, reader, &mut self.report, watch) };
         let hint = self.acp.login_hint();
         let may_call = self.skills.has_any() && skills::called(&input.content).is_some();

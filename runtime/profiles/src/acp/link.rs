@@ -13,8 +13,8 @@ use trunkline_sdk::{Category, Error};
 use super::hello::Hello;
 use super::inbox::{Inbox, Item};
 use super::request;
+use crate::agent::deadlines;
 use crate::agent::launch::Launch;
-use crate::agent::patience;
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::rpc::{CallError, Dialect, Handler, Id, METHOD_NOT_FOUND, Peer};
 
@@ -187,7 +187,7 @@ impl Link {
         let peer = Peer::new(agent, Dialect::V2, router.clone());
         let answer = peer.call::<_, Value>("initialize", &request::initialize(), deadline).await;
         let answer = answer.map_err(|error| match error {
-            CallError::Late(wait) => patience::late(&format!("({name}) did not start within"), wait),
+            CallError::Late(wait) => deadlines::late(&format!("({name}) did not start within"), wait),
             error => error.error(&format!("{name} did not start")),
         });
         let hello = answer.and_then(|answer| Hello::of(&answer)).inspect_err(|_| peer.abandon())?;

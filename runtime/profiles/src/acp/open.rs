@@ -340,7 +340,7 @@ impl Opening {
     }
 
     fn deadline(&self) -> Option<Duration> {
-        self.options.patience.start
+        self.options.deadlines.start
     }
 
     fn failure(&self, error: &CallError, what: &str, hello: &Hello) -> Error {
@@ -393,7 +393,7 @@ pub(crate) async fn choose_model(
 }
 
 pub(crate) async fn call_choice(acp: &Acp, room: &Room, choosing: &Choosing) -> Result<(), Error> {
-    let deadline = acp.common().patience.start;
+    let deadline = acp.common().deadlines.start;
     let answer = room.link.peer.call::<_, Value>(choosing.method, &choosing.params, deadline).await;
     answer
         .map(drop)

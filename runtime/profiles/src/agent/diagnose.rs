@@ -120,7 +120,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::agent::{patience::Patience, tool_loop::ToolLoopAction};
+    use crate::agent::{deadlines::Deadlines, tool_loop::ToolLoopAction};
 
     /// A profile whose program is a shell with this script, and nothing of this process's environment that matters.
     fn common(script: &str, env: &[(&str, &str)]) -> Common {
@@ -135,7 +135,7 @@ mod tests {
             args: vec!["-c".into(), script.into(), "agent".into()],
             env,
             tool_loop: ToolLoopAction::Off,
-            patience: Patience { start: None, silence: None, turn: None },
+            deadlines: Deadlines { start: None, silence: None, turn: None },
             ..Common::for_test("sh")
         }
     }

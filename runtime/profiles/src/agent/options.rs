@@ -9,8 +9,8 @@ use trunkline_process::redact::HeldSecrets;
 use trunkline_sdk::protocol::{Resume, SystemPromptMode};
 use trunkline_sdk::{Error, Json, Session, SessionStart};
 
+use super::deadlines::Deadlines;
 use super::launch::Launch;
-use super::patience::Patience;
 use super::settings::Common;
 use super::tool_loop::ToolLoopAction;
 use super::{model, secrets, template, variables};
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     pub(crate) prompt_template: String,
     pub(crate) variables: BTreeMap<String, String>,
     pub(crate) tool_loop: ToolLoopAction,
-    pub(crate) patience: Patience,
+    pub(crate) deadlines: Deadlines,
     pub(crate) resume: Option<Resume>,
     /// What it holds in secret.
     _secrets: Arc<HeldSecrets>,
@@ -105,7 +105,7 @@ impl Options {
             prompt_template: common.prompt_template.clone(),
             variables,
             tool_loop: common.tool_loop,
-            patience: common.patience,
+            deadlines: common.deadlines,
             resume: start.resume,
             _secrets: Arc::default(),
         }

@@ -7,7 +7,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::patience::Patience;
+use super::deadlines::Deadlines;
 use super::tool_loop::ToolLoopAction;
 
 /// A wait, written `"90s"`, `"5m"`, `"1h 30m"`, or as a number of seconds. `""`, `"0"`, `"0s"` and 0 are no limit.
@@ -90,7 +90,7 @@ pub(crate) struct Common {
     pub(crate) skills: Vec<String>,
     pub(crate) mcp_servers: Option<Value>,
     pub(crate) tool_loop: ToolLoopAction,
-    pub(crate) patience: Patience,
+    pub(crate) deadlines: Deadlines,
 }
 
 impl Common {
@@ -110,7 +110,7 @@ impl Common {
             skills: Vec::new(),
             mcp_servers: None,
             tool_loop: ToolLoopAction::default(),
-            patience: Patience::default(),
+            deadlines: Deadlines::default(),
         }
     }
 }
@@ -204,7 +204,7 @@ macro_rules! settings {
                     skills: self.skills.clone(),
                     mcp_servers: self.mcp_servers.clone(),
                     tool_loop: self.tool_loop,
-                    patience: $crate::agent::patience::Patience {
+                    deadlines: $crate::agent::deadlines::Deadlines {
                         start: self.start_timeout.0,
                         silence: self.silence_timeout.0,
                         turn: self.turn_timeout.0,

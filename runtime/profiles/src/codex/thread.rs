@@ -133,7 +133,7 @@ impl Thread {
         }
         self.link = None;
         self.unfinished = None;
-        let start = self.options.patience.start;
+        let start = self.options.deadlines.start;
         let server = pool.server(&self.launch, self.stay, start).await?;
         let first = self.id.is_some() && self.options.resume.is_some();
         let (link, started, begun) = self.open(&server).await?;
@@ -154,7 +154,7 @@ impl Thread {
     }
 
     async fn open(&mut self, server: &Arc<Server>) -> Result<(Arc<Link>, Value, Begun), Error> {
-        let deadline = Some(self.options.patience.start.unwrap_or(ANSWER));
+        let deadline = Some(self.options.deadlines.start.unwrap_or(ANSWER));
         let mut begun = Begun::New;
         if let Some(id) = self.id.clone().filter(|_| self.spoken) {
             let link = Link::new(server.clone(), id.clone());

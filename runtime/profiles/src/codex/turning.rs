@@ -20,8 +20,8 @@ use super::request::{self, Overrides};
 use super::server::gone;
 use super::thread::{ANSWER, Link, Thread};
 use super::translate::{End, Event};
+use crate::agent::deadlines::{Watch, at};
 use crate::agent::failure;
-use crate::agent::patience::{Watch, at};
 use crate::agent::rpc::{CallError, Id};
 
 /// How long a stopped turn has to end, within the grace that the host is told.
@@ -172,7 +172,7 @@ struct Running<'t> {
 
 impl<'t> Running<'t> {
     fn new(turn: &'t Turn, thread: &'t mut Thread, link: &'t Arc<Link>) -> Self {
-        let watch = Watch::new(thread.options.patience);
+        let watch = Watch::new(thread.options.deadlines);
         thread.translator.begin();
         Self {
             turn,
@@ -196,7 +196,7 @@ impl<'t> Running<'t> {
         let params = request::turn(&self.link.thread, &input, &overrides, &roots);
         drop(input);
         let link = self.link.clone();
-        let deadline = Some(self.thread.options.patience.start.unwrap_or(ANSWER));
+        let deadline = Some(self.thread.options.deadlines.start.unwrap_or(ANSWER));
         let begin = async { link.server.peer.call::<_, Value>("turn/start", &params, deadline).await };
         let mut begin = std::pin::pin!(begin);
         let mut begun = false;

@@ -11,11 +11,11 @@ use trunkline_sdk::{Answer, Category, Error, FieldKind, Input, Question, Session
 use super::reader::{Asked, Reader, Told};
 use super::{Pi, command_line};
 use crate::agent::attachment::{self, Image, Native};
+use crate::agent::deadlines::{Watch, late};
 use crate::agent::failure;
 use crate::agent::lines::Line;
 use crate::agent::native_id;
 use crate::agent::options::Options;
-use crate::agent::patience::{Watch, late};
 use crate::agent::process::{Agent, InputClosed, Stdin, explained};
 use crate::agent::report::Report;
 use crate::agent::skills::{self, CommandStyle, Skill};
@@ -217,7 +217,7 @@ impl Conversation {
             }
             Err(InputClosed)
         };
-        let greeted = match self.options.patience.start {
+        let greeted = match self.options.deadlines.start {
             Some(wait) => match timeout(wait, greet).await {
                 Ok(greeted) => greeted,
                 Err(_) => {
@@ -270,7 +270,7 @@ impl Conversation {
         let input = agent.input().map_err(|_| None)?.clone();
         send(&input, prompt).await.map_err(|_| None)?;
         let (mut reader, mut out) = (Reader::default(), Vec::new());
-        let mut watch = Watch::new(self.options.patience);
+        let mut watch = Watch::new(self.options.deadlines);
         let mut questions = FuturesUnordered::new();
         let mut steers: Vec<(String, Steer)> = Vec::new();
         let (mut steered, mut aborting, mut asked_stats) = (0_u32, false, false);

@@ -14,8 +14,8 @@ use super::super::media::{LARGEST, Media, Source};
 use super::super::room::{Room, Voice};
 use super::super::update::{Reader, Told, When};
 use super::{Prompt, taken};
+use crate::agent::deadlines::{self, Watch};
 use crate::agent::failure as failures;
-use crate::agent::patience::{self, Watch};
 use crate::agent::report::Report;
 use crate::agent::rpc::CallError;
 
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
                 }
                 () = sleep_until(self.first_word.map_or_else(Instant::now, |(at, _)| at)), if self.first_word.is_some() && !is_cut => {
                     let wait = self.first_word.take().map(|(_, wait)| wait).unwrap_or_default();
-                    let late = patience::late("said nothing within", wait);
+                    let late = deadlines::late("said nothing within", wait);
                     let why = format!("{late}, as it does without a provider: check its credentials and configuration");
                     self.cancel(Some(Error::new(Category::Auth, why))).await;
                 }

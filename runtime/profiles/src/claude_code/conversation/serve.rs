@@ -17,8 +17,8 @@ use super::super::translate::Translator;
 use super::super::usage;
 use super::Conversation;
 use crate::agent::attachment::{self, Image, Native};
+use crate::agent::deadlines::{Deadlines, Watch, at, late};
 use crate::agent::failure;
-use crate::agent::patience::{Patience, Watch, at, late};
 use crate::agent::process::{Ended, InputClosed};
 
 /// How long Claude may take to end a turn that it was told to interrupt. The next turn then has another process.
@@ -79,7 +79,7 @@ impl Conversation {
         {
             return Ok(live);
         }
-        let start = self.options.patience.start;
+        let start = self.options.deadlines.start;
         match start {
             Some(wait) => match timeout(wait, self.start()).await {
                 Ok(started) => started,
@@ -100,13 +100,13 @@ impl Conversation {
     }
 
     async fn serve_with(&mut self, mut live: Live, turn: &Turn, content: &[Value]) -> Served {
-        let mut serving = Serving::new(&live, turn, self.options.patience);
+        let mut serving = Serving::new(&live, turn, self.options.deadlines);
         live.translator.begin();
         let begun = serving.begin(&mut live, content).await;
         let steerable = self.version.is_none_or(|version| version >= STEERS);
         let first_sign = self
             .options
-            .patience
+            .deadlines
             .start
             .filter(|_| !live.has_spoken)
             .map(|wait| (Instant::now() + wait, wait));
@@ -268,10 +268,10 @@ struct Cut {
 }
 
 impl<'t> Serving<'t> {
-    fn new(live: &Live, turn: &'t Turn, patience: Patience) -> Self {
+    fn new(live: &Live, turn: &'t Turn, deadlines: Deadlines) -> Self {
         Self {
             asking: Asking::new(Asker::Turn(turn)),
-            watch: Watch::new(patience),
+            watch: Watch::new(deadlines),
             cut: None,
             open: Vec::new(),
             is_foreign: live.translator.is_busy,

@@ -18,7 +18,7 @@ pub(crate) async fn at(time: Option<Instant>) {
 
 /// How long an agent may take. `None` is for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Patience {
+pub(crate) struct Deadlines {
     /// From its start to its first sign of life.
     pub(crate) start: Option<Duration>,
     /// Between two signs of life within a turn, while nobody is asked anything.
@@ -30,7 +30,7 @@ pub(crate) struct Patience {
 /// One turn's deadlines. Time in which a person is asked does not count.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    patience: Patience,
+    deadlines: Deadlines,
     working: Instant,
     silent_since: Instant,
     began: Instant,
@@ -41,10 +41,10 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Begins now.
-    pub(crate) fn new(patience: Patience) -> Self {
+    pub(crate) fn new(deadlines: Deadlines) -> Self {
         let now = Instant::now();
         Self {
-            patience,
+            deadlines,
             working: now + WORKING,
             silent_since: now,
             began: now,
@@ -54,8 +54,8 @@ impl Watch {
     }
 
     /// Begins now, with the agent's start: its deadline holds until something is heard.
-    pub(crate) fn starting(patience: Patience) -> Self {
-        Self { starting: true, ..Self::new(patience) }
+    pub(crate) fn starting(deadlines: Deadlines) -> Self {
+        Self { starting: true, ..Self::new(deadlines) }
     }
 
     /// The agent has said something.
@@ -107,9 +107,9 @@ impl Watch {
         if self.paused.is_some() {
             return None;
         }
-        let silence = self.patience.silence.map(|wait| (self.silent_since + wait, wait, "said nothing for"));
-        let turn = self.patience.turn.map(|wait| (self.began + wait, wait, "did not end its turn within"));
-        let start = self.patience.start.filter(|_| self.starting);
+        let silence = self.deadlines.silence.map(|wait| (self.silent_since + wait, wait, "said nothing for"));
+        let turn = self.deadlines.turn.map(|wait| (self.began + wait, wait, "did not end its turn within"));
+        let start = self.deadlines.start.filter(|_| self.starting);
         let start = start.map(|wait| (self.began + wait, wait, "gave no sign of life after its start for"));
         [start, silence, turn].into_iter().flatten().min_by_key(|(at, ..)| *at)
     }
