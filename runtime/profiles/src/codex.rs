@@ -2,7 +2,7 @@
 //!
 //! - what is configured: `policy`; how programs are started: `command_line`
 //! - the shared process and what it says: `server`, `inbox`
-//! - a session and its turns: `thread`, `turning`, `request`, `history`, `models`
+//! - a session and its turns: `thread`, `turn_runner`, `request`, `history`, `models`
 //! - what the native messages mean, without time and bytes: `translate`, `item`, `approval`, `fault`, `usage`, `shell`
 
 mod approval;
@@ -21,7 +21,7 @@ mod server;
 mod shell;
 mod thread;
 mod translate;
-mod turning;
+mod turn_runner;
 mod usage;
 
 use std::sync::Arc;
@@ -199,7 +199,7 @@ impl Adapter for Codex {
         let attachments = attachment::read_all(input.files, Native::Images).await;
         let text = thread.input(&input.content, &session);
         let items = request::input(&text, &attachments);
-        turning::run(turn, items, thread, &link).await;
+        turn_runner::run(turn, items, thread, &link).await;
         Ok(())
     }
 
