@@ -4,7 +4,7 @@
 //! - `config`, `command_line`: how it is started
 //! - `native`, `said`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean; pure
 //! - `control`: its control protocol, by which it asks for permission and is interrupted
-//! - `sessions`, `glimpse`: the conversations that it has kept
+//! - `sessions`, `transcript_summary`: the conversations that it has kept
 //! - `live`, `rest`, `asking`, `conversation`: a process within a turn and between turns, and the session that outlives it
 
 mod answer;
@@ -15,13 +15,13 @@ mod control;
 mod conversation;
 mod diagnose;
 mod diff;
-mod glimpse;
 mod live;
 mod native;
 mod outcome;
 mod rest;
 mod said;
 mod sessions;
+mod transcript_summary;
 mod translate;
 mod usage;
 

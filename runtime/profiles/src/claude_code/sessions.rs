@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use trunkline_sdk::protocol::SessionEntry;
 
-use super::glimpse::Glimpse;
+use super::transcript_summary::TranscriptSummary;
 use crate::agent::native_id;
 
 /// The most folders and transcripts that are looked at.
@@ -132,13 +132,13 @@ fn transcripts(folder: BorrowedFd<'_>, number: usize, found: &mut Vec<Found>) {
 fn entry(projects: BorrowedFd<'_>, name: &str, found: &Found) -> Option<SessionEntry> {
     let folder = folder(projects, name)?;
     let (head, tail) = ends(folder.as_fd(), &format!("{}.jsonl", found.id)).ok()?;
-    let glimpse = Glimpse::of(&head, &tail);
+    let summary = TranscriptSummary::of(&head, &tail);
     let time = |time: SystemTime| humantime::format_rfc3339_seconds(time).to_string();
-    glimpse.is_conversation().then(|| SessionEntry {
+    summary.is_conversation().then(|| SessionEntry {
         native_session_id: found.id.clone(),
-        title: glimpse.title(),
-        created_at: glimpse.began.map(time),
-        cwd: glimpse.cwd,
+        title: summary.title(),
+        created_at: summary.began.map(time),
+        cwd: summary.cwd,
         message_count: None,
         updated_at: Some(time(UNIX_EPOCH + found.changed)),
     })

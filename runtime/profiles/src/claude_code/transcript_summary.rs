@@ -12,7 +12,7 @@ const LONGEST_TITLE: usize = 200;
 
 /// What was seen.
 #[derive(Debug, Default)]
-pub(super) struct Glimpse {
+pub(super) struct TranscriptSummary {
     /// Where it began to work.
     pub(super) cwd: Option<String>,
     pub(super) began: Option<SystemTime>,
@@ -27,16 +27,16 @@ pub(super) struct Glimpse {
     aside: bool,
 }
 
-impl Glimpse {
+impl TranscriptSummary {
     pub(super) fn of(head: &[u8], tail: &[u8]) -> Self {
-        let mut glimpse = Self::default();
+        let mut summary = Self::default();
         for line in [head, tail].into_iter().flat_map(|part| part.split(|byte| *byte == b'\n')) {
             // What is cut off is no JSON.
             if let Ok(line @ Value::Object(_)) = serde_json::from_slice::<Value>(line) {
-                glimpse.line(&line);
+                summary.line(&line);
             }
         }
-        glimpse
+        summary
     }
 
     fn line(&mut self, line: &Value) {
@@ -107,9 +107,9 @@ mod tests {
 
     use super::*;
 
-    fn glimpse(lines: &[Value]) -> Glimpse {
+    fn summary_of(lines: &[Value]) -> TranscriptSummary {
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        Glimpse::of(text.as_bytes(), b"")
+        TranscriptSummary::of(text.as_bytes(), b"")
     }
 
     fn user(content: &Value) -> Value {
@@ -135,24 +135,24 @@ mod tests {
             (vec![user(&json!("\u{1b}[31m\u{0}red"))], Some("[31m red")),
             (vec![user(&json!(7))], None),
         ] {
-            let glimpse = glimpse(&lines);
-            assert_eq!(glimpse.title().as_deref(), title, "{lines:?}");
-            assert!(glimpse.is_conversation());
+            let summary = summary_of(&lines);
+            assert_eq!(summary.title().as_deref(), title, "{lines:?}");
+            assert!(summary.is_conversation());
         }
-        let long = glimpse(&[user(&json!("x".repeat(5000)))]).title().unwrap();
+        let long = summary_of(&[user(&json!("x".repeat(5000)))]).title().unwrap();
         assert_eq!(long.chars().count(), LONGEST_TITLE);
     }
 
     #[test]
     fn what_is_told_comes_from_the_first_line_that_tells_it() {
-        let glimpse = glimpse(&[
+        let summary = summary_of(&[
             json!({ "type": "queue-operation", "timestamp": "2026-11-21T20:22:19.571Z" }),
             json!({ "type": "user", "cwd": "not/absolute", "message": {} }),
             user(&json!("a")),
             json!({ "type": "assistant", "cwd": "/elsewhere" }),
         ]);
-        assert_eq!(glimpse.cwd.as_deref(), Some("/w"));
-        assert_eq!(glimpse.began, humantime::parse_rfc3339("2026-11-21T20:22:19.571Z").ok());
+        assert_eq!(summary.cwd.as_deref(), Some("/w"));
+        assert_eq!(summary.began, humantime::parse_rfc3339("2026-11-21T20:22:19.571Z").ok());
     }
 
     #[test]
@@ -170,10 +170,12 @@ mod tests {
                 json!({ "type": "mode", "cwd": [], "timestamp": "soon" }),
             ],
         ] {
-            assert!(!glimpse(&lines).is_conversation(), "{lines:?}");
+            assert!(!summary_of(&lines).is_conversation(), "{lines:?}");
         }
-        let cut =
-            Glimpse::of(b"{\"type\":\"user\",\"mess", b"age\":1}\n\xff\xfe\n{\"type\":\"assistant\"}\n");
+        let cut = TranscriptSummary::of(
+            b"{\"type\":\"user\",\"mess",
+            b"age\":1}\n\xff\xfe\n{\"type\":\"assistant\"}\n",
+        );
         assert!(cut.is_conversation() && cut.title().is_none());
     }
 }
