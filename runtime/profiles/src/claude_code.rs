@@ -5,7 +5,8 @@
 //! - `native`, `said`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean; pure
 //! - `control`: its control protocol, by which it asks for permission and is interrupted
 //! - `sessions`, `transcript_summary`: the conversations that it has kept
-//! - `live`, `rest`, `asking`, `conversation`: a process within a turn and between turns, and the session that outlives it
+//! - `running_process`, `idle_process`, `asking`, `conversation`: a process within a turn and between turns, and the
+//!   session that outlives it
 
 mod answer;
 mod asking;
@@ -15,10 +16,10 @@ mod control;
 mod conversation;
 mod diagnose;
 mod diff;
-mod live;
+mod idle_process;
 mod native;
 mod outcome;
-mod rest;
+mod running_process;
 mod said;
 mod sessions;
 mod transcript_summary;

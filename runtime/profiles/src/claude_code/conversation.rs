@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 use super::command_line::{self, Begin, Files};
 use super::config::ClaudeCode;
-use super::live::Live;
+use super::idle_process::IdleProcess;
 use super::native::{amount, text};
-use super::rest::Rest;
+use super::running_process::RunningProcess;
 use super::usage::Total;
 use crate::agent::options::Options;
 use crate::agent::report::Report;
@@ -41,7 +41,7 @@ pub(crate) struct Conversation {
     cost: Total,
     version: Option<Version>,
     report: Report,
-    rest: Option<Rest>,
+    idle: Option<IdleProcess>,
 }
 
 /// What is given to Claude by file, for as long as the session lasts.
@@ -89,7 +89,7 @@ impl Conversation {
             clear_session: false,
             cost,
             version: None,
-            rest: None,
+            idle: None,
         };
         if let Some(why) = lost {
             conversation.forget(&why).await;
@@ -107,9 +107,9 @@ impl Conversation {
 
     /// Serves a turn.
     pub(super) async fn turn(&mut self, turn: Turn, input: Input) {
-        let (end, live) = self.serve(&turn, input).await;
+        let (end, process) = self.serve(&turn, input).await;
         turn.finish(self.completed(end));
-        self.rest = live.map(|live| Rest::new(live, self.session.clone()));
+        self.idle = process.map(|process| IdleProcess::new(process, self.session.clone()));
     }
 
     /// What every end of a turn tells.
@@ -130,39 +130,39 @@ impl Conversation {
 
     /// Changes options between turns. What a running process cannot change takes effect with the next one.
     pub(super) async fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
-        let mut live = match self.rest.take() {
-            Some(rest) => rest.wake().await,
+        let mut process = match self.idle.take() {
+            Some(idle) => idle.wake().await,
             None => None,
         };
-        let updated = self.update_with(&mut live, update).await;
-        self.rest = live.map(|live| Rest::new(live, self.session.clone()));
+        let updated = self.update_with(&mut process, update).await;
+        self.idle = process.map(|process| IdleProcess::new(process, self.session.clone()));
         updated
     }
 
     async fn update_with(
         &mut self,
-        live: &mut Option<Live>,
+        process: &mut Option<RunningProcess>,
         update: SessionUpdate,
     ) -> Result<SessionInfo, Error> {
         let mut info = SessionInfo::default();
         let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
         if let Some(model) = filled(update.model) {
             let model = crate::agent::model::resolve(&model, &self.settings.model_aliases);
-            if let Some(live) = live.as_mut() {
+            if let Some(process) = process.as_mut() {
                 let request = json!({"subtype": "set_model", "model": model});
-                let answer = live.ask(&request, &self.session).await;
+                let answer = process.ask(&request, &self.session).await;
                 let answer =
                     answer.map_err(|why| Error::other(format!("the model stays as it is: {why}")))?;
-                live.translator.model = text(&answer, "model").map(str::to_owned);
+                process.translator.model = text(&answer, "model").map(str::to_owned);
             }
             info.model = Some(model.clone());
             self.options.model = Some(model);
         }
         if let Some(mode) = filled(update.permission_mode).or_else(|| filled(update.mode)) {
             let known = command_line::known_mode(&mode, &self.settings)?;
-            if let Some(live) = live.as_mut() {
+            if let Some(process) = process.as_mut() {
                 let request = json!({"subtype": "set_permission_mode", "mode": known});
-                let answer = live.ask(&request, &self.session).await;
+                let answer = process.ask(&request, &self.session).await;
                 answer.map_err(|why| Error::other(format!("the permission mode stays as it is: {why}")))?;
             }
             self.options.permission_mode = Some(known.to_owned());
@@ -184,23 +184,23 @@ impl Conversation {
             info.denied_tools = Some(tools.clone());
             self.options.denied_tools = Some(tools);
         }
-        if restarts && let Some(live) = live.take() {
-            live.end().await;
+        if restarts && let Some(process) = process.take() {
+            process.end().await;
         }
         Ok(info)
     }
 
     /// Ends the process.
     pub(super) async fn close(self) {
-        if let Some(rest) = self.rest
-            && let Some(live) = rest.wake().await
+        if let Some(idle) = self.idle
+            && let Some(process) = idle.wake().await
         {
-            live.end().await;
+            process.end().await;
         }
     }
 
     /// Starts a process that goes on with the conversation, or begins it.
-    async fn start(&mut self) -> Result<Live, Error> {
+    async fn start(&mut self) -> Result<RunningProcess, Error> {
         let known = version::probe(&self.options.launch()).await;
         self.version = match known {
             Ok(version) => Some(version),
@@ -215,7 +215,7 @@ impl Conversation {
         let files = self.kept.files();
         let launch =
             command_line::launch(&self.settings, &self.options, self.version, begin, &files, is_set)?;
-        Live::start(&launch).await
+        RunningProcess::start(&launch).await
     }
 
     /// The conversation that was to go on is not there: begins a new one, and says so.

@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::super::asking::{Asker, Asking};
 use super::super::command_line::STEERS;
 use super::super::control::{self, Answered};
-use super::super::live::{Heard, Live};
 use super::super::outcome::Outcome;
+use super::super::running_process::{Heard, RunningProcess};
 use super::super::translate::Translator;
 use super::super::usage;
 use super::Conversation;
@@ -30,7 +30,7 @@ const MOST_STARTS: usize = 3;
 /// How a process has served a turn.
 enum Served {
     /// To its end; the process can serve the next one.
-    Ended(Box<TurnComplete>, Box<Live>),
+    Ended(Box<TurnComplete>, Box<RunningProcess>),
     /// The process is gone.
     Lost(Box<TurnComplete>),
     /// The process had ended between turns, before anybody noticed: it has not taken the input.
@@ -41,25 +41,28 @@ enum Served {
 
 impl Conversation {
     /// Serves a turn, and gives what is left of the process.
-    pub(super) async fn serve(&mut self, turn: &Turn, input: Input) -> (TurnComplete, Option<Live>) {
+    pub(super) async fn serve(
+        &mut self,
+        turn: &Turn,
+        input: Input,
+    ) -> (TurnComplete, Option<RunningProcess>) {
         let content = self.content(input).await;
         let mut unknown = String::new();
         for _ in 0..MOST_STARTS {
-            let live = tokio::select! {
+            let process = tokio::select! {
                 biased;
                 () = turn.stopped() => return (of_error(&Error::stopped()), None),
-                live = self.at_hand() => live,
+                process = self.at_hand() => process,
             };
-            let live = match live {
-                Ok(live) => live,
+            let mut process = match process {
+                Ok(process) => process,
                 Err(error) => return (of_error(&error), None),
             };
-            let mut live = live;
-            for event in std::mem::take(&mut live.unsent) {
+            for event in std::mem::take(&mut process.unsent) {
                 turn.emit(event).await;
             }
-            match self.serve_with(live, turn, &content).await {
-                Served::Ended(end, live) => return (*end, Some(*live)),
+            match self.serve_with(process, turn, &content).await {
+                Served::Ended(end, process) => return (*end, Some(*process)),
                 Served::Lost(end) => return (*end, None),
                 Served::Untaken => {}
                 Served::Unknown(why) => {
@@ -73,11 +76,11 @@ impl Conversation {
     }
 
     /// The process of the last turn, or a new one.
-    async fn at_hand(&mut self) -> Result<Live, Error> {
-        if let Some(rest) = self.rest.take()
-            && let Some(live) = rest.wake().await
+    async fn at_hand(&mut self) -> Result<RunningProcess, Error> {
+        if let Some(idle) = self.idle.take()
+            && let Some(process) = idle.wake().await
         {
-            return Ok(live);
+            return Ok(process);
         }
         let start = self.options.deadlines.start;
         match start {
@@ -99,59 +102,59 @@ impl Conversation {
         content
     }
 
-    async fn serve_with(&mut self, mut live: Live, turn: &Turn, content: &[Value]) -> Served {
-        let mut serving = Serving::new(&live, turn, self.options.deadlines);
-        live.translator.begin();
-        let begun = serving.begin(&mut live, content).await;
+    async fn serve_with(&mut self, mut process: RunningProcess, turn: &Turn, content: &[Value]) -> Served {
+        let mut serving = Serving::new(&process, turn, self.options.deadlines);
+        process.translator.begin();
+        let begun = serving.begin(&mut process, content).await;
         let steerable = self.version.is_none_or(|version| version >= STEERS);
         let first_sign = self
             .options
             .deadlines
             .start
-            .filter(|_| !live.has_spoken)
+            .filter(|_| !process.has_spoken)
             .map(|wait| (Instant::now() + wait, wait));
         if begun.is_err() {
-            return self.gone(live, serving).await;
+            return self.gone(process, serving).await;
         }
         loop {
-            serving.rest_while_asking();
+            serving.pause_while_asking();
             let cut_due = serving.cut.as_ref().map(|cut| cut.due);
             let is_cut = cut_due.is_some();
             // A stop and what is due come before what Claude says, which may never end.
             let line = tokio::select! {
                 biased;
                 () = turn.stopped(), if !is_cut => {
-                    serving.cut(&mut live, Error::stopped()).await;
+                    serving.cut(&mut process, Error::stopped()).await;
                     continue;
                 }
-                () = at(cut_due) => return self.give_up(live, serving).await,
-                () = at(first_sign.map(|(due, _)| due)), if !live.has_spoken && !is_cut => {
+                () = at(cut_due) => return self.give_up(process, serving).await,
+                () = at(first_sign.map(|(due, _)| due)), if !process.has_spoken && !is_cut => {
                     let wait = first_sign.map_or(Duration::ZERO, |(_, wait)| wait);
                     serving.cut = Some(Cut { why: late("said nothing after its start for", wait), due: Instant::now() });
-                    return self.give_up(live, serving).await;
+                    return self.give_up(process, serving).await;
                 }
                 error = serving.watch.expired(turn), if !is_cut => {
-                    serving.cut(&mut live, error).await;
+                    serving.cut(&mut process, error).await;
                     continue;
                 }
                 Some((id, answered)) = serving.asking.next() => {
-                    serving.answer(&mut live, &id, answered).await;
+                    serving.answer(&mut process, &id, answered).await;
                     continue;
                 }
                 Some(steer) = turn.next_steer(), if !is_cut => {
                     if steerable {
-                        serving.steer(&mut live, steer).await;
+                        serving.steer(&mut process, steer).await;
                     } else {
                         steer.refuse(format!("claude takes inputs during a turn since version {STEERS}"));
                     }
                     continue;
                 }
-                line = live.next() => line,
+                line = process.next() => line,
             };
-            let Some(line) = line else { return self.gone(live, serving).await };
+            let Some(line) = line else { return self.gone(process, serving).await };
             serving.has_heard = true;
             serving.watch.heard();
-            for heard in live.hear(&line) {
+            for heard in process.hear(&line) {
                 match heard {
                     Heard::Event(event) => {
                         self.remembered();
@@ -162,7 +165,7 @@ impl Conversation {
                             continue;
                         }
                         if let Err(error) = self.report.emit(turn, event).await {
-                            serving.cut(&mut live, error).await;
+                            serving.cut(&mut process, error).await;
                         }
                     }
                     Heard::Info(info) => {
@@ -174,34 +177,34 @@ impl Conversation {
                         self.works_on(native);
                     }
                     Heard::Ask(id) => {
-                        if let Some(ask) = live.asks.get(&id) {
+                        if let Some(ask) = process.asks.get(&id) {
                             serving.asking.ask(ask);
                         }
                     }
                     Heard::Withdrawn(id) => serving.asking.withdraw(&id),
                     Heard::Answered { .. } => {}
                     Heard::Ended(result) => {
-                        let Translator { api_error, resets_at, model, .. } = &live.translator;
+                        let Translator { api_error, resets_at, model, .. } = &process.translator;
                         let outcome = Outcome::of(&result, api_error.clone(), resets_at.clone());
                         if outcome.is_unknown_session() && self.has_begun {
                             drop(serving);
-                            live.kill().await;
+                            process.kill().await;
                             return Served::Unknown(outcome.message("claude does not know the session"));
                         }
                         let used = self.cost.turn(&result, model.as_deref());
                         if !serving.ends_with(&outcome, used) {
                             if serving.cut.is_some() {
-                                serving.interrupt(&mut live).await;
+                                serving.interrupt(&mut process).await;
                             }
                             continue;
                         }
-                        if !live.translator.answered && !outcome.is_failure() {
-                            let text = [&outcome.text, &live.translator.printed];
+                        if !process.translator.answered && !outcome.is_failure() {
+                            let text = [&outcome.text, &process.translator.printed];
                             if let Some(text) = text.into_iter().find(|text| !text.is_empty()) {
                                 turn.output(text.clone()).await;
                             }
                         }
-                        return Served::Ended(Box::new(serving.end(&outcome, &live)), Box::new(live));
+                        return Served::Ended(Box::new(serving.end(&outcome, &process)), Box::new(process));
                     }
                 }
             }
@@ -209,11 +212,11 @@ impl Conversation {
     }
 
     /// The process has ended within the turn.
-    async fn gone(&mut self, live: Live, serving: Serving<'_>) -> Served {
-        let Serving { cut, asking, used, was_at_rest, has_heard, .. } = serving;
+    async fn gone(&mut self, process: RunningProcess, serving: Serving<'_>) -> Served {
+        let Serving { cut, asking, used, was_idle, has_heard, .. } = serving;
         drop(asking);
-        let ended = live.ended().await;
-        if cut.is_none() && was_at_rest && !has_heard {
+        let ended = process.ended().await;
+        if cut.is_none() && was_idle && !has_heard {
             return Served::Untaken;
         }
         if cut.is_none() && self.resumes && failure::is_unknown_session(&ended.stderr) {
@@ -234,10 +237,10 @@ impl Conversation {
     }
 
     /// It has not ended the turn in time: its process is killed, and the next turn resumes the conversation.
-    async fn give_up(&mut self, live: Live, serving: Serving<'_>) -> Served {
+    async fn give_up(&mut self, process: RunningProcess, serving: Serving<'_>) -> Served {
         let Serving { cut, asking, used, .. } = serving;
         drop(asking);
-        live.kill().await;
+        process.kill().await;
         let why = cut.map_or_else(Error::stopped, |cut| cut.why);
         Served::Lost(Box::new(TurnComplete { usage: used, ..of_error(&why) }))
     }
@@ -254,7 +257,7 @@ struct Serving<'t> {
     /// Whether Claude was at work before the input came. The end of that is not this turn's.
     is_foreign: bool,
     /// Whether the process has served a turn before this one.
-    was_at_rest: bool,
+    was_idle: bool,
     /// Whether it has said anything in this turn.
     has_heard: bool,
     used: Option<Usage>,
@@ -268,32 +271,32 @@ struct Cut {
 }
 
 impl<'t> Serving<'t> {
-    fn new(live: &Live, turn: &'t Turn, deadlines: Deadlines) -> Self {
+    fn new(process: &RunningProcess, turn: &'t Turn, deadlines: Deadlines) -> Self {
         Self {
             asking: Asking::new(Asker::Turn(turn)),
             watch: Watch::new(deadlines),
             cut: None,
             open: Vec::new(),
-            is_foreign: live.translator.is_busy,
-            was_at_rest: live.has_spoken,
+            is_foreign: process.translator.is_busy,
+            was_idle: process.has_spoken,
             has_heard: false,
             used: None,
         }
     }
 
     /// Sends the input, after what was kept for the turn.
-    async fn begin(&mut self, live: &mut Live, content: &[Value]) -> Result<(), InputClosed> {
-        for ask in live.asks.values() {
+    async fn begin(&mut self, process: &mut RunningProcess, content: &[Value]) -> Result<(), InputClosed> {
+        for ask in process.asks.values() {
             self.asking.ask(ask);
         }
         let uuid = Uuid::new_v4().to_string();
         let line = control::user(&uuid, content);
         self.open.push(uuid);
-        live.write(&line).await
+        process.write(&line).await
     }
 
     /// While a person is asked, no deadline runs.
-    fn rest_while_asking(&mut self) {
+    fn pause_while_asking(&mut self) {
         if self.asking.is_empty() {
             self.watch.resume();
         } else {
@@ -302,21 +305,21 @@ impl<'t> Serving<'t> {
     }
 
     /// Cuts the turn short. The first reason stands.
-    async fn cut(&mut self, live: &mut Live, why: Error) {
+    async fn cut(&mut self, process: &mut RunningProcess, why: Error) {
         if self.cut.is_none() {
             self.cut = Some(Cut { why, due: Instant::now() + INTERRUPT });
-            self.interrupt(live).await;
+            self.interrupt(process).await;
         }
     }
 
-    async fn interrupt(&mut self, live: &mut Live) {
+    async fn interrupt(&mut self, process: &mut RunningProcess) {
         // Who takes no requests has ended, or is killed when the turn's end is overdue.
         let request = json!({"subtype": "interrupt"});
-        let write = live.request(&request);
+        let write = process.request(&request);
         drop(timeout(INTERRUPT, write).await);
     }
 
-    async fn answer(&mut self, live: &mut Live, id: &str, answered: Option<Answered>) {
+    async fn answer(&mut self, process: &mut RunningProcess, id: &str, answered: Option<Answered>) {
         self.watch.heard();
         let Some(answered) = answered else { return };
         // An interrupt withdraws what is open; and what the end of the turn has settled is nobody's word.
@@ -324,16 +327,16 @@ impl<'t> Serving<'t> {
         if self.cut.is_some() || settled {
             return;
         }
-        if let Some(ask) = live.asks.remove(id) {
+        if let Some(ask) = process.asks.remove(id) {
             // Who takes no answer has ended, which its stdout tells.
-            let _ = live.write(&ask.response(&answered)).await;
+            let _ = process.write(&ask.response(&answered)).await;
         }
     }
 
-    async fn steer(&mut self, live: &mut Live, steer: Steer) {
+    async fn steer(&mut self, process: &mut RunningProcess, steer: Steer) {
         let uuid = Uuid::new_v4().to_string();
         let words = json!({"type": "text", "text": steer.content()});
-        if live.write(&control::user(&uuid, &[words])).await.is_ok() {
+        if process.write(&control::user(&uuid, &[words])).await.is_ok() {
             self.open.push(uuid);
             steer.accept();
         }
@@ -359,8 +362,8 @@ impl<'t> Serving<'t> {
         self.open.is_empty()
     }
 
-    fn end(self, outcome: &Outcome, live: &Live) -> TurnComplete {
-        let model = live.translator.model.clone();
+    fn end(self, outcome: &Outcome, process: &RunningProcess) -> TurnComplete {
+        let model = process.translator.model.clone();
         let end = match self.cut {
             Some(Cut { why, .. }) if why.status() != Status::Stopped => {
                 let end = of_error(&why);

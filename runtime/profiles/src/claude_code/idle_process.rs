@@ -7,62 +7,66 @@ use trunkline_sdk::Session;
 
 use super::asking::{Asker, Asking};
 use super::control::Answered;
-use super::live::{Heard, Live};
+use super::running_process::{Heard, RunningProcess};
 
 /// A process that nobody uses at the moment. Dropping it kills the process.
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(super) struct IdleProcess {
     wake: CancellationToken,
-    task: JoinHandle<Option<Live>>,
+    task: JoinHandle<Option<RunningProcess>>,
 }
 
-impl Rest {
-    pub(super) fn new(live: Live, session: Session) -> Self {
+impl IdleProcess {
+    pub(super) fn new(process: RunningProcess, session: Session) -> Self {
         let wake = CancellationToken::new();
-        Self { wake: wake.clone(), task: tokio::spawn(rest(live, session, wake)) }
+        Self { wake: wake.clone(), task: tokio::spawn(listen(process, session, wake)) }
     }
 
     /// The process, if it has not ended.
-    pub(super) async fn wake(mut self) -> Option<Live> {
+    pub(super) async fn wake(mut self) -> Option<RunningProcess> {
         self.wake.cancel();
         (&mut self.task).await.ok().flatten()
     }
 }
 
-impl Drop for Rest {
+impl Drop for IdleProcess {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn rest(mut live: Live, session: Session, wake: CancellationToken) -> Option<Live> {
+async fn listen(
+    mut process: RunningProcess,
+    session: Session,
+    wake: CancellationToken,
+) -> Option<RunningProcess> {
     let mut asking = Asking::new(Asker::Session(session.clone()));
     loop {
         // To be woken comes first. What is open then is asked again by the turn.
         let line = tokio::select! {
             biased;
-            () = wake.cancelled() => return Some(live),
+            () = wake.cancelled() => return Some(process),
             Some((id, answered)) = asking.next() => {
-                answer(&mut live, &id, answered).await;
+                answer(&mut process, &id, answered).await;
                 continue;
             }
-            line = live.next() => line,
+            line = process.next() => line,
         };
         let Some(line) = line else {
-            let ended = live.ended().await;
+            let ended = process.ended().await;
             tracing::info!(session = %session.id(), exit = %ended.exit, "claude has ended between turns");
             return None;
         };
-        for heard in live.hear(&line) {
+        for heard in process.hear(&line) {
             match heard {
                 Heard::Event(event) => tokio::select! {
                     biased;
-                    () = wake.cancelled() => live.keep(event),
+                    () = wake.cancelled() => process.keep(event),
                     () = session.emit(event.clone()) => {}
                 },
                 Heard::Info(info) => session.info(*info),
                 Heard::Ask(id) => {
-                    if let Some(ask) = live.asks.get(&id) {
+                    if let Some(ask) = process.asks.get(&id) {
                         asking.ask(ask);
                     }
                 }
@@ -74,8 +78,8 @@ async fn rest(mut live: Live, session: Session, wake: CancellationToken) -> Opti
     }
 }
 
-async fn answer(live: &mut Live, id: &str, answered: Option<Answered>) {
-    let (Some(ask), Some(answered)) = (live.asks.remove(id), answered) else { return };
+async fn answer(process: &mut RunningProcess, id: &str, answered: Option<Answered>) {
+    let (Some(ask), Some(answered)) = (process.asks.remove(id), answered) else { return };
     // Who takes no answer has ended, which its stdout tells.
-    let _ = live.write(&ask.response(&answered)).await;
+    let _ = process.write(&ask.response(&answered)).await;
 }

@@ -30,7 +30,7 @@ const END: (Duration, Duration) = (Duration::from_millis(400), Duration::from_mi
 
 /// One process.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct RunningProcess {
     agent: Agent,
     input: AgentInput,
     pub(super) translator: Translator,
@@ -61,12 +61,12 @@ pub(super) enum Heard {
     },
 }
 
-impl Live {
+impl RunningProcess {
     /// Starts it, and asks for what it can do. Inputs may follow at once.
     pub(super) async fn start(launch: &Launch) -> Result<Self, Error> {
         let mut agent = Agent::start(launch, Stdin::Owned).await?;
         let Some(input) = agent.take_input() else { return Err(Error::other("claude has no stdin")) };
-        let mut live = Self {
+        let mut process = Self {
             agent,
             input,
             translator: Translator::default(),
@@ -77,8 +77,8 @@ impl Live {
             initialize: String::new(),
         };
         // Who cannot take it has ended, which its stdout tells.
-        live.initialize = live.request(&json!({"subtype": "initialize"})).await.unwrap_or_default();
-        Ok(live)
+        process.initialize = process.request(&json!({"subtype": "initialize"})).await.unwrap_or_default();
+        Ok(process)
     }
 
     /// Writes a line.
