@@ -1,6 +1,6 @@
 //! Any agent that speaks the Agent Client Protocol: one process, many sessions.
 //!
-//! - pure: `hello`, `update`, `content`, `media`, `choices`, `permission`, `usage`, `answer`, `restarts` read what agents say
+//! - pure: `initialize`, `update`, `content`, `media`, `choices`, `permission`, `usage`, `answer`, `restarts` read what agents say
 //! - the process: `link` starts it and gives each session its `inbox`
 //! - a session: `open` makes or resumes it, `conversation` serves its turns, `called` finds skills in inputs, `room` and `asks` answer its requests,
 //!   `files` and `terminals` do what they ask for
@@ -19,8 +19,8 @@ mod conversation;
 mod either;
 mod files;
 pub(crate) mod generic;
-mod hello;
 mod inbox;
+mod initialize;
 mod link;
 mod media;
 mod open;
@@ -185,8 +185,8 @@ impl Adapter for Acp {
         let options = Options::configured(self.common());
         let prepared = self.prepare(&options).await?;
         let link = self.link(&prepared.launch).await?;
-        let called = link.hello.called();
-        if !link.hello.lists {
+        let called = link.initialized.called();
+        if !link.initialized.lists {
             return Err(Error::other(format!("{called} cannot list its sessions")));
         }
         let most = asked.limit.map_or(MOST_LISTED, |limit| limit as usize);
@@ -197,7 +197,7 @@ impl Adapter for Acp {
             let answer = link.peer.call::<_, Value>("session/list", &request, options.deadlines.start).await;
             let answer = answer.map_err(|error| {
                 let what = format!("{called} did not list its sessions");
-                link::failure(&error, &what, &link.hello, self.login_hint().as_deref())
+                link::failure(&error, &what, &link.initialized, self.login_hint().as_deref())
             })?;
             let before = entries.len();
             entries.extend(list(&answer, "sessions").iter().filter_map(entry));

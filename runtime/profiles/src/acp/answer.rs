@@ -3,7 +3,7 @@
 use serde_json::Value;
 use trunkline_sdk::protocol::Output;
 
-use super::hello::FailuresAsText;
+use super::initialize::FailuresAsText;
 
 /// The longest text that is held back for a look, in bytes.
 const LONGEST: usize = 16 * 1024;

@@ -155,7 +155,7 @@ impl Conversation {
                 match std::mem::replace(&mut self.state, State::Closed) {
                     State::Open { room, kept, .. } => {
                         let reader = reader.unwrap_or_else(|| {
-                            Reader::new(room.link.hello.quirks).with_skills(self.skills.commands())
+                            Reader::new(room.link.initialized.quirks).with_skills(self.skills.commands())
                         });
                         Ok(Opened { room, reader, kept })
                     }
@@ -265,8 +265,9 @@ impl Conversation {
         run.asks_model = !input.content.trim_start().starts_with('/');
         // What stands before a command hides it from the agent.
         let preface = self.preface.as_deref().filter(|_| !is_command);
-        let (hello, directories) = (&room.link.hello, &room.directories);
-        let blocks = prompt::blocks(&self.options, turn.session(), input, preface, hello, directories).await;
+        let (initialized, directories) = (&room.link.initialized, &room.directories);
+        let blocks =
+            prompt::blocks(&self.options, turn.session(), input, preface, initialized, directories).await;
         if turn.is_stopped() {
             run.asks.withdraw();
             return failed(Error::stopped());
@@ -337,7 +338,7 @@ impl Conversation {
         if self.unfinished.is_some() {
             room.link.cancel(&room.id).await;
         }
-        if room.link.hello.closes {
+        if room.link.initialized.closes {
             let params = json!({ "sessionId": room.id });
             // The session is over whether the agent answers or not.
             let _ = room.link.peer.call::<_, Value>("session/close", &params, Some(WRITE)).await;

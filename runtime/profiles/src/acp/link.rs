@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use trunkline_sdk::{Category, Error};
 
-use super::hello::Hello;
 use super::inbox::{Inbox, Item};
+use super::initialize::InitializeResponse;
 use super::request;
 use crate::agent::deadlines;
 use crate::agent::launch::Launch;
@@ -52,7 +52,7 @@ const REQUESTS: &[&str] = &[
 /// A running agent.
 pub(crate) struct Link {
     pub(crate) peer: Arc<Peer>,
-    pub(crate) hello: Hello,
+    pub(crate) initialized: InitializeResponse,
     router: Arc<Router>,
 }
 
@@ -190,8 +190,9 @@ impl Link {
             CallError::Late(wait) => deadlines::late(&format!("({name}) did not start within"), wait),
             error => error.error(&format!("{name} did not start")),
         });
-        let hello = answer.and_then(|answer| Hello::of(&answer)).inspect_err(|_| peer.abandon())?;
-        Ok(Arc::new(Self { peer, hello, router }))
+        let initialized =
+            answer.and_then(|answer| InitializeResponse::of(&answer)).inspect_err(|_| peer.abandon())?;
+        Ok(Arc::new(Self { peer, initialized, router }))
     }
 
     /// Gives a session what the agent sends of it, from now on; and no other. Which one got it before.
@@ -282,10 +283,15 @@ fn is_idle(slot: &Slot) -> bool {
 }
 
 /// The failure of a session's use of its agent, by the answer to a call.
-pub(crate) fn failure(error: &CallError, what: &str, hello: &Hello, kind_hint: Option<&str>) -> Error {
+pub(crate) fn failure(
+    error: &CallError,
+    what: &str,
+    initialized: &InitializeResponse,
+    kind_hint: Option<&str>,
+) -> Error {
     match error {
         CallError::Rpc(rpc) if rpc.code == -32000 => {
-            let hint = kind_hint.map_or_else(|| hello.login_hint(), str::to_owned);
+            let hint = kind_hint.map_or_else(|| initialized.login_hint(), str::to_owned);
             Error::new(Category::Auth, format!("{what}: {}; {hint}", rpc.message)).code("-32000")
         }
         error => error.error(what),

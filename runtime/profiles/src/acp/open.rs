@@ -13,8 +13,8 @@ use super::Acp;
 use super::agent::Prepared;
 use super::choices::{Choosing, is_dangerous_mode};
 use super::files::Directories;
-use super::hello::Hello;
 use super::inbox::{Arrival, Inbox, Item};
+use super::initialize::InitializeResponse;
 use super::link::{Link, failure};
 use super::read::text;
 use super::request;
@@ -81,8 +81,8 @@ impl Opening {
         }
         let link = self.acp.link(&launch).await?;
         let mut inbox = Arc::new(Inbox::default());
-        let mut reader = Reader::new(link.hello.quirks).with_skills(skills.commands());
-        if preface.is_some() && (link.hello.appends_by_meta() || link.hello.takes_system_prompt) {
+        let mut reader = Reader::new(link.initialized.quirks).with_skills(skills.commands());
+        if preface.is_some() && (link.initialized.appends_by_meta() || link.initialized.takes_system_prompt) {
             preface = None;
         }
         let (id, answer, is_fresh) = match &self.native {
@@ -97,7 +97,7 @@ impl Opening {
                 Err(NotResumed::Unknown(why)) => {
                     // What is sent of the other is not this session's.
                     inbox = Arc::new(Inbox::default());
-                    reader = Reader::new(link.hello.quirks).with_skills(skills.commands());
+                    reader = Reader::new(link.initialized.quirks).with_skills(skills.commands());
                     self.warn(
                         Category::SessionNotFound,
                         format!("session {native} cannot be resumed ({why}); a new one begins, which knows nothing of it"),
@@ -141,12 +141,12 @@ impl Opening {
     }
 
     /// The MCP servers that the agent reaches; what is wrong with the others is told.
-    async fn servers(&self, hello: &Hello) -> Vec<Value> {
+    async fn servers(&self, initialized: &InitializeResponse) -> Vec<Value> {
         let (servers, warnings) = mcp::parse(&self.options.mcp_servers);
         for warning in warnings {
             self.warn(Category::Other, warning).await;
         }
-        let (written, warnings) = mcp::acp_servers(&servers, hello.mcp);
+        let (written, warnings) = mcp::acp_servers(&servers, initialized.mcp);
         for warning in warnings {
             self.warn(Category::Other, format!("{warning}; the session goes on without it")).await;
         }
@@ -154,16 +154,16 @@ impl Opening {
     }
 
     /// What opens a session, of either kind, with what only some agents take.
-    fn extended(&self, hello: &Hello, mut request: Value) -> Value {
-        if hello.adds_directories && !self.options.add_dirs.is_empty() {
+    fn extended(&self, initialized: &InitializeResponse, mut request: Value) -> Value {
+        if initialized.adds_directories && !self.options.add_dirs.is_empty() {
             request["additionalDirectories"] = json!(self.options.add_dirs);
         }
         if let Some(prompt) = &self.options.system_prompt {
             let replaces = self.options.replaces_system_prompt;
-            if hello.appends_by_meta() {
+            if initialized.appends_by_meta() {
                 let prompt = if replaces { json!(prompt) } else { json!({ "append": prompt }) };
                 request["_meta"] = json!({ "systemPrompt": prompt });
-            } else if hello.takes_system_prompt {
+            } else if initialized.takes_system_prompt {
                 let mode = if replaces { "override" } else { "append" };
                 request["systemPrompt"] =
                     json!({ "mode": mode, "content": [{ "type": "text", "text": prompt }] });
@@ -174,9 +174,9 @@ impl Opening {
 
     async fn new_session(&self, link: &Arc<Link>, inbox: &Arc<Inbox>) -> Result<(String, Value), Error> {
         let _early = link.opening();
-        let servers = self.servers(&link.hello).await;
-        let request = self.extended(&link.hello, request::new_session(&cwd(&self.options), &servers));
-        let what = format!("{} did not open a session", link.hello.called());
+        let servers = self.servers(&link.initialized).await;
+        let request = self.extended(&link.initialized, request::new_session(&cwd(&self.options), &servers));
+        let what = format!("{} did not open a session", link.initialized.called());
         let mut answer = self.call(link, "session/new", &request).await;
         if let Err(CallError::Rpc(error)) = &answer
             && error.code == -32000
@@ -184,7 +184,7 @@ impl Opening {
         {
             answer = self.call(link, "session/new", &request).await;
         }
-        let answer = answer.map_err(|error| self.failure(&error, &what, &link.hello))?;
+        let answer = answer.map_err(|error| self.failure(&error, &what, &link.initialized))?;
         match text(&answer, "sessionId") {
             Some(id) => {
                 if let Some(other) = link.register(id, inbox) {
@@ -202,11 +202,11 @@ impl Opening {
             let given = self.options.env.get(name).is_some_and(|value| !value.is_empty());
             given || std::env::var_os(name).is_some_and(|value| !value.is_empty())
         };
-        let Some(login) = link.hello.login_by_variables(is_set) else { return Ok(false) };
+        let Some(login) = link.initialized.login_by_variables(is_set) else { return Ok(false) };
         let request = request::authenticate(&login.id);
         let answer = link.peer.call::<_, Value>("authenticate", &request, self.deadline()).await;
-        let what = format!("{} did not log in by {:?}", link.hello.called(), login.id);
-        answer.map(|_| true).map_err(|error| self.failure(&error, &what, &link.hello))
+        let what = format!("{} did not log in by {:?}", link.initialized.called(), login.id);
+        answer.map(|_| true).map_err(|error| self.failure(&error, &what, &link.initialized))
     }
 
     /// Goes on with a session that there was.
@@ -217,21 +217,22 @@ impl Opening {
         inbox: &Arc<Inbox>,
         reader: &mut Reader,
     ) -> Result<Value, NotResumed> {
-        let hello = &link.hello;
-        let method = if hello.loads {
+        let initialized = &link.initialized;
+        let method = if initialized.loads {
             "session/load"
-        } else if hello.resumes {
+        } else if initialized.resumes {
             "session/resume"
         } else {
-            return Err(NotResumed::Unknown(format!("{} cannot resume sessions", hello.called())));
+            return Err(NotResumed::Unknown(format!("{} cannot resume sessions", initialized.called())));
         };
-        let servers = self.servers(hello).await;
-        let request = self.extended(hello, request::earlier_session(native, &cwd(&self.options), &servers));
+        let servers = self.servers(initialized).await;
+        let request =
+            self.extended(initialized, request::earlier_session(native, &cwd(&self.options), &servers));
         while let Some(wait) = self.acp.kind().wait_to_resume(&self.options, native) {
             tokio::time::sleep(wait).await;
         }
         let other = link.register(native, inbox);
-        let what = format!("{} did not resume session {native}", hello.called());
+        let what = format!("{} did not resume session {native}", initialized.called());
         let mut authenticated = false;
         let answer = loop {
             let call = self.call(link, method, &request);
@@ -271,9 +272,9 @@ impl Opening {
                     .map_or_else(|| error.to_string(), |details| format!("{}: {details}", rpc.message));
                 NotResumed::Unknown(crate::agent::failure::message(&why))
             }
-            _ => NotResumed::Failed(self.failure(&error, &what, hello)),
+            _ => NotResumed::Failed(self.failure(&error, &what, initialized)),
         })?;
-        let quiet = if hello.quirks.repeats_late { QUIET } else { QUIET_AT_ONCE };
+        let quiet = if initialized.quirks.repeats_late { QUIET } else { QUIET_AT_ONCE };
         let until = Instant::now() + REPETITION;
         while let Ok(Ok(arrival)) = timeout_at(until, timeout(quiet, inbox.next())).await {
             self.repeated(arrival, link, reader).await;
@@ -343,8 +344,8 @@ impl Opening {
         self.options.deadlines.start
     }
 
-    fn failure(&self, error: &CallError, what: &str, hello: &Hello) -> Error {
-        failure(error, what, hello, self.acp.login_hint().as_deref())
+    fn failure(&self, error: &CallError, what: &str, initialized: &InitializeResponse) -> Error {
+        failure(error, what, initialized, self.acp.login_hint().as_deref())
     }
 }
 
@@ -395,9 +396,9 @@ pub(crate) async fn choose_model(
 pub(crate) async fn call_choice(acp: &Acp, room: &Room, choosing: &Choosing) -> Result<(), Error> {
     let deadline = acp.common().deadlines.start;
     let answer = room.link.peer.call::<_, Value>(choosing.method, &choosing.params, deadline).await;
-    answer
-        .map(drop)
-        .map_err(|error| error.error(&format!("{} did not take {:?}", room.link.hello.called(), choosing.id)))
+    answer.map(drop).map_err(|error| {
+        error.error(&format!("{} did not take {:?}", room.link.initialized.called(), choosing.id))
+    })
 }
 
 /// Where the agent works: an absolute path, which ACP asks for.
@@ -413,7 +414,7 @@ fn directories(options: &Options) -> Vec<PathBuf> {
     std::iter::once(cwd(options)).chain(more).collect()
 }
 
-impl Hello {
+impl InitializeResponse {
     /// Whether it takes instructions in `_meta.systemPrompt`.
     pub(crate) fn appends_by_meta(&self) -> bool {
         self.quirks.appends_system_prompt

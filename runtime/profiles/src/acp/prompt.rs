@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trunkline_sdk::{Input, Session};
 
 use super::files::Directories;
-use super::hello::Hello;
+use super::initialize::InitializeResponse;
 use crate::agent::attachment::{self, Attachment, Native};
 use crate::agent::options::Options;
 use crate::agent::system_prompt;
@@ -18,11 +18,11 @@ pub(crate) async fn blocks(
     session: &Session,
     input: Input,
     preface: Option<&str>,
-    hello: &Hello,
+    initialized: &InitializeResponse,
     directories: &Directories,
 ) -> Vec<Value> {
     let mut text = options.words(&input.content, session);
-    let native = match (hello.images, hello.resources) {
+    let native = match (initialized.images, initialized.resources) {
         (true, true) => Native::ImagesAndTexts,
         (true, false) => Native::Images,
         (false, _) => Native::Nothing,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::hello::VERSION;
+use super::initialize::VERSION;
 
 /// `initialize`: who we are, and that we serve files and terminals.
 pub(crate) fn initialize() -> Value {

@@ -13,7 +13,7 @@ use trunkline_sdk::{Json, PlanEntry, PlanStatus, ToolCallId};
 
 use super::choices::Choices;
 use super::content::{Content, LONGEST_RESULT, block, blocks, raw_output};
-use super::hello::{FailuresAsText, Quirks};
+use super::initialize::{FailuresAsText, Quirks};
 use super::media::{self, Allowance, Media};
 use super::read::{count, json, list, text};
 use super::restarts::{Piece, Restarts};

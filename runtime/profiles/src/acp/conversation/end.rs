@@ -17,10 +17,10 @@ impl Run<'_> {
     ) -> Result<TurnComplete, Error> {
         let mut told = Vec::new();
         self.reader.end(&mut told);
-        let hello = &self.room.link.hello;
+        let initialized = &self.room.link.initialized;
         let nothing = Value::Null;
         let said = answer.as_ref().and_then(|answer| answer.as_ref().ok()).unwrap_or(&nothing);
-        let usage = self.reader.totals.of_turn(said, hello.quirks.running_usage);
+        let usage = self.reader.totals.of_turn(said, initialized.quirks.running_usage);
         let has_usage =
             usage.as_ref().is_some_and(|usage| usage.output_tokens.is_some_and(|tokens| tokens > 0));
         let held = self.answer.end(said, has_usage);
@@ -29,7 +29,7 @@ impl Run<'_> {
         }
         self.tell(told).await;
         let is_nothing = self.reader.totals.is_nothing(usage.as_ref());
-        let was_cut_off = hello.quirks.hides_cuts && self.asks_model && self.said && is_nothing;
+        let was_cut_off = initialized.quirks.hides_cuts && self.asks_model && self.said && is_nothing;
         let was_denied = self.was_denied;
         let cut = self.cut.take();
         self.asks.withdraw();
@@ -50,8 +50,8 @@ impl Run<'_> {
         match answer {
             None => Err(Error::new(Category::Timeout, "the agent did not end its turn")),
             Some(Err(error)) => {
-                let what = format!("{} failed", hello.called());
-                Err(failure(&error, &what, hello, login_hint))
+                let what = format!("{} failed", initialized.called());
+                Err(failure(&error, &what, initialized, login_hint))
             }
             Some(Ok(_)) if held.is_err() => {
                 let text = held.err().unwrap_or_default();

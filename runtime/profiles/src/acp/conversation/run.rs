@@ -60,7 +60,7 @@ impl<'a> Run<'a> {
             room,
             reader,
             report,
-            answer: Answer::new(room.link.hello.quirks.failures_as_text),
+            answer: Answer::new(room.link.initialized.quirks.failures_as_text),
             asks: Asks::new(room, Voice::Turn(turn)),
             watch,
             first_word: None,

@@ -5,8 +5,9 @@ use super::*;
 
 /// What updates mean, each event as its JSON.
 fn told(name: &str, when: When, updates: &[Value]) -> Vec<Value> {
-    let hello = super::super::hello::Hello::of(&json!({ "agentInfo": { "name": name } })).unwrap();
-    let mut reader = Reader::new(hello.quirks);
+    let initialized =
+        super::super::initialize::InitializeResponse::of(&json!({ "agentInfo": { "name": name } })).unwrap();
+    let mut reader = Reader::new(initialized.quirks);
     let mut out = Vec::new();
     for update in updates {
         reader.update(update, when, &|id| (id == "terminal-1").then(|| "printed".to_owned()), &mut out);

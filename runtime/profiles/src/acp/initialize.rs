@@ -11,7 +11,7 @@ pub(crate) const VERSION: u64 = 1;
 
 /// What an agent is and can.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Hello {
+pub(crate) struct InitializeResponse {
     pub(crate) name: Option<String>,
     /// Goes on with sessions and repeats what was said.
     pub(crate) loads: bool,
@@ -92,7 +92,7 @@ impl Quirks {
     }
 }
 
-impl Hello {
+impl InitializeResponse {
     /// Reads the answer.
     ///
     /// # Errors
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn capabilities_are_true_or_an_object_and_anything_else_is_none() {
-        let hello = Hello::of(&json!({
+        let initialized = InitializeResponse::of(&json!({
             "protocolVersion": 1,
             "agentCapabilities": {
                 "loadSession": true,
@@ -197,21 +197,23 @@ mod tests {
             "authMethods": [{"id": "a", "type": "env_var", "vars": [{"name": "A_KEY"}]}, 7, {"name": "no id"}],
         }))
         .unwrap();
-        assert!(hello.loads && hello.lists && !hello.resumes && hello.adds_directories);
-        assert!(hello.images && !hello.resources && hello.mcp.http && !hello.mcp.sse);
-        assert!(hello.quirks.running_usage);
-        assert_eq!(hello.logins.len(), 1);
-        assert_eq!(hello.login_by_variables(|name| name == "A_KEY").unwrap().id, "a");
-        assert_eq!(hello.login_by_variables(|_| false), None);
-        assert!(hello.login_hint().contains("A_KEY"));
+        assert!(
+            initialized.loads && initialized.lists && !initialized.resumes && initialized.adds_directories
+        );
+        assert!(initialized.images && !initialized.resources && initialized.mcp.http && !initialized.mcp.sse);
+        assert!(initialized.quirks.running_usage);
+        assert_eq!(initialized.logins.len(), 1);
+        assert_eq!(initialized.login_by_variables(|name| name == "A_KEY").unwrap().id, "a");
+        assert_eq!(initialized.login_by_variables(|_| false), None);
+        assert!(initialized.login_hint().contains("A_KEY"));
     }
 
     #[test]
     fn an_answer_of_any_shape_is_read_and_another_version_is_an_error() {
         for answer in [json!(null), json!([]), json!({"agentCapabilities": 3, "authMethods": {}})] {
-            assert!(!Hello::of(&answer).unwrap().loads);
+            assert!(!InitializeResponse::of(&answer).unwrap().loads);
         }
-        let error = Hello::of(&json!({"protocolVersion": 2})).unwrap_err();
+        let error = InitializeResponse::of(&json!({"protocolVersion": 2})).unwrap_err();
         assert_eq!(error.failure().category, Some(Category::Protocol));
     }
 }
