@@ -1,7 +1,7 @@
 //! A session: opened with an agent, and again when the agent has ended; its turns, and what comes between them.
 
-mod between;
 mod end;
+mod idle_listener;
 mod run;
 
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use trunkline_sdk::protocol::{Log, LogStream, SessionUpdate};
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComplete};
 
-use self::between::Idle;
+use self::idle_listener::IdleListener;
 use self::run::Run;
 use super::Acp;
 use super::called::{Called, Note, called};
@@ -63,7 +63,7 @@ enum State {
     /// It is being opened.
     Opening(Task<Result<Open, Error>>),
     /// It is open, and something listens between turns.
-    Open { room: Arc<Room>, kept: Vec<Box<dyn std::any::Any + Send + Sync>>, idle: Idle },
+    Open { room: Arc<Room>, kept: Vec<Box<dyn std::any::Any + Send + Sync>>, idle: IdleListener },
     /// Its agent has ended, or did not start: the next turn opens it.
     Closed,
 }
@@ -174,7 +174,7 @@ impl Conversation {
             self.unfinished = None;
             return;
         }
-        let idle = Idle::begin(self.session.clone(), room.clone(), reader, is_mute);
+        let idle = IdleListener::begin(self.session.clone(), room.clone(), reader, is_mute);
         self.state = State::Open { room, kept, idle };
     }
 

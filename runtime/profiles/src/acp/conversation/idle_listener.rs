@@ -1,4 +1,4 @@
-//! What listens to an agent between turns.
+//! Listens to an agent between turns.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use super::super::room::{Room, Voice};
 use super::super::update::{Reader, Told, When};
 use super::Task;
 
-/// What listens between turns.
-pub(super) struct Idle {
+/// Listens to the agent between turns, in a task of its own.
+pub(super) struct IdleListener {
     stop: CancellationToken,
     task: Task<Reader>,
 }
 
-impl Idle {
+impl IdleListener {
     /// Begins to listen. What the last turn left is not told where that is muted.
     pub(super) fn begin(session: Session, room: Arc<Room>, reader: Reader, is_mute: bool) -> Self {
         let stop = CancellationToken::new();
