@@ -2,7 +2,7 @@
 //!
 //! - pure: `initialize`, `update`, `content`, `media`, `choices`, `permission`, `usage`, `answer`, `restarts` read what agents say
 //! - the process: `link` starts it and gives each session its `inbox`
-//! - a session: `open` makes or resumes it, `conversation` serves its turns, `called` finds skills in inputs, `room` and `asks` answer its requests,
+//! - a session: `open` makes or resumes it, `conversation` serves its turns, `command_detection` finds commands and skills in inputs, `room` and `asks` answer its requests,
 //!   `files` and `terminals` do what they ask for
 //! - profiles: `agent` says how one agent differs from another, `generic` is the profile `acp`, `either` falls back
 //!
@@ -12,8 +12,8 @@
 mod agent;
 mod answer;
 mod asks;
-mod called;
 mod choices;
+mod command_detection;
 mod content;
 mod conversation;
 mod either;

@@ -17,7 +17,7 @@ use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComp
 use self::idle_listener::IdleListener;
 use self::run::Run;
 use super::Acp;
-use super::called::{Called, Note, called};
+use super::command_detection::{DetectedCommand, Note, detect};
 use super::inbox::{Arrival, Item};
 use super::link::WRITE;
 use super::open::{self, Open, Opening};
@@ -257,7 +257,7 @@ impl Conversation {
         if run.is_cut() {
             return Went { end: run.end(None, hint.as_deref()).await, is_mute: true };
         }
-        let Called { text, is_command, mut note } = called(&input.content, &self.skills, run.reader);
+        let DetectedCommand { text, is_command, mut note } = detect(&input.content, &self.skills, run.reader);
         input.content = text.into_owned();
         if let Some(note) = note.take_if(|note| note.is_due(run.reader)) {
             tell(turn, note).await;

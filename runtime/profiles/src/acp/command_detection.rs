@@ -7,7 +7,7 @@ use crate::agent::skills::{self, Roster};
 
 /// An input, read.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Called<'i> {
+pub(crate) struct DetectedCommand<'i> {
     /// The text for the agent.
     pub(crate) text: Cow<'i, str>,
     /// Whether the agent takes it for a command, or may: then nothing goes before it.
@@ -39,8 +39,8 @@ impl Note {
 }
 
 /// Reads an input. A command of the agent's own wins over a skill of its name.
-pub(crate) fn called<'i>(input: &'i str, skills: &Roster, reader: &Reader) -> Called<'i> {
-    let unchanged = |is_command| Called { text: Cow::Borrowed(input), is_command, note: None };
+pub(crate) fn detect<'i>(input: &'i str, skills: &Roster, reader: &Reader) -> DetectedCommand<'i> {
+    let unchanged = |is_command| DetectedCommand { text: Cow::Borrowed(input), is_command, note: None };
     let word = input.strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
     let Some(word) = word else { return unchanged(false) };
     if reader.has_command(word) {
@@ -50,7 +50,11 @@ pub(crate) fn called<'i>(input: &'i str, skills: &Roster, reader: &Reader) -> Ca
     let is_resolved = matches!(inline.text, Cow::Owned(_));
     let may_be_command = !reader.knows_commands() && skills::called(input).is_some();
     let note = |text| Note { name: word.to_owned(), text, is_skill: skills.has(word) };
-    Called { text: inline.text, is_command: !is_resolved && may_be_command, note: inline.note.map(note) }
+    DetectedCommand {
+        text: inline.text,
+        is_command: !is_resolved && may_be_command,
+        note: inline.note.map(note),
+    }
 }
 
 #[cfg(test)]
@@ -88,10 +92,10 @@ mod tests {
             ("/", false, false, false),
             ("", false, false, false),
         ] {
-            let called = called(input, &skills, &told);
-            assert_eq!(called.text != input, is_put_in, "{input:?}");
-            assert_eq!(called.is_command, is_command, "{input:?}");
-            let is_due = called.note.is_some_and(|note| note.is_due(&told) && note.holds(&told));
+            let detected = detect(input, &skills, &told);
+            assert_eq!(detected.text != input, is_put_in, "{input:?}");
+            assert_eq!(detected.is_command, is_command, "{input:?}");
+            let is_due = detected.note.is_some_and(|note| note.is_due(&told) && note.holds(&told));
             assert_eq!(is_due, is_told, "{input:?}");
         }
     }
@@ -102,16 +106,16 @@ mod tests {
         std::fs::write(folder.path().join("SKILL.md"), "Look.").unwrap();
         let skills = Roster::of(&[json!({ "review": folder.path() })], &mut Vec::new());
         let silent = Reader::default();
-        let call = called("/compact now", &skills, &silent);
+        let call = detect("/compact now", &skills, &silent);
         let note = call.note.unwrap();
         assert!(call.is_command && !note.is_due(&silent));
         assert!(!note.holds(&reader(&["compact"])) && note.holds(&reader(&["plan"])));
-        assert!(!called("/review now", &skills, &silent).is_command);
+        assert!(!detect("/review now", &skills, &silent).is_command);
         // Without skills nobody has called one.
-        let call = called("/compact now", &Roster::default(), &silent);
+        let call = detect("/compact now", &Roster::default(), &silent);
         assert_eq!((call.is_command, call.note), (true, None));
         std::fs::remove_file(folder.path().join("SKILL.md")).unwrap();
-        let call = called("/review now", &skills, &silent);
+        let call = detect("/review now", &skills, &silent);
         assert!(call.note.unwrap().is_due(&silent), "it is a skill, and cannot be read");
     }
 }
