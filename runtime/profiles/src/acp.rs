@@ -2,8 +2,8 @@
 //!
 //! - pure: `initialize`, `update`, `content`, `media`, `choices`, `permission`, `usage`, `answer`, `restarts` read what agents say
 //! - the process: `link` starts it and gives each session its `inbox`
-//! - a session: `open` makes or resumes it, `conversation` serves its turns, `command_detection` finds commands and skills in inputs, `room` and `asks` answer its requests,
-//!   `files` and `terminals` do what they ask for
+//! - a session: `open` makes or resumes it, `conversation` serves its turns, `command_detection` finds commands and
+//!   skills in inputs, `session` and `asks` answer its requests, `files` and `terminals` do what they ask for
 //! - profiles: `agent` says how one agent differs from another, `generic` is the profile `acp`, `either` falls back
 //!
 //! `request` makes what is sent, and its tests compare that with the official types; what comes is read member by
@@ -28,7 +28,7 @@ mod permission;
 mod prompt;
 mod request;
 mod restarts;
-mod room;
+mod session;
 mod shared;
 mod terminals;
 mod update;
@@ -52,7 +52,7 @@ use crate::agent::{credentials, diagnose, model, resume, version};
 pub(crate) use self::agent::{Kind, Prepared, home_folder, variable};
 pub(crate) use self::either::{AcpOr, Transport};
 pub(crate) use self::generic::{adapter, description};
-pub(crate) use self::room::Permissions;
+pub(crate) use self::session::Permissions;
 pub(crate) use self::shared::Shared;
 
 /// The most sessions that are listed where the host does not say.

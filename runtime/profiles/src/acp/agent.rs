@@ -6,7 +6,7 @@ use std::time::Duration;
 use trunkline_sdk::Description;
 use trunkline_sdk::Error;
 
-use super::room::Permissions;
+use super::session::Permissions;
 use super::shared::Shared;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;

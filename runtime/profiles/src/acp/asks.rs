@@ -7,14 +7,14 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 
-use super::room::{Asked, Kind, MOST_REQUESTS, Room, Settled, Voice, What};
+use super::session::{AcpSession, Asked, Kind, MOST_REQUESTS, Settled, Voice, What};
 use super::terminals::Order;
 use super::update::{Reader, Told};
 use crate::agent::rpc::Id;
 
 /// What is asked of a person at the moment.
 pub(crate) struct Asks<'a> {
-    room: &'a Room,
+    acp_session: &'a AcpSession,
     voice: Voice<'a>,
     pending: FuturesUnordered<BoxFuture<'a, (u64, Settled)>>,
     ids: HashMap<u64, (Id, Kind)>,
@@ -22,8 +22,8 @@ pub(crate) struct Asks<'a> {
 }
 
 impl<'a> Asks<'a> {
-    pub(crate) fn new(room: &'a Room, voice: Voice<'a>) -> Self {
-        Self { room, voice, pending: FuturesUnordered::new(), ids: HashMap::new(), next: 0 }
+    pub(crate) fn new(acp_session: &'a AcpSession, voice: Voice<'a>) -> Self {
+        Self { acp_session, voice, pending: FuturesUnordered::new(), ids: HashMap::new(), next: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -50,19 +50,20 @@ impl<'a> Asks<'a> {
             }
             "terminal/create" => match Order::of(&params) {
                 Ok(order) => What::Terminal(order),
-                Err(refusal) => return self.room.link.peer.answer_now::<()>(&id, Err(refusal)),
+                Err(refusal) => return self.acp_session.link.peer.answer_now::<()>(&id, Err(refusal)),
             },
-            _ => return self.room.serve(id, method, params),
+            _ => return self.acp_session.serve(id, method, params),
         };
         let kind = what.kind();
         if self.ids.len() >= MOST_REQUESTS {
-            return self.room.decline(&id, kind);
+            return self.acp_session.decline(&id, kind);
         }
         self.next += 1;
         let number = self.next;
         self.ids.insert(number, (id.clone(), kind));
-        let (room, voice) = (self.room, self.voice);
-        self.pending.push(Box::pin(async move { (number, room.ask(voice, Asked { id, what }).await) }));
+        let (acp_session, voice) = (self.acp_session, self.voice);
+        self.pending
+            .push(Box::pin(async move { (number, acp_session.ask(voice, Asked { id, what }).await) }));
     }
 
     /// Waits for the next word; for ever where nothing is asked.
@@ -83,7 +84,7 @@ impl<'a> Asks<'a> {
     pub(crate) fn withdraw(self) {
         drop(self.pending);
         for (id, kind) in self.ids.values() {
-            self.room.decline(id, *kind);
+            self.acp_session.decline(id, *kind);
         }
     }
 }

@@ -22,7 +22,7 @@ use super::inbox::{Arrival, Item};
 use super::link::WRITE;
 use super::open::{self, Open, Opening};
 use super::prompt;
-use super::room::Room;
+use super::session::AcpSession;
 use super::update::Reader;
 use crate::agent::deadlines::{Deadlines, Watch};
 use crate::agent::options::Options;
@@ -63,7 +63,7 @@ enum State {
     /// It is being opened.
     Opening(Task<Result<Open, Error>>),
     /// It is open, and something listens between turns.
-    Open { room: Arc<Room>, kept: Vec<Box<dyn std::any::Any + Send + Sync>>, idle: IdleListener },
+    Open { acp_session: Arc<AcpSession>, kept: Vec<Box<dyn std::any::Any + Send + Sync>>, idle: IdleListener },
     /// Its agent has ended, or did not start: the next turn opens it.
     Closed,
 }
@@ -79,7 +79,7 @@ impl<T> Drop for Task<T> {
 
 /// What an open session is within a turn.
 struct Opened {
-    room: Arc<Room>,
+    acp_session: Arc<AcpSession>,
     reader: Reader,
     kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
 }
@@ -129,8 +129,8 @@ impl Conversation {
 
     /// The open session; opened if it is not.
     async fn opened(&mut self) -> Result<Opened, Error> {
-        if let State::Open { room, idle, .. } = &self.state
-            && room.is_lost()
+        if let State::Open { acp_session, idle, .. } = &self.state
+            && acp_session.is_lost()
         {
             idle.stop();
             self.state = State::Closed;
@@ -144,20 +144,21 @@ impl Conversation {
                 let opened = (&mut task.0).await;
                 self.state = State::Closed;
                 let opened = opened.map_err(|_| Error::other("opening the session was given up"))??;
-                let Open { room, reader, preface, kept, skills } = opened;
+                let Open { acp_session, reader, preface, kept, skills } = opened;
                 (self.skills, self.has_waited) = (skills, false);
-                self.native = Some(room.id.clone());
+                self.native = Some(acp_session.id.clone());
                 self.preface = preface.or(self.preface.take());
-                Ok(Opened { room, reader, kept })
+                Ok(Opened { acp_session, reader, kept })
             }
             State::Open { idle, .. } => {
                 let reader = idle.end().await;
                 match std::mem::replace(&mut self.state, State::Closed) {
-                    State::Open { room, kept, .. } => {
+                    State::Open { acp_session, kept, .. } => {
                         let reader = reader.unwrap_or_else(|| {
-                            Reader::new(room.link.initialized.quirks).with_skills(self.skills.commands())
+                            Reader::new(acp_session.link.initialized.quirks)
+                                .with_skills(self.skills.commands())
                         });
-                        Ok(Opened { room, reader, kept })
+                        Ok(Opened { acp_session, reader, kept })
                     }
                     State::Opening(_) | State::Closed => Err(Error::other("the session is not open")),
                 }
@@ -168,14 +169,14 @@ impl Conversation {
 
     /// Lets the session be, until its next turn.
     fn rest(&mut self, opened: Opened, is_mute: bool) {
-        let Opened { room, reader, kept } = opened;
-        if room.is_lost() {
+        let Opened { acp_session, reader, kept } = opened;
+        if acp_session.is_lost() {
             self.state = State::Closed;
             self.unfinished = None;
             return;
         }
-        let idle = IdleListener::begin(self.session.clone(), room.clone(), reader, is_mute);
-        self.state = State::Open { room, kept, idle };
+        let idle = IdleListener::begin(self.session.clone(), acp_session.clone(), reader, is_mute);
+        self.state = State::Open { acp_session, kept, idle };
     }
 
     /// Serves a turn.
@@ -191,8 +192,8 @@ impl Conversation {
             _ = working.expired(&turn) => return Err(Error::other("no deadline has passed")),
         };
         let mut opened = opened?;
-        let went = self.prompt(&turn, &opened.room.clone(), &mut opened.reader, input).await;
-        let native = opened.room.id.clone();
+        let went = self.prompt(&turn, &opened.acp_session.clone(), &mut opened.reader, input).await;
+        let native = opened.acp_session.id.clone();
         self.rest(opened, went.is_mute);
         let mut end = went.end?;
         end.session_params = self.options.session_params(Some(&native));
@@ -202,10 +203,10 @@ impl Conversation {
     }
 
     /// Waits for the end of an earlier turn that was cancelled.
-    async fn finish_earlier(&mut self, turn: &Turn, room: &Room) -> Result<(), Error> {
+    async fn finish_earlier(&mut self, turn: &Turn, acp_session: &AcpSession) -> Result<(), Error> {
         let Some(mut earlier) = self.unfinished.take() else { return Ok(()) };
         let until = Instant::now() + UNFINISHED;
-        let mut mute = Some(Box::pin(room.link.give_up_if_mute()));
+        let mut mute = Some(Box::pin(acp_session.link.give_up_if_mute()));
         loop {
             tokio::select! {
                 biased;
@@ -227,9 +228,9 @@ impl Conversation {
                         "the agent has not ended the turn that was stopped before; close the session and resume it",
                     ));
                 }
-                arrival = room.inbox.next() => match arrival {
+                arrival = acp_session.inbox.next() => match arrival {
                     Arrival::Item(Item::Request { id, .. }) => {
-                        room.link.peer.answer_now::<()>(&id, Err((-32603, "the turn is over".to_owned())));
+                        acp_session.link.peer.answer_now::<()>(&id, Err((-32603, "the turn is over".to_owned())));
                     }
                     Arrival::Taken => return Err(taken()),
                     Arrival::Item(Item::Update(_)) | Arrival::Lost(_) => {}
@@ -239,16 +240,22 @@ impl Conversation {
         }
     }
 
-    async fn prompt(&mut self, turn: &Turn, room: &Room, reader: &mut Reader, mut input: Input) -> Went {
+    async fn prompt(
+        &mut self,
+        turn: &Turn,
+        acp_session: &AcpSession,
+        reader: &mut Reader,
+        mut input: Input,
+    ) -> Went {
         let failed = |error: Error| Went { end: Err(error), is_mute: false };
-        if let Err(error) = self.finish_earlier(turn, room).await {
+        if let Err(error) = self.finish_earlier(turn, acp_session).await {
             return failed(error);
         }
         reader.begin();
-        room.begin();
+        acp_session.begin();
         let first_word = self.acp.first_word(&self.options).map(|wait| (Instant::now() + wait, wait));
         let watch = Watch::new(self.options.deadlines);
-        let mut run = Run { first_word, ..Run::new(turn, room, reader, &mut self.report, watch) };
+        let mut run = Run { first_word, ..Run::new(turn, acp_session, reader, &mut self.report, watch) };
         let hint = self.acp.login_hint();
         let may_call = self.skills.has_any() && skills::called(&input.content).is_some();
         let waits = may_call && !self.has_waited;
@@ -265,7 +272,7 @@ impl Conversation {
         run.asks_model = !input.content.trim_start().starts_with('/');
         // What stands before a command hides it from the agent.
         let preface = self.preface.as_deref().filter(|_| !is_command);
-        let (initialized, directories) = (&room.link.initialized, &room.directories);
+        let (initialized, directories) = (&acp_session.link.initialized, &acp_session.directories);
         let blocks =
             prompt::blocks(&self.options, turn.session(), input, preface, initialized, directories).await;
         if turn.is_stopped() {
@@ -279,8 +286,8 @@ impl Conversation {
         if !is_command {
             self.preface = None;
         }
-        let params = json!({ "sessionId": room.id, "prompt": blocks });
-        let peer = room.link.peer.clone();
+        let params = json!({ "sessionId": acp_session.id, "prompt": blocks });
+        let peer = acp_session.link.peer.clone();
         let mut call: Prompt = Box::pin(async move { peer.call("session/prompt", &params, None).await });
         let answer = run.until_answered(&mut call).await;
         let is_mute = run.is_cut();
@@ -305,23 +312,23 @@ impl Conversation {
     }
 
     async fn change(&mut self, opened: &mut Opened, update: SessionUpdate) -> Result<SessionInfo, Error> {
-        let (room, reader) = (&opened.room, &mut opened.reader);
+        let (acp_session, reader) = (&opened.acp_session, &mut opened.reader);
         let mode = update.mode.or(update.permission_mode).filter(|mode| !mode.is_empty());
         if let Some(mode) = mode {
             let mode = self.acp.kind().mode(&mode);
-            open::choose_mode(&self.acp, room, reader, &mode).await?;
+            open::choose_mode(&self.acp, acp_session, reader, &mode).await?;
             self.options.mode = Some(mode);
         }
         if let Some(model) = update.model.filter(|model| !model.is_empty()) {
             let model = self.acp.model(&model);
-            open::choose_model(&self.acp, room, reader, &model).await?;
+            open::choose_model(&self.acp, acp_session, reader, &model).await?;
             self.options.model = Some(model);
         }
         if let Some(effort) = update.reasoning_effort.filter(|effort| !effort.is_empty()) {
-            let Some(choosing) = reader.choices.choose_effort(&room.id, &effort) else {
+            let Some(choosing) = reader.choices.choose_effort(&acp_session.id, &effort) else {
                 return Err(Error::other(format!("the agent has no effort {effort:?}")));
             };
-            open::call_choice(&self.acp, room, &choosing).await?;
+            open::call_choice(&self.acp, acp_session, &choosing).await?;
             reader.choices.effort.current = Some(choosing.id);
             self.options.reasoning_effort = Some(effort);
         }
@@ -331,17 +338,17 @@ impl Conversation {
 
     /// Ends the session with its agent.
     pub(crate) async fn close(self) {
-        let State::Open { room, .. } = &self.state else { return };
-        if room.inbox.is_taken() {
+        let State::Open { acp_session, .. } = &self.state else { return };
+        if acp_session.inbox.is_taken() {
             return;
         }
         if self.unfinished.is_some() {
-            room.link.cancel(&room.id).await;
+            acp_session.link.cancel(&acp_session.id).await;
         }
-        if room.link.initialized.closes {
-            let params = json!({ "sessionId": room.id });
+        if acp_session.link.initialized.closes {
+            let params = json!({ "sessionId": acp_session.id });
             // The session is over whether the agent answers or not.
-            let _ = room.link.peer.call::<_, Value>("session/close", &params, Some(WRITE)).await;
+            let _ = acp_session.link.peer.call::<_, Value>("session/close", &params, Some(WRITE)).await;
         }
     }
 }

@@ -5,7 +5,7 @@ use trunkline_sdk::{Adapter, Description, Error};
 
 use super::Acp;
 use super::agent::{Kind, Prepared};
-use super::room::Permissions;
+use super::session::Permissions;
 use super::shared::Shared;
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};

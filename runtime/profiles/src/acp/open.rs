@@ -18,7 +18,7 @@ use super::initialize::InitializeResponse;
 use super::link::{Link, failure};
 use super::read::text;
 use super::request;
-use super::room::Room;
+use super::session::AcpSession;
 use super::update::{Reader, Told, When};
 use crate::agent::mcp;
 use crate::agent::options::Options;
@@ -35,7 +35,7 @@ const REPETITION: Duration = Duration::from_secs(20);
 
 /// An open session.
 pub(crate) struct Open {
-    pub(crate) room: Arc<Room>,
+    pub(crate) acp_session: Arc<AcpSession>,
     pub(crate) reader: Reader,
     /// Instructions that go before the first prompt.
     pub(crate) preface: Option<String>,
@@ -121,13 +121,14 @@ impl Opening {
         }
         reader.choices.read(&answer);
         let directories = Directories::new(directories(&self.options));
-        let room = Room::new(link, id.clone(), inbox, directories, launch, self.acp.permissions());
-        let room = Arc::new(room);
-        self.choose(&room, &mut reader).await?;
+        let acp_session =
+            AcpSession::new(link, id.clone(), inbox, directories, launch, self.acp.permissions());
+        let acp_session = Arc::new(acp_session);
+        self.choose(&acp_session, &mut reader).await?;
         let native_session_id = Some(id);
         let commands = skills.commands().map(|_| reader.commands());
         self.tell(SessionInfo { native_session_id, commands, ..reader.choices.info() });
-        Ok(Open { room, reader, preface, kept, skills })
+        Ok(Open { acp_session, reader, preface, kept, skills })
     }
 
     fn tell(&self, info: SessionInfo) {
@@ -311,22 +312,22 @@ impl Opening {
     }
 
     /// Sets the mode, the model and the effort that the session asks for.
-    async fn choose(&self, room: &Room, reader: &mut Reader) -> Result<(), Error> {
+    async fn choose(&self, acp_session: &AcpSession, reader: &mut Reader) -> Result<(), Error> {
         let mode = self.options.mode.as_deref().or(self.options.permission_mode.as_deref());
         let mode = mode.map(|mode| self.acp.kind().mode(mode)).or_else(|| self.acp.kind().default_mode());
         if let Some(mode) = mode {
-            choose_mode(&self.acp, room, reader, &mode).await?;
+            choose_mode(&self.acp, acp_session, reader, &mode).await?;
         }
         if let Some(model) = &self.options.model
             && !self.acp.kind().starts_with_model()
-            && let Err(error) = choose_model(&self.acp, room, reader, model).await
+            && let Err(error) = choose_model(&self.acp, acp_session, reader, model).await
         {
             self.warn(Category::ModelNotFound, format!("{error}; the agent's own model is used")).await;
         }
         if let Some(effort) = &self.options.reasoning_effort
-            && let Some(choosing) = reader.choices.choose_effort(&room.id, effort)
+            && let Some(choosing) = reader.choices.choose_effort(&acp_session.id, effort)
         {
-            call_choice(&self.acp, room, &choosing).await?;
+            call_choice(&self.acp, acp_session, &choosing).await?;
             reader.choices.effort.current = Some(choosing.id);
         }
         Ok(())
@@ -352,11 +353,11 @@ impl Opening {
 /// Sets a mode. One in which the agent asks nobody needs the configuration's word.
 pub(crate) async fn choose_mode(
     acp: &Acp,
-    room: &Room,
+    acp_session: &AcpSession,
     reader: &mut Reader,
     mode: &str,
 ) -> Result<(), Error> {
-    let Some(choosing) = reader.choices.choose_mode(&room.id, mode) else {
+    let Some(choosing) = reader.choices.choose_mode(&acp_session.id, mode) else {
         let modes = reader.choices.mode.listed();
         let modes = if modes.is_empty() { "none".to_owned() } else { modes };
         return Err(Error::other(format!("the agent has no mode {mode:?}; there are: {modes}")));
@@ -370,7 +371,7 @@ pub(crate) async fn choose_mode(
         ));
     }
     if reader.choices.mode.current.as_deref() != Some(&choosing.id) {
-        call_choice(acp, room, &choosing).await?;
+        call_choice(acp, acp_session, &choosing).await?;
     }
     reader.choices.mode.current = Some(choosing.id);
     Ok(())
@@ -379,25 +380,29 @@ pub(crate) async fn choose_mode(
 /// Sets a model.
 pub(crate) async fn choose_model(
     acp: &Acp,
-    room: &Room,
+    acp_session: &AcpSession,
     reader: &mut Reader,
     model: &str,
 ) -> Result<(), Error> {
-    let Some(choosing) = reader.choices.choose_model(&room.id, model) else {
+    let Some(choosing) = reader.choices.choose_model(&acp_session.id, model) else {
         return Err(Error::new(Category::ModelNotFound, "the agent lets no model be chosen"));
     };
     if reader.choices.model.current.as_deref() != Some(&choosing.id) {
-        call_choice(acp, room, &choosing).await?;
+        call_choice(acp, acp_session, &choosing).await?;
     }
     reader.choices.model.current = Some(choosing.id);
     Ok(())
 }
 
-pub(crate) async fn call_choice(acp: &Acp, room: &Room, choosing: &Choosing) -> Result<(), Error> {
+pub(crate) async fn call_choice(
+    acp: &Acp,
+    acp_session: &AcpSession,
+    choosing: &Choosing,
+) -> Result<(), Error> {
     let deadline = acp.common().deadlines.start;
-    let answer = room.link.peer.call::<_, Value>(choosing.method, &choosing.params, deadline).await;
+    let answer = acp_session.link.peer.call::<_, Value>(choosing.method, &choosing.params, deadline).await;
     answer.map(drop).map_err(|error| {
-        error.error(&format!("{} did not take {:?}", room.link.initialized.called(), choosing.id))
+        error.error(&format!("{} did not take {:?}", acp_session.link.initialized.called(), choosing.id))
     })
 }
 

@@ -17,7 +17,7 @@ impl Run<'_> {
     ) -> Result<TurnComplete, Error> {
         let mut told = Vec::new();
         self.reader.end(&mut told);
-        let initialized = &self.room.link.initialized;
+        let initialized = &self.acp_session.link.initialized;
         let nothing = Value::Null;
         let said = answer.as_ref().and_then(|answer| answer.as_ref().ok()).unwrap_or(&nothing);
         let usage = self.reader.totals.of_turn(said, initialized.quirks.running_usage);

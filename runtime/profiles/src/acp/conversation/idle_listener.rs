@@ -9,7 +9,7 @@ use trunkline_sdk::protocol::AdapterBody;
 
 use super::super::asks::Asks;
 use super::super::inbox::{Arrival, Item};
-use super::super::room::{Room, Voice};
+use super::super::session::{AcpSession, Voice};
 use super::super::update::{Reader, Told, When};
 use super::Task;
 
@@ -21,9 +21,14 @@ pub(super) struct IdleListener {
 
 impl IdleListener {
     /// Begins to listen. What the last turn left is not told where that is muted.
-    pub(super) fn begin(session: Session, room: Arc<Room>, reader: Reader, is_mute: bool) -> Self {
+    pub(super) fn begin(
+        session: Session,
+        acp_session: Arc<AcpSession>,
+        reader: Reader,
+        is_mute: bool,
+    ) -> Self {
         let stop = CancellationToken::new();
-        let listening = listen(session, room, reader, stop.clone(), is_mute);
+        let listening = listen(session, acp_session, reader, stop.clone(), is_mute);
         Self { stop, task: Task(tokio::spawn(listening)) }
     }
 
@@ -42,12 +47,12 @@ impl IdleListener {
 /// Listens between turns: what is learnt of the session is told, and what the agent does on its own.
 async fn listen(
     session: Session,
-    room: Arc<Room>,
+    acp_session: Arc<AcpSession>,
     mut reader: Reader,
     stop: CancellationToken,
     is_mute: bool,
 ) -> Reader {
-    let mut asks = Asks::new(&room, Voice::Session(&session));
+    let mut asks = Asks::new(&acp_session, Voice::Session(&session));
     loop {
         let arrival = tokio::select! {
             biased;
@@ -58,14 +63,14 @@ async fn listen(
                 }
                 continue;
             }
-            arrival = room.inbox.next() => arrival,
+            arrival = acp_session.inbox.next() => arrival,
         };
         let mut told = Vec::new();
         match arrival {
             Arrival::Item(Item::Update(params)) => {
                 let params = serde_json::from_str(params.get()).unwrap_or(Value::Null);
                 let update = params.get("update").unwrap_or(&Value::Null);
-                reader.update(update, When::Now, &|id| room.terminals.shown(id), &mut told);
+                reader.update(update, When::Now, &|id| acp_session.terminals.shown(id), &mut told);
             }
             Arrival::Item(Item::Request { id, method, params }) => {
                 let params = serde_json::from_str(params.get()).unwrap_or(Value::Null);

@@ -11,7 +11,7 @@ use super::super::answer::Answer;
 use super::super::asks::Asks;
 use super::super::inbox::{Arrival, Item};
 use super::super::media::{LARGEST, Media, Source};
-use super::super::room::{Room, Voice};
+use super::super::session::{AcpSession, Voice};
 use super::super::update::{Reader, Told, When};
 use super::{Prompt, taken};
 use crate::agent::deadlines::{self, Watch};
@@ -31,7 +31,7 @@ const MOST_BEFORE: usize = 1024;
 /// A turn that runs.
 pub(super) struct Run<'a> {
     pub(super) turn: &'a Turn,
-    pub(super) room: &'a Room,
+    pub(super) acp_session: &'a AcpSession,
     pub(super) reader: &'a mut Reader,
     pub(super) report: &'a mut Report,
     pub(super) answer: Answer,
@@ -50,18 +50,18 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn new(
         turn: &'a Turn,
-        room: &'a Room,
+        acp_session: &'a AcpSession,
         reader: &'a mut Reader,
         report: &'a mut Report,
         watch: Watch,
     ) -> Self {
         Self {
             turn,
-            room,
+            acp_session,
             reader,
             report,
-            answer: Answer::new(room.link.initialized.quirks.failures_as_text),
-            asks: Asks::new(room, Voice::Turn(turn)),
+            answer: Answer::new(acp_session.link.initialized.quirks.failures_as_text),
+            asks: Asks::new(acp_session, Voice::Turn(turn)),
             watch,
             first_word: None,
             cut: None,
@@ -83,11 +83,11 @@ impl<'a> Run<'a> {
                 return;
             }
             let commands = commands.filter(|_| !self.reader.knows_commands());
-            let arrival = match (self.room.inbox.take(), commands) {
+            let arrival = match (self.acp_session.inbox.take(), commands) {
                 (None, Some(until)) => tokio::select! {
                     biased;
                     () = self.turn.stopped() => None,
-                    arrival = timeout_at(until, self.room.inbox.next()) => arrival.ok(),
+                    arrival = timeout_at(until, self.acp_session.inbox.next()) => arrival.ok(),
                 },
                 (arrival, _) => arrival,
             };
@@ -130,14 +130,14 @@ impl<'a> Run<'a> {
                         self.cancel(Some(denied)).await;
                     }
                 }
-                arrival = self.room.inbox.next() => {
+                arrival = self.acp_session.inbox.next() => {
                     self.arrived(arrival).await;
                     if !self.reader.repeats() {
                         self.watch.heard();
                     }
                 }
                 answer = &mut *call => {
-                    while let Some(arrival) = self.room.inbox.take() {
+                    while let Some(arrival) = self.acp_session.inbox.take() {
                         self.arrived(arrival).await;
                     }
                     return Some(answer);
@@ -149,11 +149,11 @@ impl<'a> Run<'a> {
     /// Cancels the turn.
     async fn cancel(&mut self, why: Option<Error>) {
         self.cut = Some((Instant::now() + CANCEL, why));
-        if self.room.inbox.is_taken() {
+        if self.acp_session.inbox.is_taken() {
             // Who has taken it has cancelled what ran, and may have a turn of its own by now.
             return;
         }
-        self.room.link.cancel(&self.room.id).await;
+        self.acp_session.link.cancel(&self.acp_session.id).await;
     }
 
     async fn arrived(&mut self, arrival: Arrival) {
@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
             Arrival::Item(Item::Update(params)) => {
                 let Ok(params) = serde_json::from_str::<Value>(params.get()) else { return };
                 let update = params.get("update").unwrap_or(&Value::Null);
-                let terminals = &self.room.terminals;
+                let terminals = &self.acp_session.terminals;
                 self.reader.update(update, When::Now, &|id| terminals.shown(id), &mut told);
             }
             Arrival::Item(Item::Request { id, method, params }) => {
@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
         let bytes = match media.source {
             Source::Bytes(bytes) => bytes,
             Source::Path(path) => {
-                let directories = self.room.directories.clone();
+                let directories = self.acp_session.directories.clone();
                 let read = move || path.to_str().map(|path| directories.file(path));
                 let Ok(Some(Ok(bytes))) = tokio::task::spawn_blocking(read).await else { return false };
                 if bytes.len() > LARGEST {
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
             let text = format!("the model's answer breaks off, and each time the same comes again: {error}");
             return Error::new(Category::Overloaded, text);
         }
-        let said = self.room.link.peer.stderr();
+        let said = self.acp_session.link.peer.stderr();
         match failures::classify(&said, None) {
             Category::Other => error,
             category => {

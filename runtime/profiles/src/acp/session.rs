@@ -33,7 +33,7 @@ pub(crate) enum Permissions {
 }
 
 /// A session of an agent.
-pub(crate) struct Room {
+pub(crate) struct AcpSession {
     pub(crate) link: Arc<Link>,
     /// The agent's own id of the session.
     pub(crate) id: String,
@@ -102,7 +102,7 @@ pub(crate) struct Settled {
     pub(crate) ends_turn: bool,
 }
 
-impl Room {
+impl AcpSession {
     pub(crate) fn new(
         link: Arc<Link>,
         id: String,
