@@ -2,7 +2,7 @@
 //! by JSON on lines.
 //!
 //! - `config`, `command_line`: how it is started
-//! - `native`, `said`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean; pure
+//! - `native`, `event`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean; pure
 //! - `control`: its control protocol, by which it asks for permission and is interrupted
 //! - `sessions`, `transcript_summary`: the conversations that it has kept
 //! - `running_process`, `idle_process`, `asking`, `conversation`: a process within a turn and between turns, and the
@@ -16,11 +16,11 @@ mod control;
 mod conversation;
 mod diagnose;
 mod diff;
+mod event;
 mod idle_process;
 mod native;
 mod outcome;
 mod running_process;
-mod said;
 mod sessions;
 mod transcript_summary;
 mod translate;

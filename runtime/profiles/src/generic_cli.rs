@@ -36,7 +36,7 @@ use crate::{
         launch::Launch,
     },
     generic_job::{Options, end_of},
-    raw_process::{Heard, RawProcess, diagnose, find, no_command, not_installed},
+    raw_process::{ProcessEvent, RawProcess, diagnose, find, no_command, not_installed},
 };
 
 /// What a program has between SIGTERM and SIGKILL.
@@ -132,12 +132,12 @@ impl GenericCli {
             tokio::select! {
                 biased;
                 heard = process.next() => match heard {
-                    Heard::Text(channel, text) => {
+                    ProcessEvent::Text(channel, text) => {
                         let piece = greeting.hear(&channel, text, Instant::now());
                         turn.session().output_on(channel, piece.shown).await;
                     }
                     // The turn finds out.
-                    Heard::Ended(_) => return Ok(()),
+                    ProcessEvent::Ended(_) => return Ok(()),
                 },
                 () = tokio::time::sleep_until(until), if due.is_some() => {
                     if greeting.due().is_some_and(|(at, _)| at <= Instant::now()) {
@@ -191,7 +191,7 @@ impl GenericCli {
                     answer.asked(Instant::now());
                 }
                 heard = process.next() => match heard {
-                    Heard::Text(channel, text) => {
+                    ProcessEvent::Text(channel, text) => {
                         let Piece { shown, rest } = answer.hear(&channel, text, Instant::now());
                         watch.heard();
                         if !shown.is_empty() {
@@ -204,7 +204,7 @@ impl GenericCli {
                             break completed(Cause::Sentinel);
                         }
                     }
-                    Heard::Ended(exit) => {
+                    ProcessEvent::Ended(exit) => {
                         let held = answer.held();
                         if !held.is_empty() {
                             turn.output_on(Channel::Stdout, held).await;

@@ -18,7 +18,7 @@ use crate::{
         secrets,
         settings::Wait,
     },
-    raw_process::{Heard, RawProcess, diagnose, no_command},
+    raw_process::{ProcessEvent, RawProcess, diagnose, no_command},
 };
 
 /// What a program has between SIGTERM and SIGKILL: less than a handler has after a stop.
@@ -173,11 +173,11 @@ async fn run(turn: &Turn, process: &mut RawProcess, input: String) -> Exit {
             tokio::select! {
                 biased;
                 heard = process.next() => match heard {
-                    Heard::Text(channel, text) => {
+                    ProcessEvent::Text(channel, text) => {
                         turn.output_on(channel, text).await;
                         watch.heard();
                     }
-                    Heard::Ended(exit) => return exit,
+                    ProcessEvent::Ended(exit) => return exit,
                 },
                 // Without limits it says that the work goes on, and never expires.
                 _ = watch.expired(turn) => {}

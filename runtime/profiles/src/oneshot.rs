@@ -64,7 +64,7 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 /// Reads the lines of one run: pure.
 pub(crate) trait Reader: Send {
     /// Takes one line, and pushes what it means.
-    fn line(&mut self, line: &Value, out: &mut Vec<Told>);
+    fn line(&mut self, line: &Value, out: &mut Vec<RunEvent>);
 
     /// Whether the agent has said its last line: it is to exit soon.
     fn is_over(&self) -> bool {
@@ -80,12 +80,12 @@ pub(crate) trait Reader: Send {
     ///
     /// # Errors
     /// Why the turn failed.
-    fn end(self, ended: &Ended, out: &mut Vec<Told>) -> Result<TurnComplete, Error>;
+    fn end(self, ended: &Ended, out: &mut Vec<RunEvent>) -> Result<TurnComplete, Error>;
 }
 
 /// What a line means.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Told {
+pub(crate) enum RunEvent {
     /// An event of the turn.
     Event(AdapterBody),
     /// The agent's own id of the conversation.
@@ -94,7 +94,7 @@ pub(crate) enum Told {
     Model(String),
 }
 
-impl<E: Into<AdapterBody>> From<E> for Told {
+impl<E: Into<AdapterBody>> From<E> for RunEvent {
     fn from(event: E) -> Self {
         Self::Event(event.into())
     }
@@ -137,16 +137,16 @@ pub(crate) struct Conversation<D> {
 }
 
 /// What one run has said so far.
-struct Heard<R> {
+struct RunOutput<R> {
     reader: R,
     /// What lines meant that is not told yet.
-    out: Vec<Told>,
+    out: Vec<RunEvent>,
     /// Whether it was anything of the turn.
     told: bool,
 }
 
-fn has_event(out: &[Told]) -> bool {
-    out.iter().any(|told| matches!(told, Told::Event(_)))
+fn has_event(out: &[RunEvent]) -> bool {
+    out.iter().any(|told| matches!(told, RunEvent::Event(_)))
 }
 
 /// How one run went.
@@ -275,7 +275,7 @@ impl<D: Dialect> Conversation<D> {
     async fn run(&mut self, turn: &Turn, prompt: &str) -> Run {
         let launch = self.dialect.launch(&self.options, &self.native, self.options.launch());
         let launch = launch.args(self.given.args.clone()).envs(self.given.env.clone());
-        let mut heard = Heard { reader: self.dialect.reader(), out: Vec::new(), told: false };
+        let mut heard = RunOutput { reader: self.dialect.reader(), out: Vec::new(), told: false };
         let mut agent = match Agent::start(&launch, Stdin::Owned).await {
             Ok(agent) => agent,
             Err(error) => return Run { end: Err(error), told: false, stopped: false },
@@ -316,7 +316,7 @@ impl<D: Dialect> Conversation<D> {
         let said = agent.stderr();
         let eof = if matches!(cut, Cut::No) { EXIT } else { Duration::ZERO };
         let ended = agent.end(eof, TERM).await;
-        let Heard { reader, mut out, mut told } = heard;
+        let RunOutput { reader, mut out, mut told } = heard;
         let end = reader.end(&ended, &mut out);
         told |= has_event(&out);
         let stopped = matches!(cut, Cut::Stopped);
@@ -334,7 +334,7 @@ impl<D: Dialect> Conversation<D> {
     ///
     /// # Errors
     /// Why it is to be listened to no more.
-    async fn hear(&mut self, turn: &Turn, line: Line, heard: &mut Heard<D::Reader>) -> Result<(), Error> {
+    async fn hear(&mut self, turn: &Turn, line: Line, heard: &mut RunOutput<D::Reader>) -> Result<(), Error> {
         match line {
             Line::TooLong(bytes) => {
                 let text = format!("a line of {bytes} bytes of the agent was left out");
@@ -354,10 +354,10 @@ impl<D: Dialect> Conversation<D> {
     }
 
     /// Tells what lines meant.
-    async fn tell(&mut self, turn: &Turn, out: &mut Vec<Told>) -> Result<(), Error> {
+    async fn tell(&mut self, turn: &Turn, out: &mut Vec<RunEvent>) -> Result<(), Error> {
         for told in out.drain(..) {
             match told {
-                Told::Event(event) => {
+                RunEvent::Event(event) => {
                     self.instructed |= self.instructing;
                     self.prove(turn, Context::Kept);
                     let event = match event {
@@ -366,10 +366,10 @@ impl<D: Dialect> Conversation<D> {
                     };
                     self.report.emit(turn, event).await?;
                 }
-                Told::Model(model) => {
+                RunEvent::Model(model) => {
                     turn.session().info(SessionInfo { model: Some(model), ..SessionInfo::default() });
                 }
-                Told::Session(id) => {
+                RunEvent::Session(id) => {
                     let is_known = self.native.id() == Some(&id);
                     self.prove(turn, if is_known { Context::Kept } else { Context::Lost });
                     if !is_known {

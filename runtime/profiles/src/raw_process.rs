@@ -37,7 +37,7 @@ const TOLD: usize = 1024;
 
 /// What a program did.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum ProcessEvent {
     /// It wrote text on one of its two channels.
     Text(Channel, String),
     /// It has ended, and all that it wrote was told.
@@ -89,21 +89,21 @@ impl RawProcess {
     ///
     /// # Cancel safety
     /// Nothing that it wrote is lost.
-    pub(crate) async fn next(&mut self) -> Heard {
+    pub(crate) async fn next(&mut self) -> ProcessEvent {
         loop {
             let until = self.ended.map(|(_, until)| until);
             let over = until.is_some_and(|until| Instant::now() >= until);
             if let Some(text) = self.stdout.due(over) {
-                return Heard::Text(Channel::Stdout, text);
+                return ProcessEvent::Text(Channel::Stdout, text);
             }
             if let Some(text) = self.stderr.due(over) {
                 self.last_line.add(&text);
-                return Heard::Text(Channel::Stderr, text);
+                return ProcessEvent::Text(Channel::Stderr, text);
             }
             if let Some((exit, _)) = self.ended
                 && (over || self.stdout.is_done() && self.stderr.is_done())
             {
-                return Heard::Ended(exit);
+                return ProcessEvent::Ended(exit);
             }
             let dues = [self.stdout.flush_at(), self.stderr.flush_at(), until];
             let due = dues.into_iter().flatten().min();
@@ -131,7 +131,8 @@ impl RawProcess {
     pub(crate) async fn end(mut self, term: Duration) -> Exit {
         self.stdin = None;
         self.signal(Signal::Terminate);
-        let ended = timeout(term, async { while !matches!(self.next().await, Heard::Ended(_)) {} }).await;
+        let ended =
+            timeout(term, async { while !matches!(self.next().await, ProcessEvent::Ended(_)) {} }).await;
         if ended.is_err() {
             self.signal(Signal::Kill);
         }
@@ -307,9 +308,9 @@ mod tests {
         let (mut out, mut err) = (String::new(), String::new());
         loop {
             match process.next().await {
-                Heard::Text(Channel::Stderr, text) => err.push_str(&text),
-                Heard::Text(_, text) => out.push_str(&text),
-                Heard::Ended(exit) => return (out, err, exit),
+                ProcessEvent::Text(Channel::Stderr, text) => err.push_str(&text),
+                ProcessEvent::Text(_, text) => out.push_str(&text),
+                ProcessEvent::Ended(exit) => return (out, err, exit),
             }
         }
     }

@@ -7,9 +7,9 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 
-use super::session::{AcpSession, Asked, Kind, MOST_REQUESTS, Settled, Voice, What};
+use super::session::{AcpSession, Kind, MOST_REQUESTS, PermissionRequest, Settled, Voice, What};
 use super::terminals::Order;
-use super::update::{Reader, Told};
+use super::update::{Reader, UpdateEvent};
 use crate::agent::rpc::Id;
 
 /// What is asked of a person at the moment.
@@ -37,7 +37,7 @@ impl<'a> Asks<'a> {
         method: String,
         params: Value,
         reader: &mut Reader,
-        out: &mut Vec<Told>,
+        out: &mut Vec<UpdateEvent>,
     ) {
         let what = match method.as_str() {
             "session/request_permission" => {
@@ -62,8 +62,9 @@ impl<'a> Asks<'a> {
         let number = self.next;
         self.ids.insert(number, (id.clone(), kind));
         let (acp_session, voice) = (self.acp_session, self.voice);
-        self.pending
-            .push(Box::pin(async move { (number, acp_session.ask(voice, Asked { id, what }).await) }));
+        self.pending.push(Box::pin(async move {
+            (number, acp_session.ask(voice, PermissionRequest { id, what }).await)
+        }));
     }
 
     /// Waits for the next word; for ever where nothing is asked.

@@ -29,7 +29,7 @@ pub(crate) enum Arrival {
     Item(Item),
     /// So many updates found no room and are lost.
     Lost(u64),
-    /// Another session has resumed this one's and gets what follows. Told once.
+    /// Another session has resumed this one's and gets what follows. Reported once.
     Taken,
 }
 
@@ -51,8 +51,8 @@ struct Queue {
 /// Whether the reader knows that nothing follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
-    Untold,
-    Told,
+    Unreported,
+    Reported,
 }
 
 impl Item {
@@ -91,7 +91,7 @@ impl Inbox {
 
     /// From now on another session gets what the agent sends; what waits is still read.
     pub(crate) fn hand_over(&self) {
-        self.lock().taken = Some(Taken::Untold);
+        self.lock().taken = Some(Taken::Unreported);
         self.came.notify_one();
     }
 
@@ -108,8 +108,8 @@ impl Inbox {
             return Some(Arrival::Item(item));
         }
         match std::mem::take(&mut queue.lost) {
-            0 if queue.taken == Some(Taken::Untold) => {
-                queue.taken = Some(Taken::Told);
+            0 if queue.taken == Some(Taken::Unreported) => {
+                queue.taken = Some(Taken::Reported);
                 Some(Arrival::Taken)
             }
             0 => None,

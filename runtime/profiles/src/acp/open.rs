@@ -19,7 +19,7 @@ use super::link::{Link, failure};
 use super::read::text;
 use super::request;
 use super::session::AcpSession;
-use super::update::{Reader, Told, When};
+use super::update::{Reader, UpdateEvent, When};
 use crate::agent::mcp;
 use crate::agent::options::Options;
 use crate::agent::rpc::CallError;
@@ -303,10 +303,16 @@ impl Opening {
         reader.update(params.get("update").unwrap_or(&Value::Null), When::Before, &|_| None, &mut told);
         for told in told {
             match told {
-                Told::Info(info) => self.tell(*info),
-                Told::Text(output) if self.history => self.session.emit(AdapterBody::from(output)).await,
-                Told::Event(event) if self.history => self.session.emit(event).await,
-                Told::Text(_) | Told::File(..) | Told::Event(_) | Told::SystemError | Told::BrokeOff(_) => {}
+                UpdateEvent::Info(info) => self.tell(*info),
+                UpdateEvent::Text(output) if self.history => {
+                    self.session.emit(AdapterBody::from(output)).await
+                }
+                UpdateEvent::Event(event) if self.history => self.session.emit(event).await,
+                UpdateEvent::Text(_)
+                | UpdateEvent::File(..)
+                | UpdateEvent::Event(_)
+                | UpdateEvent::SystemError
+                | UpdateEvent::BrokeOff(_) => {}
             }
         }
     }

@@ -64,7 +64,7 @@ impl Voice<'_> {
 }
 
 /// A permission that an agent asks for.
-pub(crate) struct Asked {
+pub(crate) struct PermissionRequest {
     pub(crate) id: Id,
     pub(crate) what: What,
 }
@@ -170,7 +170,7 @@ impl AcpSession {
     }
 
     /// Asks for a permission, and answers the agent.
-    pub(crate) async fn ask(&self, voice: Voice<'_>, asked: Asked) -> Settled {
+    pub(crate) async fn ask(&self, voice: Voice<'_>, asked: PermissionRequest) -> Settled {
         match asked.what {
             What::Tool { call, tool, params } => {
                 let offered = permission::offered(&params);

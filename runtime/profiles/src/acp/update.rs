@@ -34,7 +34,7 @@ const LONGEST_TITLE: usize = 1024;
 
 /// What an update means.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Told {
+pub(crate) enum UpdateEvent {
     /// A piece of the answer.
     Text(Output),
     /// A file; where it cannot be delivered, this text of the answer.
@@ -136,14 +136,14 @@ impl Reader {
     }
 
     /// Watches the text of an answer that may break off.
-    fn watch(&mut self, update: &Value, content: &str, when: When, out: &mut Vec<Told>) {
+    fn watch(&mut self, update: &Value, content: &str, when: When, out: &mut Vec<UpdateEvent>) {
         if !self.quirks.restarts || when == When::Before {
             return;
         }
         match self.restarts.said(text(update, "messageId"), content) {
             Piece::New => {}
             Piece::Again => self.repeats = true,
-            Piece::TooMuch => out.push(Told::BrokeOff(self.restarts.in_a_row())),
+            Piece::TooMuch => out.push(UpdateEvent::BrokeOff(self.restarts.in_a_row())),
         }
     }
 
@@ -153,7 +153,7 @@ impl Reader {
         update: &Value,
         when: When,
         terminal: &dyn Fn(&str) -> Option<String>,
-        out: &mut Vec<Told>,
+        out: &mut Vec<UpdateEvent>,
     ) {
         let history = (when == When::Before).then_some(true);
         self.repeats = false;
@@ -163,14 +163,14 @@ impl Reader {
                 self.watch(update, &content, when, out);
                 if self.quirks.failures_as_text == FailuresAsText::Prefixed && is_remark(&content) {
                     let message = content.trim_start_matches("Info: ").to_owned();
-                    out.push(Told::Event(Progress { message, history, ..Progress::default() }.into()));
+                    out.push(UpdateEvent::Event(Progress { message, history, ..Progress::default() }.into()));
                 } else if !content.is_empty() {
                     let message_id = message_id(update);
                     let output = Output { content, message_id, history, ..Output::default() };
                     let content = update.get("content").filter(|_| when == When::Now);
                     out.push(match content.and_then(|content| self.files.take(content)) {
-                        Some(media) => Told::File(Box::new(media), Some(output)),
-                        None => Told::Text(output),
+                        Some(media) => UpdateEvent::File(Box::new(media), Some(output)),
+                        None => UpdateEvent::Text(output),
                     });
                 }
             }
@@ -179,7 +179,7 @@ impl Reader {
                 self.watch(update, &content, when, out);
                 if !content.is_empty() {
                     let message_id = message_id(update);
-                    out.push(Told::Event(
+                    out.push(UpdateEvent::Event(
                         Thinking { content, message_id, history, ..Thinking::default() }.into(),
                     ));
                 }
@@ -190,7 +190,7 @@ impl Reader {
                 if !content.is_empty() {
                     let (role, message_id) = ("user".to_owned(), message_id(update));
                     let message = Message { role, content, message_id, history, ..Message::default() };
-                    out.push(Told::Event(message.into()));
+                    out.push(UpdateEvent::Event(message.into()));
                 }
             }
             "tool_call" | "tool_call_update" => {
@@ -200,7 +200,7 @@ impl Reader {
             "plan" => {
                 let entries =
                     list(update, "entries").iter().take(MOST_ENTRIES).filter_map(plan_entry).collect();
-                out.push(Told::Event(Plan { entries, history, ..Plan::default() }.into()));
+                out.push(UpdateEvent::Event(Plan { entries, history, ..Plan::default() }.into()));
             }
             "available_commands_update" => {
                 let commands = list(update, "availableCommands").iter().take(MOST_COMMANDS);
@@ -229,14 +229,14 @@ impl Reader {
             "session_info_update" => {
                 let status = update.pointer("/_meta/codex/threadStatus/type").and_then(Value::as_str);
                 if status == Some("systemError") && when == When::Now {
-                    out.push(Told::SystemError);
+                    out.push(UpdateEvent::SystemError);
                 }
             }
             _ => {}
         }
     }
 
-    fn usage(&mut self, update: &Value, when: When, out: &mut Vec<Told>) {
+    fn usage(&mut self, update: &Value, when: When, out: &mut Vec<UpdateEvent>) {
         let nothing = Value::Null;
         let cost = update.get("cost").unwrap_or(&nothing);
         let is_usd = text(cost, "currency").is_none_or(|currency| currency.eq_ignore_ascii_case("usd"));
@@ -251,12 +251,16 @@ impl Reader {
             && self.context.as_ref() != Some(&usage)
         {
             self.context = Some(usage.clone());
-            out.push(Told::Event(usage.into()));
+            out.push(UpdateEvent::Event(usage.into()));
         }
     }
 
     /// A request asks about a tool call: it has begun, if it was not told before. Its id and tool.
-    pub(crate) fn asked(&mut self, tool_call: &Value, out: &mut Vec<Told>) -> Option<(ToolCallId, String)> {
+    pub(crate) fn asked(
+        &mut self,
+        tool_call: &Value,
+        out: &mut Vec<UpdateEvent>,
+    ) -> Option<(ToolCallId, String)> {
         let id = text(tool_call, "toolCallId")?;
         self.restarts.worked();
         let call = self.call(id, tool_call, When::Now, out)?;
@@ -271,17 +275,23 @@ impl Reader {
     }
 
     /// The turn ends: ends of calls that were denied and of which the agent said no more.
-    pub(crate) fn end(&mut self, out: &mut Vec<Told>) {
+    pub(crate) fn end(&mut self, out: &mut Vec<UpdateEvent>) {
         for call in self.calls.values_mut().filter(|call| call.denied && !call.ended) {
             call.ended = true;
             let content = Some("the permission was denied".to_owned());
             let end = ToolEnd { content, is_error: Some(true), ..ToolEnd::new(call.id.clone()) };
-            out.push(Told::Event(end.into()));
+            out.push(UpdateEvent::Event(end.into()));
         }
     }
 
     /// The call of this id, begun now if it is new.
-    fn call(&mut self, id: &str, update: &Value, when: When, out: &mut Vec<Told>) -> Option<&mut Call> {
+    fn call(
+        &mut self,
+        id: &str,
+        update: &Value,
+        when: When,
+        out: &mut Vec<UpdateEvent>,
+    ) -> Option<&mut Call> {
         if !self.calls.contains_key(id) {
             if self.calls.len() >= MOST_CALLS {
                 return None;
@@ -299,7 +309,7 @@ impl Reader {
                 history: (when == When::Before).then_some(true),
                 ..ToolStart::new(call_id.clone(), tool.clone())
             };
-            out.push(Told::Event(start.into()));
+            out.push(UpdateEvent::Event(start.into()));
             let call =
                 Call { id: call_id, tool, title, input, text: String::new(), ended: false, denied: false };
             self.calls.insert(id.to_owned(), call);
@@ -330,7 +340,7 @@ impl Reader {
     }
 
     /// The files that a tool call shows, each once.
-    fn tool_files(&mut self, update: &Value, when: When, out: &mut Vec<Told>) {
+    fn tool_files(&mut self, update: &Value, when: When, out: &mut Vec<UpdateEvent>) {
         let Some(id) = text(update, "toolCallId").filter(|id| self.calls.contains_key(*id)) else { return };
         for block in blocks(update).filter(|_| when == When::Now) {
             let Some(identity) = media::identity(block) else { continue };
@@ -339,7 +349,7 @@ impl Reader {
                 && self.shown.insert(hash)
                 && let Some(media) = self.files.take(block)
             {
-                out.push(Told::File(Box::new(media), None));
+                out.push(UpdateEvent::File(Box::new(media), None));
             }
         }
     }
@@ -349,7 +359,7 @@ impl Reader {
         update: &Value,
         when: When,
         terminal: &dyn Fn(&str) -> Option<String>,
-        out: &mut Vec<Told>,
+        out: &mut Vec<UpdateEvent>,
     ) {
         let Some(id) = text(update, "toolCallId") else { return };
         self.restarts.worked();
@@ -396,7 +406,7 @@ impl Reader {
                 parent_tool_call_id: parent(update),
                 ..ToolEnd::new(call.id.clone())
             };
-            out.push(Told::Event(end.into()));
+            out.push(UpdateEvent::Event(end.into()));
             return;
         }
         if printed.is_none() && content.text.len() > call.text.len() && content.text.starts_with(&call.text) {
@@ -422,7 +432,7 @@ impl Reader {
                 history,
                 ..ToolUpdate::new(call.id.clone())
             };
-            out.push(Told::Event(update.into()));
+            out.push(UpdateEvent::Event(update.into()));
         }
     }
 }
@@ -433,8 +443,8 @@ fn is_remark(text: &str) -> bool {
         .contains(&text.trim())
 }
 
-fn info(info: SessionInfo) -> Told {
-    Told::Info(Box::new(info))
+fn info(info: SessionInfo) -> UpdateEvent {
+    UpdateEvent::Info(Box::new(info))
 }
 
 fn said(update: &Value) -> String {

@@ -415,9 +415,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Heard(Mutex<Vec<String>>);
+    struct Recorder(Mutex<Vec<String>>);
 
-    impl Handler for Heard {
+    impl Handler for Recorder {
         fn notified(&self, method: &str, params: &RawValue) {
             locked(&self.0).push(format!("{method} {params}"));
         }
@@ -433,9 +433,9 @@ mod tests {
         }
     }
 
-    async fn peer(script: &str) -> (Arc<Peer>, Arc<Heard>) {
+    async fn peer(script: &str) -> (Arc<Peer>, Arc<Recorder>) {
         let agent = Agent::start(&Launch::new("sh").arg("-c").arg(script), Stdin::Owned).await.unwrap();
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(Recorder::default());
         (Peer::new(agent, Dialect::V2, heard.clone()), heard)
     }
 

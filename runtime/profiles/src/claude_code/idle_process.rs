@@ -7,7 +7,7 @@ use trunkline_sdk::Session;
 
 use super::asking::{Asker, Asking};
 use super::control::Answered;
-use super::running_process::{Heard, RunningProcess};
+use super::running_process::{ProcessEvent, RunningProcess};
 
 /// A process that nobody uses at the moment. Dropping it kills the process.
 #[derive(Debug)]
@@ -59,20 +59,20 @@ async fn listen(
         };
         for heard in process.hear(&line) {
             match heard {
-                Heard::Event(event) => tokio::select! {
+                ProcessEvent::Event(event) => tokio::select! {
                     biased;
                     () = wake.cancelled() => process.keep(event),
                     () = session.emit(event.clone()) => {}
                 },
-                Heard::Info(info) => session.info(*info),
-                Heard::Ask(id) => {
+                ProcessEvent::Info(info) => session.info(*info),
+                ProcessEvent::Request(id) => {
                     if let Some(ask) = process.asks.get(&id) {
                         asking.ask(ask);
                     }
                 }
-                Heard::Withdrawn(id) => asking.withdraw(&id),
+                ProcessEvent::Withdrawn(id) => asking.withdraw(&id),
                 // The host learns of an id by the end of the next turn.
-                Heard::Native(_) | Heard::Ended(_) | Heard::Answered { .. } => {}
+                ProcessEvent::Native(_) | ProcessEvent::Ended(_) | ProcessEvent::Answered { .. } => {}
             }
         }
     }

@@ -10,7 +10,7 @@ use trunkline_sdk::protocol::AdapterBody;
 use trunkline_sdk::{Error, Session, SessionInfo};
 
 use super::control::{self, Ask};
-use super::said::Said;
+use super::event::ClaudeEvent;
 use super::translate::Translator;
 use crate::agent::launch::Launch;
 use crate::agent::lines::Line;
@@ -47,12 +47,12 @@ pub(super) struct RunningProcess {
 
 /// What a line asks of whoever reads it.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum ProcessEvent {
     Event(AdapterBody),
     Info(Box<SessionInfo>),
     Native(String),
     /// A request of this id is to be asked.
-    Ask(String),
+    Request(String),
     Withdrawn(String),
     Ended(Box<Value>),
     Answered {
@@ -111,46 +111,46 @@ impl RunningProcess {
     }
 
     /// What a line says, after what this takes note of by itself. What it asks for and is not known here is refused.
-    pub(super) fn hear(&mut self, line: &[u8]) -> VecDeque<Heard> {
+    pub(super) fn hear(&mut self, line: &[u8]) -> VecDeque<ProcessEvent> {
         self.has_spoken = true;
         let mut heard = VecDeque::new();
         let mut said = VecDeque::from(self.translator.line(line));
         while let Some(one) = said.pop_front() {
             match one {
-                Said::Event(event) => heard.push_back(Heard::Event(event)),
-                Said::Info(info) => heard.push_back(Heard::Info(info)),
-                Said::Native(id) => heard.push_back(Heard::Native(id)),
-                Said::Ended(result) => heard.push_back(Heard::Ended(result)),
-                Said::Asked(ask) => heard.extend(self.asked(*ask)),
-                Said::Withdrawn(id) => {
+                ClaudeEvent::Event(event) => heard.push_back(ProcessEvent::Event(event)),
+                ClaudeEvent::Info(info) => heard.push_back(ProcessEvent::Info(info)),
+                ClaudeEvent::Native(id) => heard.push_back(ProcessEvent::Native(id)),
+                ClaudeEvent::Ended(result) => heard.push_back(ProcessEvent::Ended(result)),
+                ClaudeEvent::Request(ask) => heard.extend(self.asked(*ask)),
+                ClaudeEvent::Withdrawn(id) => {
                     if self.asks.remove(&id).is_some() {
-                        heard.push_back(Heard::Withdrawn(id));
+                        heard.push_back(ProcessEvent::Withdrawn(id));
                     }
                 }
-                Said::Unsupported { request_id, subtype } => {
+                ClaudeEvent::Unsupported { request_id, subtype } => {
                     self.refuse(&control::unsupported(&request_id, &subtype));
                 }
-                Said::Answered { request_id, answer } if request_id == self.initialize => {
+                ClaudeEvent::Answered { request_id, answer } if request_id == self.initialize => {
                     if let Ok(answer) = answer {
                         said.extend(self.translator.initialized(&answer));
                     }
                 }
-                Said::Answered { request_id, answer } => {
-                    heard.push_back(Heard::Answered { request_id, answer });
+                ClaudeEvent::Answered { request_id, answer } => {
+                    heard.push_back(ProcessEvent::Answered { request_id, answer });
                 }
             }
         }
         heard
     }
 
-    fn asked(&mut self, ask: Ask) -> Option<Heard> {
+    fn asked(&mut self, ask: Ask) -> Option<ProcessEvent> {
         let id = ask.request_id.clone();
         if self.asks.len() >= MOST_ASKS {
             self.refuse(&control::unsupported(&id, "too many open requests"));
             return None;
         }
         self.asks.insert(id.clone(), ask);
-        Some(Heard::Ask(id))
+        Some(ProcessEvent::Request(id))
     }
 
     /// Answers without waiting. One that finds no room is missed by Claude, which then denies by itself when it ends.
@@ -177,9 +177,9 @@ impl RunningProcess {
             let Some(line) = line else { return Err("claude has ended".to_owned()) };
             for heard in self.hear(&line) {
                 match heard {
-                    Heard::Answered { request_id, answer } if request_id == id => return answer,
-                    Heard::Event(event) => self.keep(event),
-                    Heard::Info(info) => session.info(*info),
+                    ProcessEvent::Answered { request_id, answer } if request_id == id => return answer,
+                    ProcessEvent::Event(event) => self.keep(event),
+                    ProcessEvent::Info(info) => session.info(*info),
                     _ => {}
                 }
             }

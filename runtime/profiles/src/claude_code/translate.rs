@@ -12,9 +12,9 @@ use trunkline_sdk::{SessionInfo, ToolCallId};
 use self::tools::Tools;
 use super::answer::{Answer, Kind};
 use super::control::Ask;
+use super::event::ClaudeEvent;
 use super::native::{content, count, is_true, list, text, texts};
 use super::outcome::{ApiError, http};
-use super::said::Said;
 use super::usage;
 
 /// The most speakers of one turn that are told apart: the model and its sub-agents.
@@ -56,7 +56,7 @@ pub(super) struct Translator {
 
 impl Translator {
     /// What a line says.
-    pub(super) fn line(&mut self, line: &[u8]) -> Vec<Said> {
+    pub(super) fn line(&mut self, line: &[u8]) -> Vec<ClaudeEvent> {
         let Ok(value) = serde_json::from_slice::<Value>(line) else {
             tracing::debug!(bytes = line.len(), "a line of claude that is no JSON was left out");
             return Vec::new();
@@ -71,11 +71,11 @@ impl Translator {
             Some("control_request") => self.asked(&value, &mut said),
             Some("control_response") => said.extend(answered(&value)),
             Some("control_cancel_request") => {
-                said.extend(text(&value, "request_id").map(|id| Said::Withdrawn(id.to_owned())));
+                said.extend(text(&value, "request_id").map(|id| ClaudeEvent::Withdrawn(id.to_owned())));
             }
             Some("rate_limit_event") => self.rate_limit(&value, &mut said),
             Some("conversation_reset") => {
-                said.extend(text(&value, "new_conversation_id").map(|id| Said::Native(id.to_owned())));
+                said.extend(text(&value, "new_conversation_id").map(|id| ClaudeEvent::Native(id.to_owned())));
             }
             _ => {}
         }
@@ -90,20 +90,20 @@ impl Translator {
         self.resets_at = None;
     }
 
-    fn asked(&self, value: &Value, said: &mut Vec<Said>) {
+    fn asked(&self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         let Some(request_id) = text(value, "request_id") else { return };
         let request = value.get("request").unwrap_or(&Value::Null);
         let subtype = text(request, "subtype").unwrap_or_default();
         if subtype != "can_use_tool" {
             let (request_id, subtype) = (request_id.to_owned(), subtype.to_owned());
-            return said.push(Said::Unsupported { request_id, subtype });
+            return said.push(ClaudeEvent::Unsupported { request_id, subtype });
         }
         let mut ask = Ask::of(request_id, request);
         ask.parent = ask.tool_use_id().and_then(|call| self.tools.parent(call)).map(str::to_owned);
-        said.push(Said::Asked(Box::new(ask)));
+        said.push(ClaudeEvent::Request(Box::new(ask)));
     }
 
-    fn stream(&mut self, value: &Value, said: &mut Vec<Said>) {
+    fn stream(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         let parent = parent(value);
         self.is_busy |= parent.is_none();
         let event = value.get("event").unwrap_or(&Value::Null);
@@ -159,7 +159,7 @@ impl Translator {
         kind: Kind,
         piece: &str,
         id: Option<&MessageId>,
-        said: &mut Vec<Said>,
+        said: &mut Vec<ClaudeEvent>,
     ) {
         let fresh = self.answer(parent).piece(kind, piece);
         self.tell(parent, kind, &fresh, id, said);
@@ -171,7 +171,7 @@ impl Translator {
         kind: Kind,
         fresh: &str,
         id: Option<&MessageId>,
-        said: &mut Vec<Said>,
+        said: &mut Vec<ClaudeEvent>,
     ) {
         if fresh.is_empty() {
             return;
@@ -183,7 +183,7 @@ impl Translator {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(LONGEST_PIECE));
             rest = after;
             let (message_id, parent_tool_call_id) = (id.cloned(), parent_tool_call_id.clone());
-            said.push(Said::Event(match kind {
+            said.push(ClaudeEvent::Event(match kind {
                 Kind::Text => Output { message_id, parent_tool_call_id, ..Output::text(piece) }.into(),
                 Kind::Thought => {
                     let content = piece.to_owned();
@@ -193,7 +193,7 @@ impl Translator {
         }
     }
 
-    fn assistant(&mut self, value: &Value, said: &mut Vec<Said>) {
+    fn assistant(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         let message = value.get("message").unwrap_or(&Value::Null);
         let parent = parent(value);
         self.is_busy |= parent.is_none();
@@ -244,7 +244,7 @@ impl Translator {
         }
     }
 
-    fn user(&mut self, value: &Value, said: &mut Vec<Said>) {
+    fn user(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         let message = value.get("message").unwrap_or(&Value::Null);
         let parent = parent(value);
         if let Some(words) = message.get("content").and_then(Value::as_str) {
@@ -273,7 +273,7 @@ impl Translator {
         }
     }
 
-    fn result(&mut self, value: Value, said: &mut Vec<Said>) {
+    fn result(&mut self, value: Value, said: &mut Vec<ClaudeEvent>) {
         self.is_busy = false;
         for answer in self.answers.values_mut() {
             answer.end();
@@ -281,11 +281,11 @@ impl Translator {
         self.answers.retain(|speaker, _| speaker.is_none());
         self.tools.turn_ended();
         self.window = usage::window(&value, self.model.as_deref()).or(self.window);
-        said.push(Said::Ended(Box::new(value)));
+        said.push(ClaudeEvent::Ended(Box::new(value)));
     }
 
     /// Tells how full the context is, once for each change.
-    fn context(&mut self, used: Option<&Value>, said: &mut Vec<Said>) {
+    fn context(&mut self, used: Option<&Value>, said: &mut Vec<ClaudeEvent>) {
         let Usage { input_tokens, output_tokens, .. } = used.map(usage::tokens).unwrap_or_default();
         let Some(used) = input_tokens.map(|input| input.saturating_add(output_tokens.unwrap_or(0))) else {
             return;
@@ -294,7 +294,9 @@ impl Translator {
             return;
         }
         self.used = Some(used);
-        said.push(Said::Event(ContextUsage { used_tokens: Some(used), total_tokens: self.window }.into()));
+        said.push(ClaudeEvent::Event(
+            ContextUsage { used_tokens: Some(used), total_tokens: self.window }.into(),
+        ));
     }
 
     fn answer(&mut self, parent: Option<&str>) -> &mut Answer {
@@ -315,14 +317,14 @@ fn message_id(value: &Value) -> Option<MessageId> {
     MessageId::new(text(value, "api_message_id")?).ok()
 }
 
-fn answered(value: &Value) -> Option<Said> {
+fn answered(value: &Value) -> Option<ClaudeEvent> {
     let response = value.get("response")?;
     let request_id = text(response, "request_id")?.to_owned();
     let answer = match text(response, "subtype") {
         Some("success") => Ok(response.get("response").cloned().unwrap_or(Value::Null)),
         _ => Err(text(response, "error").unwrap_or("refused without a reason").to_owned()),
     };
-    Some(Said::Answered { request_id, answer })
+    Some(ClaudeEvent::Answered { request_id, answer })
 }
 
 /// Those of a list's names that are texts, for what is told of a session.

@@ -38,7 +38,7 @@ type Work<'t> = BoxFuture<'t, Done>;
 /// What was waited for beside the messages of the thread.
 enum Done {
     /// A person's word was passed on, or is not wanted any more.
-    Asked {
+    Answered {
         request: String,
         ends: bool,
         word: Option<String>,
@@ -388,11 +388,11 @@ impl<'t> Running<'t> {
                 decided = decide => decided,
             };
             let Some((answer, ends, word)) = decided else {
-                return Done::Asked { request, ends: false, word: None };
+                return Done::Answered { request, ends: false, word: None };
             };
             // Where it could not be sent, the process has ended, which the inbox says.
             let _ = peer.answer(&id, Ok(answer)).await;
-            Done::Asked { request, ends, word }
+            Done::Answered { request, ends, word }
         }));
     }
 
@@ -406,7 +406,7 @@ impl<'t> Running<'t> {
 
     fn done(&mut self, done: Done) {
         match done {
-            Done::Asked { request, ends, word } => {
+            Done::Answered { request, ends, word } => {
                 self.asked.remove(&request);
                 if self.asked.is_empty() {
                     self.watch.resume();

@@ -12,7 +12,7 @@ use crate::agent::options::Options;
 use crate::agent::process::Ended;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, text, tool_end, tool_start};
-use crate::oneshot::{Dialect, Native, Reader, Runs, Told};
+use crate::oneshot::{Dialect, Native, Reader, RunEvent, Runs};
 
 impl Runs for Gemini {
     const HONOURS: &'static [&'static str] = &["add_dirs", "mode", "permission_mode"];
@@ -99,16 +99,16 @@ pub(crate) struct GeminiReader {
 }
 
 impl Reader for GeminiReader {
-    fn line(&mut self, line: &Value, out: &mut Vec<Told>) {
+    fn line(&mut self, line: &Value, out: &mut Vec<RunEvent>) {
         match text(line, "/type") {
             "init" => {
                 let (id, model) = (text(line, "/session_id"), text(line, "/model"));
                 if !id.is_empty() {
-                    out.push(Told::Session(id.to_owned()));
+                    out.push(RunEvent::Session(id.to_owned()));
                 }
                 if !model.is_empty() {
                     self.model = Some(model.to_owned());
-                    out.push(Told::Model(model.to_owned()));
+                    out.push(RunEvent::Model(model.to_owned()));
                 }
             }
             // The user's own words come back as a message too.
@@ -152,7 +152,7 @@ impl Reader for GeminiReader {
         self.result.is_some()
     }
 
-    fn end(mut self, ended: &Ended, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {
+    fn end(mut self, ended: &Ended, out: &mut Vec<RunEvent>) -> Result<TurnComplete, Error> {
         let failed = match &self.result {
             Some(result) => text(result, "/status") != "success",
             None => true,
@@ -188,7 +188,7 @@ impl Reader for GeminiReader {
 }
 
 impl GeminiReader {
-    fn flush(&mut self, out: &mut Vec<Told>) {
+    fn flush(&mut self, out: &mut Vec<RunEvent>) {
         if let Some(piece) = self.held.boundary() {
             out.push(Output::text(piece).into());
         }

@@ -6,7 +6,7 @@ use tokio::{process::ChildStdin, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use trunkline_sdk::Session;
 
-use crate::raw_process::{Heard, RawProcess};
+use crate::raw_process::{ProcessEvent, RawProcess};
 
 /// A process, or the place for one.
 #[derive(Debug, Default)]
@@ -89,8 +89,8 @@ async fn listen(mut running: Running, session: Session, until: CancellationToken
             heard = running.process.next() => heard,
         };
         match heard {
-            Heard::Text(channel, text) => session.output_on(channel, text).await,
-            Heard::Ended(_) => {
+            ProcessEvent::Text(channel, text) => session.output_on(channel, text).await,
+            ProcessEvent::Ended(_) => {
                 running.process.finish().await;
                 return None;
             }

@@ -21,7 +21,7 @@ use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
-use crate::oneshot::{Dialect, Given, Native, Reader, Runs, Told};
+use crate::oneshot::{Dialect, Given, Native, Reader, RunEvent, Runs};
 
 /// The largest usage file that is read, in bytes.
 const MAX_USAGE: u64 = 1024 * 1024;
@@ -175,7 +175,7 @@ pub(crate) struct CopilotReader {
 }
 
 impl Reader for CopilotReader {
-    fn line(&mut self, line: &Value, out: &mut Vec<Told>) {
+    fn line(&mut self, line: &Value, out: &mut Vec<RunEvent>) {
         let data = line.get("data").unwrap_or(&Value::Null);
         let id = text(data, "/messageId");
         match text(line, "/type") {
@@ -232,7 +232,7 @@ impl Reader for CopilotReader {
             "result" => {
                 let id = text(line, "/sessionId");
                 if !id.is_empty() {
-                    out.push(Told::Session(id.to_owned()));
+                    out.push(RunEvent::Session(id.to_owned()));
                 }
                 self.result = Some(line.clone());
             }
@@ -244,7 +244,7 @@ impl Reader for CopilotReader {
         self.result.is_some()
     }
 
-    fn end(self, ended: &Ended, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {
+    fn end(self, ended: &Ended, out: &mut Vec<RunEvent>) -> Result<TurnComplete, Error> {
         let usage = self.usage_file.as_deref().and_then(|file| usage_in(&file.0, self.model.as_deref()));
         let code = self.result.as_ref().and_then(|result| result.get("exitCode")).and_then(Value::as_i64);
         // After its last line a signal is ours: it did not exit by itself.
@@ -273,10 +273,10 @@ impl CopilotReader {
         }
     }
 
-    fn told_model(&mut self, model: &str, out: &mut Vec<Told>) {
+    fn told_model(&mut self, model: &str, out: &mut Vec<RunEvent>) {
         if !model.is_empty() && self.model.as_deref() != Some(model) {
             self.model = Some(model.to_owned());
-            out.push(Told::Model(model.to_owned()));
+            out.push(RunEvent::Model(model.to_owned()));
         }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use trunkline_sdk::protocol::AdapterBody;
 use trunkline_sdk::{Error, TurnComplete};
 
-use super::{Dialect, Reader, Told};
+use super::{Dialect, Reader, RunEvent};
 use crate::agent::process::Ended;
 
 /// What a run told, each event as its JSON, and how it ended.
@@ -50,17 +50,17 @@ pub(crate) fn survives_any_shape<D: Dialect>(dialect: &D, types: &[&str]) {
     }
 }
 
-fn shown(told: &Told) -> String {
+fn shown(told: &RunEvent) -> String {
     match told {
-        Told::Session(id) => format!("session {id}"),
-        Told::Model(model) => format!("model {model}"),
-        Told::Event(AdapterBody::Output(output)) => format!("output {}", output.content),
-        Told::Event(AdapterBody::Thinking(thinking)) => format!("thinking {}", thinking.content),
-        Told::Event(AdapterBody::ToolStart(start)) => {
+        RunEvent::Session(id) => format!("session {id}"),
+        RunEvent::Model(model) => format!("model {model}"),
+        RunEvent::Event(AdapterBody::Output(output)) => format!("output {}", output.content),
+        RunEvent::Event(AdapterBody::Thinking(thinking)) => format!("thinking {}", thinking.content),
+        RunEvent::Event(AdapterBody::ToolStart(start)) => {
             let input = start.input.as_ref().map_or("", |input| input.get());
             format!("start {} {} {input}", start.tool_call_id.as_str(), start.tool)
         }
-        Told::Event(AdapterBody::ToolEnd(end)) => {
+        RunEvent::Event(AdapterBody::ToolEnd(end)) => {
             let failed = if end.is_error == Some(true) { "failed" } else { "done" };
             format!(
                 "end {} {failed} {}",
@@ -68,9 +68,9 @@ fn shown(told: &Told) -> String {
                 end.content.as_deref().unwrap_or_default()
             )
         }
-        Told::Event(AdapterBody::Usage(usage)) => {
+        RunEvent::Event(AdapterBody::Usage(usage)) => {
             format!("usage {:?} {:?} {:?}", usage.input_tokens, usage.output_tokens, usage.cost_usd)
         }
-        Told::Event(event) => format!("{event:?}"),
+        RunEvent::Event(event) => format!("{event:?}"),
     }
 }

@@ -17,7 +17,7 @@ use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
-use crate::oneshot::{Dialect, Given, Native, Reader, Runs, Told};
+use crate::oneshot::{Dialect, Given, Native, Reader, RunEvent, Runs};
 
 /// How often in a row a model's answer may break off: opencode asks again for ever.
 const MOST_CUTS: u32 = 3;
@@ -127,11 +127,11 @@ pub(crate) struct OpencodeReader {
 }
 
 impl Reader for OpencodeReader {
-    fn line(&mut self, line: &Value, out: &mut Vec<Told>) {
+    fn line(&mut self, line: &Value, out: &mut Vec<RunEvent>) {
         let id = text(line, "/sessionID");
         if !self.session && !id.is_empty() {
             self.session = true;
-            out.push(Told::Session(id.to_owned()));
+            out.push(RunEvent::Session(id.to_owned()));
         }
         let part = line.get("part").unwrap_or(&Value::Null);
         match text(line, "/type") {
@@ -167,7 +167,7 @@ impl Reader for OpencodeReader {
         (self.cuts > MOST_CUTS).then(|| failure::of(Category::Overloaded, text(), None))
     }
 
-    fn end(self, ended: &Ended, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {
+    fn end(self, ended: &Ended, out: &mut Vec<RunEvent>) -> Result<TurnComplete, Error> {
         let failed = match self.error {
             Some(error) => Some(error),
             None if !ended.exit.success() => Some(without_event(ended)),
@@ -225,7 +225,7 @@ impl OpencodeReader {
 }
 
 /// A tool call, told once when it is done.
-fn tool(part: &Value, out: &mut Vec<Told>) {
+fn tool(part: &Value, out: &mut Vec<RunEvent>) {
     let (id, tool) = (text(part, "/callID"), text(part, "/tool"));
     let Some(mut start) = tool_start(id, tool, part.pointer("/state/input")) else { return };
     let title = text(part, "/state/title");

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use trunkline_sdk::protocol::{Choice, Context, ContextUsage, QuestionField};
 use trunkline_sdk::{Answer, Category, Error, FieldKind, Input, Question, Session, SessionInfo, Steer, Turn};
 
-use super::reader::{Asked, Reader, Told};
+use super::reader::{ExtensionQuestion, PiEvent, Reader};
 use super::{Pi, command_line};
 use crate::agent::attachment::{self, Image, Native};
 use crate::agent::deadlines::{Watch, late};
@@ -135,7 +135,7 @@ impl Conversation {
                 let mut out = Vec::new();
                 let end = reader.end(&mut out);
                 for told in out {
-                    if let Told::Event(event) = told {
+                    if let PiEvent::Event(event) = told {
                         self.report.emit(&turn, event).await?;
                     }
                 }
@@ -208,7 +208,7 @@ impl Conversation {
             while let Some(line) = agent.next().await {
                 Reader::default().line(&parsed(&line), &mut out);
                 for told in out.drain(..) {
-                    if let Told::Answer { id, result } = told
+                    if let PiEvent::Answer { id, result } = told
                         && id == STATE
                     {
                         return Ok(result);
@@ -309,23 +309,23 @@ impl Conversation {
             reader.line(&parsed(&line), &mut out);
             for told in out.drain(..) {
                 match told {
-                    Told::Event(event) => self.report.emit(turn, event).await.map_err(Some)?,
-                    Told::Asks(asked) if questions.len() >= MOST_QUESTIONS => {
+                    PiEvent::Event(event) => self.report.emit(turn, event).await.map_err(Some)?,
+                    PiEvent::Question(asked) if questions.len() >= MOST_QUESTIONS => {
                         let cancelled = answered(&asked.id, &asked.method, &Answer::default());
                         send(&input, &cancelled).await.map_err(|_| None)?;
                     }
-                    Told::Asks(asked) => {
+                    PiEvent::Question(asked) => {
                         watch.pause();
                         questions.push(ask(turn, asked));
                     }
                     // Whether a retry follows is known once a command after it is answered.
-                    Told::Rests if !asked_stats => {
+                    PiEvent::Rests if !asked_stats => {
                         asked_stats = true;
                         let stats = json!({ "id": STATS, "type": "get_session_stats" });
                         send(&input, &stats).await.map_err(|_| None)?;
                     }
-                    Told::Rests => {}
-                    Told::Answer { id, result } => match (id.as_str(), result) {
+                    PiEvent::Rests => {}
+                    PiEvent::Answer { id, result } => match (id.as_str(), result) {
                         (STATS, stats) => {
                             asked_stats = false;
                             if reader.retries {
@@ -385,12 +385,12 @@ async fn tell_context(turn: &Turn, stats: &Value) {
 const FIELD: &str = "answer";
 
 /// Asks the user what an extension asks, and gives the line that answers it.
-async fn ask(turn: &Turn, asked: Asked) -> Value {
+async fn ask(turn: &Turn, asked: ExtensionQuestion) -> Value {
     let answer = turn.ask(question(&asked)).await;
     answered(&asked.id, &asked.method, &answer)
 }
 
-fn question(asked: &Asked) -> Question {
+fn question(asked: &ExtensionQuestion) -> Question {
     let kind = match asked.method.as_str() {
         "confirm" => FieldKind::Boolean,
         "select" => FieldKind::Choice,

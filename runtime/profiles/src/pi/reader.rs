@@ -13,7 +13,7 @@ use crate::oneshot::json::{count, text, tool_end, tool_start};
 
 /// What a line means beside events.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Told {
+pub(super) enum PiEvent {
     /// An event of the turn.
     Event(AdapterBody),
     /// The answer to a command, by the command's id.
@@ -25,12 +25,12 @@ pub(super) enum Told {
     /// The agent rests; unless a retry follows, the turn has ended.
     Rests,
     /// An extension asks the user.
-    Asks(Asked),
+    Question(ExtensionQuestion),
 }
 
 /// What an extension asks.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Asked {
+pub(super) struct ExtensionQuestion {
     pub(super) id: String,
     pub(super) method: String,
     pub(super) title: String,
@@ -63,7 +63,7 @@ const MAX_PRINTING: usize = 64;
 
 impl Reader {
     /// Takes one line.
-    pub(super) fn line(&mut self, line: &Value, out: &mut Vec<Told>) {
+    pub(super) fn line(&mut self, line: &Value, out: &mut Vec<PiEvent>) {
         match text(line, "/type") {
             "response" => {
                 let id = text(line, "/id").to_owned();
@@ -73,7 +73,7 @@ impl Reader {
                 } else {
                     Ok(line.get("data").cloned().unwrap_or_default())
                 };
-                out.push(Told::Answer { id, result });
+                out.push(PiEvent::Answer { id, result });
             }
             "agent_start" => self.retries = false,
             "message_start" => self.streamed = false,
@@ -117,7 +117,7 @@ impl Reader {
                 let failed = line.get("success").and_then(Value::as_bool) == Some(false);
                 self.failure = failed.then(|| text(line, "/finalError").to_owned());
             }
-            "agent_end" => out.push(Told::Rests),
+            "agent_end" => out.push(PiEvent::Rests),
             "extension_error" => {
                 let message = format!("an extension failed: {}", text(line, "/error"));
                 let error =
@@ -133,7 +133,7 @@ impl Reader {
     ///
     /// # Errors
     /// Why it failed or was stopped.
-    pub(super) fn end(self, out: &mut Vec<Told>) -> Result<TurnComplete, Error> {
+    pub(super) fn end(self, out: &mut Vec<PiEvent>) -> Result<TurnComplete, Error> {
         let failed = match self.failure {
             Some(message) => Some(failure::failed(message.clone(), http_in(&message))),
             None if self.aborted => Some(Error::stopped()),
@@ -156,7 +156,7 @@ impl Reader {
         })
     }
 
-    fn delta(&mut self, line: &Value, out: &mut Vec<Told>) {
+    fn delta(&mut self, line: &Value, out: &mut Vec<PiEvent>) {
         let piece = text(line, "/assistantMessageEvent/delta").to_owned();
         if piece.is_empty() {
             return;
@@ -175,7 +175,7 @@ impl Reader {
     }
 
     /// A whole message of the assistant: its tokens, and its text where no piece of it came.
-    fn message(&mut self, message: &Value, out: &mut Vec<Told>) {
+    fn message(&mut self, message: &Value, out: &mut Vec<PiEvent>) {
         self.steps += 1;
         if !self.streamed {
             let whole = joined(message.get("content"));
@@ -234,8 +234,8 @@ impl Reader {
     }
 }
 
-fn event(event: impl Into<AdapterBody>) -> Told {
-    Told::Event(event.into())
+fn event(event: impl Into<AdapterBody>) -> PiEvent {
+    PiEvent::Event(event.into())
 }
 
 /// The texts of a list of blocks.
@@ -252,7 +252,7 @@ fn joined(content: Option<&Value>) -> String {
 }
 
 /// A question that waits for an answer; what is merely shown is none.
-fn asked(line: &Value) -> Option<Told> {
+fn asked(line: &Value) -> Option<PiEvent> {
     let method = text(line, "/method");
     let waits = ["select", "confirm", "input", "editor"].contains(&method);
     let title = match text(line, "/message") {
@@ -266,7 +266,7 @@ fn asked(line: &Value) -> Option<Told> {
     let options = line.get("options").and_then(Value::as_array).into_iter().flatten();
     let options = options.filter_map(Value::as_str).map(str::to_owned).collect();
     let id = text(line, "/id").to_owned();
-    Some(Told::Asks(Asked { id, method: method.to_owned(), title, options }))
+    Some(PiEvent::Question(ExtensionQuestion { id, method: method.to_owned(), title, options }))
 }
 
 /// The HTTP status that an error's text begins with: `429 …`.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use trunkline_sdk::protocol::AdapterBody;
 
-use super::reader::{Reader, Told};
+use super::reader::{PiEvent, Reader};
 
 fn read(lines: &str) -> (Vec<String>, Reader) {
     let (mut reader, mut out) = (Reader::default(), Vec::new());
@@ -13,17 +13,17 @@ fn read(lines: &str) -> (Vec<String>, Reader) {
     (out.iter().map(shown).collect(), reader)
 }
 
-fn shown(told: &Told) -> String {
+fn shown(told: &PiEvent) -> String {
     match told {
-        Told::Event(AdapterBody::Output(output)) => format!("output {}", output.content),
-        Told::Event(AdapterBody::ToolStart(start)) => format!("start {}", start.tool),
-        Told::Event(AdapterBody::ToolUpdate(update)) => {
+        PiEvent::Event(AdapterBody::Output(output)) => format!("output {}", output.content),
+        PiEvent::Event(AdapterBody::ToolStart(start)) => format!("start {}", start.tool),
+        PiEvent::Event(AdapterBody::ToolUpdate(update)) => {
             format!("update {:?}", update.content.as_deref().unwrap_or_default())
         }
-        Told::Event(AdapterBody::ToolEnd(end)) => {
+        PiEvent::Event(AdapterBody::ToolEnd(end)) => {
             format!("end {:?} {:?}", end.content.as_deref().unwrap_or_default(), end.is_error)
         }
-        Told::Event(AdapterBody::Progress(progress)) => format!("progress {}", progress.message),
+        PiEvent::Event(AdapterBody::Progress(progress)) => format!("progress {}", progress.message),
         told => format!("{told:?}"),
     }
 }

@@ -10,7 +10,7 @@ use trunkline_sdk::protocol::AdapterBody;
 use super::super::asks::Asks;
 use super::super::inbox::{Arrival, Item};
 use super::super::session::{AcpSession, Voice};
-use super::super::update::{Reader, Told, When};
+use super::super::update::{Reader, UpdateEvent, When};
 use super::Task;
 
 /// Listens to the agent between turns, in a task of its own.
@@ -82,10 +82,14 @@ async fn listen(
         }
         for told in told {
             let event = match told {
-                Told::Info(info) => AdapterBody::from(*info),
-                Told::Text(output) | Told::File(_, Some(output)) if !is_mute => output.into(),
-                Told::Event(event) if !is_mute => event,
-                Told::Text(_) | Told::File(..) | Told::Event(_) | Told::SystemError | Told::BrokeOff(_) => {
+                UpdateEvent::Info(info) => AdapterBody::from(*info),
+                UpdateEvent::Text(output) | UpdateEvent::File(_, Some(output)) if !is_mute => output.into(),
+                UpdateEvent::Event(event) if !is_mute => event,
+                UpdateEvent::Text(_)
+                | UpdateEvent::File(..)
+                | UpdateEvent::Event(_)
+                | UpdateEvent::SystemError
+                | UpdateEvent::BrokeOff(_) => {
                     continue;
                 }
             };

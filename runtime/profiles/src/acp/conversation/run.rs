@@ -12,7 +12,7 @@ use super::super::asks::Asks;
 use super::super::inbox::{Arrival, Item};
 use super::super::media::{LARGEST, Media, Source};
 use super::super::session::{AcpSession, Voice};
-use super::super::update::{Reader, Told, When};
+use super::super::update::{Reader, UpdateEvent, When};
 use super::{Prompt, taken};
 use crate::agent::deadlines::{self, Watch};
 use crate::agent::failure as failures;
@@ -188,18 +188,18 @@ impl<'a> Run<'a> {
         self.tell(told).await;
     }
 
-    pub(super) async fn tell(&mut self, told: Vec<Told>) {
+    pub(super) async fn tell(&mut self, told: Vec<UpdateEvent>) {
         for told in told {
-            if !matches!(told, Told::Info(_)) {
+            if !matches!(told, UpdateEvent::Info(_)) {
                 self.first_word = None;
             }
             match told {
-                Told::Text(output) => {
+                UpdateEvent::Text(output) => {
                     for output in self.answer.say(output) {
                         self.say(output).await;
                     }
                 }
-                Told::File(media, text) => {
+                UpdateEvent::File(media, text) => {
                     if let Some(held) = self.answer.goes_on() {
                         self.say(held).await;
                     }
@@ -207,15 +207,15 @@ impl<'a> Run<'a> {
                         self.say(text).await;
                     }
                 }
-                Told::Info(info) => self.turn.session().info(*info),
-                Told::SystemError => self.answer.system_error(),
-                Told::BrokeOff(times) => {
+                UpdateEvent::Info(info) => self.turn.session().info(*info),
+                UpdateEvent::SystemError => self.answer.system_error(),
+                UpdateEvent::BrokeOff(times) => {
                     if self.cut.is_none() {
                         let text = format!("the model's answer broke off {times} times in a row");
                         self.cancel(Some(Error::new(Category::Overloaded, text))).await;
                     }
                 }
-                Told::Event(event) => {
+                UpdateEvent::Event(event) => {
                     if !matches!(event, AdapterBody::ContextUsage(_))
                         && let Some(held) = self.answer.goes_on()
                     {

@@ -16,19 +16,21 @@ fn told(name: &str, when: When, updates: &[Value]) -> Vec<Value> {
     out.into_iter().map(shown).collect()
 }
 
-fn shown(told: Told) -> Value {
+fn shown(told: UpdateEvent) -> Value {
     match told {
-        Told::Text(output) => {
+        UpdateEvent::Text(output) => {
             json!({ "text": output.content, "id": output.message_id, "history": output.history })
         }
-        Told::Event(event) => {
+        UpdateEvent::Event(event) => {
             let message: AdapterMessage = Envelope::new(SessionId::new("s").unwrap(), event);
             serde_json::from_slice(message.to_line().as_ref()).unwrap()
         }
-        Told::Info(info) => json!({ "info": *info }),
-        Told::File(media, text) => json!({ "file": media.name, "text": text.map(|text| text.content) }),
-        Told::SystemError => json!("system error"),
-        Told::BrokeOff(times) => json!({ "broke off": times }),
+        UpdateEvent::Info(info) => json!({ "info": *info }),
+        UpdateEvent::File(media, text) => {
+            json!({ "file": media.name, "text": text.map(|text| text.content) })
+        }
+        UpdateEvent::SystemError => json!("system error"),
+        UpdateEvent::BrokeOff(times) => json!({ "broke off": times }),
     }
 }
 

@@ -86,7 +86,7 @@ fn cell(launch: &Launch) -> Arc<OnceCell<Answer>> {
 /// Runs the program. Only its absence is an error: everything else is an answer that stands.
 async fn ask(launch: &Launch, deadline: Duration) -> Result<Answer, Error> {
     let name = launch.name().to_string_lossy().into_owned();
-    let Said { is_late, stdout: said, end: Ended { stderr, .. } } =
+    let ProgramOutput { is_late, stdout: said, end: Ended { stderr, .. } } =
         hear(launch.clone().arg("--version"), deadline).await?;
     let version = Version::parse(&said).or_else(|| Version::parse(&stderr));
     Ok(version.ok_or_else(|| match is_late {
@@ -99,7 +99,7 @@ async fn ask(launch: &Launch, deadline: Duration) -> Result<Answer, Error> {
 }
 
 /// What a short run of a program came to.
-pub(crate) struct Said {
+pub(crate) struct ProgramOutput {
     /// It was ended, since it was not done in time.
     pub(crate) is_late: bool,
     /// The first lines of its stdout.
@@ -112,7 +112,7 @@ pub(crate) struct Said {
 ///
 /// # Errors
 /// Where it cannot be started.
-pub(crate) async fn hear(mut launch: Launch, deadline: Duration) -> Result<Said, Error> {
+pub(crate) async fn hear(mut launch: Launch, deadline: Duration) -> Result<ProgramOutput, Error> {
     launch.max_line = LONGEST_LINE;
     let mut agent = Agent::start(&launch, Stdin::Null).await?;
     let mut stdout = String::new();
@@ -135,7 +135,7 @@ pub(crate) async fn hear(mut launch: Launch, deadline: Duration) -> Result<Said,
         Ok(true) => agent.end(EXIT, Duration::ZERO).await,
         Ok(false) | Err(_) => agent.end(Duration::ZERO, Duration::ZERO).await,
     };
-    Ok(Said { is_late: read.is_err(), stdout, end })
+    Ok(ProgramOutput { is_late: read.is_err(), stdout, end })
 }
 
 #[cfg(test)]

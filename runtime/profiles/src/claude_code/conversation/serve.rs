@@ -12,7 +12,7 @@ use super::super::asking::{Asker, Asking};
 use super::super::command_line::STEERS;
 use super::super::control::{self, Answered};
 use super::super::outcome::Outcome;
-use super::super::running_process::{Heard, RunningProcess};
+use super::super::running_process::{ProcessEvent, RunningProcess};
 use super::super::translate::Translator;
 use super::super::usage;
 use super::Conversation;
@@ -156,7 +156,7 @@ impl Conversation {
             serving.watch.heard();
             for heard in process.hear(&line) {
                 match heard {
-                    Heard::Event(event) => {
+                    ProcessEvent::Event(event) => {
                         self.remembered();
                         let is_a_sub_agents = matches!(
                             &event, AdapterBody::Output(output) if output.parent_tool_call_id.is_some());
@@ -168,22 +168,22 @@ impl Conversation {
                             serving.cut(&mut process, error).await;
                         }
                     }
-                    Heard::Info(info) => {
+                    ProcessEvent::Info(info) => {
                         self.remembered();
                         self.session.info(*info);
                     }
-                    Heard::Native(native) => {
+                    ProcessEvent::Native(native) => {
                         self.remembered();
                         self.works_on(native);
                     }
-                    Heard::Ask(id) => {
+                    ProcessEvent::Request(id) => {
                         if let Some(ask) = process.asks.get(&id) {
                             serving.asking.ask(ask);
                         }
                     }
-                    Heard::Withdrawn(id) => serving.asking.withdraw(&id),
-                    Heard::Answered { .. } => {}
-                    Heard::Ended(result) => {
+                    ProcessEvent::Withdrawn(id) => serving.asking.withdraw(&id),
+                    ProcessEvent::Answered { .. } => {}
+                    ProcessEvent::Ended(result) => {
                         let Translator { api_error, resets_at, model, .. } = &process.translator;
                         let outcome = Outcome::of(&result, api_error.clone(), resets_at.clone());
                         if outcome.is_unknown_session() && self.has_begun {

@@ -9,8 +9,8 @@ use trunkline_sdk::protocol::{
 };
 use trunkline_sdk::{Category, SessionInfo, ToolCallId};
 
+use super::super::event::ClaudeEvent;
 use super::super::native::{amount, count, list, text};
-use super::super::said::Said;
 use super::{LONGEST_COMMAND_OUTPUT, Translator, names};
 use crate::agent::title;
 
@@ -22,7 +22,7 @@ const SOONEST: Duration = Duration::from_secs(60);
 const LATEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 impl Translator {
-    pub(super) fn system(&mut self, value: &Value, said: &mut Vec<Said>) {
+    pub(super) fn system(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         match text(value, "subtype") {
             Some("init") => self.init(value, said),
             Some("status") => self.status(value, said),
@@ -34,7 +34,7 @@ impl Translator {
                 if let Some(printed) = text(value, "content") {
                     self.answered = true;
                     let cut = printed.floor_char_boundary(LONGEST_COMMAND_OUTPUT);
-                    said.push(Said::Event(Output::text(&printed[..cut]).into()));
+                    said.push(ClaudeEvent::Event(Output::text(&printed[..cut]).into()));
                 }
             }
             _ => {}
@@ -42,9 +42,9 @@ impl Translator {
     }
 
     /// The beginning of each turn: what is in force. Told as far as it has changed.
-    fn init(&mut self, value: &Value, said: &mut Vec<Said>) {
+    fn init(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         self.is_busy = true;
-        said.extend(text(value, "session_id").map(|id| Said::Native(id.to_owned())));
+        said.extend(text(value, "session_id").map(|id| ClaudeEvent::Native(id.to_owned())));
         self.model = text(value, "model").map(str::to_owned).or(self.model.take());
         let command = |name: String| Command { text: Some(format!("/{name}")), name, ..Command::default() };
         let commands = names(value, "slash_commands")
@@ -71,7 +71,7 @@ impl Translator {
                 continue;
             }
             let message = format!("the MCP server {} is not used: {status}", title::cut(name, 128));
-            said.push(Said::Event(
+            said.push(ClaudeEvent::Event(
                 ErrorEvent {
                     category: Some(Category::Other),
                     message,
@@ -84,7 +84,7 @@ impl Translator {
     }
 
     /// What the answer to `initialize` tells: commands with their descriptions.
-    pub(in super::super) fn initialized(&mut self, answer: &Value) -> Vec<Said> {
+    pub(in super::super) fn initialized(&mut self, answer: &Value) -> Vec<ClaudeEvent> {
         let command = |command: &Value| {
             let name = text(command, "name")?;
             Some(Command {
@@ -113,7 +113,7 @@ impl Translator {
         said
     }
 
-    fn status(&mut self, value: &Value, said: &mut Vec<Said>) {
+    fn status(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         if let Some(mode) = text(value, "permissionMode") {
             let mode = Some(mode.to_owned());
             self.info(SessionInfo { permission_mode: mode.clone(), mode, ..SessionInfo::default() }, said);
@@ -124,7 +124,7 @@ impl Translator {
     }
 
     /// Tells of the session what is not told yet.
-    fn info(&mut self, info: SessionInfo, said: &mut Vec<Said>) {
+    fn info(&mut self, info: SessionInfo, said: &mut Vec<ClaudeEvent>) {
         fn news<T: PartialEq + Clone>(told: &mut Option<T>, now: Option<T>) -> Option<T> {
             let news = now.filter(|now| told.as_ref() != Some(now))?;
             *told = Some(news.clone());
@@ -146,11 +146,11 @@ impl Translator {
             ..SessionInfo::default()
         };
         if fresh != SessionInfo::default() {
-            said.push(Said::Info(Box::new(fresh)));
+            said.push(ClaudeEvent::Info(Box::new(fresh)));
         }
     }
 
-    fn compacted(&mut self, value: &Value, said: &mut Vec<Said>) {
+    fn compacted(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         let none = Value::Null;
         let told = value.get("compact_metadata").unwrap_or(&none);
         let trigger = match text(told, "trigger") {
@@ -159,16 +159,16 @@ impl Translator {
             _ => None,
         };
         let pre_tokens = count(told, "pre_tokens");
-        said.push(Said::Event(Compaction { trigger, pre_tokens, total_tokens: self.window }.into()));
+        said.push(ClaudeEvent::Event(Compaction { trigger, pre_tokens, total_tokens: self.window }.into()));
         if let Some(used) = count(told, "post_tokens") {
             self.used = Some(used);
             let usage = ContextUsage { used_tokens: Some(used), total_tokens: self.window };
-            said.push(Said::Event(usage.into()));
+            said.push(ClaudeEvent::Event(usage.into()));
         }
     }
 
     /// Work that has ended in the background; what ends within its call is told by that.
-    fn task(&self, value: &Value) -> Option<Said> {
+    fn task(&self, value: &Value) -> Option<ClaudeEvent> {
         let call = text(value, "tool_use_id");
         if call.is_some_and(|call| self.tools.is_open(call)) {
             return None;
@@ -177,10 +177,10 @@ impl Translator {
         let summary = title::cut(text(value, "summary").unwrap_or("a task"), 500);
         let parent_tool_call_id = call.and_then(|id| ToolCallId::new(id).ok());
         let message = format!("{status}: {summary}");
-        Some(Said::Event(Progress { message, parent_tool_call_id, ..Progress::default() }.into()))
+        Some(ClaudeEvent::Event(Progress { message, parent_tool_call_id, ..Progress::default() }.into()))
     }
 
-    pub(super) fn rate_limit(&mut self, value: &Value, said: &mut Vec<Said>) {
+    pub(super) fn rate_limit(&mut self, value: &Value, said: &mut Vec<ClaudeEvent>) {
         let none = Value::Null;
         let told = value.get("rate_limit_info").unwrap_or(&none);
         let status = text(told, "status").map(str::to_owned);
@@ -193,7 +193,7 @@ impl Translator {
         let utilization =
             utilization.map(|used| if used > 1.0 { used / 100.0 } else { used }).map(|used| used.min(1.0));
         let window = text(told, "rateLimitType").map(str::to_owned);
-        said.push(Said::Event(RateLimit { window, status, utilization, resets_at }.into()));
+        said.push(ClaudeEvent::Event(RateLimit { window, status, utilization, resets_at }.into()));
     }
 }
 
@@ -204,8 +204,8 @@ fn time(seconds: f64, now: SystemTime) -> Option<String> {
     Some(humantime::format_rfc3339_seconds(time).to_string())
 }
 
-fn progress(message: String) -> Said {
-    Said::Event(Progress { message, ..Progress::default() }.into())
+fn progress(message: String) -> ClaudeEvent {
+    ClaudeEvent::Event(Progress { message, ..Progress::default() }.into())
 }
 
 /// `try 2 of 10 in 1.1 s: rate_limit (HTTP 429)`.
@@ -226,10 +226,10 @@ fn retry(value: &Value) -> String {
 }
 
 /// A tool that a rule has denied: nobody was asked.
-fn denied(value: &Value) -> Said {
+fn denied(value: &Value) -> ClaudeEvent {
     let tool = title::cut(text(value, "tool_name").unwrap_or("a tool"), 128);
     let why = text(value, "message").map(|why| format!(": {}", title::cut(why, 1_000))).unwrap_or_default();
-    Said::Event(
+    ClaudeEvent::Event(
         ErrorEvent {
             category: Some(Category::PermissionDenied),
             message: format!("{tool} was denied{why}"),

@@ -20,23 +20,23 @@ fn told(transcript: &str) -> String {
     told
 }
 
-fn shown(translator: &mut Translator, said: Said) -> String {
+fn shown(translator: &mut Translator, said: ClaudeEvent) -> String {
     match said {
-        Said::Event(event) => event_text(&event),
-        Said::Info(info) => format!("info {}", serde_json::to_string(&info).unwrap()),
-        Said::Native(id) => format!("native {id}"),
-        Said::Asked(ask) => {
+        ClaudeEvent::Event(event) => event_text(&event),
+        ClaudeEvent::Info(info) => format!("info {}", serde_json::to_string(&info).unwrap()),
+        ClaudeEvent::Native(id) => format!("native {id}"),
+        ClaudeEvent::Request(ask) => {
             format!("ask {} {} parent={:?}", ask.request_id, ask.response(&denial())["type"], ask.parent)
         }
-        Said::Withdrawn(id) => format!("withdrawn {id}"),
-        Said::Unsupported { request_id, subtype } => format!("unsupported {request_id} {subtype:?}"),
-        Said::Answered { request_id, answer: Ok(answer) } => {
+        ClaudeEvent::Withdrawn(id) => format!("withdrawn {id}"),
+        ClaudeEvent::Unsupported { request_id, subtype } => format!("unsupported {request_id} {subtype:?}"),
+        ClaudeEvent::Answered { request_id, answer: Ok(answer) } => {
             let told = translator.initialized(&answer);
             let told: Vec<_> = told.into_iter().map(|said| shown(translator, said)).collect();
             format!("answered {request_id}: {}", told.join("; "))
         }
-        Said::Answered { request_id, answer: Err(why) } => format!("refused {request_id}: {why}"),
-        Said::Ended(result) => {
+        ClaudeEvent::Answered { request_id, answer: Err(why) } => format!("refused {request_id}: {why}"),
+        ClaudeEvent::Ended(result) => {
             let outcome = Outcome::of(&result, translator.api_error.clone(), None);
             let end = serde_json::to_string(&outcome.end(false)).unwrap();
             format!("end {end} {}", if translator.answered { "answered" } else { "not answered" })
@@ -77,7 +77,7 @@ fn a_long_block_is_told_in_pieces() {
     let pieces: Vec<_> = said
         .iter()
         .map(|said| match said {
-            Said::Event(AdapterBody::Output(output)) => output.content.as_str(),
+            ClaudeEvent::Event(AdapterBody::Output(output)) => output.content.as_str(),
             other => panic!("{other:?}"),
         })
         .collect();

@@ -7,7 +7,7 @@ use trunkline_sdk::protocol::{MessageId, Plan, PlanEntry, ToolEnd, ToolStart};
 use trunkline_sdk::{Json, PlanStatus, ToolCallId};
 
 use super::super::native::{content, is_true, list, text};
-use super::super::{diff, said::Said};
+use super::super::{diff, event::ClaudeEvent};
 use crate::agent::title;
 
 /// The most calls of a turn that are remembered.
@@ -55,7 +55,7 @@ impl Tools {
         block: &Value,
         parent: Option<&str>,
         id: Option<MessageId>,
-        said: &mut Vec<Said>,
+        said: &mut Vec<ClaudeEvent>,
     ) {
         let Some(call) = text(block, "id") else { return };
         let Ok(tool_call_id) = ToolCallId::new(call) else { return };
@@ -65,7 +65,7 @@ impl Tools {
         let tool = text(block, "name").unwrap_or("tool");
         let input = block.get("input").cloned().unwrap_or(Value::Null);
         let parent_id = parent.and_then(|parent| ToolCallId::new(parent).ok());
-        said.push(Said::Event(
+        said.push(ClaudeEvent::Event(
             ToolStart {
                 kind: kind(tool).map(str::to_owned),
                 input: Json::of(&input).ok().filter(|_| !input.is_null()),
@@ -78,7 +78,7 @@ impl Tools {
         ));
         if tool == "TodoWrite" {
             let entries = todos(&input);
-            said.push(Said::Event(
+            said.push(ClaudeEvent::Event(
                 Plan { entries, parent_tool_call_id: parent_id, ..Plan::default() }.into(),
             ));
         }
@@ -87,7 +87,13 @@ impl Tools {
     }
 
     /// A `tool_result` block, and what is told beside it.
-    pub(super) fn end(&mut self, block: &Value, beside: &Value, parent: Option<&str>, said: &mut Vec<Said>) {
+    pub(super) fn end(
+        &mut self,
+        block: &Value,
+        beside: &Value,
+        parent: Option<&str>,
+        said: &mut Vec<ClaudeEvent>,
+    ) {
         let Some(id) = text(block, "tool_use_id") else { return };
         let Ok(tool_call_id) = ToolCallId::new(id) else { return };
         let failed = is_true(block, "is_error");
@@ -95,7 +101,7 @@ impl Tools {
         let cut = result.floor_char_boundary(LONGEST_RESULT);
         let truncated = (cut < result.len()).then_some(true);
         let diffs = if failed { Vec::new() } else { diff::done(beside) };
-        said.push(Said::Event(
+        said.push(ClaudeEvent::Event(
             ToolEnd {
                 content: Some(result[..cut].to_owned()),
                 is_error: Some(failed),
@@ -112,7 +118,7 @@ impl Tools {
             && self.tasks(&call, beside)
         {
             let entries = self.plan.iter().map(|(_, entry)| entry.clone()).collect();
-            said.push(Said::Event(Plan { entries, ..Plan::default() }.into()));
+            said.push(ClaudeEvent::Event(Plan { entries, ..Plan::default() }.into()));
         }
     }
 

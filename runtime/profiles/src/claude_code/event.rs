@@ -8,7 +8,7 @@ use super::control::Ask;
 
 /// What one line says. A line may say several things, or nothing.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum ClaudeEvent {
     /// An event for the host.
     Event(AdapterBody),
     /// News of the session.
@@ -16,7 +16,7 @@ pub(super) enum Said {
     /// The conversation that it works on has this id.
     Native(String),
     /// It asks for permission, or the user.
-    Asked(Box<Ask>),
+    Request(Box<Ask>),
     /// A request of this id is withdrawn.
     Withdrawn(String),
     /// It asks for something that is not known here.
