@@ -16,7 +16,7 @@ use super::request;
 use crate::agent::deadlines;
 use crate::agent::launch::Launch;
 use crate::agent::process::{Agent, Ended, Stdin};
-use crate::agent::rpc::{CallError, Dialect, Handler, Id, METHOD_NOT_FOUND, Peer};
+use crate::agent::rpc::{CallError, Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Peer};
 
 /// The most sessions of one process.
 const MOST_SESSIONS: usize = 4096;
@@ -184,7 +184,7 @@ impl Link {
         let name = launch.name().to_string_lossy().into_owned();
         let agent = Agent::start(launch, Stdin::Owned).await?;
         let router = Arc::new(Router::default());
-        let peer = Peer::new(agent, Dialect::V2, router.clone());
+        let peer = Peer::new(agent, JsonRpcVersion::V2, router.clone());
         let answer = peer.call::<_, Value>("initialize", &request::initialize(), deadline).await;
         let answer = answer.map_err(|error| match error {
             CallError::Late(wait) => deadlines::late(&format!("({name}) did not start within"), wait),

@@ -26,7 +26,7 @@ pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 
 /// Whether messages carry a `jsonrpc` member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dialect {
+pub(crate) enum JsonRpcVersion {
     /// `"jsonrpc": "2.0"`.
     V2,
     /// None, as `codex app-server` speaks.
@@ -116,7 +116,7 @@ type Answer = Result<Box<RawValue>, CallError>;
 /// One agent process that speaks JSON-RPC. When the last handle goes, its stdin is closed, and soon after its tree is
 /// ended.
 pub(crate) struct Peer {
-    dialect: Dialect,
+    version: JsonRpcVersion,
     input: Mutex<Option<AgentInput>>,
     calls: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     next: AtomicU64,
@@ -145,9 +145,9 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Peer {
     /// Takes over an agent that was started with its stdin owned, and reads it until its end.
-    pub(crate) fn new(mut agent: Agent, dialect: Dialect, handler: Arc<dyn Handler>) -> Arc<Self> {
+    pub(crate) fn new(mut agent: Agent, version: JsonRpcVersion, handler: Arc<dyn Handler>) -> Arc<Self> {
         let peer = Arc::new(Self {
-            dialect,
+            version,
             input: Mutex::new(agent.take_input()),
             calls: Mutex::default(),
             next: AtomicU64::new(1),
@@ -288,7 +288,7 @@ impl Peer {
             Ok(result) => json!({ "id": id, "result": result }),
             Err((code, text)) => json!({ "id": id, "error": { "code": code, "message": text } }),
         };
-        if self.dialect == Dialect::V2 {
+        if self.version == JsonRpcVersion::V2 {
             message["jsonrpc"] = json!("2.0");
         }
         message.to_string().into_bytes()
@@ -315,7 +315,7 @@ impl Peer {
         }
         let shape = |error: serde_json::Error| CallError::Shape(format!("{method}: {error}"));
         let params = to_raw_value(params).map_err(shape)?;
-        let jsonrpc = (self.dialect == Dialect::V2).then_some("2.0");
+        let jsonrpc = (self.version == JsonRpcVersion::V2).then_some("2.0");
         serde_json::to_vec(&Message { jsonrpc, id, method, params }).map_err(shape)
     }
 
@@ -436,7 +436,7 @@ mod tests {
     async fn peer(script: &str) -> (Arc<Peer>, Arc<Recorder>) {
         let agent = Agent::start(&Launch::new("sh").arg("-c").arg(script), Stdin::Owned).await.unwrap();
         let heard = Arc::new(Recorder::default());
-        (Peer::new(agent, Dialect::V2, heard.clone()), heard)
+        (Peer::new(agent, JsonRpcVersion::V2, heard.clone()), heard)
     }
 
     #[tokio::test]

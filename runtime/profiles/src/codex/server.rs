@@ -17,7 +17,7 @@ use super::inbox::{Inbox, Mail};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::process::{Agent, Ended, Stdin};
-use crate::agent::rpc::{Dialect, Handler, Id, METHOD_NOT_FOUND, Peer};
+use crate::agent::rpc::{Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Peer};
 
 /// The most threads that threads have begun by themselves.
 const MOST_CHILDREN: usize = 1024;
@@ -58,7 +58,7 @@ impl Server {
     async fn start(launch: &Launch, deadline: Option<Duration>) -> Result<Self, Error> {
         let agent = Agent::start(launch, Stdin::Owned).await?;
         let routes = Arc::new(Routes::default());
-        let peer = Peer::new(agent, Dialect::Bare, routes.clone());
+        let peer = Peer::new(agent, JsonRpcVersion::Bare, routes.clone());
         let greeting = json!({
             "clientInfo": { "name": "trunkline", "title": "Trunkline", "version": env!("CARGO_PKG_VERSION") },
             "capabilities": { "experimentalApi": true },
