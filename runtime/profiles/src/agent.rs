@@ -3,7 +3,7 @@
 //! - how one is configured and asked: `settings`, `options`, `secrets`, `started`, `variables`, `model`, `template`, `resume`
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`, `credentials`, `diagnose`, `native_id`
 //! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
-//! - what it says: `read`
+//! - what it says: `read`, `turn` (one turn, the same for every agent)
 //! - what is told of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
 
 pub(crate) mod ansi;
@@ -34,5 +34,6 @@ pub(crate) mod system_prompt;
 pub(crate) mod template;
 pub(crate) mod title;
 pub(crate) mod tool_loop;
+pub(crate) mod turn;
 pub(crate) mod variables;
 pub(crate) mod version;

@@ -15,9 +15,9 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::{Instant, sleep_until, timeout};
-use trunkline_sdk::protocol::{AdapterBody, Context, Log, LogStream, UsageScope};
-use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComplete};
+use tokio::time::Instant;
+use trunkline_sdk::protocol::{AdapterBody, Context, ErrorEvent, Log, LogStream, UsageScope};
+use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Status, Turn, TurnComplete};
 
 use crate::agent::attachment;
 use crate::agent::deadlines::Watch;
@@ -27,6 +27,7 @@ use crate::agent::native_id;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin, explained};
 use crate::agent::report::Report;
+use crate::agent::turn::{self, Engine, Finish, Grace, Out};
 use crate::agent::{skills, system_prompt};
 
 /// What an agent has to finish its files, after SIGTERM to its group.
@@ -124,29 +125,21 @@ impl Native {
 pub(crate) struct Conversation<D> {
     dialect: D,
     options: Options,
+    memory: Memory,
+    report: Report,
+    given: Given,
+}
+
+/// What a conversation remembers from one run to the next.
+struct Memory {
     native: Native,
     /// It was resumed, and nothing has shown yet whether the agent knows it.
     unproven: bool,
-    report: Report,
     spent: Spent,
-    given: Given,
     /// The agent has taken the instructions that go before a prompt.
     instructed: bool,
     /// They go before the present one.
     instructing: bool,
-}
-
-/// What one run has said so far.
-struct RunOutput<R> {
-    reader: R,
-    /// What lines meant that is not told yet.
-    out: Vec<RunEvent>,
-    /// Whether it was anything of the turn.
-    told: bool,
-}
-
-fn has_event(out: &[RunEvent]) -> bool {
-    out.iter().any(|told| matches!(told, RunEvent::Event(_)))
 }
 
 /// How one run went.
@@ -177,17 +170,8 @@ impl<D: Dialect> Conversation<D> {
         }
         let report = Report::new(options.tool_loop);
         let spent = if unproven { Spent::default() } else { Spent::nothing() };
-        Self {
-            dialect,
-            options,
-            native,
-            unproven,
-            report,
-            spent,
-            given,
-            instructed: unproven,
-            instructing: false,
-        }
+        let memory = Memory { native, unproven, spent, instructed: unproven, instructing: false };
+        Self { dialect, options, memory, report, given }
     }
 
     /// What the session has asked for.
@@ -215,40 +199,45 @@ impl<D: Dialect> Conversation<D> {
         let prompt = self.prompt(&turn, &input, is_call).await?;
         let mut run = self.run(&turn, &prompt).await;
         if let Err(error) = &run.end
-            && matches!(self.native, Native::Known(_))
+            && matches!(self.memory.native, Native::Known(_))
             && !run.told
             && !run.stopped
             && error.failure().category == Some(Category::SessionNotFound)
         {
             let lost = format!("{error}; a new conversation begins");
             turn.error(Category::SessionNotFound, lost).await;
-            (self.unproven, self.instructed) = (false, false);
-            (self.native, self.spent) = (fresh(&self.dialect), Spent::nothing());
+            self.memory = Memory {
+                native: fresh(&self.dialect),
+                unproven: false,
+                spent: Spent::nothing(),
+                instructed: false,
+                instructing: false,
+            };
             turn.session().info(SessionInfo {
                 context: Some(Context::Lost),
-                native_session_id: self.native.id().map(str::to_owned),
+                native_session_id: self.memory.native.id().map(str::to_owned),
                 ..SessionInfo::default()
             });
             let prompt = self.prompt(&turn, &input, is_call).await?;
             run = self.run(&turn, &prompt).await;
         }
-        if run.end.is_err() && !run.told && matches!(self.native, Native::Chosen(_)) {
+        if run.end.is_err() && !run.told && matches!(self.memory.native, Native::Chosen(_)) {
             // Whether the agent has made it is not known, and one that has refuses to make it again.
-            self.native = fresh(&self.dialect);
+            self.memory.native = fresh(&self.dialect);
             turn.session().info(SessionInfo {
-                native_session_id: self.native.id().map(str::to_owned),
+                native_session_id: self.memory.native.id().map(str::to_owned),
                 ..SessionInfo::default()
             });
         }
         let mut end = run.end?;
         if let Some(usage) = end.usage.take() {
-            match self.spent.of_turn(usage) {
+            match self.memory.spent.of_turn(usage) {
                 usage if usage.scope == Some(UsageScope::Session) => turn.emit(usage).await,
                 usage => end.usage = Some(usage),
             }
         }
-        end.native_session_id = self.native.id().map(str::to_owned);
-        end.session_params = self.options.session_params(self.native.id());
+        end.native_session_id = self.memory.native.id().map(str::to_owned);
+        end.session_params = self.options.session_params(self.memory.native.id());
         turn.finish(end);
         Ok(())
     }
@@ -264,8 +253,8 @@ impl<D: Dialect> Conversation<D> {
         }
         let system_prompt = self.options.system_prompt.as_deref();
         let preface = || self.given.preface(system_prompt.filter(|_| self.dialect.prepends_system_prompt()));
-        let preface = if self.instructed || is_call { None } else { preface() };
-        self.instructing = preface.is_some();
+        let preface = if self.memory.instructed || is_call { None } else { preface() };
+        self.memory.instructing = preface.is_some();
         Ok(match preface {
             Some(preface) => system_prompt::before(&preface, &text),
             None => text,
@@ -273,136 +262,120 @@ impl<D: Dialect> Conversation<D> {
     }
 
     async fn run(&mut self, turn: &Turn, prompt: &str) -> Run {
-        let launch = self.dialect.launch(&self.options, &self.native, self.options.launch());
+        let launch = self.dialect.launch(&self.options, &self.memory.native, self.options.launch());
         let launch = launch.args(self.given.args.clone()).envs(self.given.env.clone());
-        let mut heard = RunOutput { reader: self.dialect.reader(), out: Vec::new(), told: false };
         let mut agent = match Agent::start(&launch, Stdin::Owned).await {
             Ok(agent) => agent,
             Err(error) => return Run { end: Err(error), told: false, stopped: false },
         };
-        if let Some(input) = agent.take_input() {
-            // It finds room at once, and its drop is the end of input. An agent that has ended already says why.
-            let _ = input.bytes(prompt.to_owned()).await;
-        }
-        let mut watch = Watch::starting(self.options.deadlines);
-        let mut over: Option<Instant> = None;
-        let cut = loop {
-            let line = tokio::select! {
-                biased;
-                () = turn.stopped() => break Cut::Stopped,
-                error = watch.expired(turn), if over.is_none() => break Cut::GivenUp(error),
-                () = sleep_until(over.unwrap_or_else(Instant::now)), if over.is_some() => break Cut::Lingers,
-                line = agent.next() => line,
-            };
-            watch.heard();
-            let Some(line) = line else { break Cut::No };
-            if let Err(error) = self.hear(turn, line, &mut heard).await {
-                break Cut::GivenUp(error);
-            }
-            if heard.reader.is_over() {
-                over.get_or_insert_with(|| Instant::now() + EXIT);
-            }
+        agent.write_input(prompt.to_owned()).await;
+        let running = Running {
+            reader: self.dialect.reader(),
+            events: Vec::new(),
+            has_events: false,
+            memory: &mut self.memory,
         };
-        if matches!(cut, Cut::Stopped) {
-            // Its id, for one: whether it has made the conversation that we chose.
-            let rest = async {
-                while let Some(line) = agent.next().await
-                    && self.hear(turn, line, &mut heard).await.is_ok()
-                {}
-            };
-            // What still flows then is not waited for.
-            drop(timeout(ON_THEIR_WAY, rest).await);
-        }
+        let engine = Engine::new(running, Watch::starting(self.options.deadlines));
+        let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
+        let Running { reader, mut events, has_events, memory } = running;
         let said = agent.stderr();
-        let eof = if matches!(cut, Cut::No) { EXIT } else { Duration::ZERO };
+        let eof = if matches!(finish, Finish::Closed) { EXIT } else { Duration::ZERO };
         let ended = agent.end(eof, TERM).await;
-        let RunOutput { reader, mut out, mut told } = heard;
-        let end = reader.end(&ended, &mut out);
-        told |= has_event(&out);
-        let stopped = matches!(cut, Cut::Stopped);
-        let end = match cut {
-            Cut::No | Cut::Lingers => end,
-            // What it had to say yet is told; how it ended is ours.
-            Cut::Stopped => Err(Error::stopped()),
-            Cut::GivenUp(error) => Err(explained(error, &said)),
+        let mut out = Out::default();
+        let end = reader.end(&ended, &mut events);
+        let told = memory.take(&mut events, &mut out) || has_events;
+        let (stopped, end) = match finish {
+            Finish::Closed | Finish::Lingers => (false, end),
+            // What it had to say yet is emitted; how it ended is ours.
+            Finish::Early(why) => (why.status() == Status::Stopped, Err(explained(why, &said))),
         };
-        let end = self.tell(turn, &mut out).await.and(end);
+        let end = turn::emit(out, turn, &mut self.report).await.and(end);
         Run { end, told, stopped }
     }
+}
 
-    /// Takes one line of the agent.
-    ///
-    /// # Errors
-    /// Why it is to be listened to no more.
-    async fn hear(&mut self, turn: &Turn, line: Line, heard: &mut RunOutput<D::Reader>) -> Result<(), Error> {
+/// The engine's view of one run.
+struct Running<'c, R> {
+    reader: R,
+    /// What lines meant that has not been passed on.
+    events: Vec<RunEvent>,
+    /// Whether there was any event of the turn.
+    has_events: bool,
+    memory: &'c mut Memory,
+}
+
+impl<R: Reader> turn::Dialect for Running<'_, R> {
+    type Message = Line;
+
+    fn message(&mut self, line: Line, _: Instant, out: &mut Out) {
+        out.alive();
         match line {
-            Line::TooLong(bytes) => {
-                let text = format!("a line of {bytes} bytes of the agent was left out");
-                turn.error(Category::Oversize, text).await;
-            }
+            Line::TooLong(bytes) => out.emit(ErrorEvent {
+                category: Some(Category::Oversize),
+                message: format!("a line of {bytes} bytes of the agent was left out"),
+                fatal: Some(false),
+                ..ErrorEvent::default()
+            }),
             Line::Whole(line) => match serde_json::from_slice::<Value>(&line) {
                 Ok(line @ Value::Object(_)) => {
-                    heard.reader.line(&line, &mut heard.out);
-                    heard.told |= has_event(&heard.out);
-                    self.tell(turn, &mut heard.out).await?;
-                    heard.reader.failure().map_or(Ok(()), Err)?;
+                    self.reader.line(&line, &mut self.events);
+                    self.has_events |= self.memory.take(&mut self.events, out);
+                    if let Some(why) = self.reader.failure() {
+                        out.fail(why);
+                    }
                 }
                 _ => tracing::debug!(bytes = line.len(), "a line of the agent is no event"),
             },
         }
-        Ok(())
+        if self.reader.is_over() {
+            out.end_within(EXIT);
+        }
     }
 
-    /// Tells what lines meant.
-    async fn tell(&mut self, turn: &Turn, out: &mut Vec<RunEvent>) -> Result<(), Error> {
-        for told in out.drain(..) {
-            match told {
+    /// After a stop what it has written is still read: whether it has made the conversation that we chose, for one.
+    fn interrupt(&mut self, why: &Error, _: &mut Out) -> Grace {
+        if why.status() == Status::Stopped { Grace::For(ON_THEIR_WAY) } else { Grace::None }
+    }
+}
+
+impl Memory {
+    /// Passes on what lines meant. Whether any of it was an event of the turn.
+    fn take(&mut self, events: &mut Vec<RunEvent>, out: &mut Out) -> bool {
+        let mut has_events = false;
+        for event in events.drain(..) {
+            match event {
                 RunEvent::Event(event) => {
+                    has_events = true;
                     self.instructed |= self.instructing;
-                    self.prove(turn, Context::Kept);
-                    let event = match event {
+                    self.prove(Context::Kept, out);
+                    out.emit(match event {
                         AdapterBody::Usage(usage) => self.spent.of_turn(*usage).into(),
                         event => event,
-                    };
-                    self.report.emit(turn, event).await?;
+                    });
                 }
                 RunEvent::Model(model) => {
-                    turn.session().info(SessionInfo { model: Some(model), ..SessionInfo::default() });
+                    out.info(SessionInfo { model: Some(model), ..SessionInfo::default() });
                 }
                 RunEvent::Session(id) => {
                     let is_known = self.native.id() == Some(&id);
-                    self.prove(turn, if is_known { Context::Kept } else { Context::Lost });
+                    self.prove(if is_known { Context::Kept } else { Context::Lost }, out);
                     if !is_known {
-                        turn.session().info(SessionInfo {
-                            native_session_id: Some(id.clone()),
-                            ..SessionInfo::default()
-                        });
+                        let native_session_id = Some(id.clone());
+                        out.info(SessionInfo { native_session_id, ..SessionInfo::default() });
                     }
                     self.native = Native::Known(id);
                 }
             }
         }
-        Ok(())
+        has_events
     }
 
-    /// Tells whether the agent knows the conversation that was resumed, before anything else of it.
-    fn prove(&mut self, turn: &Turn, context: Context) {
+    /// Says whether the agent knows the conversation that was resumed, before anything else of it.
+    fn prove(&mut self, context: Context, out: &mut Out) {
         if std::mem::take(&mut self.unproven) {
-            turn.session().info(SessionInfo { context: Some(context), ..SessionInfo::default() });
+            out.info(SessionInfo { context: Some(context), ..SessionInfo::default() });
         }
     }
-}
-
-/// Why a run's lines were read no further.
-enum Cut {
-    /// They had ended.
-    No,
-    /// The turn was stopped.
-    Stopped,
-    /// The agent took too long, or turned in circles.
-    GivenUp(Error),
-    /// It has said its last line, and lives on.
-    Lingers,
 }
 
 fn fresh<D: Dialect>(dialect: &D) -> Native {

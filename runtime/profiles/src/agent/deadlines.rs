@@ -1,4 +1,4 @@
-//! An agent's own deadlines, and the word that quiet work goes on.
+//! An agent's own deadlines, and the sign that quiet work goes on.
 
 use std::time::Duration;
 
@@ -21,13 +21,22 @@ pub(crate) async fn at(time: Option<Instant>) {
 pub(crate) struct Deadlines {
     /// From its start to its first sign of life.
     pub(crate) start: Option<Duration>,
-    /// Between two signs of life within a turn, while nobody is asked anything.
+    /// Between two signs of life within a turn. Time in which the user is asked does not count.
     pub(crate) silence: Option<Duration>,
-    /// For a whole turn, while nobody is asked anything.
+    /// For a whole turn. Time in which the user is asked does not count.
     pub(crate) turn: Option<Duration>,
 }
 
-/// One turn's deadlines. Time in which a person is asked does not count.
+/// What time has brought.
+#[derive(Debug)]
+pub(crate) enum Passed {
+    /// A deadline: the turn has failed.
+    Deadline(Error),
+    /// The turn has been quiet for some time.
+    Quiet,
+}
+
+/// One turn's deadlines. Time in which the user is asked does not count.
 #[derive(Debug)]
 pub(crate) struct Watch {
     deadlines: Deadlines,
@@ -42,35 +51,44 @@ pub(crate) struct Watch {
 impl Watch {
     /// Begins now.
     pub(crate) fn new(deadlines: Deadlines) -> Self {
-        let now = Instant::now();
+        Self { starting: false, ..Self::starting_at(deadlines, Instant::now()) }
+    }
+
+    /// Begins now, with the agent's start: its deadline holds until something is heard.
+    pub(crate) fn starting(deadlines: Deadlines) -> Self {
+        Self::starting_at(deadlines, Instant::now())
+    }
+
+    /// Begins with the agent's start, at this time.
+    pub(crate) fn starting_at(deadlines: Deadlines, now: Instant) -> Self {
         Self {
             deadlines,
             working: now + WORKING,
             silent_since: now,
             began: now,
             paused: None,
-            starting: false,
+            starting: true,
         }
-    }
-
-    /// Begins now, with the agent's start: its deadline holds until something is heard.
-    pub(crate) fn starting(deadlines: Deadlines) -> Self {
-        Self { starting: true, ..Self::new(deadlines) }
     }
 
     /// The agent has said something.
     pub(crate) fn heard(&mut self) {
-        self.starting = false;
-        self.silent_since = Instant::now();
-        self.working = self.silent_since + WORKING;
+        self.heard_at(Instant::now());
     }
 
-    /// A person is asked: the deadlines stand still until [`Watch::resume`].
+    /// The agent said something at this time.
+    pub(crate) fn heard_at(&mut self, now: Instant) {
+        self.starting = false;
+        self.silent_since = now;
+        self.working = now + WORKING;
+    }
+
+    /// The user is asked: the deadlines stand still until [`Watch::resume`].
     pub(crate) fn pause(&mut self) {
         self.paused.get_or_insert_with(Instant::now);
     }
 
-    /// Nobody is asked any more.
+    /// No request is open any more.
     pub(crate) fn resume(&mut self) {
         if let Some(since) = self.paused.take() {
             let rest = since.elapsed();
@@ -86,20 +104,32 @@ impl Watch {
     /// It can be dropped and called again; nothing is forgotten.
     pub(crate) async fn expired(&mut self, turn: &Turn) -> Error {
         loop {
-            let due = self.due();
-            let next = due.map_or(self.working, |(at, ..)| self.working.min(at));
-            sleep_until(next).await;
-            let now = Instant::now();
-            if let Some((at, wait, what)) = due
-                && at <= now
-            {
-                return late(what, wait);
-            }
-            if self.working <= now {
-                self.working = now + WORKING;
-                turn.working().await;
+            sleep_until(self.next()).await;
+            match self.passed(Instant::now()) {
+                Some(Passed::Deadline(why)) => return why,
+                Some(Passed::Quiet) => turn.working().await,
+                None => {}
             }
         }
+    }
+
+    /// When [`Watch::passed`] has something to say.
+    pub(crate) fn next(&self) -> Instant {
+        self.due().map_or(self.working, |(at, ..)| self.working.min(at))
+    }
+
+    /// What has become due by now.
+    pub(crate) fn passed(&mut self, now: Instant) -> Option<Passed> {
+        if let Some((at, wait, what)) = self.due()
+            && at <= now
+        {
+            return Some(Passed::Deadline(late(what, wait)));
+        }
+        if self.working > now {
+            return None;
+        }
+        self.working = now + WORKING;
+        Some(Passed::Quiet)
     }
 
     /// The next deadline, and what passing it means.

@@ -162,6 +162,13 @@ impl Agent {
         self.input.take()
     }
 
+    /// Gives it its whole input, then the end of input. It is queued at once; an agent that has ended already says why.
+    pub(crate) async fn write_input(&mut self, input: impl Into<Bytes>) {
+        if let Some(stdin) = self.take_input() {
+            let _ = stdin.bytes(input).await;
+        }
+    }
+
     /// Closes its stdin, once nothing else holds its input and what is queued is written.
     pub(crate) fn close_input(&mut self) {
         self.input = None;

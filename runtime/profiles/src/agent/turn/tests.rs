@@ -1,0 +1,214 @@
+//! Turns by a virtual clock: what happens goes in, what is done and how it finishes comes out.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use trunkline_sdk::protocol::{AdapterBody, Output};
+use trunkline_sdk::{Category, Error, SessionInfo};
+
+use super::dialect::Effect;
+use super::{Dialect, Engine, Finish, Grace, Out};
+use crate::agent::deadlines::{Deadlines, Watch};
+
+/// What happens to a turn.
+#[derive(Debug, Clone, Copy)]
+enum Input {
+    /// The agent says words, each with a meaning for [`Script`].
+    Says(&'static str),
+    Closes,
+    Stop,
+    Steer(&'static str),
+    /// So many seconds pass. Each deadline on the way is met in time.
+    Wait(u64),
+    /// What was to be done has failed.
+    Fails,
+}
+
+use Input::{Closes, Fails, Says, Steer, Stop, Wait};
+
+/// An agent of a few words.
+#[derive(Debug)]
+struct Script {
+    grace: Grace,
+    takes_stop: bool,
+    deadline: Option<Instant>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self { grace: Grace::None, takes_stop: true, deadline: None }
+    }
+}
+
+impl Dialect for Script {
+    type Message = &'static str;
+
+    fn message(&mut self, words: &'static str, now: Instant, out: &mut Out) {
+        for word in words.split(' ') {
+            match word {
+                "alive" => out.alive(),
+                "fail" => out.fail(Error::other("it failed")),
+                "over" => out.end_within(seconds(5)),
+                "retry" => self.deadline = Some(now + seconds(3)),
+                "name" => out.info(SessionInfo::default()),
+                word => out.emit(Output::text(word)),
+            }
+        }
+    }
+
+    fn interrupt(&mut self, why: &Error, out: &mut Out) -> Grace {
+        out.emit(Output::text(format!("interrupt: {why}")));
+        self.grace
+    }
+
+    fn takes_stop(&self) -> bool {
+        self.takes_stop
+    }
+
+    fn takes_steers(&self) -> bool {
+        true
+    }
+
+    fn steer(&mut self, number: u64, text: &str, out: &mut Out) {
+        out.steered(number, if text == "no" { Err("no".to_owned()) } else { Ok(()) });
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    fn late(&mut self) -> Error {
+        Error::new(Category::Overloaded, "retried too long")
+    }
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn shown(effect: Effect) -> String {
+    match effect {
+        Effect::Emit(AdapterBody::Output(output)) => output.content,
+        Effect::Emit(event) => format!("{event:?}"),
+        Effect::Info(_) => "info".to_owned(),
+        Effect::Steered(number, Ok(())) => format!("steer {number} taken"),
+        Effect::Steered(number, Err(why)) => format!("steer {number} refused: {why}"),
+        Effect::Working => "working".to_owned(),
+    }
+}
+
+/// Plays a turn: the effects as texts, the last of which is how it finished.
+fn play(script: Script, deadlines: Deadlines, inputs: &[Input]) -> Vec<String> {
+    let mut now = Instant::now();
+    let mut engine = Engine::new(script, Watch::starting_at(deadlines, now));
+    let mut done = Vec::new();
+    for input in inputs {
+        match *input {
+            Says(words) => engine.handle_message(words, now),
+            Closes => engine.handle_closed(),
+            Stop if engine.takes_stop() => engine.handle_stop(now),
+            Stop => done.push("no stop".to_owned()),
+            Steer(text) if engine.takes_steers() => engine.handle_steer(1, text),
+            Steer(_) => done.push("no steer".to_owned()),
+            Fails => engine.handle_failure(Error::other("not done"), now),
+            Wait(wait) => {
+                let until = now + seconds(wait);
+                while let Some(due) = engine.timeout().filter(|due| *due <= until) {
+                    now = now.max(due);
+                    engine.handle_timeout(now);
+                    done.extend(std::iter::from_fn(|| engine.poll_effect(now)).map(shown));
+                }
+                now = until;
+            }
+        }
+        done.extend(std::iter::from_fn(|| engine.poll_effect(now)).map(shown));
+        engine = match engine.into_finish() {
+            ControlFlow::Continue(running) => running,
+            ControlFlow::Break((_, finish)) => {
+                done.push(match finish {
+                    Finish::Closed => "closed".to_owned(),
+                    Finish::Lingers => "lingers".to_owned(),
+                    Finish::Early(why) => format!("early: {why}"),
+                });
+                return done;
+            }
+        };
+    }
+    done
+}
+
+fn graceful() -> Script {
+    Script { grace: Grace::For(seconds(2)), ..Script::default() }
+}
+
+fn unlimited() -> Deadlines {
+    Deadlines::default()
+}
+
+#[test]
+fn messages_become_effects_in_their_order_until_the_output_ends() {
+    let done = play(Script::default(), unlimited(), &[Says("a name b"), Says("c"), Closes]);
+    assert_eq!(done, ["a", "info", "b", "c", "closed"]);
+}
+
+#[test]
+fn without_grace_an_early_end_is_at_once_and_nothing_more_is_done() {
+    let stopped = play(Script::default(), unlimited(), &[Says("a"), Stop]);
+    assert_eq!(stopped, ["a", "early: stopped"]);
+    let failed = play(Script::default(), unlimited(), &[Says("a fail b")]);
+    assert_eq!(failed, ["a", "early: it failed"]);
+    let not_done = play(Script::default(), unlimited(), &[Fails]);
+    assert_eq!(not_done, ["early: not done"]);
+}
+
+#[test]
+fn within_the_grace_the_agent_is_read_and_the_first_reason_stands() {
+    let inputs = [Stop, Says("late fail"), Stop, Fails, Steer("x"), Wait(1), Says("later"), Wait(1)];
+    let done = play(graceful(), unlimited(), &inputs);
+    let expected = ["interrupt: stopped", "late", "no stop", "no steer", "later", "early: stopped"];
+    assert_eq!(done, expected);
+    let closed = play(graceful(), unlimited(), &[Says("fail"), Closes]);
+    assert_eq!(closed, ["interrupt: it failed", "early: it failed"]);
+}
+
+#[test]
+fn an_agent_that_has_said_its_last_has_its_time_and_no_other_deadline() {
+    let short = Deadlines { silence: Some(seconds(1)), turn: Some(seconds(1)), start: None };
+    assert_eq!(play(Script::default(), short, &[Says("over"), Wait(4), Closes]), ["closed"]);
+    assert_eq!(play(Script::default(), short, &[Says("over"), Wait(4), Says("over"), Wait(1)]), ["lingers"]);
+    assert_eq!(play(Script::default(), short, &[Says("over"), Stop]), ["early: stopped"]);
+    let settled = Script { takes_stop: false, ..Script::default() };
+    assert_eq!(play(settled, short, &[Says("over"), Stop, Wait(5)]), ["no stop", "lingers"]);
+}
+
+#[test]
+fn each_deadline_ends_the_turn_and_signs_of_life_put_off_silence_alone() {
+    let deadlines = Deadlines { start: Some(seconds(2)), silence: Some(seconds(4)), turn: Some(seconds(9)) };
+    let end = |inputs: &[Input]| play(Script::default(), deadlines, inputs).pop().unwrap_or_default();
+    assert!(end(&[Says("a"), Wait(2)]).contains("no sign of life after its start for 2s"));
+    assert!(end(&[Says("alive"), Wait(3), Says("a"), Wait(1)]).contains("said nothing for 4s"));
+    let lively = [Says("alive"), Wait(3), Says("alive"), Wait(3), Says("alive"), Wait(3)];
+    assert!(end(&lively).contains("did not end its turn within 9s"));
+    assert_eq!(end(&[Says("alive retry"), Wait(3)]), "early: retried too long");
+}
+
+#[test]
+fn a_deadline_gives_the_grace_that_a_stop_gives() {
+    let deadlines = Deadlines { silence: Some(seconds(4)), ..Deadlines::default() };
+    let done = play(graceful(), deadlines, &[Wait(5), Says("late"), Wait(1)]);
+    let why = "the agent said nothing for 4s";
+    assert_eq!(done, [format!("interrupt: {why}"), "late".to_owned(), format!("early: {why}")]);
+}
+
+#[test]
+fn quiet_work_is_said_to_go_on() {
+    let done = play(Script::default(), unlimited(), &[Wait(25), Says("alive"), Wait(9), Closes]);
+    assert_eq!(done, ["working", "working", "closed"]);
+}
+
+#[test]
+fn inputs_that_are_added_are_taken_or_refused_by_the_dialect() {
+    let done = play(Script::default(), unlimited(), &[Steer("yes"), Says("over"), Steer("no")]);
+    assert_eq!(done, ["steer 1 taken", "steer 1 refused: no"]);
+}
