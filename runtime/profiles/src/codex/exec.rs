@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 use trunkline_sdk::protocol::{Context, Log, Progress, TurnComplete};
-use trunkline_sdk::{Category, Error, LogStream, Session, SessionInfo, SessionUpdate, Status, Turn};
+use trunkline_sdk::{Category, Error, LogStream, SessionInfo, SessionUpdate, Status, Turn};
 
 use self::line::{Lines, Meaning};
 use super::command_line::{self, Run, SINCE};
@@ -18,7 +18,7 @@ use super::policy::Policy;
 use super::prompt::Prompt;
 use super::translate::{End, Event, Translator};
 use crate::agent::attachment::{self, Attachment};
-use crate::agent::deadlines::{Watch, at};
+use crate::agent::deadlines::Watch;
 use crate::agent::failure;
 use crate::agent::lines::Line;
 use crate::agent::mcp;
@@ -27,6 +27,7 @@ use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::report::Report;
 use crate::agent::system_prompt::{self, PromptFile};
+use crate::agent::turn::{self, Dialect, Engine, Finish, Grace, Out};
 use crate::agent::version::Version;
 
 /// How long a stopped process has after SIGTERM.
@@ -41,10 +42,7 @@ pub(super) struct Exec {
     version: Option<Version>,
     settings: Arc<super::Settings>,
     policy: Policy,
-    thread: Option<String>,
-    /// The id to go on with, which Codex may not know.
-    asked: bool,
-    lines: Lines,
+    thread: Thread,
     report: Report,
     prompt: Prompt,
     /// Instructions in place of Codex's own.
@@ -52,6 +50,14 @@ pub(super) struct Exec {
     /// What the first input begins with.
     before: Option<String>,
     warnings: Vec<String>,
+}
+
+/// The thread that a session works on.
+struct Thread {
+    id: Option<String>,
+    /// The id to go on with, which Codex may not know.
+    asked: bool,
+    lines: Lines,
 }
 
 /// What became of a process.
@@ -74,9 +80,9 @@ impl Exec {
         let named = options.resume.take().and_then(|resume| resume.native_session_id);
         let asked = named.is_some();
         // It stands in the command line, and is no option there.
-        let thread = named.filter(|id| !id.starts_with('-'));
+        let id = named.filter(|id| !id.starts_with('-'));
         let mut lines = Lines::default();
-        if thread.is_none() {
+        if id.is_none() {
             lines.translator = Translator::fresh();
         }
         let system = options.system_prompt.clone();
@@ -100,9 +106,7 @@ impl Exec {
             version,
             settings,
             policy,
-            thread,
-            asked,
-            lines,
+            thread: Thread { id, asked, lines },
             report,
             prompt,
             base,
@@ -146,23 +150,23 @@ impl Exec {
         let session = turn.session().clone();
         let text = self.prompt.of(content, &session, &self.options, &mut self.warnings);
         let mut text = attachment::with_paths(&text, &attachments);
-        if self.thread.is_none() {
+        if self.thread.id.is_none() {
             text = self.with_before(text);
         }
         let images: Vec<_> = attachment::images(&attachments).map(|image| image.path.clone()).collect();
         let mut exit = None;
-        let end = match self.run(&turn, &session, &text, &images, &mut exit).await {
+        let end = match self.run(&turn, &text, &images, &mut exit).await {
             Ok(Outcome::Ended(end)) => end,
             Ok(Outcome::Unknown) => {
                 // Codex knows no such thread: another is begun, and the host is told that nothing is remembered.
-                if self.thread.take().is_some() {
+                if self.thread.id.take().is_some() {
                     text = self.with_before(text);
                 }
-                self.asked = false;
+                self.thread.asked = false;
                 exit = None;
-                self.lines.translator = Translator::fresh();
+                self.thread.lines.translator = Translator::fresh();
                 session.info(SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() });
-                match self.run(&turn, &session, &text, &images, &mut exit).await {
+                match self.run(&turn, &text, &images, &mut exit).await {
                     Ok(Outcome::Ended(end)) => end,
                     Ok(Outcome::Unknown) => Err(Error::new(
                         Category::SessionNotFound,
@@ -173,7 +177,7 @@ impl Exec {
             }
             Err(error) => Err(error),
         };
-        let tokens = self.lines.translator.meter.take().filter(|tokens| tokens.total() > 0);
+        let tokens = self.thread.lines.translator.meter.take().filter(|tokens| tokens.total() > 0);
         let model = self.options.model.clone();
         let usage = tokens.map(|tokens| tokens.usage(model.as_deref(), None));
         let (status, error) = match end {
@@ -188,8 +192,8 @@ impl Exec {
             model,
             exit_code: exit.as_ref().and_then(|ended: &Ended| ended.exit.code).filter(|code| *code != 0),
             signal: exit.as_ref().and_then(|ended| ended.exit.signal),
-            native_session_id: self.thread.clone(),
-            session_params: self.options.session_params(self.thread.as_deref()),
+            native_session_id: self.thread.id.clone(),
+            session_params: self.options.session_params(self.thread.id.as_deref()),
             ..TurnComplete::default()
         });
     }
@@ -205,7 +209,6 @@ impl Exec {
     async fn run(
         &mut self,
         turn: &Turn,
-        session: &Session,
         text: &str,
         images: &[String],
         exit: &mut Option<Ended>,
@@ -227,117 +230,42 @@ impl Exec {
             base: self.base.as_ref().map(PromptFile::path),
             images,
             mcp: &overrides.args,
-            thread: self.thread.as_deref(),
+            thread: self.thread.id.as_deref(),
         };
         let mut launch = command_line::exec(&run);
         for (name, value) in &overrides.env {
             launch = launch.env(name.as_str(), value.reveal());
         }
         let mut agent = Agent::start(&launch, Stdin::Owned).await?;
-        let mut input = agent.take_input();
-        let mut text = Some(text.as_bytes().to_vec());
-        self.lines.begin();
-        let mut watch = Watch::new(self.options.deadlines);
-        let mut retries: Option<(Instant, Fault)> = None;
-        let mut end: Option<Result<Status, Error>> = None;
-        let mut until = None;
-        let mut has_worked = false;
-        loop {
-            let give_up =
-                retries.as_ref().and_then(|(since, _)| Some(*since + self.settings.retry_timeout.0?));
-            let write = async {
-                match (&input, &text) {
-                    (Some(input), Some(text)) => drop(input.bytes(text.clone()).await),
-                    _ => std::future::pending().await,
-                }
-            };
-            let line = tokio::select! {
-                biased;
-                () = turn.stopped(), if end.is_none() => {
-                    *exit = Some(agent.end(Duration::ZERO, TERM).await);
-                    return Ok(Outcome::Ended(Err(Error::stopped())));
-                }
-                // Nothing is left to be said after it: a process that goes on does not matter.
-                () = at(until) => None,
-                () = at(give_up), if end.is_none() => {
-                    let fault = retries.take().map(|(_, fault)| fault).unwrap_or_default();
-                    *exit = Some(agent.end(Duration::ZERO, TERM).await);
-                    return Ok(Outcome::Ended(Err(super::gave_up(&fault, &self.settings))));
-                }
-                error = watch.expired(turn), if end.is_none() => {
-                    *exit = Some(agent.end(Duration::ZERO, TERM).await);
-                    return Ok(Outcome::Ended(Err(error)));
-                }
-                () = write => {
-                    // Its end of input lets it begin.
-                    (input, text) = (None, None);
-                    continue;
-                }
-                Some(steer) = turn.next_steer() => {
-                    steer.refuse("codex exec takes no input during a turn");
-                    continue;
-                }
-                line = agent.next() => line,
-            };
-            let events = match line {
-                None => break,
-                Some(Line::TooLong(bytes)) => {
-                    *exit = Some(agent.end(Duration::ZERO, TERM).await);
-                    let text = format!("codex wrote a line of {bytes} bytes");
-                    return Ok(Outcome::Ended(Err(Error::new(Category::Oversize, text))));
-                }
-                Some(Line::Whole(line)) => match self.lines.take(&line) {
-                    Meaning::Thread(id) => {
-                        self.begun(id, session);
-                        watch.heard();
-                        continue;
-                    }
-                    Meaning::Events(events) => events,
-                },
-            };
-            has_worked |= !events.is_empty();
-            for event in events {
-                match event {
-                    Event::Tell(body) => {
-                        if super::is_work(&body) {
-                            watch.heard();
-                            retries = None;
-                        }
-                        if let Err(error) = self.report.emit(turn, body).await {
-                            *exit = Some(agent.end(Duration::ZERO, TERM).await);
-                            return Ok(Outcome::Ended(Err(error)));
-                        }
-                    }
-                    Event::Retries(fault) => {
-                        let message = failure::message(&fault.told());
-                        let since = retries.as_ref().map_or_else(Instant::now, |(since, _)| *since);
-                        retries = Some((since, fault));
-                        turn.emit(Progress { message, ..Progress::default() }).await;
-                    }
-                    Event::Ended(ended) => {
-                        until = Some(Instant::now() + AFTER);
-                        end.get_or_insert(match ended {
-                            End::Completed => Ok(Status::Completed),
-                            End::Interrupted => Err(Error::stopped()),
-                            End::Failed(fault) => Err(fault.error()),
-                        });
-                    }
-                }
+        agent.write_input(text.to_owned()).await;
+        self.thread.lines.begin();
+        let running = Running {
+            thread: &mut self.thread,
+            settings: &self.settings,
+            retries: None,
+            end: None,
+            has_worked: false,
+        };
+        let engine = Engine::new(running, Watch::new(self.options.deadlines));
+        let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
+        let Running { thread, end, has_worked, .. } = running;
+        let ended = match finish {
+            Finish::Early(why) => {
+                *exit = Some(agent.end(Duration::ZERO, TERM).await);
+                return Ok(Outcome::Ended(Err(why)));
             }
-        }
-        drop(input);
-        let ended = match until {
-            Some(until) if Instant::now() >= until => agent.end(Duration::ZERO, TERM).await,
-            _ => agent.ended().await,
+            // Nothing is left to be said: a process that goes on does not matter.
+            Finish::Lingers => agent.end(Duration::ZERO, TERM).await,
+            Finish::Closed => agent.ended().await,
         };
         let said = end.is_some();
         let outcome = match end {
             Some(end) => Outcome::Ended(end),
             // What was begun is not run again.
-            None if !has_worked && self.thread.is_some() && failure::is_unknown_session(&ended.stderr) => {
+            None if !has_worked && thread.id.is_some() && failure::is_unknown_session(&ended.stderr) => {
                 Outcome::Unknown
             }
-            None => Outcome::Ended(Err(match self.lines.last() {
+            None => Outcome::Ended(Err(match thread.lines.last() {
                 Some(fault) => fault.error(),
                 None => ended.error(),
             })),
@@ -347,21 +275,105 @@ impl Exec {
         }
         Ok(outcome)
     }
+}
 
+/// The engine's view of one process.
+struct Running<'e> {
+    thread: &'e mut Thread,
+    settings: &'e super::Settings,
+    /// Since when Codex does nothing but try again, and why.
+    retries: Option<(Instant, Fault)>,
+    /// How the turn ended, as Codex says.
+    end: Option<Result<Status, Error>>,
+    has_worked: bool,
+}
+
+impl Dialect for Running<'_> {
+    type Message = Line;
+
+    fn message(&mut self, line: Line, now: Instant, out: &mut Out) {
+        let events = match line {
+            Line::TooLong(bytes) => {
+                let text = format!("codex wrote a line of {bytes} bytes");
+                return out.fail(Error::new(Category::Oversize, text));
+            }
+            Line::Whole(line) => match self.thread.lines.take(&line) {
+                Meaning::Thread(id) => {
+                    out.alive();
+                    return self.thread.begun(id, out);
+                }
+                Meaning::Events(events) => events,
+            },
+        };
+        self.has_worked |= !events.is_empty();
+        for event in events {
+            match event {
+                Event::Tell(body) => {
+                    if super::is_work(&body) {
+                        out.alive();
+                        self.retries = None;
+                    }
+                    out.emit(body);
+                }
+                Event::Retries(fault) => {
+                    let message = failure::message(&fault.told());
+                    let since = self.retries.as_ref().map_or(now, |(since, _)| *since);
+                    self.retries = Some((since, fault));
+                    out.emit(Progress { message, ..Progress::default() });
+                }
+                Event::Ended(ended) => {
+                    out.end_within(AFTER);
+                    self.end.get_or_insert(match ended {
+                        End::Completed => Ok(Status::Completed),
+                        End::Interrupted => Err(Error::stopped()),
+                        End::Failed(fault) => Err(fault.error()),
+                    });
+                }
+            }
+        }
+    }
+
+    fn interrupt(&mut self, _: &Error, _: &mut Out) -> Grace {
+        Grace::None
+    }
+
+    fn takes_stop(&self) -> bool {
+        self.end.is_none()
+    }
+
+    fn takes_steers(&self) -> bool {
+        true
+    }
+
+    fn steer(&mut self, number: u64, _: &str, out: &mut Out) {
+        out.steered(number, Err("codex exec takes no input during a turn".to_owned()));
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.retries.as_ref().and_then(|(since, _)| Some(*since + self.settings.retry_timeout.0?))
+    }
+
+    fn late(&mut self) -> Error {
+        let fault = self.retries.take().map(|(_, fault)| fault).unwrap_or_default();
+        super::gave_up(&fault, self.settings)
+    }
+}
+
+impl Thread {
     /// The thread has an id. Another one than was asked for is a new thread.
-    fn begun(&mut self, id: String, session: &Session) {
-        let same = self.thread.as_ref() == Some(&id);
+    fn begun(&mut self, id: String, out: &mut Out) {
+        let same = self.id.as_ref() == Some(&id);
         if same && !self.asked {
             return;
         }
-        let lost = (self.thread.is_some() || self.asked) && !same;
+        let lost = (self.id.is_some() || self.asked) && !same;
         if lost {
             self.lines.translator.meter = super::usage::Meter::fresh();
         }
         let context = if lost { Some(Context::Lost) } else { self.asked.then_some(Context::Kept) };
         self.asked = false;
-        self.thread = Some(id.clone());
-        session.info(SessionInfo { native_session_id: Some(id), context, ..SessionInfo::default() });
+        self.id = Some(id.clone());
+        out.info(SessionInfo { native_session_id: Some(id), context, ..SessionInfo::default() });
     }
 }
 
