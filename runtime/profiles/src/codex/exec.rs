@@ -27,7 +27,7 @@ use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::report::Report;
 use crate::agent::system_prompt::{self, PromptFile};
-use crate::agent::turn::{self, Dialect, Engine, Finish, Grace, Out};
+use crate::agent::turn::{self, Dialect, Engine, Finish, Out};
 use crate::agent::version::Version;
 
 /// How long a stopped process has after SIGTERM.
@@ -333,16 +333,8 @@ impl Dialect for Running<'_> {
         }
     }
 
-    fn interrupt(&mut self, _: &Error, _: &mut Out) -> Grace {
-        Grace::None
-    }
-
     fn takes_stop(&self) -> bool {
         self.end.is_none()
-    }
-
-    fn takes_steers(&self) -> bool {
-        true
     }
 
     fn steer(&mut self, number: u64, _: &str, out: &mut Out) {

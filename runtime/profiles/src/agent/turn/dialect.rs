@@ -16,21 +16,20 @@ pub(crate) trait Dialect {
     fn message(&mut self, message: Self::Message, now: Instant, out: &mut Out);
 
     /// The turn must end early: writes what asks the agent to, and says how long it is still read.
-    fn interrupt(&mut self, why: &Error, out: &mut Out) -> Grace;
+    fn interrupt(&mut self, why: &Error, out: &mut Out) -> Grace {
+        let _ = (why, out);
+        Grace::None
+    }
 
     /// Whether a stop still changes how the turn ends.
     fn takes_stop(&self) -> bool {
         true
     }
 
-    /// Whether it answers inputs that the user adds to the turn.
-    fn takes_steers(&self) -> bool {
-        false
-    }
-
     /// An input that the user adds to the turn. It is answered by [`Out::steered`].
     fn steer(&mut self, number: u64, text: &str, out: &mut Out) {
-        let _ = (number, text, out);
+        let _ = text;
+        out.steered(number, Err("the agent takes no input during a turn".to_owned()));
     }
 
     /// A deadline beside those that are configured for every agent.

@@ -60,9 +60,9 @@ impl<D: Dialect> Engine<D> {
         matches!(self.phase, Phase::Running | Phase::Ending { .. }) && self.dialect.takes_stop()
     }
 
-    /// Whether inputs that the user adds are taken or refused now.
+    /// Whether inputs that the user adds are still answered.
     pub(super) fn takes_steers(&self) -> bool {
-        matches!(self.phase, Phase::Running | Phase::Ending { .. }) && self.dialect.takes_steers()
+        matches!(self.phase, Phase::Running | Phase::Ending { .. })
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.

@@ -66,10 +66,6 @@ impl Dialect for Script {
         self.takes_stop
     }
 
-    fn takes_steers(&self) -> bool {
-        true
-    }
-
     fn steer(&mut self, number: u64, text: &str, out: &mut Out) {
         out.steered(number, if text == "no" { Err("no".to_owned()) } else { Ok(()) });
     }
