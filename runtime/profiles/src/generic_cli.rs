@@ -32,7 +32,7 @@ use self::{
 use crate::{
     agent::{
         attachment::told,
-        deadlines::{Deadlines, Watch},
+        deadlines::{Deadlines, Watch, while_working},
         launch::Launch,
     },
     generic_job::{Options, end_of},
@@ -339,14 +339,9 @@ pub(crate) fn description(tells_ends: bool) -> Description {
 
 /// Waits until no other session speaks with the process.
 async fn mine(turn: &Turn, slot: &Arc<Mutex<Slot>>) -> Result<OwnedMutexGuard<Slot>, Error> {
-    let mut watch = Watch::new(Deadlines::default());
-    let mut lock = std::pin::pin!(Arc::clone(slot).lock_owned());
-    loop {
-        tokio::select! {
-            biased;
-            () = turn.stopped() => return Err(Error::stopped()),
-            slot = &mut lock => return Ok(slot),
-            _ = watch.expired(turn) => {}
-        }
+    tokio::select! {
+        biased;
+        () = turn.stopped() => Err(Error::stopped()),
+        slot = while_working(turn, Arc::clone(slot).lock_owned()) => Ok(slot),
     }
 }

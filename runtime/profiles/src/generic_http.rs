@@ -32,10 +32,10 @@ use self::{
     config::{Body, Header},
     exchange::{Prepared, send},
     failure::{innermost, shown},
-    quiet::{while_working, within},
+    quiet::within,
     template::{OPTIONS, Place, Template, Values},
 };
-use crate::agent::attachment::told;
+use crate::agent::{attachment::told, deadlines::while_working};
 
 /// How long `--diagnose` tries to connect.
 const REACH: Duration = Duration::from_secs(5);

@@ -11,13 +11,7 @@ use trunkline_sdk::{
 };
 
 use crate::{
-    agent::{
-        attachment::told,
-        deadlines::{Deadlines, Watch},
-        launch::Launch,
-        secrets,
-        settings::Wait,
-    },
+    agent::{attachment::told, deadlines::while_working, launch::Launch, secrets, settings::Wait},
     raw_process::{ProcessEvent, RawProcess, diagnose, no_command},
 };
 
@@ -168,19 +162,10 @@ async fn run(turn: &Turn, process: &mut RawProcess, input: String) -> Exit {
         }
     };
     let read = async {
-        let mut watch = Watch::new(Deadlines::default());
         loop {
-            tokio::select! {
-                biased;
-                heard = process.next() => match heard {
-                    ProcessEvent::Text(channel, text) => {
-                        turn.output_on(channel, text).await;
-                        watch.heard();
-                    }
-                    ProcessEvent::Ended(exit) => return exit,
-                },
-                // Without limits it says that the work goes on, and never expires.
-                _ = watch.expired(turn) => {}
+            match while_working(turn, process.next()).await {
+                ProcessEvent::Text(channel, text) => turn.output_on(channel, text).await,
+                ProcessEvent::Ended(exit) => return exit,
             }
         }
     };

@@ -24,7 +24,7 @@ use super::open::{self, Open, Opening};
 use super::prompt;
 use super::session::AcpSession;
 use super::update::Reader;
-use crate::agent::deadlines::{Deadlines, Watch};
+use crate::agent::deadlines::{Watch, while_working};
 use crate::agent::options::Options;
 use crate::agent::report::Report;
 use crate::agent::rpc::CallError;
@@ -184,12 +184,10 @@ impl Conversation {
     /// # Errors
     /// Why it failed.
     pub(crate) async fn turn(&mut self, turn: Turn, input: Input) -> Result<(), Error> {
-        let mut working = Watch::new(Deadlines::default());
         let opened = tokio::select! {
             biased;
             () = turn.stopped() => return Err(Error::stopped()),
-            opened = self.opened() => opened,
-            _ = working.expired(&turn) => return Err(Error::other("no deadline has passed")),
+            opened = while_working(&turn, self.opened()) => opened,
         };
         let mut opened = opened?;
         let went = self.prompt(&turn, &opened.acp_session.clone(), &mut opened.reader, input).await;

@@ -1,8 +1,9 @@
 //! An agent's own deadlines, and the sign that quiet work goes on.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use trunkline_sdk::{Category, Error, Turn};
 
 /// How often a quiet turn says that it goes on.
@@ -13,6 +14,24 @@ pub(crate) async fn at(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Waits for something, and says meanwhile that the turn is alive, so that no host takes it for a stall.
+pub(crate) async fn while_working<T>(turn: &Turn, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = sleep(WORKING) => {}
+        }
+        // The work goes on while the message waits for room.
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = turn.working() => {}
+        }
     }
 }
 
