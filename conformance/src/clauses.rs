@@ -107,8 +107,9 @@ pub enum Basis {
     Json,
     /// Without it the published core cannot work.
     Derived,
-    /// A choice of this specification.
-    Profile,
+    /// A choice of this specification. Results of schema 1 call it `profile`.
+    #[serde(alias = "profile")]
+    Choice,
 }
 
 impl fmt::Display for Basis {
@@ -117,7 +118,7 @@ impl fmt::Display for Basis {
             Self::Spec => "spec",
             Self::Json => "json",
             Self::Derived => "derived",
-            Self::Profile => "profile",
+            Self::Choice => "choice",
         })
     }
 }

@@ -31,8 +31,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::{
     case::{Ability, Case},
     cases,
+    class::Class,
     report::failure_text,
-    run::{self, Plan, Profile},
+    run::{self, Plan},
     subject::{Bounds, Subject},
     verdict::Verdict,
 };
@@ -41,7 +42,6 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Suite {
     subject: Subject,
-    profile: Profile,
     complete: bool,
     smoke: bool,
 }
@@ -66,7 +66,7 @@ impl Suite {
 
     /// Tests a subject as it is.
     pub fn of(subject: Subject) -> Self {
-        Self { subject, profile: Profile::Robust, complete: false, smoke: false }
+        Self { subject, complete: false, smoke: false }
     }
 
     /// Declares an ability.
@@ -83,10 +83,10 @@ impl Suite {
         self
     }
 
-    /// Sets the profile; [`Profile::Robust`] without it.
+    /// Sets the conformance class; [`Class::Robust`] without it.
     #[must_use]
-    pub fn profile(mut self, profile: Profile) -> Self {
-        self.profile = profile;
+    pub fn class(mut self, class: Class) -> Self {
+        self.subject.class = class;
         self
     }
 
@@ -134,7 +134,7 @@ impl Suite {
         let (subject, bounds) = calibrated.as_ref().map_err(|error| Failed::from(error.as_str()))?;
         let plan = Plan {
             cases: vec![case],
-            profile: self.profile,
+            class: subject.class,
             jobs: 1,
             seed: 1,
             results: None,

@@ -5,6 +5,7 @@ pub mod baseline;
 pub mod calendar;
 pub mod case;
 pub mod cases;
+pub mod class;
 pub mod clauses;
 pub mod cli;
 pub mod harness;

@@ -7,10 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde::{Deserialize, Serialize};
-
 use crate::{
     case::{Case, Tier},
+    class::Class,
     clauses::{self, Basis, Level, Side},
     history::Record,
     oracle::{self, Ending},
@@ -29,25 +28,13 @@ pub use self::{
     rounds::{Repeated, Rounds, run_rounds},
 };
 
-/// Which demands are failures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Profile {
-    /// What the published protocol, JSON, or both together demand.
-    Core,
-    /// That, and what this specification chose.
-    Robust,
-    /// All of it, and a broken SHOULD is a failure.
-    Strict,
-}
-
 /// How to run.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// The cases, in order.
     pub cases: Vec<&'static Case>,
     /// Which demands are failures.
-    pub profile: Profile,
+    pub class: Class,
     /// How many at once.
     pub jobs: usize,
     /// What decides everything that is random.
@@ -83,7 +70,7 @@ pub struct CaseResult {
     pub choices: usize,
     /// What happened, of the attempt that decided.
     pub records: Vec<Record>,
-    /// Whether the verdict counts in this profile.
+    /// Whether the verdict counts in this class.
     pub scored: bool,
 }
 
@@ -211,7 +198,7 @@ fn run_part(
         seed,
         choices: 0,
         records: Vec::new(),
-        scored: plan.profile != Profile::Core || case.basis != Basis::Profile,
+        scored: plan.class != Class::Core || case.basis != Basis::Choice,
     };
     if let Some(lacks) = subject.lacks(case.needs) {
         result.reason = Some(format!("not declared: {lacks}"));
@@ -263,7 +250,7 @@ fn run_part(
     }
     result.findings.extend(judgement.findings);
     for finding in &result.findings {
-        verdict = verdict.max(weight(finding, case, plan.profile));
+        verdict = verdict.max(weight(finding, case, plan.class));
     }
     if let Some(own) = judgement.own.first() {
         verdict = Verdict::Harness;
@@ -276,16 +263,16 @@ fn run_part(
     result
 }
 
-/// What a broken rule means in a profile.
-fn weight(finding: &Finding, case: &Case, profile: Profile) -> Verdict {
-    // The core profile does not ask for what this specification chose, whatever case shows it.
+/// What a broken rule means in a class.
+fn weight(finding: &Finding, case: &Case, class: Class) -> Verdict {
+    // The core class does not ask for what this specification chose, whatever case shows it.
     let chosen = || {
         let clause = clauses::find(&finding.clause);
-        finding.clause != case.clause && clause.is_some_and(|clause| clause.basis == Basis::Profile)
+        finding.clause != case.clause && clause.is_some_and(|clause| clause.basis == Basis::Choice)
     };
-    match (finding.level, profile) {
-        (Level::Must, Profile::Core) if chosen() => Verdict::Warn,
-        (Level::Must, _) | (Level::Should, Profile::Strict) => Verdict::Fail,
+    match (finding.level, class) {
+        (Level::Must, Class::Core) if chosen() => Verdict::Warn,
+        (Level::Must, _) | (Level::Should, Class::Strict) => Verdict::Fail,
         (Level::Should, _) => Verdict::Warn,
         (Level::May, _) => Verdict::Pass,
     }

@@ -18,8 +18,9 @@ use serde::Serialize;
 use crate::{
     case::Case,
     cases,
+    class::Class,
     clauses::{Level, Side},
-    run::{self, Plan, Profile, Unwatched},
+    run::{self, Plan, Unwatched},
     subject::{Bounds, Subject},
     verdict::Verdict,
 };
@@ -189,7 +190,7 @@ fn subject(side: Side, command: &[String], env: &BTreeMap<String, String>, stub:
 }
 
 fn plan(cases: Vec<&'static Case>, jobs: usize) -> Plan {
-    Plan { cases, profile: Profile::Robust, jobs, seed: 1, results: None, fail_fast: false }
+    Plan { cases, class: Class::Robust, jobs, seed: 1, results: None, fail_fast: false }
 }
 
 /// Does something with each item, so many at a time; the answers stand in the order of the items.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use crate::{
     case::{Ability, Need},
+    class::Class,
     clauses::Side,
 };
 
@@ -28,6 +29,8 @@ pub struct Subject {
     pub cwd: PathBuf,
     /// Variables to set.
     pub env: BTreeMap<String, String>,
+    /// Which demands are failures.
+    pub class: Class,
     /// How long things may take.
     pub limits: Limits,
     /// What was declared.
@@ -126,6 +129,7 @@ impl Subject {
             command: command.into_iter().map(Into::into).collect(),
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
             env: BTreeMap::new(),
+            class: Class::default(),
             limits: Limits::default(),
             abilities: BTreeSet::new(),
             recipes: Recipes::default(),

@@ -106,7 +106,7 @@ fn inputs_become_arguments_and_the_result_becomes_outputs() {
         "host",
         "--config",
         "a config.toml",
-        "--profile",
+        "--class",
         "robust",
         "--time-scale",
         "2.5",

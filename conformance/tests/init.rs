@@ -14,7 +14,7 @@ fn suite(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 /// Writes a skeleton, builds it, and runs the smoke set with it.
-fn check(side: &str, language: &str, tool: &str, build: &[&str], profile: &str) {
+fn check(side: &str, language: &str, tool: &str, build: &[&str], class: &str) {
     if !has_program(tool) {
         return;
     }
@@ -28,7 +28,7 @@ fn check(side: &str, language: &str, tool: &str, build: &[&str], profile: &str) 
             Command::new(program).args(arguments).current_dir(folder.path()).output().expect("it builds");
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     }
-    let mut arguments = vec!["smoke", "--config", "conform.toml", "--profile", profile];
+    let mut arguments = vec!["smoke", "--config", "conform.toml", "--class", class];
     if side == "host" {
         arguments.push("--host");
     }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use trunkline_conformance::{harness::Suite, run::Profile};
+use trunkline_conformance::{class::Class, harness::Suite};
 
 fn main() -> ExitCode {
     // Cargo builds the examples before the tests, beside their folder.
@@ -12,7 +12,7 @@ fn main() -> ExitCode {
         .unwrap_or_default();
     Suite::adapter([skeleton.display().to_string()])
         .with_all_abilities()
-        .profile(Profile::Strict)
+        .class(Class::Strict)
         .smoke()
         .complete()
         .main()

@@ -12,7 +12,7 @@ pub struct Fact<'a> {
     pub case: &'a str,
     /// Its end.
     pub verdict: Verdict,
-    /// Whether it counts in the profile of the run.
+    /// Whether it counts in the class of the run.
     pub scored: bool,
     /// The checks that failed.
     pub checks: Vec<&'a str>,
@@ -32,7 +32,7 @@ pub enum Standing {
     Stale,
     /// It could not find out.
     Undecided,
-    /// It did not run, or the profile does not ask for it.
+    /// It did not run, or the class does not ask for it.
     NotScored,
     /// The suite went wrong.
     Harness,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_profile_does_not_ask_for_decides_nothing() {
+    fn what_the_class_does_not_ask_for_decides_nothing() {
         for verdict in [Verdict::Fail, Verdict::Pass, Verdict::Inconclusive] {
             let entry = Some("expect = \"fail\"");
             assert_eq!(of(verdict, false, &["case"], entry), (Standing::NotScored, 0, 0), "{verdict}");

@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn an_entry_that_says_too_little_is_not_widened() {
         let old = "suite = \"1\"\n[[known]]\ncase = \"A-1\"\nexpect = \"fail\"\nchecks = [\"case\"]\nreason = \"x\"\n";
-        let broken = [candidate("A-1", Standing::Unexpected, Basis::Profile)];
+        let broken = [candidate("A-1", Standing::Unexpected, Basis::Choice)];
         let made = update(Some((old, &read(old))), &broken, "1", true, None);
         assert_eq!((made.text.as_str(), made.refused.len()), (old, 1));
     }

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     baseline::{Candidate, Expect, Standing, Update, update},
+    class::Class,
     report::{CaseData, Document, compare, short},
-    run::Profile,
     verdict::Verdict,
 };
 
@@ -91,7 +91,7 @@ fn write(files: &Files, accept_must: bool, reason: Option<&str>) -> Result<u8, S
     };
     compare(&mut document, old.as_ref());
     let candidates: Vec<Candidate<'_>> =
-        document.cases.iter().map(|case| candidate(case, document.plan.profile)).collect();
+        document.cases.iter().map(|case| candidate(case, document.plan.class)).collect();
     let before = old.as_ref().map(|old| (text.as_str(), &old.baseline));
     let made = update(before, &candidates, &document.suite, accept_must, reason);
     if !(made.added.is_empty() && made.removed.is_empty()) {
@@ -119,7 +119,7 @@ fn told(made: &Update, document: &Document, file: &Path) -> u8 {
     exit::FAILED
 }
 
-fn candidate(case: &CaseData, profile: Profile) -> Candidate<'_> {
+fn candidate(case: &CaseData, class: Class) -> Candidate<'_> {
     let expect = match case.verdict {
         Verdict::Flaky => Expect::Flaky,
         Verdict::Inconclusive => Expect::Inconclusive,
@@ -133,7 +133,7 @@ fn candidate(case: &CaseData, profile: Profile) -> Candidate<'_> {
         case: &case.id,
         standing: case.standing,
         expect,
-        checks: case.failed_checks(profile),
+        checks: case.failed_checks(class),
         gravest,
         got: case.because().to_owned(),
     }

@@ -100,7 +100,7 @@ fn ground(case: &Case) -> String {
         clauses::Basis::Spec => "by the published protocol",
         clauses::Basis::Json => "by JSON and UTF-8",
         clauses::Basis::Derived => "for without it the published protocol cannot work",
-        clauses::Basis::Profile => "by choice of this specification; not asked for by `--profile core`",
+        clauses::Basis::Choice => "by choice of this specification; not asked for by `--class core`",
     };
     format!("{from} ({})", case.basis)
 }

@@ -88,10 +88,10 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     steps.extend(skeleton.build.map(str::to_owned));
     let host = if side == Side::Host { " --host" } else { "" };
     // jq takes bytes that are no UTF-8 for U+FFFD, which only the core lets pass.
-    let profile = if language == Language::Shell { " --profile core" } else { "" };
-    steps.push(format!("trunkline-conformance smoke{host} --config conform.toml{profile}"));
+    let class = if language == Language::Shell { " --class core" } else { "" };
+    steps.push(format!("trunkline-conformance smoke{host} --config conform.toml{class}"));
     if side == Side::Adapter {
-        steps.push("trunkline-conformance adapter --config conform.toml --profile core".to_owned());
+        steps.push("trunkline-conformance adapter --config conform.toml --class core".to_owned());
     }
     anstream::println!("\nnext:");
     for step in steps {

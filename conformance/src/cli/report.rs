@@ -74,13 +74,14 @@ pub(super) fn read(result: &Path) -> Result<(Document, PathBuf), String> {
     let file = if result.is_dir() { result.join("result.json") } else { result.to_owned() };
     let bad = |error: &dyn std::fmt::Display| format!("{} cannot be used: {error}", file.display());
     let text = std::fs::read(&file).map_err(|error| bad(&error))?;
-    let document: Document = serde_json::from_slice(&text).map_err(|error| bad(&error))?;
-    if document.schema_version != SCHEMA_VERSION {
+    let mut document: Document = serde_json::from_slice(&text).map_err(|error| bad(&error))?;
+    if !(1..=SCHEMA_VERSION).contains(&document.schema_version) {
         return Err(bad(&format!(
-            "it follows version {} of the schema, this program knows {SCHEMA_VERSION}",
+            "it follows version {} of the schema, this program knows 1 to {SCHEMA_VERSION}",
             document.schema_version
         )));
     }
+    document.schema_version = SCHEMA_VERSION;
     Ok((document, file.parent().map(Path::to_owned).unwrap_or_default()))
 }
 

@@ -6,16 +6,17 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::{exit, usage};
 use crate::{
     baseline::Baseline,
     calendar::Moment,
     case::{Ability, Case},
+    class::Class,
     clauses::Side,
     report::{self, Keep, Listed, Output, Progress, Redactor, Run, Show, Skipped, Telling},
-    run::{self, Plan, Profile, Rounds},
+    run::{self, Plan, Rounds},
     subject::{ProbeUse, Subject, read_config},
     verdict::Verdict,
 };
@@ -50,9 +51,9 @@ struct Shared {
     /// What the author says of it: command, limits, abilities, recipes
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Which demands are failures
-    #[arg(long, value_enum, default_value_t = ProfileName::Robust)]
-    profile: ProfileName,
+    /// Which demands are failures; without it what the configuration says, or robust
+    #[arg(long, alias = "profile", value_enum)]
+    class: Option<Class>,
     /// Declare abilities, separated by commas, or `all`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     abilities: Vec<String>,
@@ -104,26 +105,6 @@ struct Shared {
     /// Write the result as one JSON object to stdout, and nothing else there
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ProfileName {
-    /// What the published protocol and JSON demand
-    Core,
-    /// That, and what this specification chose
-    Robust,
-    /// All, and a broken SHOULD fails
-    Strict,
-}
-
-impl From<ProfileName> for Profile {
-    fn from(name: ProfileName) -> Self {
-        match name {
-            ProfileName::Core => Self::Core,
-            ProfileName::Robust => Self::Robust,
-            ProfileName::Strict => Self::Strict,
-        }
-    }
 }
 
 /// `smoke`.
@@ -198,7 +179,7 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
     };
     let plan = Plan {
         cases,
-        profile: shared.profile.into(),
+        class: subject.class,
         jobs: shared.jobs,
         seed,
         results: Some(shared.results.clone()),
@@ -270,10 +251,8 @@ impl Shared {
         if let Some(config) = &self.config {
             words.extend(["--config".to_owned(), config.display().to_string()]);
         }
-        match self.profile {
-            ProfileName::Robust => {}
-            ProfileName::Core => words.extend(["--profile".to_owned(), "core".to_owned()]),
-            ProfileName::Strict => words.extend(["--profile".to_owned(), "strict".to_owned()]),
+        if let Some(class) = self.class {
+            words.extend(["--class".to_owned(), class.name().to_owned()]);
         }
         if !self.abilities.is_empty() {
             words.extend(["--abilities".to_owned(), self.abilities.join(",")]);
@@ -305,6 +284,9 @@ fn subject(side: Side, shared: &Shared) -> Result<Subject, String> {
     if shared.no_probe {
         subject.probe = ProbeUse::Off;
     }
+    if let Some(class) = shared.class {
+        subject.class = class;
+    }
     subject.abilities.extend(abilities(&shared.abilities)?);
     Ok(subject)
 }
@@ -329,4 +311,47 @@ fn abilities(names: &[String]) -> Result<BTreeSet<Ability>, String> {
 fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     u64::try_from(now & 0xff_ffff).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        shared: Shared,
+    }
+
+    fn class(words: &[&str]) -> Class {
+        let line = ["suite"].iter().chain(words).chain(&["--", "true"]);
+        let shared = Line::try_parse_from(line).unwrap().shared;
+        let class = subject(Side::Adapter, &shared).unwrap().class;
+        let again = shared.again();
+        let line = ["suite".to_owned()].into_iter().chain(again).chain(["--".to_owned(), "true".to_owned()]);
+        let again = subject(Side::Adapter, &Line::try_parse_from(line).unwrap().shared).unwrap().class;
+        assert_eq!(class, again, "the command that runs a case again");
+        class
+    }
+
+    #[test]
+    fn the_command_line_decides_the_class_before_the_configuration() {
+        assert_eq!(class(&[]), Class::Robust);
+        assert_eq!(class(&["--class", "core"]), Class::Core);
+        assert_eq!(class(&["--profile", "strict"]), Class::Strict);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("conform.toml");
+        std::fs::write(&file, "class = \"strict\"\n[adapter]\ncommand = [\"true\"]").unwrap();
+        let config = ["--config", file.to_str().unwrap()];
+        assert_eq!(class(&config), Class::Strict);
+        assert_eq!(class(&[&config[..], &["--class", "robust"]].concat()), Class::Robust);
+    }
+
+    #[test]
+    fn the_former_name_is_not_in_the_help() {
+        let help = <Line as clap::CommandFactory>::command().render_long_help().to_string();
+        assert!(help.contains("--class <CLASS>") && !help.contains("--profile"), "{help}");
+    }
 }

@@ -6,14 +6,16 @@ use super::diagram::Row;
 use crate::{
     baseline::{Fact, Judgement, Standing},
     case::Tier,
+    class::Class,
     clauses::{Basis, Level, Side},
     cli::exit,
-    run::Profile,
     verdict::{Ground, Verdict},
 };
 
 /// The version of the schema, `conformance/schema/result.schema.json`. A field that is added leaves it as it is.
-pub const SCHEMA_VERSION: u32 = 1;
+///
+/// Version 1 called the class `profile`, in `plan` and as a basis; such results are still read.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// A run that is over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,7 +56,8 @@ pub struct Document {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanData {
     /// Which demands are failures.
-    pub profile: Profile,
+    #[serde(alias = "profile")]
+    pub class: Class,
     /// Which cases: `all`, `smoke`, or the selectors.
     pub selection: Vec<String>,
     /// What decided everything that was random, in hexadecimal.
@@ -129,7 +132,7 @@ pub struct CaseData {
     pub standing: Standing,
     /// Why the baseline tolerates it.
     pub known: Option<String>,
-    /// Whether it counts in the profile.
+    /// Whether it counts in the class of the run.
     pub scored: bool,
     /// What was done.
     pub stimulus: String,
@@ -258,7 +261,7 @@ impl Document {
                 case: &case.id,
                 verdict: case.verdict,
                 scored: case.scored,
-                checks: case.failed_checks(self.plan.profile),
+                checks: case.failed_checks(self.plan.class),
             })
             .collect()
     }
@@ -297,20 +300,11 @@ impl Document {
         format!(
             "result: {} ({} {}{scope}): {} {noun}{known}   exit {}",
             outcome.result,
-            self.profile(),
+            self.plan.class.name(),
             self.protocol,
             outcome.failed,
             outcome.exit
         )
-    }
-
-    /// The name of the profile.
-    pub fn profile(&self) -> &'static str {
-        match self.plan.profile {
-            Profile::Core => "core",
-            Profile::Robust => "robust",
-            Profile::Strict => "strict",
-        }
     }
 
     /// The families in the order of the catalogue, each with its cases.
@@ -327,9 +321,9 @@ impl Document {
 }
 
 impl CaseData {
-    /// The checks that failed in a profile, each once.
-    pub fn failed_checks(&self, profile: Profile) -> Vec<&str> {
-        let decides = |level| level == Level::Must || level == Level::Should && profile == Profile::Strict;
+    /// The checks that failed in a class, each once.
+    pub fn failed_checks(&self, class: Class) -> Vec<&str> {
+        let decides = |level| level == Level::Must || level == Level::Should && class == Class::Strict;
         let mut checks: Vec<&str> = Vec::new();
         for finding in self.findings.iter().filter(|finding| decides(finding.level)) {
             if !checks.contains(&finding.check.as_str()) {

@@ -46,7 +46,7 @@ pub(super) fn document(run: &Run<'_>, folder: Option<&Path>) -> Document {
         started_at: run.started.to_string(),
         duration_ms: millis(run.took),
         plan: PlanData {
-            profile: run.plan.profile,
+            class: run.plan.class,
             selection: run.selection.to_vec(),
             seed: format!("{:x}", run.plan.seed),
             time_scale: run.time_scale,
@@ -115,7 +115,7 @@ fn finding(finding: &Finding) -> FindingData {
     FindingData {
         clause: finding.clause.clone().into_owned(),
         level: finding.level,
-        basis: clauses::find(&finding.clause).map_or(Basis::Profile, |clause| clause.basis),
+        basis: clauses::find(&finding.clause).map_or(Basis::Choice, |clause| clause.basis),
         check: finding.check.to_owned(),
         sent: cut(&finding.sent, TEXT),
         expected: cut(&finding.expected, TEXT),

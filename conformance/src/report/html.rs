@@ -53,9 +53,9 @@ fn head(document: &Document) -> String {
         (
             "run".to_owned(),
             format!(
-                "{}, profile {}, seed {}, {} {}, {:.1} s",
+                "{}, class {}, seed {}, {} {}, {:.1} s",
                 document.started_at,
-                document.profile(),
+                document.plan.class.name(),
                 document.plan.seed,
                 document.platform.os,
                 document.platform.arch,

@@ -88,7 +88,7 @@ fn testcase(case: &CaseData) -> String {
         (Standing::Known, Some(reason)) => format!("known: {reason}"),
         (Standing::Stale, _) => "it passes, and the baseline says that it does not".to_owned(),
         (Standing::NotScored, _) if case.verdict != Verdict::Skip => {
-            format!("not scored in this profile: {}", case.verdict)
+            format!("not scored in this class: {}", case.verdict)
         }
         _ => case.because().to_owned(),
     };

@@ -13,10 +13,10 @@ const FULL: usize = 30;
 /// The whole text.
 pub(super) fn markdown(document: &Document) -> String {
     let mut text = format!(
-        "## Conformance: {}\n\n{} of the {} profile, protocol {}, suite {}, seed `{}`. {}\n\n",
+        "## Conformance: {}\n\n{} of the {} class, protocol {}, suite {}, seed `{}`. {}\n\n",
         md(&document.outcome.result),
         md(&format!("{}", document.subject.side)),
-        document.profile(),
+        document.plan.class.name(),
         document.protocol,
         md(&document.suite),
         md(&document.plan.seed),

@@ -62,7 +62,7 @@ impl Format {
                 let outcome = &document.outcome;
                 let line = serde_json::json!({
                     "result": outcome.result, "failed": outcome.failed, "known": outcome.known, "exit": outcome.exit,
-                    "side": document.subject.side, "profile": document.plan.profile,
+                    "side": document.subject.side, "class": document.plan.class,
                     "protocol": document.protocol, "suite": document.suite, "totals": document.totals,
                 });
                 format!("{line}\n")

@@ -107,10 +107,10 @@ impl Observer for Progress<'_> {
 }
 
 fn head(plan: &Plan, subject: &Subject, calibration: &Calibration, redactor: &Redactor) {
-    let profile = format!("{:?}", plan.profile).to_lowercase();
     anstream::println!(
-        "trunkline-conformance {}   protocol 1   profile {profile}   seed {:x}",
+        "trunkline-conformance {}   protocol 1   class {}   seed {:x}",
         env!("CARGO_PKG_VERSION"),
+        plan.class.name(),
         plan.seed
     );
     let abilities: Vec<&str> = subject.abilities.iter().map(|ability| ability.name()).collect();

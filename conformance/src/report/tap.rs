@@ -12,7 +12,7 @@ pub(super) fn tap(document: &Document) -> String {
     for (place, case) in document.cases.iter().enumerate() {
         let (ok, directive) = match (case.standing, case.verdict) {
             (_, Verdict::Skip) => (true, format!(" # SKIP {}", plain(case.because()))),
-            (Standing::NotScored, _) => (true, " # SKIP not scored in this profile".to_owned()),
+            (Standing::NotScored, _) => (true, " # SKIP not scored in this class".to_owned()),
             // Not passing, and not failing the whole: what TAP calls something still to be done.
             (Standing::Known, _) => {
                 (false, format!(" # TODO known: {}", plain(case.known.as_deref().unwrap_or_default())))

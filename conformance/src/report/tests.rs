@@ -10,8 +10,9 @@ use super::{
 };
 use crate::{
     case::{Case, Tier},
+    class::Class,
     clauses::{Basis, Level},
-    run::{CaseResult, Profile},
+    run::CaseResult,
     verdict::{Finding, Verdict},
 };
 
@@ -63,7 +64,7 @@ fn document(baseline: Option<&str>) -> Document {
         CASES.iter().zip(verdicts).map(|(case, verdict)| ended(case, verdict)).collect();
     let plan = Plan {
         cases: CASES.iter().collect(),
-        profile: Profile::Robust,
+        class: Class::Robust,
         jobs: 2,
         seed: 0xbeef,
         results: None,
@@ -132,8 +133,20 @@ fn the_document_follows_the_published_schema_and_is_read_back() {
         let again: Document = serde_json::from_str(&text).unwrap();
         assert_eq!(Format::Json.of(&again), text);
     }
-    let unknown = serde_json::json!({"schema_version": 1});
+    let unknown = serde_json::json!({"schema_version": 2});
     assert!(!validator.is_valid(&unknown));
+}
+
+#[test]
+fn a_result_of_the_first_schema_is_read() {
+    let document = document(None);
+    let text = Format::Json.of(&document);
+    let first = text
+        .replace("\"class\": \"robust\"", "\"profile\": \"robust\"")
+        .replace("\"basis\": \"choice\"", "\"basis\": \"profile\"");
+    assert!(first.contains("\"profile\": \"robust\"") && first.contains("\"basis\": \"profile\""), "{first}");
+    let read: Document = serde_json::from_str(&first).unwrap();
+    assert_eq!(Format::Json.of(&read), text);
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn headline(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
     let name = case.verdict.name().to_uppercase();
     let mark = match case.standing {
         Standing::Known => "   (known)",
-        Standing::NotScored => "   (not scored in this profile)",
+        Standing::NotScored => "   (not scored in this class)",
         _ => "",
     };
     writeln!(

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Deserializer, de};
 
 use super::{Limits, ProbeUse, Recipes, Subject};
-use crate::{case::Ability, clauses::Side};
+use crate::{case::Ability, class::Class, clauses::Side};
 
 /// Why a configuration could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +38,8 @@ pub enum ConfigError {
 struct File {
     adapter: Option<Program>,
     host: Option<Program>,
+    #[serde(default, alias = "profile")]
+    class: Class,
     #[serde(default)]
     limits: Limits,
     #[serde(default)]
@@ -87,6 +89,7 @@ pub fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigError> {
     let base = base.canonicalize().map_err(|source| ConfigError::Read { path: base.to_owned(), source })?;
     subject.cwd = base.join(program.cwd.unwrap_or_else(|| PathBuf::from(".")));
     subject.env = program.env;
+    subject.class = file.class;
     subject.limits = file.limits;
     subject.recipes = file.recipes;
     subject.redact = file.redact;
@@ -127,5 +130,26 @@ pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error
             })?;
             number.checked_shl(shift).ok_or_else(|| de::Error::custom("too large"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(text: &str) -> Result<Class, ConfigError> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("conform.toml");
+        fs::write(&file, format!("{text}\n[adapter]\ncommand = [\"true\"]")).unwrap();
+        read_config(&file, Side::Adapter).map(|subject| subject.class)
+    }
+
+    #[test]
+    fn the_class_has_a_former_name() {
+        assert_eq!(class("").unwrap(), Class::Robust);
+        assert_eq!(class("class = \"strict\"").unwrap(), Class::Strict);
+        assert_eq!(class("profile = \"core\"").unwrap(), Class::Core);
+        assert!(class("class = \"lax\"").is_err());
+        assert!(class("class = \"core\"\nprofile = \"core\"").is_err(), "both names at once");
     }
 }

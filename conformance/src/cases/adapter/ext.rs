@@ -24,7 +24,7 @@ const QUESTIONS: Need = Need::Extension("questions");
 const TURNS: Need = Need::Extension("turns");
 
 /// A case of this family before its table says more.
-const EXT: Case = Case { basis: Basis::Profile, ..Case::NEW };
+const EXT: Case = Case { basis: Basis::Choice, ..Case::NEW };
 
 pub(in crate::cases) static CASES: &[Case] = &[
     Case {

@@ -144,7 +144,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "A-PRM-13",
         title: "a close denies what is pending",
         clause: "permission.3",
-        basis: Basis::Profile,
+        basis: Basis::Choice,
         needs: &[PROBE],
         stimulus: "`session.close` while a request waits; then an approval",
         expected: "silence; the action does not happen",

@@ -27,7 +27,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "A-PROP-02",
         title: "2,000 mutated lines",
         clause: "msg.2",
-        basis: Basis::Profile,
+        basis: Basis::Choice,
         stimulus: "1,000 lines that a mutation has made noise, then 1,000 that are still objects, with fences between",
         expected: "the process lives, what is left of valid inputs is answered, no foreign ids are written",
         run: mutated_lines,

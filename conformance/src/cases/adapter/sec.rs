@@ -13,7 +13,7 @@ pub(in crate::cases) static CASES: &[Case] = &[Case {
     id: "A-SEC-01",
     title: "a script is text without the switch",
     clause: "turn.1",
-    basis: Basis::Profile,
+    basis: Basis::Choice,
     stimulus: "a script of the probe to a process whose environment has no CONFORM_PROBE",
     expected: "an ordinary turn: no answer of the probe, no file",
     run: script_is_text,

@@ -67,7 +67,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         title: "nothing but the core to a core-only adapter",
         clause: "ext.2",
         level: Level::Should,
-        basis: Basis::Profile,
+        basis: Basis::Choice,
         stimulus: "ordinary traffic with an adapter that sends no `session.ready`",
         expected: "only the six types of the core",
         run: core_only,

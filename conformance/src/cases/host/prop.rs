@@ -29,7 +29,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "H-PROP-02",
         title: "2,000 mutated lines",
         clause: "frame.6",
-        basis: Basis::Profile,
+        basis: Basis::Choice,
         stimulus: "the adapter writes 2,000 lines that a mutation broke, with a valid output after every fourth",
         expected: "the valid outputs in order and nothing else on their channel; the session goes on",
         run: mutated_lines,

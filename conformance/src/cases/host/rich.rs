@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What a case of extensions is before its table says more.
-pub(super) const NEW: Case = Case { basis: Basis::Profile, ..Case::NEW };
+pub(super) const NEW: Case = Case { basis: Basis::Choice, ..Case::NEW };
 
 /// The types of the core that a host may write.
 pub(super) const DOWN: [&str; 6] =

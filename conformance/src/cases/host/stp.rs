@@ -38,7 +38,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "H-STP-03",
         title: "a stop that nobody answers",
         clause: "turn.7",
-        basis: Basis::Profile,
+        basis: Basis::Choice,
         stimulus: "the adapter ignores `stop` in two sessions and goes on talking; one of them is closed",
         expected: "all others are served and the close reaches the adapter; the other turn is ended by the host \
                    within the stop's deadline, which says why; the next input begins a new session below",

@@ -62,7 +62,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         id: "H-TRN-06",
         title: "output between turns",
         clause: "turn.6",
-        basis: Basis::Profile,
+        basis: Basis::Choice,
         stimulus: "an output 200 ms after the end of a turn",
         expected: "it is delivered",
         run: between_turns,
