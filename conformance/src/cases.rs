@@ -8,18 +8,18 @@ mod host;
 
 /// The families of adapter cases, in the order of the catalogue.
 static ADAPTER: &[&[Case]] = &[
-    adapter::frm::CASES,
-    adapter::msg::CASES,
-    adapter::ses::CASES,
-    adapter::trn::CASES,
-    adapter::stp::CASES,
-    adapter::fil::CASES,
-    adapter::prm::CASES,
-    adapter::lif::CASES,
-    adapter::flw::CASES,
-    adapter::sec::CASES,
-    adapter::prop::CASES,
-    adapter::ext::CASES,
+    adapter::framing::CASES,
+    adapter::messages::CASES,
+    adapter::sessions::CASES,
+    adapter::turns::CASES,
+    adapter::stop::CASES,
+    adapter::files::CASES,
+    adapter::permission::CASES,
+    adapter::lifecycle::CASES,
+    adapter::back_pressure::CASES,
+    adapter::security::CASES,
+    adapter::properties::CASES,
+    adapter::extensions::CASES,
 ];
 
 /// The families of host cases, in the order of the catalogue.

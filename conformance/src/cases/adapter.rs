@@ -1,14 +1,14 @@
 //! What adapters are asked, by family.
 
-pub(super) mod ext;
-pub(super) mod fil;
-pub(super) mod flw;
-pub(super) mod frm;
-pub(super) mod lif;
-pub(super) mod msg;
-pub(super) mod prm;
-pub(super) mod prop;
-pub(super) mod sec;
-pub(super) mod ses;
-pub(super) mod stp;
-pub(super) mod trn;
+pub(super) mod back_pressure;
+pub(super) mod extensions;
+pub(super) mod files;
+pub(super) mod framing;
+pub(super) mod lifecycle;
+pub(super) mod messages;
+pub(super) mod permission;
+pub(super) mod properties;
+pub(super) mod security;
+pub(super) mod sessions;
+pub(super) mod stop;
+pub(super) mod turns;

@@ -5,14 +5,14 @@ use crate::{
     clauses::{Basis, Level},
 };
 
-mod alone;
 mod facts;
 mod flow;
-mod live;
 mod negotiation;
-mod odd;
+mod odd_fields;
 mod program;
 mod requests;
+mod session_events;
+mod single_extension;
 mod turns;
 mod unanswered;
 
@@ -123,7 +123,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: &[CONTROL, Need::Probe(&["sleep", "close_session", "say"])],
         stimulus: "a turn that ends its session, and a queued turn",
         expected: "the ends of both turns, then `session.closed`, then nothing",
-        run: live::closed,
+        run: session_events::closed,
         ..EXT
     },
     Case {
@@ -133,7 +133,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: &[Need::Probe(&["close_session"])],
         stimulus: "without `control`: a turn that would end its session; two further inputs",
         expected: "the reason on channel `system`, and for each input an output there and a `turn.complete`",
-        run: live::ended_without_control,
+        run: session_events::ended_without_control,
         ..EXT
     },
     Case {
@@ -213,7 +213,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: &[Need::ProbeOr(&["fail"], "error")],
         stimulus: "a failing turn in a session without an offer",
         expected: "its text on channel `system` before its `turn.complete`",
-        run: live::folded_failure,
+        run: session_events::folded_failure,
         ..EXT
     },
     Case {
@@ -223,7 +223,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: &[OPTIONS],
         stimulus: "three `session.update`; a fence and a quiet window",
         expected: "three `session.info`",
-        run: live::update,
+        run: session_events::update,
         ..EXT
     },
     Case {
@@ -233,7 +233,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: &[OPTIONS],
         stimulus: "a session with every option, and with a field that nobody knows",
         expected: "`options_applied` holds names of fields of `session.start` alone",
-        run: live::applied,
+        run: session_events::applied,
         ..EXT
     },
     Case {
@@ -273,7 +273,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: &[CONTROL, Need::Probe(&["until_stop", "burst"])],
         stimulus: "pings with nonces of several types while one turn runs and another floods",
         expected: "each is answered within 1 s, with its nonce",
-        run: live::ping,
+        run: session_events::ping,
         ..EXT
     },
     Case {
@@ -285,7 +285,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: &[EVENTS, Need::Probe(&["event", "fail", "until_stop"])],
         stimulus: "turns that leave a tool call open: one completes, one fails, one is stopped",
         expected: "one `tool.end` in each, before its `turn.complete`",
-        run: live::tools,
+        run: session_events::tools,
         ..EXT
     },
     Case {
@@ -294,7 +294,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         clause: "msg.7",
         stimulus: "`_meta` that is a number, a string, an array, an object of 70 KiB",
         expected: "each message is taken without it",
-        run: odd::meta,
+        run: odd_fields::meta,
         ..EXT
     },
     Case {
@@ -303,7 +303,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         clause: "msg.2",
         stimulus: "an unknown extension in the offer, unknown values in enumerated fields",
         expected: "they count as absent",
-        run: odd::future,
+        run: odd_fields::future,
         ..EXT
     },
     Case {
@@ -331,7 +331,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         clause: "msg.5",
         stimulus: "optional fields of start, input, file and stop with values of other types",
         expected: "they count as absent, and the messages stand",
-        run: odd::types,
+        run: odd_fields::types,
         ..EXT
     },
     Case {
@@ -340,7 +340,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         clause: "msg.6",
         stimulus: "session ids of 256 bytes; ids of 257 and 258 bytes, of sessions and of a turn",
         expected: "the first are served, the others ignored",
-        run: odd::long_ids,
+        run: odd_fields::long_ids,
         ..EXT
     },
     Case {
@@ -370,7 +370,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: &[Need::AnyExtension],
         stimulus: "each extension alone; with the probe every rich form",
         expected: "nothing of the others is sent; the answer and its errors are `output`",
-        run: alone::each,
+        run: single_extension::each,
         ..EXT
     },
     Case {

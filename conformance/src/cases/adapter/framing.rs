@@ -11,7 +11,7 @@ use crate::{
 };
 
 mod noise;
-mod odd;
+mod odd_json;
 mod reading;
 mod sizes;
 mod writing;
@@ -212,7 +212,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: &[Need::Probe(&["echo"])],
         stimulus: "content spelled with every escape: quote, backslash, solidus, U+0000, all control characters, pairs",
         expected: "what is echoed is what was spelled",
-        run: odd::escapes,
+        run: odd_json::escapes,
         ..Case::NEW
     },
     Case {
@@ -222,7 +222,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         basis: Basis::Json,
         stimulus: "escapes of unpaired surrogates in content, in an id and in a type",
         expected: "in content they become U+FFFD and the message stands; in an id or a type they make it bad",
-        run: odd::surrogates,
+        run: odd_json::surrogates,
         ..Case::NEW
     },
     Case {
@@ -232,7 +232,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         basis: Basis::Choice,
         stimulus: "inputs with 10,000 nested arrays in an unknown field, with duplicate keys, with 1e999",
         expected: "an ordinary turn for each",
-        run: odd::odd_values,
+        run: odd_json::odd_values,
         ..Case::NEW
     },
     Case {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::{
-    cases::adapter::flw,
+    cases::adapter::back_pressure,
     trial::{Session, Trial},
     verdict::{Outcome, Told},
 };
@@ -83,7 +83,7 @@ pub(super) fn bounded(t: &mut Trial<'_>) -> Outcome {
     let (s, from) = paused(t)?;
     t.fence()?;
     t.probe(&s, &json!([["burst", 2_000, 200_000]]))?;
-    flw::watch_growth(t, GROWTH)?;
+    back_pressure::watch_growth(t, GROWTH)?;
     silent(t, &s, from, "while the session is paused").under("flow.1")?;
     // Nobody wants to read all that.
     t.expect_gone();
