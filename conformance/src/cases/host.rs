@@ -5,20 +5,20 @@ use crate::{
     verdict::Outcome,
 };
 
-pub(super) mod ext;
-pub(super) mod fil;
-pub(super) mod flw;
-pub(super) mod frm;
-pub(super) mod lif;
-pub(super) mod msg;
-pub(super) mod out;
-pub(super) mod prm;
-pub(super) mod prop;
-mod rich;
-pub(super) mod rly;
-pub(super) mod ses;
-pub(super) mod stp;
-pub(super) mod trn;
+pub(super) mod back_pressure;
+pub(super) mod extensions;
+pub(super) mod files;
+pub(super) mod framing;
+mod full_hub;
+pub(super) mod lifecycle;
+pub(super) mod messages;
+pub(super) mod output;
+pub(super) mod permission;
+pub(super) mod properties;
+pub(super) mod relay;
+pub(super) mod sessions;
+pub(super) mod stop;
+pub(super) mod turns;
 
 /// Demands the text of a turn's answer.
 fn demand_answer(t: &Trial<'_>, turn: &TurnSeen, wanted: &str) -> Outcome {

@@ -1,8 +1,8 @@
 //! H-EXT: what hosts do with extensions, agreed on or not.
 
 pub(in crate::cases) mod agreement;
-pub(in crate::cases) mod asks;
 pub(in crate::cases) mod control;
 pub(in crate::cases) mod fields;
+pub(in crate::cases) mod requests;
 pub(in crate::cases) mod restart;
 pub(in crate::cases) mod turns;

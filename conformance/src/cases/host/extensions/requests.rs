@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, rich};
+use super::super::{demand_answer, full_hub};
 use crate::{
     case::{Ability, Case, Need},
     clauses::Side,
@@ -20,7 +20,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter asks, withdraws, and ends the turn later; the hub answers in between",
         expected: "no answer reaches the adapter",
         run: withdrawn,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-10",
@@ -29,7 +29,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a second request with the id of one that waits; the hub approves",
         expected: "the hub is asked once, for the first; one answer reaches the adapter",
         run: asked_twice,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-11",
@@ -39,7 +39,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "approval by an allow option, by a reject option and by none that was offered; denial by an allow option",
         expected: "the options reach the hub; the first approves with its option, all others deny",
         run: options,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-12",
@@ -49,7 +49,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a question with fields; the hub answers twice",
         expected: "the hub sees its fields; one `input.response` with the values reaches the adapter",
         run: question,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-13",
@@ -59,7 +59,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the hub stops a turn while its question waits, and answers afterwards",
         expected: "`stop`, then one `input.response` with `cancelled: true`",
         run: question_at_stop,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-26",
@@ -68,7 +68,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a question in a session of a hub without extensions",
         expected: "its text as `output` on channel `question`; at once one `input.response` with `cancelled: true`",
         run: question_to_core,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-28",
@@ -77,7 +77,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "requests without a tool, without an id and with an id that is a number; unknown types with an id",
         expected: "the hub is not asked, and nothing is written to the adapter",
         run: not_understood,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
@@ -98,22 +98,22 @@ fn answer(s: &Session, request: &str, members: &Value) -> Value {
 }
 
 fn withdrawn(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "control"])?;
+    full_hub::agreeing(t, &["turns", "control"])?;
     let (s, other) = (t.open()?, t.open()?);
     let cancel = json!(["emit", {"type":"permission.cancel","request_id":"r-1","reason":"timeout"}]);
     let from = t.instruct(&s, &json!([ask("r-1", &json!({})), ["until", "asked"], cancel]))?;
     t.expect(from, &s, "permission.request", t.bounds.patience)?;
     t.cue("asked")?;
     let lower = t.lower(&s)?;
-    rich::demand_offer(t, &lower, "control")?;
-    rich::expect_written(t, from, &lower, "permission.cancel")?;
+    full_hub::demand_offer(t, &lower, "control")?;
+    full_hub::expect_written(t, from, &lower, "permission.cancel")?;
     t.settle()?;
     t.send_deviant(answer(&s, "r-1", &json!({"approved":true})))?;
     t.settle()?;
-    rich::act_in(t, &other, &s, &json!([["complete"]]))?;
+    full_hub::act_in(t, &other, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;
     t.settle()?;
-    rich::demand_told(t, &lower, "permission.response", 0)?;
+    full_hub::demand_delivered(t, &lower, "permission.response", 0)?;
     Ok(())
 }
 
@@ -138,14 +138,14 @@ fn asked_twice(t: &mut Trial<'_>) -> Outcome {
         "the hub is asked for the first alone",
         format!("{} requests, the first for {first:?}", asked.len()),
     )?;
-    let answers = rich::demand_told(t, &t.lower(&s)?, "permission.response", 1)?;
+    let answers = full_hub::demand_delivered(t, &t.lower(&s)?, "permission.response", 1)?;
     let approved = answers[0].get("approved") == Some(&Value::Bool(true));
     t.demand(approved, "the approval of the first", "a denial")
 }
 
 fn options(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "control"])?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, &["turns", "control"])?;
+    let s = full_hub::open(t)?;
     let offered = json!([
         {"id":"once","label":"Allow","kind":"allow_once"},
         {"id":"always","kind":"allow_always"},
@@ -159,13 +159,13 @@ fn options(t: &mut Trial<'_>) -> Outcome {
         actions.push(json!(["wait", "permission.response", request, 10_000]));
     }
     actions.push(json!(["complete"]));
-    let (from, _) = rich::instruct(t, &s, &json!(actions))?;
+    let (from, _) = full_hub::instruct(t, &s, &json!(actions))?;
     let last = |seen: &Seen| seen.kind() == "permission.request" && seen.text("request_id") == "r-4";
     if t.wait(from, t.bounds.patience, last).is_none() {
         return t.late("four requests", t.what_came(from, &s));
     }
     let lower = t.lower(&s)?;
-    rich::demand_offer(t, &lower, "control")?;
+    full_hub::demand_offer(t, &lower, "control")?;
     let asked = t.expect(from, &s, "permission.request", t.bounds.patience)?;
     for (member, wanted) in
         [("options", &offered), ("title", &json!("A title")), ("input", &json!({"n":[1]}))]
@@ -179,7 +179,7 @@ fn options(t: &mut Trial<'_>) -> Outcome {
     t.send_deviant(answer(&s, "r-3", &json!({"approved":true,"option_id":"of-nobody"})))?;
     t.send_deviant(answer(&s, "r-4", &json!({"approved":false,"option_id":"once"})))?;
     t.end_of(&s, from)?;
-    for response in rich::demand_told(t, &lower, "permission.response", 4)? {
+    for response in full_hub::demand_delivered(t, &lower, "permission.response", 4)? {
         let request = response.text("request_id").to_owned();
         let approved = response.get("approved").cloned().unwrap_or_default();
         let wanted = request == "r-1";
@@ -207,13 +207,13 @@ fn ask_question(more: &Value) -> Value {
 }
 
 fn question(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "questions"])?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, &["turns", "questions"])?;
+    let s = full_hub::open(t)?;
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
     let (from, _) =
-        rich::instruct(t, &s, &json!([ask_question(&Value::Null), wait, ["delay", 300], ["complete"]]))?;
+        full_hub::instruct(t, &s, &json!([ask_question(&Value::Null), wait, ["delay", 300], ["complete"]]))?;
     let Ok(asked) = t.expect(from, &s, "input.request", t.bounds.patience) else {
-        rich::demand_offer(t, &t.lower(&s)?, "questions")?;
+        full_hub::demand_offer(t, &t.lower(&s)?, "questions")?;
         return t.late("the question reaches the hub", t.what_came(from, &s));
     };
     let fields = asked.get("fields").and_then(Value::as_array).map_or(0, Vec::len);
@@ -225,20 +225,20 @@ fn question(t: &mut Trial<'_>) -> Outcome {
     t.send_deviant(response)?;
     t.end_of(&s, from)?;
     t.settle()?;
-    let answers = rich::demand_told(t, &t.lower(&s)?, "input.response", 1)?;
+    let answers = full_hub::demand_delivered(t, &t.lower(&s)?, "input.response", 1)?;
     let got = answers[0].get("values").cloned().unwrap_or_default();
     t.demand(got == values, format!("the values {values}"), got)
 }
 
 fn question_at_stop(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "questions"])?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, &["turns", "questions"])?;
+    let s = full_hub::open(t)?;
     // The adapter ends the turn when it has the answer, so that nothing but the stop settles it.
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
     let (from, _) =
-        rich::instruct(t, &s, &json!([["ignore_stop"], ask_question(&Value::Null), wait, ["complete"]]))?;
+        full_hub::instruct(t, &s, &json!([["ignore_stop"], ask_question(&Value::Null), wait, ["complete"]]))?;
     if t.expect(from, &s, "input.request", t.bounds.patience).is_err() {
-        rich::demand_offer(t, &t.lower(&s)?, "questions")?;
+        full_hub::demand_offer(t, &t.lower(&s)?, "questions")?;
         return t.late("the question reaches the hub", t.what_came(from, &s));
     }
     let lower = t.lower(&s)?;
@@ -248,28 +248,28 @@ fn question_at_stop(t: &mut Trial<'_>) -> Outcome {
     t.end_of(&s, from)?;
     t.send_deviant(json!({"type":"input.response","session_id":s.id(),"request_id":"q-1","values":{}}))?;
     t.settle()?;
-    rich::demand_told(t, &lower, "input.response", 1)?;
-    let stop = rich::demand_told(t, &lower, "stop", 1)?;
+    full_hub::demand_delivered(t, &lower, "input.response", 1)?;
+    let stop = full_hub::demand_delivered(t, &lower, "stop", 1)?;
     t.demand(stop[0].at <= cancelled.at, "`stop` before the answers", "after them")
 }
 
 fn question_to_core(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "questions"])?;
+    full_hub::agreeing(t, &["turns", "questions"])?;
     let s = t.open()?;
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
     let from = t.instruct(&s, &json!([ask_question(&Value::Null), wait, ["say", "on"], ["complete"]]))?;
     let turn = t.end_of(&s, from)?;
     let lower = t.lower(&s)?;
-    rich::demand_offer(t, &lower, "questions")?;
+    full_hub::demand_offer(t, &lower, "questions")?;
     let shown = turn.on_channel("question");
     t.demand(shown.contains("Where to?"), "the question on channel `question`", format!("{shown:?}"))?;
-    let answers = rich::demand_told(t, &lower, "input.response", 1)?;
+    let answers = full_hub::demand_delivered(t, &lower, "input.response", 1)?;
     let cancelled = answers[0].get("cancelled") == Some(&Value::Bool(true));
     t.demand(cancelled, "`cancelled: true`", "it is not")
 }
 
 fn not_understood(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "questions", "control"])?;
+    full_hub::agreeing(t, &["turns", "questions", "control"])?;
     let s = t.open()?;
     let request = |more: Value| {
         let mut request =

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, demand_ends, demand_unheard, rich};
+use super::super::{demand_answer, demand_ends, demand_unheard, full_hub};
 use crate::{
     case::{Case, Need},
     trial::{Seen, Trial},
@@ -19,7 +19,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "messages of both sides with `_meta` and with a field that nobody knows",
         expected: "`_meta` reaches the other side untouched, the unknown field does not",
         run: meta,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-24",
@@ -29,7 +29,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "output, thinking, request and end, each with optional fields of a wrong type",
         expected: "each reaches the hub without those fields",
         run: wrong_types,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-25",
@@ -39,7 +39,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a request, a tool call and a thought with an id of 256 bytes, and of 257",
         expected: "those of 256 bytes pass unchanged, the others reach nobody and are not answered",
         run: long_ids,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-27",
@@ -49,7 +49,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "outputs whose `_meta` is a string, and longer than 64 KiB",
         expected: "the outputs without it",
         run: bad_meta,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-30",
@@ -59,15 +59,15 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "turns that fail with a category of the list, and with another word",
         expected: "the first reaches the hub; the other is absent or `other`, and its text stands",
         run: categories,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
 const ALL: &[&str] = &["turns", "events", "usage", "options", "questions", "control"];
 
 fn meta(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, ALL)?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, ALL)?;
+    let s = full_hub::open(t)?;
     let upward = json!({"trace":"a\u{2028}b","deep":{"n":[1,2.5,null,true]},"type":"stop"});
     let downward = json!({"traceparent":"00-1-2-01","list":[{}]});
     let content = Trial::instructions(
@@ -87,7 +87,7 @@ fn meta(t: &mut Trial<'_>) -> Outcome {
     if start.first().is_none_or(|start| start.get("extensions").is_none()) {
         return t.skip("an extension towards its adapters");
     }
-    let input = rich::demand_told(t, &lower, "user.input", 1)?.remove(0);
+    let input = full_hub::demand_delivered(t, &lower, "user.input", 1)?.remove(0);
     let output = turn.messages.iter().find(|seen| seen.kind() == "output").cloned();
     let Some(output) = output else { return t.fail("the output", t.what_came(from, &s)) };
     for (seen, wanted) in [(&input, &downward), (&output, &upward), (&turn.end, &upward)] {
@@ -100,10 +100,10 @@ fn meta(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn bad_meta(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, ALL)?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, ALL)?;
+    let s = full_hub::open(t)?;
     let long = json!({"long":"m".repeat(66_000)});
-    let turn = rich::act(
+    let turn = full_hub::act(
         t,
         &s,
         &json!([
@@ -119,8 +119,8 @@ fn bad_meta(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn wrong_types(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, ALL)?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, ALL)?;
+    let s = full_hub::open(t)?;
     let request = json!({
         "request_id":"r-1","tool":"Shell","description":"d","resource":"r",
         "title":5,"expires_at":7,"tool_call_id":[],"options":[{"id":"once"},{"label":"without an id"}]
@@ -128,7 +128,7 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
     let of_turn = json!({
         "status":9,"stop_reason":[],"summary":{"a":1},"duration_ms":"long","num_turns":-1,"usage":7,"delivered":true
     });
-    let (from, _) = rich::instruct(
+    let (from, _) = full_hub::instruct(
         t,
         &s,
         &json!([
@@ -144,7 +144,7 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
     let request = t.expect(from, &s, "permission.request", t.bounds.patience)?;
     let lower = t.lower(&s)?;
     for extension in ["turns", "events", "control"] {
-        rich::demand_offer(t, &lower, extension)?;
+        full_hub::demand_offer(t, &lower, extension)?;
     }
     t.send(json!({"type":"permission.response","session_id":s.id(),"request_id":"r-1","approved":true}))?;
     let turn = t.end_of(&s, from)?;
@@ -174,12 +174,12 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn long_ids(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, ALL)?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, ALL)?;
+    let s = full_hub::open(t)?;
     let (fits, long) = ("i".repeat(256), "i".repeat(257));
     let token = t.token();
     let ask = |id: &str, text: &str| json!(["ask", {"request_id":id,"tool":"Shell","description":text,"resource":"r"}]);
-    let (from, _) = rich::instruct(
+    let (from, _) = full_hub::instruct(
         t,
         &s,
         &json!([
@@ -197,7 +197,7 @@ fn long_ids(t: &mut Trial<'_>) -> Outcome {
         return t.late("the request of 256 bytes", t.what_came(from, &s));
     }
     let lower = t.lower(&s)?;
-    rich::demand_offer(t, &lower, "events")?;
+    full_hub::demand_offer(t, &lower, "events")?;
     t.send(json!({"type":"permission.response","session_id":s.id(),"request_id":fits,"approved":true}))?;
     let turn = t.end_of(&s, from)?;
     let thought =
@@ -211,17 +211,17 @@ fn long_ids(t: &mut Trial<'_>) -> Outcome {
     });
     let kind = heard.as_ref().map_or("", Seen::kind);
     t.demand(heard.is_none(), "nothing with an id of 257 bytes", format!("a `{kind}`"))?;
-    let answers = rich::demand_told(t, &lower, "permission.response", 1)?;
+    let answers = full_hub::demand_delivered(t, &lower, "permission.response", 1)?;
     t.demand(answers[0].text("request_id") == fits, "an answer to the request of 256 bytes", "to the other")
 }
 
 fn categories(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, ALL)?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, ALL)?;
+    let s = full_hub::open(t)?;
     for (given, wanted) in [("rate_limit", Some("rate_limit")), ("of-nobody", None)] {
         let error = json!({"category":given,"message":"asked too often","code":"429"});
-        let turn = rich::act(t, &s, &json!([["complete", {"status":"failed","error":error}]]))?;
-        rich::demand_offer(t, &t.lower(&s)?, "turns")?;
+        let turn = full_hub::act(t, &s, &json!([["complete", {"status":"failed","error":error}]]))?;
+        full_hub::demand_offer(t, &t.lower(&s)?, "turns")?;
         let got = turn.end.get("error").cloned().unwrap_or_default();
         let category = got["category"].as_str().filter(|category| *category != "other");
         t.demand(category == wanted, format!("for {given:?} the category {wanted:?}"), &got)?;

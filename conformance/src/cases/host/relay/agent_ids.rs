@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, demand_ends, rich};
+use super::super::{demand_answer, demand_ends, full_hub};
 use crate::{
     case::{Case, Need},
     clauses::Side,
@@ -23,7 +23,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "sessions that ask for an unknown agent, with `control` and without, and an input in each",
         expected: "`session.closed` with `unknown_agent`, or the same as text; nothing reaches an adapter",
         run: unknown_agent,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-02",
@@ -33,7 +33,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a session is closed and opened again under the same id",
         expected: "the id unchanged at the adapter, then another",
         run: mapped,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-03",
@@ -43,7 +43,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "`agents.list` before any session; then a session for each agent that is named",
         expected: "one result with the same request_id and an id for each agent; each agent answers",
         run: agents,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-31",
@@ -53,7 +53,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the hub offers `journal` and sends `session.attach`",
         expected: "neither is agreed on, offered or passed on, and no message has a `seq`",
         run: reserved,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, demand_ends, rich};
+use super::super::{demand_answer, demand_ends, full_hub};
 use crate::{
     case::{Ability, Case, Need},
     clauses::Level,
@@ -21,7 +21,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "three inputs each of a core-only hub and of one with `turns`, to an adapter with `turns`",
         expected: "each has a `turn_id`, and no session has one twice",
         run: minted,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-05",
@@ -30,7 +30,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "in a second turn: `turn.complete` with the first one's id, with a foreign id, without one",
         expected: "the second turn goes on to its own end",
         run: foreign_end,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-06",
@@ -40,7 +40,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "in a second turn an output with the first one's id",
         expected: "it is delivered, and is no part of the second turn",
         run: late_output,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-07",
@@ -50,7 +50,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a steer to an agent that takes none, and to the same agent when it says that it does",
         expected: "`delivered: false` and nothing at the adapter; then it is passed on",
         run: steered,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-18",
@@ -60,7 +60,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a turn ends while one of its two tool calls is open",
         expected: "one `tool.end` with `is_error` before the end of the turn, and none for the other",
         run: tools_closed,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-29",
@@ -70,28 +70,28 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a second input during a turn of an adapter that does not list `queue`",
         expected: "it is written after the first turn has ended",
         run: one_at_a_time,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
 fn minted(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns"])?;
+    full_hub::agreeing(t, &["turns"])?;
     let mut sessions = vec![t.open()?];
     for _ in 0..3 {
         t.act(&sessions[0], &json!([["complete"]]))?;
     }
     if t.subject.extensions.contains("turns") {
-        let s = rich::open(t)?;
+        let s = full_hub::open(t)?;
         for _ in 0..3 {
-            rich::act(t, &s, &json!([["complete"]]))?;
+            full_hub::act(t, &s, &json!([["complete"]]))?;
         }
         sessions.push(s);
     }
     for s in &sessions {
         let lower = t.lower(s)?;
-        rich::demand_offer(t, &lower, "turns")?;
+        full_hub::demand_offer(t, &lower, "turns")?;
         let mut ids = HashSet::new();
-        for input in rich::demand_told(t, &lower, "user.input", 3)? {
+        for input in full_hub::demand_delivered(t, &lower, "user.input", 3)? {
             let id = input.text("turn_id").to_owned();
             t.demand((1..=256).contains(&id.len()), "a `turn_id` of 1 to 256 bytes", format!("{id:?}"))?;
             t.demand(ids.insert(id.clone()), "a `turn_id` of its own", format!("{id:?} twice"))?;
@@ -101,11 +101,11 @@ fn minted(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn foreign_end(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns"])?;
+    full_hub::agreeing(t, &["turns"])?;
     let s = t.open()?;
     t.act(&s, &json!([["complete"]]))?;
     let lower = t.lower(&s)?;
-    rich::demand_offer(t, &lower, "turns")?;
+    full_hub::demand_offer(t, &lower, "turns")?;
     let first = t.told(&lower, "user.input").first().map(|seen| seen.text("turn_id").to_owned());
     let turn = t.act(
         &s,
@@ -124,15 +124,15 @@ fn foreign_end(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn late_output(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns"])?;
-    let s = rich::open(t)?;
-    let (from, first) = rich::instruct(t, &s, &json!([["complete"]]))?;
+    full_hub::agreeing(t, &["turns"])?;
+    let s = full_hub::open(t)?;
+    let (from, first) = full_hub::instruct(t, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;
     let lower = t.lower(&s)?;
-    rich::demand_offer(t, &lower, "turns")?;
+    full_hub::demand_offer(t, &lower, "turns")?;
     let below = t.told(&lower, "user.input").first().map(|seen| seen.text("turn_id").to_owned());
     let token = t.token();
-    let (from, second) = rich::instruct(
+    let (from, second) = full_hub::instruct(
         t,
         &s,
         &json!([
@@ -161,13 +161,13 @@ fn late_output(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn steered(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns"])?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, &["turns"])?;
+    let s = full_hub::open(t)?;
     let other = t.open()?;
-    let (from, _) = rich::instruct(t, &s, &json!([["say", "busy"]]))?;
+    let (from, _) = full_hub::instruct(t, &s, &json!([["say", "busy"]]))?;
     t.expect(from, &s, "output", t.bounds.patience)?;
     let lower = t.lower(&s)?;
-    rich::demand_offer(t, &lower, "turns")?;
+    full_hub::demand_offer(t, &lower, "turns")?;
     let steer = |t: &mut Trial<'_>, name: &str| {
         let turn = t.fresh("turn");
         json!({"type":"user.input","session_id":s.id(),"turn_id":turn,"message_id":name,"mode":"steer","content":"left"})
@@ -186,11 +186,11 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
     };
     t.demand(answer.get("delivered") == Some(&Value::Bool(false)), "`delivered: false`", "it is not")?;
     t.settle()?;
-    rich::demand_told(t, &lower, "user.input", 1)?;
+    full_hub::demand_delivered(t, &lower, "user.input", 1)?;
 
     let told = json!([["emit", {"type":"session.info","input_modes":["steer"]}]]);
-    rich::act_in(t, &other, &s, &told)?;
-    rich::expect_written(t, sent, &lower, "session.info")?;
+    full_hub::act_in(t, &other, &s, &told)?;
+    full_hub::expect_written(t, sent, &lower, "session.info")?;
     let able = |seen: &Seen| {
         let modes = seen.get("input_modes").and_then(Value::as_array).cloned().unwrap_or_default();
         seen.session() == s.id() && modes.iter().any(|mode| mode == "steer")
@@ -206,7 +206,7 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
         return t.late("a `steer.result` for a steer", t.what_came(sent, &s));
     };
     t.demand(answer.get("delivered") == Some(&Value::Bool(true)), "`delivered: true`", "it is not")?;
-    let told = rich::demand_told(t, &lower, "user.input", 2)?;
+    let told = full_hub::demand_delivered(t, &lower, "user.input", 2)?;
     let passed = &told[1];
     let whole = passed.text("mode") == "steer" && passed.text("message_id") == "steer-2";
     t.demand(
@@ -221,10 +221,10 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn tools_closed(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "events"])?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, &["turns", "events"])?;
+    let s = full_hub::open(t)?;
     let start = |call: &str| json!(["emit", {"type":"tool.start","tool_call_id":call,"tool":"Shell"}]);
-    let turn = rich::act(
+    let turn = full_hub::act(
         t,
         &s,
         &json!([
@@ -234,7 +234,7 @@ fn tools_closed(t: &mut Trial<'_>) -> Outcome {
             ["complete"]
         ]),
     )?;
-    rich::demand_offer(t, &t.lower(&s)?, "events")?;
+    full_hub::demand_offer(t, &t.lower(&s)?, "events")?;
     t.settle()?;
     for (call, is_error) in [("call-1", true), ("call-2", false)] {
         let all = t.of(&s);
@@ -255,7 +255,7 @@ fn tools_closed(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn one_at_a_time(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns"])?;
+    full_hub::agreeing(t, &["turns"])?;
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["say", "busy"], ["delay", 300], ["complete"]]))?;
     t.expect(from, &s, "output", t.bounds.patience)?;
@@ -263,8 +263,8 @@ fn one_at_a_time(t: &mut Trial<'_>) -> Outcome {
     t.end_of(&s, from)?;
     t.end_of(&s, second)?;
     let lower = t.lower(&s)?;
-    let inputs = rich::demand_told(t, &lower, "user.input", 2)?;
-    let ended = rich::expect_written(t, 0, &lower, "turn.complete")?;
+    let inputs = full_hub::demand_delivered(t, &lower, "user.input", 2)?;
+    let ended = full_hub::expect_written(t, 0, &lower, "turn.complete")?;
     t.should(inputs[1].at > ended.at, "the second input after the end of the first turn", "before it");
     Ok(())
 }

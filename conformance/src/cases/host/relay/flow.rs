@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{demand_answer, demand_ends, rich};
+use super::super::{demand_answer, demand_ends, full_hub};
 use crate::{
     case::{Ability, Case, Need},
     history::{Event, Link},
@@ -21,7 +21,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "4 MiB in long lines and 4 MiB in short ones wait for a hub that does not read, then a word of a third session",
         expected: "the word within the first 2 MiB; the two sessions get their bytes side by side",
         run: fair,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-24",
@@ -31,7 +31,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a paused session's adapter says 66 MiB; another session goes on; then `flow.resume`",
         expected: "the other is answered meanwhile, memory stays bounded, and all 66 MiB come in order",
         run: much_held,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-25",
@@ -41,7 +41,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a session is closed while 200 outputs are held",
         expected: "nothing of it comes",
         run: closed_while_paused,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-27",
@@ -51,14 +51,14 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a turn of 4 MiB and half of the next are held; the session is resumed while that goes on",
         expected: "both turns in order, each with its end behind its output",
         run: held_first,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
 /// Opens a session, names it to the stub, and pauses it.
 fn paused(t: &mut Trial<'_>) -> Outcome<Session> {
-    let s = rich::open(t)?;
-    rich::act(t, &s, &json!([["complete"]]))?;
+    let s = full_hub::open(t)?;
+    full_hub::act(t, &s, &json!([["complete"]]))?;
     t.send(json!({"type":"flow.pause","session_id":s.id()}))?;
     // The answer of another session shows that the pause was read.
     t.settle()?;
@@ -141,7 +141,7 @@ fn fair(t: &mut Trial<'_>) -> Outcome {
 fn much_held(t: &mut Trial<'_>) -> Outcome {
     const HELD: usize = 66 << 20;
     const ROOM: u64 = 40 << 20;
-    rich::agreeing(t, &["turns"])?;
+    full_hub::agreeing(t, &["turns"])?;
     let (other, third) = (t.open()?, t.open()?);
     for s in [&other, &third] {
         t.act(s, &json!([["complete"]]))?;
@@ -150,12 +150,12 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
     let before = t.usage()?.resident;
     let lower = t.lower(&s)?;
     let from = t.history.len();
-    rich::act_in(t, &other, &s, &json!([["flood", HELD, 65_536], ["emit", {"type":"working"}]]))?;
+    full_hub::act_in(t, &other, &s, &json!([["flood", HELD, 65_536], ["emit", {"type":"working"}]]))?;
     // The stub's own flood stands before its answer in the one pipe.
     let served = t.instruct(&third, &json!([["say", "served"], ["complete"]]))?;
     let turn = t.end_within(&third, served, t.bounds.secs(20.0))?;
     demand_answer(t, &turn, "served")?;
-    rich::expect_written(t, from, &lower, "working")?;
+    full_hub::expect_written(t, from, &lower, "working")?;
     let turn = t.act(&third, &json!([["say", "again"], ["complete"]]))?;
     demand_answer(t, &turn, "again")?;
     let held = of_session(t, &s, from);
@@ -163,7 +163,7 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
     let grown = t.usage()?.resident.saturating_sub(before);
     t.demand(grown < ROOM, format!("memory grows by less than {ROOM} bytes"), format!("{grown}"))?;
     let resumed = t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
-    let (from, _) = rich::instruct(t, &s, &json!([["complete"]]))?;
+    let (from, _) = full_hub::instruct(t, &s, &json!([["complete"]]))?;
     t.end_of_burst(&s, from)?;
     let mut bytes = 0;
     let mut ordered = true;
@@ -186,13 +186,13 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn closed_while_paused(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns"])?;
+    full_hub::agreeing(t, &["turns"])?;
     let s = paused(t)?;
     let other = t.open()?;
     let lower = t.lower(&s)?;
     let from = t.history.len();
-    rich::act_in(t, &other, &s, &json!([["burst", 200, 64], ["emit", {"type":"working"}]]))?;
-    rich::expect_written(t, from, &lower, "working")?;
+    full_hub::act_in(t, &other, &s, &json!([["burst", 200, 64], ["emit", {"type":"working"}]]))?;
+    full_hub::expect_written(t, from, &lower, "working")?;
     t.settle()?;
     t.close(&s)?;
     t.settle()?;
@@ -202,16 +202,16 @@ fn closed_while_paused(t: &mut Trial<'_>) -> Outcome {
 
 fn held_first(t: &mut Trial<'_>) -> Outcome {
     const FIRST: usize = 4 << 20;
-    rich::agreeing(t, &["turns"])?;
+    full_hub::agreeing(t, &["turns"])?;
     let s = paused(t)?;
     let lower = t.lower(&s)?;
     let from = t.history.len();
-    rich::instruct(t, &s, &json!([["flood", FIRST, 2048], ["complete"]]))?;
+    full_hub::instruct(t, &s, &json!([["flood", FIRST, 2048], ["complete"]]))?;
     let words: Vec<String> = (0..60).map(|n| format!("{n} ")).collect();
     let mut actions: Vec<_> =
         words.iter().flat_map(|word| [json!(["say", word]), json!(["delay", 5])]).collect();
     actions.push(json!(["complete"]));
-    let (second, _) = rich::instruct(t, &s, &json!(actions))?;
+    let (second, _) = full_hub::instruct(t, &s, &json!(actions))?;
     let begun = |below: &crate::trial::Below| {
         below.process == lower.process
             && below.seen.session() == lower.id

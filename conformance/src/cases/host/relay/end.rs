@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::super::rich;
+use super::super::full_hub;
 use crate::{
     case::Case,
     history::{Event, Link, Record},
@@ -22,7 +22,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "stdin is closed during turns of a core-only hub and of one with extensions",
         expected: "each turn gets its end; `session.close` below; gone within 4 s with status 0, and nothing left",
         run: end_of_stdin,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-20",
@@ -31,7 +31,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "SIGTERM during turns of a core-only hub and of one with extensions",
         expected: "each turn gets its end; `session.close` below; gone within 4 s with status 0, and nothing left",
         run: sigterm,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-21",
@@ -40,7 +40,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the reader of its stdout goes away during a turn with output",
         expected: "gone within 4 s with status 0, and nothing left",
         run: broken_stdout,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-22",
@@ -49,7 +49,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the end of stdin, and an adapter that ignores its own and SIGTERM",
         expected: "gone within 4 s with status 0, and nothing left",
         run: adapter_stays,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
@@ -58,14 +58,14 @@ const SLACK: Duration = Duration::from_millis(500);
 
 /// Sessions of both kinds of hub with a turn in each.
 fn busy(t: &mut Trial<'_>) -> Outcome<Vec<Session>> {
-    rich::agreeing(t, &["turns"])?;
+    full_hub::agreeing(t, &["turns"])?;
     let core = t.open()?;
     let from = t.instruct(&core, &json!([["say", "busy"]]))?;
     t.expect(from, &core, "output", t.bounds.patience)?;
     let mut sessions = vec![core];
     if t.subject.extensions.contains("turns") {
-        let s = rich::open(t)?;
-        let (from, _) = rich::instruct(t, &s, &json!([["say", "busy"]]))?;
+        let s = full_hub::open(t)?;
+        let (from, _) = full_hub::instruct(t, &s, &json!([["say", "busy"]]))?;
         t.expect(from, &s, "output", t.bounds.patience)?;
         sessions.push(s);
     }
@@ -100,7 +100,7 @@ fn demand_ended(t: &Trial<'_>, sessions: &[Session]) -> Outcome {
                 format!("{status:?}, {reason:?}"),
             )?;
         }
-        rich::demand_told(t, &t.lower(s)?, "session.close", 1)?;
+        full_hub::demand_delivered(t, &t.lower(s)?, "session.close", 1)?;
     }
     Ok(())
 }

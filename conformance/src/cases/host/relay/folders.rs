@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::super::rich;
+use super::super::full_hub;
 use crate::{
     case::{Ability, Case, Need},
     trial::Trial,
@@ -25,7 +25,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the host itself has a variable that nobody configured",
         expected: "the adapter does not see it",
         run: environment,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-29",
@@ -35,7 +35,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter writes a file to TMPDIR and one to `exchange_dir`; the session is closed",
         expected: "both are private and taken from; the exchange folder is removed after the close",
         run: folders,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-30",
@@ -45,7 +45,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter sends a file and overwrites it afterwards; the hub sends a file",
         expected: "the hub opens another file with the first content; the adapter is given a copy in its exchange folder",
         run: copied,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
@@ -83,7 +83,7 @@ fn exchange_dir(t: &Trial<'_>, lower: &crate::trial::Lower) -> Option<PathBuf> {
 }
 
 fn folders(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "options"])?;
+    full_hub::agreeing(t, &["turns", "options"])?;
     let s = t.open()?;
     t.act(&s, &json!([["env"], ["complete"]]))?;
     let lower = t.lower(&s)?;
@@ -106,7 +106,7 @@ fn folders(t: &mut Trial<'_>) -> Outcome {
             format!("{exchange:?}, open to others: {mode:?}"),
         )?;
         places.push("exchange_dir");
-    } else if rich::demand_offer(t, &lower, "options").is_ok() {
+    } else if full_hub::demand_offer(t, &lower, "options").is_ok() {
         return t.fail("`exchange_dir` in `session.start`, where `options` is offered", "none");
     }
     for place in places {
@@ -160,7 +160,7 @@ fn copied(t: &mut Trial<'_>) -> Outcome {
     }))?;
     t.act(&s, &json!([["complete"]]))?;
     let lower = t.lower(&s)?;
-    let told = rich::demand_told(t, &lower, "file.input", 1)?.remove(0);
+    let told = full_hub::demand_delivered(t, &lower, "file.input", 1)?.remove(0);
     let given = PathBuf::from(told.text("file_path"));
     let content = fs::read(&given).unwrap_or_default();
     t.demand(content == b"mine\n", "the content of the hub's file", format!("{} bytes", content.len()))?;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    super::{demand_answer, demand_ends, demand_unheard, rich},
-    told::{noises, refusals},
+    super::{demand_answer, demand_ends, demand_unheard, full_hub},
+    extended_relay::{noises, refusals},
 };
 use crate::{
     case::{Ability, Case, Need},
@@ -22,7 +22,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter exits with status 3 in a turn",
         expected: "`output` on `system` that says so, then `turn.complete`",
         run: turn_ended,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-10",
@@ -31,7 +31,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter exits while two sessions are idle",
         expected: "`output` on `system` in each, within 1 s",
         run: process_ended,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-12",
@@ -41,7 +41,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter ends a turn while a permission waits; the hub approves later",
         expected: "nothing for the hub; the request is denied once at the adapter",
         run: request_settled,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-14",
@@ -50,7 +50,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a file that is not there, a bad message and a line beyond the limit, each naming a session",
         expected: "`output` on `system` for each",
         run: refused,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-16",
@@ -59,7 +59,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "noise, unknown ids and unknown types during a turn",
         expected: "nothing of it on the wire",
         run: noise,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-18",
@@ -68,7 +68,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter ends a session; the hub sends two inputs and closes it",
         expected: "`output` on `system`; each input is answered by `output` on `system` and `turn.complete`; nothing below",
         run: session_ended,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
@@ -100,7 +100,7 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
     }
     let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
     let turn = t.act(&s, &json!([["complete"], ["delay", 100], ["exit", 4]]))?;
-    rich::expect_gone(t, 0, &lower)?;
+    full_hub::expect_gone(t, 0, &lower)?;
     let both = lower.process == lower_other.process;
     for s in [&s, &other].into_iter().take(if both { 2 } else { 1 }) {
         if t.wait(turn.end.index, t.bounds.secs(1.0), system(s)).is_none() {
@@ -111,7 +111,7 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn request_settled(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "control"])?;
+    full_hub::agreeing(t, &["turns", "control"])?;
     let (s, other) = (t.open()?, t.open()?);
     let from = t.instruct(
         &s,
@@ -119,13 +119,13 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
     )?;
     t.expect(from, &s, "permission.request", t.bounds.patience)?;
     let lower = t.lower(&s)?;
-    rich::act_in(t, &other, &s, &json!([["complete"]]))?;
+    full_hub::act_in(t, &other, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;
     t.send_deviant(
         json!({"type":"permission.response","session_id":s.id(),"request_id":"r-1","approved":true}),
     )?;
     t.settle()?;
-    let answer = rich::demand_told(t, &lower, "permission.response", 1)?.remove(0);
+    let answer = full_hub::demand_delivered(t, &lower, "permission.response", 1)?.remove(0);
     t.demand(answer.get("approved") == Some(&Value::Bool(false)), "a denial", "an approval")?;
     let more =
         t.of(&s).into_iter().find(|seen| !matches!(seen.kind(), "permission.request" | "turn.complete"));
@@ -173,16 +173,16 @@ fn noise(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn session_ended(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "control"])?;
+    full_hub::agreeing(t, &["turns", "control"])?;
     let s = t.open()?;
     let closed = json!({"type":"session.closed","reason":"limit","error":{"message":"no more"}});
     let turn = t.act(&s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
     let lower = t.lower(&s)?;
-    rich::demand_offer(t, &lower, "control")?;
+    full_hub::demand_offer(t, &lower, "control")?;
     if t.wait(turn.end.index, t.bounds.patience, system(&s)).is_none() {
         return t.late("`output` on `system` that says why", t.what_came(turn.end.index, &s));
     }
-    let below = rich::expect_written(t, 0, &lower, "session.closed")?;
+    let below = full_hub::expect_written(t, 0, &lower, "session.closed")?;
     for _ in 0..2 {
         let from = t.input(&s, "Is anybody there?")?;
         let turn = t.end_of(&s, from)?;
@@ -196,7 +196,7 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     t.close(&s)?;
     t.settle()?;
     demand_ends(t, &s, 3)?;
-    let after = rich::told_since(t, &lower, &below);
+    let after = full_hub::delivered_since(t, &lower, &below);
     let kind = after.first().map_or(String::new(), |after| format!("`{}`", after.seen.kind()));
     t.demand(after.is_empty(), "nothing more for the id at the adapter", kind)?;
     let asked = |below: &crate::trial::Below| {

@@ -73,10 +73,10 @@ pub(super) fn demand_offer(t: &Trial<'_>, lower: &Lower, extension: &str) -> Out
 }
 
 /// What the host wrote to the stub in a session, after a place in the history's time.
-pub(super) fn told_since(t: &Trial<'_>, lower: &Lower, since: &Seen) -> Vec<Below> {
-    let mut told = t.below_of(lower);
-    told.retain(|below| below.by == Side::Host && below.seen.at > since.at);
-    told
+pub(super) fn delivered_since(t: &Trial<'_>, lower: &Lower, since: &Seen) -> Vec<Below> {
+    let mut delivered = t.below_of(lower);
+    delivered.retain(|below| below.by == Side::Host && below.seen.at > since.at);
+    delivered
 }
 
 /// Waits until the stub has written a message of a type in a session.
@@ -94,10 +94,19 @@ pub(super) fn expect_written(t: &Trial<'_>, from: usize, lower: &Lower, kind: &s
 }
 
 /// Demands how often the host has written a type in a session.
-pub(super) fn demand_told(t: &Trial<'_>, lower: &Lower, kind: &str, wanted: usize) -> Outcome<Vec<Seen>> {
-    let told = t.told(lower, kind);
-    t.demand(told.len() == wanted, format!("{wanted} `{kind}` at the adapter"), format!("{}", told.len()))?;
-    Ok(told)
+pub(super) fn demand_delivered(
+    t: &Trial<'_>,
+    lower: &Lower,
+    kind: &str,
+    wanted: usize,
+) -> Outcome<Vec<Seen>> {
+    let delivered = t.told(lower, kind);
+    t.demand(
+        delivered.len() == wanted,
+        format!("{wanted} `{kind}` at the adapter"),
+        format!("{}", delivered.len()),
+    )?;
+    Ok(delivered)
 }
 
 /// Waits until a process of the stub has ended.

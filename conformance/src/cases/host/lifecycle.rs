@@ -211,14 +211,14 @@ fn end_in_turn(t: &mut Trial<'_>, end: &Value) -> Outcome<TurnSeen> {
     for (s, from) in ended.into_iter().take(if one_process { 2 } else { 1 }) {
         t.expect(from, s, "turn.complete", t.bounds.secs(5.0))?;
         let turn = t.end_of(s, from)?;
-        demand_told(t, &turn)?;
+        demand_delivered(t, &turn)?;
         turns.push(turn);
     }
     Ok(turns.swap_remove(0))
 }
 
 /// Demands that a core-only hub was told why the host ended a turn ([relay.7]).
-fn demand_told(t: &Trial<'_>, turn: &TurnSeen) -> Outcome {
+fn demand_delivered(t: &Trial<'_>, turn: &TurnSeen) -> Outcome {
     let told = !turn.on_channel("system").is_empty();
     t.demand(told, "the hub is told why the turn ended, on channel `system`", "it is not")
 }
@@ -252,7 +252,7 @@ fn never_reads(t: &mut Trial<'_>) -> Outcome {
         return Ok(());
     }
     demand_answer(t, &turn, "")?;
-    demand_told(t, &turn)
+    demand_delivered(t, &turn)
 }
 
 fn no_such_program(t: &mut Trial<'_>) -> Outcome {
@@ -267,7 +267,7 @@ fn no_such_program(t: &mut Trial<'_>) -> Outcome {
     match t.expect(from, &s, "turn.complete", within) {
         Ok(_) => {
             let turn = t.end_of(&s, from)?;
-            demand_told(t, &turn)
+            demand_delivered(t, &turn)
         }
         Err(late) => match t.with_process(crate::process::Process::exit)? {
             Some(exit) => {
@@ -323,7 +323,7 @@ fn stdout_closed(t: &mut Trial<'_>) -> Outcome {
     t.expect(from, &s, "turn.complete", t.bounds.secs(5.0))?;
     let turn = t.end_of(&s, from)?;
     demand_answer(t, &turn, "last words")?;
-    demand_told(t, &turn)?;
+    demand_delivered(t, &turn)?;
     let process = t.lower(&s)?.process;
     demand_gone(t, &[process], t.bounds.secs(10.0)).hint("a process that closed its stdout is left running")
 }
@@ -335,7 +335,7 @@ fn stdout_held(t: &mut Trial<'_>) -> Outcome {
         .hint("the host waits for the end of the stream, and a grandchild holds it open")?;
     let turn = t.end_of(&s, from)?;
     demand_answer(t, &turn, "last words")?;
-    demand_told(t, &turn)?;
+    demand_delivered(t, &turn)?;
     t.settle()?;
     // Who ends the grandchild, and when, is not what this is about.
     t.expect_gone();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, demand_ends, rich};
+use super::super::{demand_answer, demand_ends, full_hub};
 use crate::{
     case::{Ability, Case, Need},
     clauses::Side,
@@ -21,7 +21,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "`session.closed` in a turn, while another input waits; then the hub closes where it can",
         expected: "each input has its end, and the host writes nothing more for the id",
         run: closed_from_below,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-15",
@@ -31,7 +31,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a paused session's adapter, which does not know `flow`, says 500 outputs and ends the turn",
         expected: "nothing until `flow.resume`, then all in order",
         run: paused,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-16",
@@ -41,7 +41,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "8 MiB wait for a hub that does not read; it sends `ping`, then reads",
         expected: "one `pong` with the nonce, before 2 MiB of what waited",
         run: ping_under_load,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-32",
@@ -51,28 +51,28 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the hub pauses a session in a turn, stops it, and resumes",
         expected: "`stop` at the adapter while the session is paused; one end after the resume",
         run: stopped_while_paused,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
 fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "control"])?;
+    full_hub::agreeing(t, &["turns", "control"])?;
     let core = t.open()?;
-    let rich = if t.subject.extensions.contains("control") { Some(rich::open(t)?) } else { None };
-    for s in std::iter::once(&core).chain(&rich) {
+    let extended = if t.subject.extensions.contains("control") { Some(full_hub::open(t)?) } else { None };
+    for s in std::iter::once(&core).chain(&extended) {
         let is_core = *s == core;
         let cue = if is_core { "held-core" } else { "held-rich" };
         let closes =
             json!([["say", "busy"], ["until", cue], ["emit", {"type":"session.closed","reason":"finished"}]]);
-        let from = if is_core { t.instruct(s, &closes)? } else { rich::instruct(t, s, &closes)?.0 };
+        let from = if is_core { t.instruct(s, &closes)? } else { full_hub::instruct(t, s, &closes)?.0 };
         t.expect(from, s, "output", t.bounds.patience)?;
         let lower = t.lower(s)?;
-        rich::demand_offer(t, &lower, "control")?;
-        let held = if is_core { t.input(s, "held")? } else { rich::input(t, s, "held")?.0 };
+        full_hub::demand_offer(t, &lower, "control")?;
+        let held = if is_core { t.input(s, "held")? } else { full_hub::input(t, s, "held")?.0 };
         // The host has read the second input when the session is closed below.
         t.fence()?;
         t.cue(cue)?;
-        let closed = rich::expect_written(t, from, &lower, "session.closed")?;
+        let closed = full_hub::expect_written(t, from, &lower, "session.closed")?;
         t.end_of(s, from)?;
         t.end_of(s, held)?;
         if is_core {
@@ -88,7 +88,7 @@ fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
         }
         t.settle()?;
         demand_ends(t, s, 2)?;
-        let after = rich::told_since(t, &lower, &closed);
+        let after = full_hub::delivered_since(t, &lower, &closed);
         if let Some(after) = after.first() {
             // What the host wrote in the moment of the end it could not know.
             let crossed = after.seen.at.saturating_sub(closed.at) < std::time::Duration::from_millis(20)
@@ -100,18 +100,18 @@ fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn paused(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns"])?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, &["turns"])?;
+    let s = full_hub::open(t)?;
     let other = t.open()?;
-    let (from, _) = rich::instruct(t, &s, &json!([["say", "first "]]))?;
+    let (from, _) = full_hub::instruct(t, &s, &json!([["say", "first "]]))?;
     t.expect(from, &s, "output", t.bounds.patience)?;
     let lower = t.lower(&s)?;
     t.send(json!({"type":"flow.pause","session_id":s.id()}))?;
     // The answer of another session shows that the pause was read.
     t.settle()?;
     let paused = t.history.len();
-    rich::act_in(t, &other, &s, &json!([["burst", 500, 64], ["say", " last"], ["complete"]]))?;
-    rich::expect_written(t, paused, &lower, "turn.complete")?;
+    full_hub::act_in(t, &other, &s, &json!([["burst", 500, 64], ["say", " last"], ["complete"]]))?;
+    full_hub::expect_written(t, paused, &lower, "turn.complete")?;
     t.settle()?;
     let held = t.seen_from(paused).iter().filter(|seen| seen.session() == s.id()).count();
     t.demand(held == 0, "nothing of a session that is paused", format!("{held} messages"))?;
@@ -175,15 +175,15 @@ fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn stopped_while_paused(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns"])?;
-    let s = rich::open(t)?;
-    let (from, _) = rich::instruct(t, &s, &json!([["say", "busy"]]))?;
+    full_hub::agreeing(t, &["turns"])?;
+    let s = full_hub::open(t)?;
+    let (from, _) = full_hub::instruct(t, &s, &json!([["say", "busy"]]))?;
     t.expect(from, &s, "output", t.bounds.patience)?;
     let lower = t.lower(&s)?;
     t.send(json!({"type":"flow.pause","session_id":s.id()}))?;
     let stopped = t.stop(&s)?;
     t.expect_told(stopped, &lower, "stop", t.bounds.patience)?;
-    rich::expect_written(t, stopped, &lower, "turn.complete")?;
+    full_hub::expect_written(t, stopped, &lower, "turn.complete")?;
     t.settle()?;
     demand_ends(t, &s, 0)?;
     t.send(json!({"type":"flow.resume","session_id":s.id()}))?;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, demand_unheard, rich};
+use super::super::{demand_answer, demand_unheard, full_hub};
 use crate::{
     case::{Ability, Case, Need},
     trial::{Seen, Session, Trial},
@@ -19,7 +19,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter exits with status 3 in a turn after a word on stderr; later it is killed before it says anything",
         expected: "`failed`, `process_exit`, the text with the words of stderr; `exit_code` and `yes`, then `signal` and `unknown`",
         run: turn_ended,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-09",
@@ -29,7 +29,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter exits while two sessions are idle",
         expected: "`error` with `process_exit` and `fatal: false` in each, within 1 s",
         run: process_ended,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-11",
@@ -43,7 +43,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter ends a turn while a permission and a question wait; the hub answers later",
         expected: "`permission.cancel` for each; each is denied once at the adapter",
         run: request_settled,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-13",
@@ -53,7 +53,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a file that is not there, a bad message and a line beyond the limit, each naming a session",
         expected: "`error` with `file_refused`, `protocol` and `oversize`, each `fatal: false`",
         run: refused,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-15",
@@ -63,7 +63,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "noise, unknown ids, unknown types and a late end during a turn",
         expected: "nothing of it on the wire",
         run: noise,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-17",
@@ -73,7 +73,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter ends an idle session with reason `failed`",
         expected: "`session.closed` with that reason and its error, and nothing more",
         run: session_ended,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
@@ -97,15 +97,15 @@ fn error_of(
 }
 
 fn turn_ended(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns"])?;
-    let s = rich::open(t)?;
-    rich::act(t, &s, &json!([["complete"]]))?;
+    full_hub::agreeing(t, &["turns"])?;
+    let s = full_hub::open(t)?;
+    full_hub::act(t, &s, &json!([["complete"]]))?;
     let exits = json!([["stderr", 12], ["say", "busy"], ["delay", 100], ["exit", 3]]);
     let killed = json!([["delay", 50], ["abort"]]);
     for (actions, member, number, delivered) in
         [(exits, "exit_code", 3, "yes"), (killed, "signal", 9, "unknown")]
     {
-        let (from, turn_id) = rich::instruct(t, &s, &actions)?;
+        let (from, turn_id) = full_hub::instruct(t, &s, &actions)?;
         let end = t.end_of(&s, from)?.end;
         t.demand(end.text("turn_id") == turn_id, "the turn's own id", end.text("turn_id"))?;
         t.demand(end.text("status") == "failed", "status `failed`", end.text("status"))?;
@@ -132,14 +132,14 @@ fn turn_ended(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn process_ended(t: &mut Trial<'_>) -> Outcome {
-    let (s, other) = (rich::open(t)?, rich::open(t)?);
+    let (s, other) = (full_hub::open(t)?, full_hub::open(t)?);
     for s in [&s, &other] {
-        rich::act(t, s, &json!([["complete"]]))?;
+        full_hub::act(t, s, &json!([["complete"]]))?;
     }
     let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
-    rich::act(t, &s, &json!([["complete"], ["delay", 100], ["exit", 4]]))?;
+    full_hub::act(t, &s, &json!([["complete"], ["delay", 100], ["exit", 4]]))?;
     let from = t.history.len();
-    rich::expect_gone(t, 0, &lower)?;
+    full_hub::expect_gone(t, 0, &lower)?;
     let both = lower.process == lower_other.process;
     for s in [&s, &other].into_iter().take(if both { 2 } else { 1 }) {
         error_of(t, s, from.saturating_sub(2), "process_exit", t.bounds.secs(1.0))?;
@@ -148,9 +148,9 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn request_settled(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "control", "questions"])?;
-    let (s, other) = (rich::open(t)?, t.open()?);
-    let (from, _) = rich::instruct(
+    full_hub::agreeing(t, &["turns", "control", "questions"])?;
+    let (s, other) = (full_hub::open(t)?, t.open()?);
+    let (from, _) = full_hub::instruct(
         t,
         &s,
         &json!([
@@ -160,13 +160,13 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
     )?;
     t.expect(from, &s, "permission.request", t.bounds.patience)?;
     let lower = t.lower(&s)?;
-    let questions = rich::demand_offer(t, &lower, "questions").is_ok();
+    let questions = full_hub::demand_offer(t, &lower, "questions").is_ok();
     let mut requests = vec![("r-1", "permission.response")];
     if questions {
         t.expect(from, &s, "input.request", t.bounds.patience)?;
         requests.push(("q-1", "input.response"));
     }
-    rich::act_in(t, &other, &s, &json!([["complete"]]))?;
+    full_hub::act_in(t, &other, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;
     for (request, _) in &requests {
         let cancelled = |seen: &Seen| {
@@ -186,7 +186,7 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
     )?;
     t.settle()?;
     for (request, kind) in requests {
-        let answer = rich::demand_told(t, &lower, kind, 1)?.remove(0);
+        let answer = full_hub::demand_delivered(t, &lower, kind, 1)?.remove(0);
         let denied = match kind {
             "input.response" => answer.get("cancelled") == Some(&Value::Bool(true)),
             _ => answer.get("approved") == Some(&Value::Bool(false)),
@@ -208,10 +208,10 @@ pub(super) fn refusals(t: &Trial<'_>) -> [(&'static str, Value); 3] {
 }
 
 fn refused(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns"])?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, &["turns"])?;
+    let s = full_hub::open(t)?;
     for (category, actions) in refusals(t) {
-        let (from, _) = rich::instruct(t, &s, &actions)?;
+        let (from, _) = full_hub::instruct(t, &s, &actions)?;
         t.end_within(&s, from, t.bounds.secs(20.0))?;
         let told = error_of(t, &s, from, category, t.bounds.patience);
         // A host whose limit is higher delivers the line.
@@ -244,11 +244,11 @@ pub(super) fn noises(token: &str) -> Value {
 }
 
 fn noise(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "events"])?;
-    let s = rich::open(t)?;
-    rich::act(t, &s, &json!([["complete"]]))?;
+    full_hub::agreeing(t, &["turns", "events"])?;
+    let s = full_hub::open(t)?;
+    full_hub::act(t, &s, &json!([["complete"]]))?;
     let token = t.token();
-    let turn = rich::act(t, &s, &noises(&token))?;
+    let turn = full_hub::act(t, &s, &noises(&token))?;
     demand_answer(t, &turn, "mine")?;
     t.settle()?;
     demand_unheard(t, &token)?;
@@ -267,13 +267,13 @@ fn noise(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn session_ended(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "control"])?;
-    let s = rich::open(t)?;
+    full_hub::agreeing(t, &["turns", "control"])?;
+    let s = full_hub::open(t)?;
     let closed = json!({
         "type":"session.closed","reason":"failed","error":{"category":"auth","message":"the credentials have expired"}
     });
-    let turn = rich::act(t, &s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
-    rich::demand_offer(t, &t.lower(&s)?, "control")?;
+    let turn = full_hub::act(t, &s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
+    full_hub::demand_offer(t, &t.lower(&s)?, "control")?;
     let end = t.expect(turn.end.index, &s, "session.closed", t.bounds.patience)?;
     t.demand(end.text("reason") == "failed", "reason `failed`", end.text("reason"))?;
     let error = end.get("error").cloned().unwrap_or_default();

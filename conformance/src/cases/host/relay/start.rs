@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, rich};
+use super::super::{demand_answer, full_hub};
 use crate::{
     case::{Case, Need},
     clauses::Side,
@@ -21,7 +21,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "a session with an adapter whose `session.ready` takes 800 ms",
         expected: "`session.ready` first and before the adapter's, naming no more than the hub knows",
         run: ready_at_once,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-05",
@@ -31,7 +31,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "sessions of a core-only hub, of one that knows `turns`, and of one that knows everything",
         expected: "the same `extensions` in each `session.start` at the adapter",
         run: own_offer,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-06",
@@ -41,7 +41,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "an update and a steer for an adapter without extensions",
         expected: "one `session.info`, one `steer.result` with `delivered: false`, nothing at the adapter",
         run: answered_by_relay,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-26",
@@ -50,7 +50,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "an adapter with every extension says everything that there is",
         expected: "only the four types of the core, with the fields of the core",
         run: core_alone,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-RLY-32",
@@ -60,7 +60,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "an adapter names its models in `session.ready`, and the one in force later",
         expected: "both reach the hub by `session.info`",
         run: facts,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
@@ -68,7 +68,7 @@ fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"extensions":EXTENSIONS,"ready_delay_ms":800}))?;
     let few = ["turns", "control", "of-nobody"];
     let s = t.open_offering(&few, &json!({}))?;
-    let (from, _) = rich::instruct(t, &s, &json!([["complete"]]))?;
+    let (from, _) = full_hub::instruct(t, &s, &json!([["complete"]]))?;
     let ready = t.expect(0, &s, "session.ready", t.bounds.patience)?;
     t.end_of(&s, from)?;
     let first = t.of(&s).first().map(|seen| seen.kind().to_owned()).unwrap_or_default();
@@ -94,11 +94,11 @@ fn own_offer(t: &mut Trial<'_>) -> Outcome {
     t.act(&core, &json!([["complete"]]))?;
     let some = t.open_offering(&["control"], &json!({}))?;
     t.act(&some, &json!([["complete"]]))?;
-    let all = rich::open(t)?;
-    rich::act(t, &all, &json!([["complete"]]))?;
+    let all = full_hub::open(t)?;
+    full_hub::act(t, &all, &json!([["complete"]]))?;
     let mut offers = Vec::new();
     for s in [&core, &some, &all] {
-        let start = rich::demand_told(t, &t.lower(s)?, "session.start", 1)?.remove(0);
+        let start = full_hub::demand_delivered(t, &t.lower(s)?, "session.start", 1)?.remove(0);
         let mut names: Vec<String> = start
             .get("extensions")
             .and_then(Value::as_array)
@@ -112,8 +112,8 @@ fn own_offer(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
-    let s = rich::open(t)?;
-    let (from, _) = rich::instruct(t, &s, &json!([["say", "busy"]]))?;
+    let s = full_hub::open(t)?;
+    let (from, _) = full_hub::instruct(t, &s, &json!([["say", "busy"]]))?;
     t.expect(from, &s, "output", t.bounds.patience)?;
     let id = s.id().to_owned();
     let sent = t.send(json!({"type":"session.update","session_id":id,"model":"model-2"}))?;
@@ -135,8 +135,8 @@ fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
         let got = t.of(&s).iter().filter(|seen| seen.kind() == kind && seen.get("context").is_none()).count();
         t.demand(got == wanted, format!("{wanted} `{kind}`"), format!("{got}"))?;
     }
-    rich::demand_told(t, &t.lower(&s)?, "session.update", 0)?;
-    rich::demand_told(t, &t.lower(&s)?, "user.input", 1)?;
+    full_hub::demand_delivered(t, &t.lower(&s)?, "session.update", 0)?;
+    full_hub::demand_delivered(t, &t.lower(&s)?, "user.input", 1)?;
     Ok(())
 }
 
@@ -165,7 +165,7 @@ const OF_EXTENSIONS: [&str; 18] = [
 ];
 
 fn core_alone(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &EXTENSIONS)?;
+    full_hub::agreeing(t, &EXTENSIONS)?;
     let s = t.open()?;
     let turn = t.act(
         &s,
@@ -209,7 +209,7 @@ fn core_alone(t: &mut Trial<'_>) -> Outcome {
             beyond.map_or("", |key| key),
         )?;
     }
-    if rich::demand_offer(t, &t.lower(&s)?, "turns").is_ok() {
+    if full_hub::demand_offer(t, &t.lower(&s)?, "turns").is_ok() {
         let told =
             |seen: &Seen| seen.text("channel") == "system" && seen.text("content").contains("no credentials");
         let told = turn.messages.iter().any(told);
@@ -221,10 +221,10 @@ fn core_alone(t: &mut Trial<'_>) -> Outcome {
 fn facts(t: &mut Trial<'_>) -> Outcome {
     let models = json!([{"id":"model-1","label":"Model 1"},{"id":"model-2"}]);
     t.stub_script(&json!({"extensions":["options"],"ready":{"models":models}}))?;
-    let s = rich::open(t)?;
+    let s = full_hub::open(t)?;
     let later = json!({"type":"session.info","model":"model-2"});
-    let turn = rich::act(t, &s, &json!([["emit", later], ["complete"]]))?;
-    rich::demand_offer(t, &t.lower(&s)?, "options")?;
+    let turn = full_hub::act(t, &s, &json!([["emit", later], ["complete"]]))?;
+    full_hub::demand_offer(t, &t.lower(&s)?, "options")?;
     for (member, wanted) in [("models", models), ("model", json!("model-2"))] {
         let told = |seen: &Seen| {
             seen.session() == s.id() && seen.kind() == "session.info" && seen.get(member) == Some(&wanted)

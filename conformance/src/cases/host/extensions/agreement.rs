@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, rich};
+use super::super::{demand_answer, full_hub};
 use crate::{
     case::{Case, Need},
     clauses::Side,
@@ -22,7 +22,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "sessions of a core-only hub and of one that knows everything",
         expected: "each `session.start` carries `protocol` 1 and `extensions`, or neither",
         run: whole_offer,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-02",
@@ -31,7 +31,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "an input at once, to an adapter whose `session.ready` takes 800 ms",
         expected: "`user.input` reaches the adapter before its `session.ready`",
         run: no_waiting,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-03",
@@ -41,7 +41,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the hub sends update, pause, resume and ping; the adapter agrees late, and on `options` only",
         expected: "`session.update` after `session.ready` at most, and nothing else beyond the core",
         run: not_before_ready,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-14",
@@ -51,7 +51,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the hub asks for `max_cost_usd`; the adapter lists `denied_tools` only",
         expected: "the hub is told of a refusal; the adapter gets `session.close` and no input",
         run: not_honoured,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-19",
@@ -61,7 +61,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "an adapter without `session.ready` sends types and fields of extensions",
         expected: "its output and the end reach the hub, and nothing of an extension",
         run: not_agreed,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-31",
@@ -71,7 +71,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the hub sends `ping` and `sessions.list`; the adapter has agreed on nothing",
         expected: "both are answered once, and none reaches the adapter",
         run: of_the_pipe,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
@@ -79,8 +79,8 @@ fn whole_offer(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.act(&s, &json!([["complete"]]))?;
     if !t.subject.extensions.is_empty() {
-        let s = rich::open(t)?;
-        rich::act(t, &s, &json!([["complete"]]))?;
+        let s = full_hub::open(t)?;
+        full_hub::act(t, &s, &json!([["complete"]]))?;
     }
     t.settle()?;
     for below in t.below() {
@@ -119,7 +119,7 @@ fn no_waiting(t: &mut Trial<'_>) -> Outcome {
 
 fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"extensions":["options"],"ready_delay_ms":400}))?;
-    let s = rich::open(t)?;
+    let s = full_hub::open(t)?;
     let id = s.id().to_owned();
     t.send(json!({"type":"session.update","session_id":id,"model":"model-2"}))?;
     if t.subject.extensions.contains("flow") {
@@ -129,7 +129,7 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
     if t.subject.extensions.contains("control") {
         t.send(json!({"type":"ping","session_id":"","nonce":1}))?;
     }
-    let turn = rich::act(t, &s, &json!([["say", "served"], ["complete"]]))?;
+    let turn = full_hub::act(t, &s, &json!([["say", "served"], ["complete"]]))?;
     demand_answer(t, &turn, "served")?;
     t.expect(0, &s, "session.info", t.bounds.patience)?;
     t.settle()?;
@@ -142,7 +142,7 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
         let of_session = below.process == lower.process && below.seen.session() == lower.id;
         match below.by {
             Side::Adapter => agreed |= of_session && below.seen.kind() == "session.ready",
-            Side::Host if rich::DOWN.contains(&below.seen.kind()) => {}
+            Side::Host if full_hub::DOWN.contains(&below.seen.kind()) => {}
             Side::Host => {
                 let allowed = of_session && agreed && below.seen.kind() == "session.update";
                 let got = format!("`{}`, and `session.ready` has come: {agreed}", below.seen.kind());
@@ -155,13 +155,13 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
 
 fn not_honoured(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"extensions":["options"],"ready":{"options_applied":["denied_tools"]}}))?;
-    let kept = rich::open_with(t, &json!({"denied_tools":["Shell"]}))?;
-    let turn = rich::act(t, &kept, &json!([["say", "served"], ["complete"]]))?;
-    rich::demand_offer(t, &t.lower(&kept)?, "options")?;
+    let kept = full_hub::open_with(t, &json!({"denied_tools":["Shell"]}))?;
+    let turn = full_hub::act(t, &kept, &json!([["say", "served"], ["complete"]]))?;
+    full_hub::demand_offer(t, &t.lower(&kept)?, "options")?;
     demand_answer(t, &turn, "served")?;
 
-    let s = rich::open_with(t, &json!({"max_cost_usd":0.5}))?;
-    let (from, _) = rich::instruct(t, &s, &json!([["say", "unrestricted"], ["complete"]]))?;
+    let s = full_hub::open_with(t, &json!({"max_cost_usd":0.5}))?;
+    let (from, _) = full_hub::instruct(t, &s, &json!([["say", "unrestricted"], ["complete"]]))?;
     let told = |seen: &crate::trial::Seen| {
         seen.session() == s.id()
             && (seen.kind() == "session.closed"
@@ -196,12 +196,12 @@ fn not_honoured(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn not_agreed(t: &mut Trial<'_>) -> Outcome {
-    let s = rich::open(t)?;
+    let s = full_hub::open(t)?;
     let of_turn = json!({
         "status":"failed","summary":"no","num_turns":7,"error":{"category":"auth","message":"no"},
         "usage":{"input_tokens":1},"native_session_id":"no"
     });
-    let turn = rich::act(
+    let turn = full_hub::act(
         t,
         &s,
         &json!([
@@ -240,8 +240,8 @@ fn not_agreed(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn of_the_pipe(t: &mut Trial<'_>) -> Outcome {
-    let s = rich::open(t)?;
-    rich::act(t, &s, &json!([["complete"]]))?;
+    let s = full_hub::open(t)?;
+    full_hub::act(t, &s, &json!([["complete"]]))?;
     let from = t.send(json!({"type":"ping","session_id":"","nonce":"n-1"}))?;
     t.send(json!({"type":"sessions.list","session_id":"","request_id":"q-1","limit":5}))?;
     for kind in ["pong", "sessions.list.result"] {
@@ -257,7 +257,7 @@ fn of_the_pipe(t: &mut Trial<'_>) -> Outcome {
     let reached = t
         .below()
         .into_iter()
-        .find(|below| below.by == Side::Host && !rich::DOWN.contains(&below.seen.kind()));
+        .find(|below| below.by == Side::Host && !full_hub::DOWN.contains(&below.seen.kind()));
     let kind = reached.map_or(String::new(), |below| format!("`{}`", below.seen.kind()));
     t.demand(kind.is_empty(), "nothing of the pipe at an adapter that agreed on nothing", kind)
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::super::{demand_answer, demand_ends, rich};
+use super::super::{demand_answer, demand_ends, full_hub};
 use crate::{
     case::{Ability, Case, Need},
     clauses::Side,
@@ -22,7 +22,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "an adapter tells its own id and parameters, dies, and says `kept` at the next start",
         expected: "`session.start` carries both in `resume`; the hub is told `kept` once, before the answer",
         run: resumed,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-21",
@@ -32,7 +32,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "an adapter that cannot resume dies while idle; the next input",
         expected: "the hub is told `lost` once, before the answer",
         run: lost,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-22",
@@ -42,7 +42,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "the adapter dies of an input while another waits; then a third is sent",
         expected: "the first reaches the adapter once, the second never after its end, the third is answered",
         run: never_again,
-        ..rich::NEW
+        ..full_hub::NEW
     },
     Case {
         id: "H-EXT-23",
@@ -51,7 +51,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "sessions that go on after the adapter has ended them or has died",
         expected: "no process sees an id in two `session.start`",
         run: fresh_ids,
-        ..rich::NEW
+        ..full_hub::NEW
     },
 ];
 
@@ -77,8 +77,8 @@ fn demand_context(t: &Trial<'_>, s: &Session, from: usize, wanted: &str) -> Outc
 /// Has the stub die while nothing runs, and gives the host time to see it.
 fn die(t: &mut Trial<'_>, s: &Session) -> Outcome {
     let from = t.history.len();
-    rich::act(t, s, &json!([["complete"], ["delay", 50], ["exit", 3]]))?;
-    rich::expect_gone(t, from, &t.lower(s)?)?;
+    full_hub::act(t, s, &json!([["complete"], ["delay", 50], ["exit", 3]]))?;
+    full_hub::expect_gone(t, from, &t.lower(s)?)?;
     t.pass_time(t.bounds.quiet);
     Ok(())
 }
@@ -90,18 +90,18 @@ fn resumed(t: &mut Trial<'_>) -> Outcome {
         "ready":{"native_session_id":"native-1"},
         "starts":[null, {"ready":native}]
     }))?;
-    let s = rich::open(t)?;
+    let s = full_hub::open(t)?;
     let params = json!({"step":[2],"at":"x"});
-    rich::act(t, &s, &json!([["say", "one"], ["complete", {"session_params":params}]]))?;
+    full_hub::act(t, &s, &json!([["say", "one"], ["complete", {"session_params":params}]]))?;
     let before = t.lower(&s)?;
-    rich::demand_offer(t, &before, "resume")?;
+    full_hub::demand_offer(t, &before, "resume")?;
     die(t, &s)?;
     let from = t.history.len();
-    let turn = rich::act(t, &s, &json!([["say", "two"], ["complete"]]))?;
+    let turn = full_hub::act(t, &s, &json!([["say", "two"], ["complete"]]))?;
     demand_answer(t, &turn, "two")?;
     let after = t.lower(&s)?;
     t.demand(before.process != after.process, "another process", "the same")?;
-    let start = rich::demand_told(t, &after, "session.start", 1)?.remove(0);
+    let start = full_hub::demand_delivered(t, &after, "session.start", 1)?.remove(0);
     let got = start.get("resume").cloned().unwrap_or_default();
     let whole = got["native_session_id"] == "native-1" && got["params"] == params;
     t.demand(whole, "`resume` with the adapter's id and parameters", got)?;
@@ -111,14 +111,14 @@ fn resumed(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn lost(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns"])?;
-    let s = rich::open(t)?;
-    rich::act(t, &s, &json!([["say", "one"], ["complete"]]))?;
+    full_hub::agreeing(t, &["turns"])?;
+    let s = full_hub::open(t)?;
+    full_hub::act(t, &s, &json!([["say", "one"], ["complete"]]))?;
     let before = t.history.len();
     die(t, &s)?;
-    let turn = rich::act(t, &s, &json!([["say", "two"], ["complete"]]))?;
+    let turn = full_hub::act(t, &s, &json!([["say", "two"], ["complete"]]))?;
     demand_answer(t, &turn, "two")?;
-    let turn = rich::act(t, &s, &json!([["say", "three"], ["complete"]]))?;
+    let turn = full_hub::act(t, &s, &json!([["say", "three"], ["complete"]]))?;
     demand_answer(t, &turn, "three")?;
     t.settle()?;
     demand_context(t, &s, before, "lost")
@@ -154,7 +154,7 @@ fn never_again(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
-    rich::agreeing(t, &["turns", "control"])?;
+    full_hub::agreeing(t, &["turns", "control"])?;
     let (a, b, c) = (t.open()?, t.open()?, t.open()?);
     for s in [&a, &b, &c] {
         t.act(s, &json!([["complete"]]))?;
