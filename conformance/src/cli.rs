@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::exit;
+
 mod baseline;
 mod explain;
 mod init;
@@ -12,24 +14,6 @@ mod recording;
 mod report;
 mod run;
 mod selftest;
-
-/// What the suite's own exit status says.
-pub mod exit {
-    /// All scored requirements are met.
-    pub const CONFORMANT: u8 = 0;
-    /// An unexpected failure, or an ability that was declared and refused.
-    pub const FAILED: u8 = 1;
-    /// Wrong arguments or configuration, or an unknown id in the baseline.
-    pub const USAGE: u8 = 2;
-    /// The program under test could not be started.
-    pub const NOT_STARTED: u8 = 3;
-    /// Nothing failed, but something could not be found out.
-    pub const INCONCLUSIVE: u8 = 4;
-    /// Only entries of the baseline that no longer fail.
-    pub const STALE: u8 = 5;
-    /// The suite itself went wrong.
-    pub const HARNESS: u8 = 6;
-}
 
 /// Judges adapters and hosts of the adapter protocol, in any language.
 #[derive(Debug, Parser)]

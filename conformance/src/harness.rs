@@ -29,9 +29,10 @@ use std::{
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::{
-    case::{Ability, Case},
+    case::Case,
     cases,
     class::Class,
+    needs::Ability,
     report::failure_text,
     run::{self, Plan},
     subject::{Bounds, Subject},

@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    case::Ability,
     clauses::Side,
+    needs::Ability,
     rng::Rng,
     subject::Subject,
     trial::{Ask, Seen, Session, Trial},

@@ -11,7 +11,7 @@ use std::{
 use crate::{
     baseline::{Baseline, judge},
     calendar::{Day, Moment},
-    cli::exit,
+    exit,
     run::{Calibration, CaseResult, Plan, Repeated},
     subject::Subject,
 };
@@ -40,7 +40,6 @@ pub use self::{
         BaselineData, CaseData, Document, FindingData, NotCovered, Outcome, PlanData, Platform,
         SCHEMA_VERSION, SubjectData, Tiers, Timing, Totals,
     },
-    escape::{cut, short, visible},
     evidence::Keep,
     output::{Format, Output},
     progress::{Progress, Show},

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    case::{Case, Tier},
+    case::Case,
     class::Class,
     clauses::{self, Basis, Level, Side},
     history::Record,
@@ -16,7 +16,7 @@ use crate::{
     rng::Rng,
     subject::{Bounds, Subject},
     trial::Trial,
-    verdict::{Finding, Ground, Stop, Verdict},
+    verdict::{Finding, Ground, Stop, Tier, Verdict},
 };
 
 mod calibrate;

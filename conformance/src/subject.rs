@@ -9,9 +9,9 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
-    case::{Ability, Need},
     class::Class,
     clauses::Side,
+    needs::{Ability, Need},
 };
 
 mod config;

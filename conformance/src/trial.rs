@@ -15,13 +15,13 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
-    case::{Case, Tier},
+    case::Case,
     clauses::Level,
     history::{Event, History, Intent, Link, Record},
     process::{Launch, Process, StderrMode, Usage, usage_of},
     rng::Rng,
     subject::{Bounds, Subject},
-    verdict::{Finding, Ground, Outcome, Stop},
+    verdict::{Finding, Ground, Outcome, Stop, Tier},
     wire::{self, Message, Parsed},
 };
 

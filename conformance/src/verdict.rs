@@ -50,6 +50,28 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// How a verdict was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    /// Only the pipe was used; what the texts mean was not looked at.
+    BlackBox,
+    /// A text of the author's provoked the behaviour.
+    Recipe,
+    /// The probe provoked it: certifies the transport, not the model behind it.
+    Probe,
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::BlackBox => "black box",
+            Self::Recipe => "recipe",
+            Self::Probe => "probe",
+        })
+    }
+}
+
 /// What made a finding: a wait that ran out may be the machine's fault, something seen is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Baseline, Expect};
-use crate::{calendar::Day, cli::exit, verdict::Verdict};
+use crate::{calendar::Day, exit, verdict::Verdict};
 
 /// What is compared: one case and how it ended.
 #[derive(Debug, Clone)]

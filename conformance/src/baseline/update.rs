@@ -1,7 +1,10 @@
 //! Writing a baseline: what fails is added, what passes is taken out, everything else stays as it stands.
 
 use super::{Baseline, Expect, Standing};
-use crate::clauses::{Basis, Level};
+use crate::{
+    clauses::{Basis, Level},
+    printable::short,
+};
 
 /// One case of a run, as an entry may become of it.
 #[derive(Debug, Clone)]
@@ -87,7 +90,7 @@ fn entry(candidate: &Candidate<'_>, reason: Option<&str>) -> String {
         let checks: Vec<String> = candidate.checks.iter().map(|check| quoted(check)).collect();
         text.push_str(&format!("checks = [{}]\n", checks.join(", ")));
     }
-    let seen = || format!("not looked into yet: {}", crate::report::short(&candidate.got, 160));
+    let seen = || format!("not looked into yet: {}", short(&candidate.got, 160));
     text.push_str(&format!("reason = {}\n", quoted(&reason.map_or_else(seen, str::to_owned))));
     text
 }

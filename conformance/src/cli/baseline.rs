@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::{
-    exit,
     report::{read, read_baseline},
     usage,
 };
 use crate::{
     baseline::{Candidate, Expect, Standing, Update, update},
     class::Class,
-    report::{CaseData, Document, compare, short},
+    exit,
+    printable::short,
+    report::{CaseData, Document, compare},
     verdict::Verdict,
 };
 

@@ -10,9 +10,10 @@ use super::{
     usage,
 };
 use crate::{
-    case::{Case, Need},
+    case::Case,
     cases,
     clauses::{self, Clause, Side},
+    needs::Need,
 };
 
 /// The width of a line of prose.

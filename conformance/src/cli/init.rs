@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{exit, usage};
+use super::usage;
 use crate::{
     clauses::Side,
+    exit,
     init::{Existing, Language, skeleton},
 };
 

@@ -10,8 +10,9 @@ use std::{
 use clap::Args;
 use serde_json::json;
 
-use super::{exit, usage};
+use super::usage;
 use crate::{
+    exit,
     history::{Event, Record, read_transcript},
     oracle::{self, Ending, Judgement},
     verdict::Finding,

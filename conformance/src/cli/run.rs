@@ -8,13 +8,16 @@ use std::{
 
 use clap::Args;
 
-use super::{exit, usage};
+use super::usage;
 use crate::{
     baseline::Baseline,
     calendar::Moment,
-    case::{Ability, Case},
+    case::Case,
     class::Class,
     clauses::Side,
+    exit,
+    needs::Ability,
+    printable::short,
     report::{self, Keep, Listed, Output, Progress, Redactor, Run, Show, Skipped, Telling},
     run::{self, Plan, Rounds},
     subject::{ProbeUse, Subject, read_config},
@@ -228,7 +231,7 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
 }
 
 fn not_started(subject: &Subject, redactor: &Redactor, error: &run::NotStarted) -> u8 {
-    let shown = |text: &str| report::short(&redactor.text(text), 600);
+    let shown = |text: &str| short(&redactor.text(text), 600);
     anstream::eprintln!(
         "error: `{}` cannot be tested: {}",
         shown(&subject.command.join(" ")),

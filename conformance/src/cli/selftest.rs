@@ -4,9 +4,10 @@ use std::{fs, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{exit, usage};
+use super::usage;
 use crate::{
     clauses::Side,
+    exit,
     selftest::{self, Depth, Killing, Programs, Survival},
 };
 

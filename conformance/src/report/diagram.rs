@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::escape::{cut, short};
 use crate::{
     history::{Event, Link, Record},
+    printable::{cut, short},
     verdict::Finding,
     wire::{self, Message, Parsed},
 };

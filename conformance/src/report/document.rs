@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::diagram::Row;
 use crate::{
     baseline::{Fact, Judgement, Standing},
-    case::Tier,
     class::Class,
     clauses::{Basis, Level, Side},
-    cli::exit,
-    verdict::{Ground, Verdict},
+    exit,
+    printable::short,
+    verdict::{Ground, Tier, Verdict},
 };
 
 /// The version of the schema, `conformance/schema/result.schema.json`. A field that is added leaves it as it is.
@@ -295,7 +295,7 @@ impl Document {
         let known = if outcome.known > 0 { format!(", {} known", outcome.known) } else { String::new() };
         let scope = match self.plan.selection.join(" ").as_str() {
             "all" => String::new(),
-            some => format!(", {}", super::short(some, 60)),
+            some => format!(", {}", short(some, 60)),
         };
         format!(
             "result: {} ({} {}{scope}): {} {noun}{known}   exit {}",

@@ -5,10 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{diagram, escape::visible};
+use super::diagram;
 use crate::{
     calendar::Moment,
     history::{Event, write_transcript},
+    printable::visible,
     run::{CaseResult, Repeated},
     verdict::Verdict,
 };

@@ -9,16 +9,15 @@ use super::{
         CaseData, Document, FindingData, NotCovered, Outcome, PlanData, Platform, SCHEMA_VERSION,
         SubjectData, Tiers, Timing, Totals,
     },
-    escape::cut,
     evidence::{self, files_of},
 };
 use crate::{
     baseline::Standing,
-    case::Tier,
     cases,
     clauses::{self, Basis, Side},
+    printable::cut,
     run::Repeated,
-    verdict::{Finding, Verdict},
+    verdict::{Finding, Tier, Verdict},
 };
 
 /// The most findings of a case that are told; the transcript shows the rest.

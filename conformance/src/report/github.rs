@@ -2,9 +2,9 @@
 
 use super::{
     document::Document,
-    escape::{short, workflow_data, workflow_property},
+    escape::{workflow_data, workflow_property},
 };
-use crate::{baseline::Standing, verdict::Verdict};
+use crate::{baseline::Standing, printable::short, verdict::Verdict};
 
 /// The commands, one a line.
 pub(super) fn annotations(document: &Document) -> String {

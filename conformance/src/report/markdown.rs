@@ -3,9 +3,9 @@
 use super::{
     diagram,
     document::{CaseData, Document},
-    escape::{fence_for, markdown as md, visible},
+    escape::{fence_for, markdown as md},
 };
-use crate::{baseline::Standing, verdict::Verdict};
+use crate::{baseline::Standing, printable::visible, verdict::Verdict};
 
 /// The most cases that are told in full: a summary has a limit.
 const FULL: usize = 30;

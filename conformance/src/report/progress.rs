@@ -2,9 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use super::{diagram, escape::short, evidence, redact::Redactor, text::style_of};
+use super::{diagram, evidence, redact::Redactor, text::style_of};
 use crate::{
     case::Case,
+    printable::short,
     run::{Calibration, CaseResult, Observer, Plan},
     subject::Subject,
     verdict::Verdict,

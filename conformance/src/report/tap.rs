@@ -2,9 +2,9 @@
 
 use super::{
     document::{CaseData, Document},
-    escape::{visible, yaml},
+    escape::yaml,
 };
-use crate::{baseline::Standing, verdict::Verdict};
+use crate::{baseline::Standing, printable::visible, verdict::Verdict};
 
 /// The whole text.
 pub(super) fn tap(document: &Document) -> String {

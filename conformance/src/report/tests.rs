@@ -9,11 +9,11 @@ use super::{
     *,
 };
 use crate::{
-    case::{Case, Tier},
+    case::Case,
     class::Class,
     clauses::{Basis, Level},
     run::CaseResult,
-    verdict::{Finding, Verdict},
+    verdict::{Finding, Tier, Verdict},
 };
 
 /// Closes comments, data, attributes and fences; steers terminals, TAP, workflows and directions of writing.

@@ -10,9 +10,8 @@ use anstyle::{AnsiColor, Style};
 use super::{
     diagram,
     document::{CaseData, Document, FindingData},
-    escape::short,
 };
-use crate::{baseline::Standing, verdict::Verdict};
+use crate::{baseline::Standing, printable::short, verdict::Verdict};
 
 /// The most bytes of a text that a terminal is given.
 const TEXT: usize = 600;

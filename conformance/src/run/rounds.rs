@@ -99,7 +99,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::case::{Case, Tier};
+    use crate::case::Case;
+    use crate::verdict::Tier;
 
     static CASE: Case = Case { id: "A-X-01", ..Case::NEW };
 

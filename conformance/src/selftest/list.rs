@@ -8,7 +8,7 @@ use std::{
 
 use serde::Deserialize;
 
-use crate::{case::Ability, clauses::Side};
+use crate::{clauses::Side, needs::Ability};
 
 /// Why a list could not be used.
 #[derive(Debug, thiserror::Error)]

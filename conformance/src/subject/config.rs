@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Deserializer, de};
 
 use super::{Limits, ProbeUse, Recipes, Subject};
-use crate::{case::Ability, class::Class, clauses::Side};
+use crate::{class::Class, clauses::Side, needs::Ability};
 
 /// Why a configuration could not be used.
 #[derive(Debug, thiserror::Error)]

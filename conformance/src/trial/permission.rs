@@ -5,10 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{Seen, Session, Trial};
-use crate::{
-    case::Tier,
-    verdict::{Outcome, Stop},
-};
+use crate::verdict::{Outcome, Stop, Tier};
 
 /// A guarded action: the file that it creates shows whether it happened.
 #[derive(Debug, Clone)]

@@ -3,10 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Seen, Session, Trial, TurnSeen};
-use crate::{
-    case::Tier,
-    verdict::{Outcome, Stop},
-};
+use crate::verdict::{Outcome, Stop, Tier};
 
 /// How often a recipe is tried before the case gives up.
 const ATTEMPTS: usize = 3;

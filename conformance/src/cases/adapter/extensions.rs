@@ -1,8 +1,9 @@
 //! A-EXT: the extensions ([ext.2] to [ext.7], [turn.9], [turn.10], [flow.1] to [flow.3] and what goes with them).
 
 use crate::{
-    case::{Case, Need},
+    case::Case,
     clauses::{Basis, Level},
+    needs::Need,
 };
 
 mod facts;

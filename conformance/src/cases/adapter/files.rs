@@ -12,8 +12,9 @@ use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
 
 use crate::{
-    case::{Case, Need},
+    case::Case,
     clauses::{Basis, Level},
+    needs::Need,
     trial::{Seen, Session, Trial},
     verdict::{Outcome, Stop, Told},
 };

@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use crate::{
-    case::{Case, Need},
+    case::Case,
     clauses::{Basis, Level},
+    needs::Need,
     trial::{Session, Trial},
     verdict::Outcome,
     wire,

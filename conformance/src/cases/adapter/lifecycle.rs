@@ -9,8 +9,9 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::{
-    case::{Case, Need},
+    case::Case,
     clauses::{Basis, Level},
+    needs::Need,
     process::{Launch, StderrMode, usage_of},
     trial::{Session, Trial},
     verdict::{Outcome, Told},

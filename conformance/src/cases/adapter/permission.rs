@@ -5,8 +5,9 @@ use std::{collections::HashSet, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::{Basis, Level},
+    needs::{Ability, Need},
     trial::{Ask, Request, Session, Trial},
     verdict::{Outcome, Told},
 };

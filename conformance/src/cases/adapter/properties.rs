@@ -3,8 +3,9 @@
 use serde_json::json;
 
 use crate::{
-    case::{Case, Need},
+    case::Case,
     clauses::Basis,
+    needs::Need,
     property::{Palette, generate, perform},
     rng::Rng,
     trial::Trial,

@@ -1,8 +1,9 @@
 //! A-SES: sessions ([session.3] to [session.7]).
 
 use crate::{
-    case::{Case, Need},
+    case::Case,
     clauses::{Basis, Level},
+    needs::Need,
 };
 
 mod closing;

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::{Basis, Level},
+    needs::{Ability, Need},
     process::descendants,
     trial::{Seen, Session, Trial},
     verdict::{Outcome, Told},

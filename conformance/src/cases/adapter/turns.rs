@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::{Basis, Level},
+    needs::{Ability, Need},
     trial::Trial,
     verdict::Outcome,
 };

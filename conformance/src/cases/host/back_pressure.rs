@@ -6,9 +6,10 @@ use serde_json::json;
 
 use super::demand_answer;
 use crate::{
-    case::{Case, Need},
+    case::Case,
     clauses::{Basis, Level, Side},
     history::{Event, Link},
+    needs::Need,
     process::usage_of,
     trial::{Session, Trial},
     verdict::{Outcome, Told},

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use super::demand_answer;
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::{Basis, Level},
+    needs::{Ability, Need},
     trial::{Seen, Session, Trial, TurnSeen},
     verdict::{Outcome, Stop, Told},
 };

@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::demand_answer;
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::{Basis, Level, Side},
     history::{Event, Link},
+    needs::{Ability, Need},
     process::{descendants, usage_of},
     trial::{Below, Session, Trial, TurnSeen},
     verdict::{Outcome, Told},

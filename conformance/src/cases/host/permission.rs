@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::{demand_answer, demand_unheard};
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::{Basis, Level, Side},
+    needs::{Ability, Need},
     trial::{Lower, Seen, Session, Trial},
     verdict::{Outcome, Told},
 };

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::{demand_answer, demand_ends, demand_unheard};
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::{Basis, Level, Side},
+    needs::{Ability, Need},
     trial::Trial,
     verdict::Outcome,
 };

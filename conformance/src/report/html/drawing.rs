@@ -2,10 +2,11 @@
 
 use crate::{
     clauses::Side,
+    printable::cut,
     report::{
         diagram::{Row, Way},
         document::CaseData,
-        escape::{cut, xml},
+        escape::xml,
     },
 };
 

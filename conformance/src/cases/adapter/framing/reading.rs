@@ -6,10 +6,9 @@ use serde_json::json;
 
 use super::{input_line, start_line, warm};
 use crate::{
-    case::Tier,
     history::Event,
     trial::{Session, Trial, TurnSeen},
-    verdict::{Outcome, Stop},
+    verdict::{Outcome, Stop, Tier},
     wire,
 };
 

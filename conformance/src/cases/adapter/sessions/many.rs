@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::{
-    case::Tier,
     process::Usage,
     trial::{Session, Trial},
-    verdict::{Outcome, Stop},
+    verdict::{Outcome, Stop, Tier},
 };
 
 pub(super) fn three(t: &mut Trial<'_>) -> Outcome {

@@ -5,13 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::{demand_answer, full_hub};
-use crate::{
-    case::{Case, Need},
-    clauses::Side,
-    run::EXTENSIONS,
-    trial::Trial,
-    verdict::Outcome,
-};
+use crate::{case::Case, clauses::Side, needs::Need, run::EXTENSIONS, trial::Trial, verdict::Outcome};
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[

@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::super::{demand_answer, demand_ends, full_hub};
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::Side,
     history::{Event, Link},
+    needs::{Ability, Need},
     trial::Trial,
     verdict::Outcome,
     wire,

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::super::{demand_answer, demand_ends, demand_unheard, full_hub};
 use crate::{
-    case::{Case, Need},
+    case::Case,
+    needs::Need,
     trial::{Seen, Trial},
     verdict::Outcome,
 };

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::super::{demand_answer, full_hub};
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::Side,
+    needs::{Ability, Need},
     trial::{Seen, Session, Trial},
     verdict::Outcome,
 };

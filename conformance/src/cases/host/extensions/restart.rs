@@ -6,8 +6,9 @@ use serde_json::json;
 
 use super::super::{demand_answer, demand_ends, full_hub};
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::Side,
+    needs::{Ability, Need},
     trial::{Seen, Session, Trial},
     verdict::Outcome,
 };

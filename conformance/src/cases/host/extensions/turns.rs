@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::super::{demand_answer, demand_ends, full_hub};
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::Level,
+    needs::{Ability, Need},
     trial::{Seen, Trial},
     verdict::Outcome,
 };

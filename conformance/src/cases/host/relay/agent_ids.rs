@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::super::{demand_answer, demand_ends, full_hub};
 use crate::{
-    case::{Case, Need},
+    case::Case,
     clauses::Side,
+    needs::Need,
     run::EXTENSIONS,
     trial::{Seen, Session, Trial},
     verdict::Outcome,

@@ -7,8 +7,9 @@ use super::{
     extended_relay::{noises, refusals},
 };
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     clauses::Side,
+    needs::{Ability, Need},
     trial::{Seen, Session, Trial},
     verdict::Outcome,
 };

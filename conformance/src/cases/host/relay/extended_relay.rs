@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::super::{demand_answer, demand_unheard, full_hub};
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
+    needs::{Ability, Need},
     trial::{Seen, Session, Trial},
     verdict::{Outcome, Told},
 };

@@ -4,8 +4,9 @@ use serde_json::json;
 
 use super::super::{demand_answer, demand_ends, full_hub};
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
     history::{Event, Link},
+    needs::{Ability, Need},
     trial::{Session, Trial},
     verdict::Outcome,
     wire,

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::super::full_hub;
 use crate::{
-    case::{Ability, Case, Need},
+    case::Case,
+    needs::{Ability, Need},
     trial::Trial,
     verdict::Outcome,
 };

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 
 use super::super::{demand_answer, full_hub};
 use crate::{
-    case::{Case, Need},
+    case::Case,
     clauses::Side,
+    needs::Need,
     run::EXTENSIONS,
     trial::{Seen, Trial},
     verdict::Outcome,

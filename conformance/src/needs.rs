@@ -1,0 +1,84 @@
+//! What a case needs of the program under test, and what its author declares of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a case needs of the program under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// These operations of the probe.
+    Probe(&'static [&'static str]),
+    /// These operations of the probe, or this recipe.
+    ProbeOr(&'static [&'static str], &'static str),
+    /// This recipe.
+    Recipe(&'static str),
+    /// A declared ability.
+    Ability(Ability),
+    /// An extension that the adapter agrees on when it is offered.
+    Extension(&'static str),
+    /// Any extension at all.
+    AnyExtension,
+    /// The second adapter of a host: `{adapter2}` in its command.
+    SecondAdapter,
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Probe(ops) => write!(f, "the probe ({})", ops.join(", ")),
+            Self::ProbeOr(ops, recipe) => write!(f, "the probe ({}) or recipe `{recipe}`", ops.join(", ")),
+            Self::Recipe(recipe) => write!(f, "recipe `{recipe}`"),
+            Self::Ability(ability) => write!(f, "ability `{}`", ability.name()),
+            Self::Extension(name) => write!(f, "extension `{name}`"),
+            Self::AnyExtension => f.write_str("an extension"),
+            Self::SecondAdapter => f.write_str("`{adapter2}` in the command"),
+        }
+    }
+}
+
+/// What an author declares of an adapter or host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ability {
+    /// Turns of different sessions run at the same time.
+    ConcurrentTurns,
+    /// Inputs during a turn are queued.
+    QueuesInput,
+    /// It asks for permission.
+    Permissions,
+    /// It takes files.
+    FilesIn,
+    /// It sends files.
+    FilesOut,
+    /// One process serves many sessions (a host's promise about its adapter).
+    Multiplexes,
+    /// It starts an adapter again after its end.
+    Restarts,
+}
+
+impl Ability {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::ConcurrentTurns,
+        Self::QueuesInput,
+        Self::Permissions,
+        Self::FilesIn,
+        Self::FilesOut,
+        Self::Multiplexes,
+        Self::Restarts,
+    ];
+
+    /// As it stands in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ConcurrentTurns => "concurrent_turns",
+            Self::QueuesInput => "queues_input",
+            Self::Permissions => "permissions",
+            Self::FilesIn => "files_in",
+            Self::FilesOut => "files_out",
+            Self::Multiplexes => "multiplexes",
+            Self::Restarts => "restarts",
+        }
+    }
+}
