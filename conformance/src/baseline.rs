@@ -7,8 +7,8 @@ mod file;
 mod judge;
 mod update;
 
-pub use self::{
-    file::{Baseline, BaselineError, Condition, Expect, Known},
+pub(crate) use self::{
+    file::{Baseline, Expect},
     judge::{Fact, Judgement, Standing, judge},
     update::{Candidate, Update, update},
 };

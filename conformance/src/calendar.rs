@@ -8,7 +8,7 @@ use std::{
 
 /// A day of the Gregorian calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Day {
+pub(crate) struct Day {
     year: u64,
     month: u64,
     day: u64,
@@ -16,12 +16,12 @@ pub struct Day {
 
 impl Day {
     /// Today, in UTC.
-    pub fn today() -> Self {
+    pub(crate) fn today() -> Self {
         Self::of(since_epoch().as_secs())
     }
 
     /// The day of a moment in seconds since 1970.
-    pub fn of(seconds: u64) -> Self {
+    pub(crate) fn of(seconds: u64) -> Self {
         // Civil date from days, by the era of 400 years that begins in March.
         let shifted = seconds / 86_400 + 719_468;
         let (era, of_era) = (shifted / 146_097, shifted % 146_097);
@@ -66,18 +66,18 @@ impl FromStr for Day {
 
 /// A moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub(crate) struct Moment {
     seconds: u64,
 }
 
 impl Moment {
     /// Now.
-    pub fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Self { seconds: since_epoch().as_secs() }
     }
 
     /// As the name of a folder: `2026-09-21T10-04-11`.
-    pub fn folder_name(self) -> String {
+    pub(crate) fn folder_name(self) -> String {
         let (hour, minute, second) = self.time();
         format!("{}T{hour:02}-{minute:02}-{second:02}", Day::of(self.seconds))
     }

@@ -9,7 +9,7 @@ use crate::{
 
 /// One case of the catalogue.
 #[derive(Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// `A-FRM-01`: side, family, number. Never used again for another case.
     pub id: &'static str,
     /// What it is about, in a few words.
@@ -34,17 +34,17 @@ pub struct Case {
 
 impl Case {
     /// Which side it judges, by its id.
-    pub fn side(&self) -> Side {
+    pub(crate) fn side(&self) -> Side {
         if self.id.starts_with('H') { Side::Host } else { Side::Adapter }
     }
 
     /// `FRM`: the part of the id between the dashes.
-    pub fn family(&self) -> &'static str {
+    pub(crate) fn family(&self) -> &'static str {
         self.id.split('-').nth(1).unwrap_or_default()
     }
 
     /// What a case is before its table says more: a MUST that needs nothing.
-    pub const NEW: Self = Self {
+    pub(crate) const NEW: Self = Self {
         id: "",
         title: "",
         clause: "",

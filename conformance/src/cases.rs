@@ -51,7 +51,7 @@ static HOST: &[&[Case]] = &[
 ];
 
 /// All cases of a side.
-pub fn of(side: Side) -> impl Iterator<Item = &'static Case> {
+pub(crate) fn of(side: Side) -> impl Iterator<Item = &'static Case> {
     let families = match side {
         Side::Adapter => ADAPTER,
         Side::Host => HOST,
@@ -60,11 +60,11 @@ pub fn of(side: Side) -> impl Iterator<Item = &'static Case> {
 }
 
 /// All cases.
-pub fn all() -> impl Iterator<Item = &'static Case> {
+pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
     of(Side::Adapter).chain(of(Side::Host))
 }
 
 /// The case of an id.
-pub fn find(id: &str) -> Option<&'static Case> {
+pub(crate) fn find(id: &str) -> Option<&'static Case> {
     all().find(|case| case.id.eq_ignore_ascii_case(id))
 }

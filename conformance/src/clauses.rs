@@ -13,21 +13,11 @@ mod tests;
 /// One of the two programs on a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Side {
+pub(crate) enum Side {
     /// The one that starts the process and writes its stdin.
     Host,
     /// The process that was started.
     Adapter,
-}
-
-impl Side {
-    /// The other end of the pipe.
-    pub fn peer(self) -> Self {
-        match self {
-            Self::Host => Self::Adapter,
-            Self::Adapter => Self::Host,
-        }
-    }
 }
 
 impl fmt::Display for Side {
@@ -42,7 +32,7 @@ impl fmt::Display for Side {
 /// Whom a clause binds, as SPEC.md names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Binds {
+pub(crate) enum Binds {
     /// Hosts.
     Host,
     /// Adapters.
@@ -55,7 +45,7 @@ pub enum Binds {
 
 impl Binds {
     /// Whether the clause can be broken by a program on `side`. A relay is judged as a host.
-    pub fn includes(self, side: Side) -> bool {
+    pub(crate) fn includes(self, side: Side) -> bool {
         match self {
             Self::Both => true,
             Self::Host | Self::Relay => side == Side::Host,
@@ -78,7 +68,7 @@ impl fmt::Display for Binds {
 /// How strongly a rule binds; the strongest word of a clause is the clause's level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub(crate) enum Level {
     /// Worth a remark, never a failure.
     May,
     /// A warning, unless the run is strict.
@@ -100,7 +90,7 @@ impl fmt::Display for Level {
 /// What a clause rests on. Only the first three are ever said to "violate the protocol".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Basis {
+pub(crate) enum Basis {
     /// The ten messages of the published core.
     Spec,
     /// RFC 8259, UTF-8 and one JSON value a line.
@@ -126,7 +116,7 @@ impl fmt::Display for Basis {
 /// One clause of the protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Clause {
+pub(crate) struct Clause {
     /// The id in SPEC.md, such as `turn.1`.
     pub id: String,
     /// Whom it binds.
@@ -160,21 +150,16 @@ impl Excuses {
 impl Clause {
     /// Why what this clause asks of `side` cannot be judged from outside; `None` where it can be, and must
     /// then be tested.
-    pub fn excuse(&self, side: Side) -> Option<&str> {
+    pub(crate) fn excuse(&self, side: Side) -> Option<&str> {
         match side {
             Side::Host => self.untestable.host.as_deref(),
             Side::Adapter => self.untestable.adapter.as_deref(),
         }
     }
-
-    /// The family that the clause belongs to: `turn` of `turn.1`.
-    pub fn family(&self) -> &str {
-        self.id.split('.').next().unwrap_or_default()
-    }
 }
 
 /// Every clause, in the order of SPEC.md.
-pub fn all() -> &'static [Clause] {
+pub(crate) fn all() -> &'static [Clause] {
     #[derive(Deserialize)]
     struct Registry {
         clause: Vec<Clause>,
@@ -188,6 +173,6 @@ pub fn all() -> &'static [Clause] {
 }
 
 /// The clause of that id.
-pub fn find(id: &str) -> Option<&'static Clause> {
+pub(crate) fn find(id: &str) -> Option<&'static Clause> {
     all().iter().find(|clause| clause.id == id)
 }

@@ -53,7 +53,7 @@ enum Command {
     Selftest(selftest::SelftestArguments),
 }
 
-/// Runs the command line.
+/// Runs the program's command line, from the arguments of the process to its exit status.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let code = match arguments.command {

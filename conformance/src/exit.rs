@@ -1,16 +1,16 @@
 //! The exit statuses of the suite's own program.
 
 /// All scored requirements are met.
-pub const CONFORMANT: u8 = 0;
+pub(crate) const CONFORMANT: u8 = 0;
 /// An unexpected failure, or an ability that was declared and refused.
-pub const FAILED: u8 = 1;
+pub(crate) const FAILED: u8 = 1;
 /// Wrong arguments or configuration, or an unknown id in the baseline.
-pub const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;
 /// The program under test could not be started.
-pub const NOT_STARTED: u8 = 3;
+pub(crate) const NOT_STARTED: u8 = 3;
 /// Nothing failed, but something could not be found out.
-pub const INCONCLUSIVE: u8 = 4;
+pub(crate) const INCONCLUSIVE: u8 = 4;
 /// Only entries of the baseline that no longer fail.
-pub const STALE: u8 = 5;
+pub(crate) const STALE: u8 = 5;
 /// The suite itself went wrong.
-pub const HARNESS: u8 = 6;
+pub(crate) const HARNESS: u8 = 6;

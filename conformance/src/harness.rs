@@ -11,15 +11,7 @@
 //! harness = false
 //! ```
 //!
-//! and in `tests/conformance.rs`:
-//!
-//! ```no_run
-//! use trunkline_conformance::harness::Suite;
-//!
-//! fn main() -> std::process::ExitCode {
-//!     Suite::adapter(["python3", "my_adapter.py"]).with_all_abilities().main()
-//! }
-//! ```
+//! and in `tests/conformance.rs` the example of the crate's page.
 
 use std::{
     process::ExitCode,

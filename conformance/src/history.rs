@@ -9,11 +9,11 @@ use crate::wire::{Message, Parsed};
 
 mod transcript;
 
-pub use self::transcript::{TranscriptError, read_transcript, write_transcript};
+pub(crate) use self::transcript::{read_transcript, write_transcript};
 
 /// The pipe pair on which something happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Link {
+pub(crate) enum Link {
     /// Between the runner, as host or hub, and the program under test.
     Upper,
     /// Between a host under test and one process of the stub, by its place among those of the case, counted from 1. Not
@@ -23,7 +23,7 @@ pub enum Link {
 
 /// Why the runner wrote what it wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intent {
+pub(crate) enum Intent {
     /// It keeps every rule; if not, the suite has a bug (O-SELF).
     Valid,
     /// It breaks a rule on purpose; how the peer takes it is what is tested.
@@ -32,7 +32,7 @@ pub enum Intent {
 
 /// One thing that happened.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub(crate) enum Event {
     /// Bytes from the host's side to the adapter's side: one line with its end, or a piece of one.
     Host {
         /// The bytes, with the LF if one was written.
@@ -85,7 +85,7 @@ pub enum Event {
 
 /// An event, when and where.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub(crate) struct Record {
     /// Since the case began.
     pub at: Duration,
     /// On which pipes.
@@ -96,7 +96,7 @@ pub struct Record {
 
 impl Record {
     /// The message that the adapter's side of this link wrote, if this is one.
-    pub fn from_adapter(&self) -> Option<&Message> {
+    pub(crate) fn adapter_message(&self) -> Option<&Message> {
         match &self.event {
             Event::Adapter { parsed, .. } => parsed.message(),
             _ => None,
@@ -104,7 +104,7 @@ impl Record {
     }
 
     /// The message that the host's side of this link wrote, if this is one.
-    pub fn from_host(&self) -> Option<&Message> {
+    pub(crate) fn host_message(&self) -> Option<&Message> {
         match &self.event {
             Event::Host { parsed, .. } => parsed.message(),
             _ => None,
@@ -114,7 +114,7 @@ impl Record {
 
 /// A history that threads append to and cases wait on.
 #[derive(Debug)]
-pub struct History {
+pub(crate) struct History {
     began: Instant,
     records: Mutex<Vec<Record>>,
     grew: Condvar,
@@ -122,12 +122,12 @@ pub struct History {
 
 impl History {
     /// Begins now.
-    pub fn begin() -> Arc<Self> {
+    pub(crate) fn begin() -> Arc<Self> {
         Arc::new(Self { began: Instant::now(), records: Mutex::new(Vec::new()), grew: Condvar::new() })
     }
 
     /// Appends what happens now and returns its place.
-    pub fn push(&self, link: Link, event: Event) -> usize {
+    pub(crate) fn push(&self, link: Link, event: Event) -> usize {
         let mut records = self.lock();
         // Taken under the lock, so that time never runs backwards on a link.
         records.push(Record { at: self.began.elapsed(), link, event });
@@ -137,35 +137,30 @@ impl History {
 
     /// Appends what happened at `at`, an instant of the same clock. A peer's log arrives late: records stand in the
     /// order in which the runner learnt of them, and who judges across links sorts by time.
-    pub fn push_at(&self, at: Instant, link: Link, event: Event) {
+    pub(crate) fn push_at(&self, at: Instant, link: Link, event: Event) {
         let at = at.saturating_duration_since(self.began);
         self.lock().push(Record { at, link, event });
         self.grew.notify_all();
     }
 
     /// When it began.
-    pub fn began(&self) -> Instant {
+    pub(crate) fn began(&self) -> Instant {
         self.began
     }
 
     /// How many records there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// Whether nothing has happened.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// All records so far.
-    pub fn snapshot(&self) -> Vec<Record> {
+    pub(crate) fn snapshot(&self) -> Vec<Record> {
         self.lock().clone()
     }
 
     /// Looks at the records from `from` on, now and whenever there are more, until `look` finds something or the
     /// time is over. Each record is shown once.
-    pub fn wait<T>(
+    pub(crate) fn wait<T>(
         &self,
         from: usize,
         within: Duration,
@@ -189,7 +184,11 @@ impl History {
     }
 
     /// Runs `look` over the records from `from` on, without a copy.
-    pub fn scan<T>(&self, from: usize, mut look: impl FnMut(usize, &Record) -> Option<T>) -> Option<T> {
+    pub(crate) fn scan<T>(
+        &self,
+        from: usize,
+        mut look: impl FnMut(usize, &Record) -> Option<T>,
+    ) -> Option<T> {
         let records = self.lock();
         (from..records.len()).find_map(|index| look(index, &records[index]))
     }

@@ -11,7 +11,7 @@ use crate::clauses::Side;
 
 /// A language that there is a skeleton in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Language {
+pub(crate) enum Language {
     /// Python 3.10, its standard library alone.
     Python,
     /// Node 20 alone.
@@ -26,7 +26,7 @@ pub enum Language {
 
 /// One file of a skeleton.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
+pub(crate) struct File {
     /// Where it goes, from the folder.
     pub path: &'static str,
     /// What is in it.
@@ -37,7 +37,7 @@ pub struct File {
 
 /// A skeleton: its files, and what its author does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Skeleton {
+pub(crate) struct Skeleton {
     /// The files.
     pub files: Vec<File>,
     /// What builds it, if anything must.
@@ -46,7 +46,7 @@ pub struct Skeleton {
 
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
-pub enum InitError {
+pub(crate) enum InitError {
     /// There is no skeleton of this kind.
     #[error(
         "there is no skeleton of a host in {0}; there is one in python and in node, and `trunkline` itself is one in rust"
@@ -68,7 +68,7 @@ pub enum InitError {
 
 /// Whether what is there may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub(crate) enum Existing {
     /// It stays, and nothing at all is written.
     Kept,
     /// It is replaced.
@@ -77,7 +77,7 @@ pub enum Existing {
 
 impl Language {
     /// As it is named on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Python => "python",
             Self::Node => "node",
@@ -93,7 +93,7 @@ impl Language {
 /// # Errors
 ///
 /// When there is no skeleton of a host in that language.
-pub fn skeleton(side: Side, language: Language, action: &str) -> Result<Skeleton, InitError> {
+pub(crate) fn skeleton(side: Side, language: Language, action: &str) -> Result<Skeleton, InitError> {
     let file = |path, text: &str| File { path, text: text.to_owned(), program: false };
     let program = |path, text: &str| File { program: true, ..file(path, text) };
     let (mut files, command, build): (Vec<File>, &[&str], _) = match (side, language) {
@@ -174,7 +174,7 @@ impl Skeleton {
     /// # Errors
     ///
     /// When a file is there and may not be replaced, or cannot be written. Nothing is written when one is there.
-    pub fn write(&self, folder: &Path, existing: Existing) -> Result<(), InitError> {
+    pub(crate) fn write(&self, folder: &Path, existing: Existing) -> Result<(), InitError> {
         let there: Vec<String> = self
             .files
             .iter()

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::clauses::{Level, Side};
 
-use extension::{Extension, Extensions};
+use extension::Extensions;
 use pipe::Pipe;
 use reading::Reading;
 use requests::Ask;
@@ -31,17 +31,21 @@ mod tools;
 mod turns;
 
 #[cfg(test)]
+mod crossing;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod walk;
 
 /// The most ids that are remembered of those that the host wrote to without starting them.
 const MAX_STRANGERS: usize = 65_536;
 
 /// A parsed line.
-pub type Message = serde_json::Map<String, Value>;
+pub(crate) type Message = serde_json::Map<String, Value>;
 
 /// What stands on the adapter's end of the pipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ModelKind {
+pub(crate) enum ModelKind {
     /// An adapter.
     #[default]
     Adapter,
@@ -51,7 +55,7 @@ pub enum ModelKind {
 
 /// A rule that a message broke.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Breach {
+pub(crate) struct Breach {
     /// The clause, as SPEC.md names it.
     pub clause: &'static str,
     /// Who broke it.
@@ -66,7 +70,7 @@ pub struct Breach {
 
 /// Something that a side still has to say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Open {
+pub(crate) struct Open {
     /// Who owes it.
     pub by: Side,
     /// The session concerned; empty for the pipe.
@@ -77,7 +81,7 @@ pub struct Open {
 
 /// What can be owed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Debt {
+pub(crate) enum Debt {
     /// The `turn.complete` of a turn ([turn.1]).
     Turn {
         /// Its id, where the host gave one.
@@ -127,7 +131,7 @@ pub enum Debt {
 
 /// A point in a recording, up to which a fence vouches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark(u64);
+pub(crate) struct Mark(u64);
 
 /// Whether that is a category of errors ([ext.6]).
 pub(crate) fn is_category(name: &str) -> bool {
@@ -136,7 +140,7 @@ pub(crate) fn is_category(name: &str) -> bool {
 
 /// Follows one connection.
 #[derive(Clone, Debug, Default)]
-pub struct Model {
+pub(crate) struct Model {
     kind: ModelKind,
     reading: Reading,
     sessions: BTreeMap<String, Session>,
@@ -148,12 +152,12 @@ pub struct Model {
 
 impl Model {
     /// A connection on which nothing was said.
-    pub fn new(kind: ModelKind) -> Self {
+    pub(crate) fn new(kind: ModelKind) -> Self {
         Self { kind, ..Self::default() }
     }
 
     /// Takes a message that the host wrote.
-    pub fn host_says(&mut self, message: &Message) -> Vec<Breach> {
+    pub(crate) fn host_says(&mut self, message: &Message) -> Vec<Breach> {
         self.reading.now += 1;
         let mut report = Report::new(Side::Host, message);
         let Some(table) = report.shape(message) else { return report.breaches };
@@ -213,7 +217,7 @@ impl Model {
     }
 
     /// Takes a message that the adapter wrote.
-    pub fn adapter_says(&mut self, message: &Message) -> Vec<Breach> {
+    pub(crate) fn adapter_says(&mut self, message: &Message) -> Vec<Breach> {
         self.reading.now += 1;
         let mut report = Report::new(Side::Adapter, message);
         let Some(table) = report.shape(message) else {
@@ -269,28 +273,23 @@ impl Model {
     }
 
     /// This point of the recording, for a later [`fence_at`](Self::fence_at).
-    pub fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         Mark(self.reading.now)
     }
 
     /// `reader` has read all that its peer has said so far.
-    pub fn fence(&mut self, reader: Side) {
+    #[cfg(test)]
+    pub(crate) fn fence(&mut self, reader: Side) {
         self.fence_at(reader, self.mark());
     }
 
     /// `reader` has read all that its peer had said at `mark`: what it writes from now on knows of it.
-    pub fn fence_at(&mut self, reader: Side, mark: Mark) {
+    pub(crate) fn fence_at(&mut self, reader: Side, mark: Mark) {
         self.reading.advance(reader, mark.0);
     }
 
-    /// Whether that extension is agreed on in that session.
-    pub fn agreed(&self, session: &str, extension: &str) -> bool {
-        let extension = Extension::named(extension);
-        self.sessions.get(session).zip(extension).is_some_and(|(session, name)| session.agreed().has(name))
-    }
-
     /// All that either side still has to say, sessions that have ended left out.
-    pub fn open(&self) -> Vec<Open> {
+    pub(crate) fn open(&self) -> Vec<Open> {
         let mut open = Vec::new();
         for (id, session) in
             self.sessions.iter().filter(|(_, session)| !session.is_over() && !session.muddled)
@@ -332,14 +331,16 @@ impl Model {
     }
 
     /// The turns that have not ended, of sessions that have not ended.
-    pub fn open_turns(&self) -> Vec<Open> {
+    #[cfg(test)]
+    pub(crate) fn open_turns(&self) -> Vec<Open> {
         let mut open = self.open();
         open.retain(|open| matches!(open.what, Debt::Turn { .. }));
         open
     }
 
     /// The answers that the host owes.
-    pub fn owed(&self) -> Vec<Open> {
+    #[cfg(test)]
+    pub(crate) fn owed(&self) -> Vec<Open> {
         let mut open = self.open();
         open.retain(|open| open.by == Side::Host);
         open
@@ -348,7 +349,7 @@ impl Model {
     /// What is broken if nothing more is said: call it at rest, with everything read by both sides.
     ///
     /// Sessions that have ended owe nothing, and a paused session is held back rather than silent.
-    pub fn finish(&self) -> Vec<Breach> {
+    pub(crate) fn finish(&self) -> Vec<Breach> {
         let mut broken = Vec::new();
         for Open { by, session, what } in self.open() {
             let held = self.sessions.get(&session).is_some_and(|session| session.is_paused());

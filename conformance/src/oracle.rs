@@ -20,7 +20,7 @@ pub(crate) use self::lines::shown;
 
 /// How the end of a history is to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// A fence and a quiet window stood at its end: what is owed then is missing.
     AtRest,
     /// It was cut off: what is owed might have come.
@@ -29,7 +29,7 @@ pub enum Ending {
 
 /// What the oracles say.
 #[derive(Debug, Default)]
-pub struct Judgement {
+pub(crate) struct Judgement {
     /// Rules that the program under test broke.
     pub findings: Vec<Finding>,
     /// Rules that the suite itself broke: it cannot be trusted here.
@@ -40,7 +40,7 @@ pub struct Judgement {
 ///
 /// `side` is what the program is: an adapter is judged by what it wrote to the runner; a host (a relay) by that and
 /// by what it wrote to each process of the stub.
-pub fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement {
+pub(crate) fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement {
     let mut judgement = Judgement::default();
     let mut links: Vec<Link> = records.iter().map(|record| record.link).collect();
     links.sort_unstable();
@@ -62,7 +62,7 @@ pub fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement {
 }
 
 /// Judges both sides of one tapped connection: nothing is the suite's own.
-pub fn judge_both(records: &[Record], ending: Ending) -> Judgement {
+pub(crate) fn judge_both(records: &[Record], ending: Ending) -> Judgement {
     let mut judgement = Judgement::default();
     for judged in [Side::Adapter, Side::Host] {
         lines::judge(records, Link::Upper, judged, &mut judgement);

@@ -2,7 +2,7 @@
 
 /// A text on one line without anything that a terminal would obey: control characters, those that change the
 /// direction of writing, and those that cannot be seen are written as escapes.
-pub fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -17,7 +17,7 @@ pub fn visible(text: &str) -> String {
 }
 
 /// The first bytes of a text, cut between characters, with its whole length where something was cut.
-pub fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
@@ -26,12 +26,12 @@ pub fn cut(text: &str, most: usize) -> String {
 }
 
 /// A text for one line of a report.
-pub fn short(text: &str, most: usize) -> String {
+pub(crate) fn short(text: &str, most: usize) -> String {
     visible(&cut(text, most))
 }
 
 /// Whether a character is not to be seen, or changes how others are seen.
-pub fn is_unseen(character: char) -> bool {
+pub(crate) fn is_unseen(character: char) -> bool {
     let point = u32::from(character);
     (character.is_control() && character != '\n' && character != '\t')
         || matches!(character,

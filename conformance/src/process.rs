@@ -29,8 +29,9 @@ use crate::{
 mod leftovers;
 mod usage;
 
-pub use self::{
-    leftovers::{Leftover, become_subreaper, descendants, kill_all, sweep},
+pub use self::leftovers::{kill_all, sweep};
+pub(crate) use self::{
+    leftovers::{become_subreaper, descendants},
     usage::{Usage, usage_of},
 };
 
@@ -41,11 +42,11 @@ const STDERR_KEPT: usize = 1 << 20;
 /// How many threads a program may add to those of the machine.
 const THREADS_MORE: u64 = 16_384;
 /// The name of the variable that marks every process of a case.
-pub const MARK: &str = "TRUNKLINE_CONFORMANCE_CASE";
+pub(crate) const MARK: &str = "TRUNKLINE_CONFORMANCE_CASE";
 
 /// What becomes of the program's stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StderrMode {
+pub(crate) enum StderrMode {
     /// Read and recorded.
     Recorded,
     /// The program starts without one.
@@ -54,7 +55,7 @@ pub enum StderrMode {
 
 /// How to start the program.
 #[derive(Debug, Clone)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Variables to set.
@@ -71,7 +72,7 @@ pub struct Launch {
 
 /// A running program, or one that has ended. Dropping it kills its process group.
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     pid: u32,
     history: Arc<History>,
     input: Arc<Input>,
@@ -128,7 +129,7 @@ struct Ended {
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exit {
+pub(crate) struct Exit {
     /// Its status, unless a signal ended it.
     pub code: Option<i32>,
     /// The signal.
@@ -147,7 +148,7 @@ impl Process {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn start(launch: &Launch, history: &Arc<History>) -> io::Result<Self> {
+    pub(crate) fn start(launch: &Launch, history: &Arc<History>) -> io::Result<Self> {
         let (program, args) = launch
             .command
             .split_first()
@@ -204,23 +205,23 @@ impl Process {
     }
 
     /// Its process id, which is its group's too.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
     /// Queues bytes for its stdin. Never waits.
-    pub fn write(&self, bytes: Vec<u8>, intent: Intent) {
+    pub(crate) fn write(&self, bytes: Vec<u8>, intent: Intent) {
         self.write_in_pieces(bytes, Vec::new(), Duration::ZERO, intent);
     }
 
     /// Queues bytes that are written in pieces, cut at the given offsets, with a pause at each cut.
-    pub fn write_in_pieces(&self, bytes: Vec<u8>, cuts: Vec<usize>, gap: Duration, intent: Intent) {
+    pub(crate) fn write_in_pieces(&self, bytes: Vec<u8>, cuts: Vec<usize>, gap: Duration, intent: Intent) {
         lock(&self.input.state).waiting.push_back(Write1 { bytes, cuts, gap, intent });
         self.input.changed.notify_all();
     }
 
     /// Waits until all that was queued has been accepted by the pipe. `false`: the time ran out, or the pipe broke.
-    pub fn flushed(&self, within: Duration) -> bool {
+    pub(crate) fn flushed(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         let mut state = lock(&self.input.state);
         loop {
@@ -239,19 +240,19 @@ impl Process {
     }
 
     /// Closes its stdin when all that was queued is written.
-    pub fn close_stdin(&self) {
+    pub(crate) fn close_stdin(&self) {
         lock(&self.input.state).close = true;
         self.input.changed.notify_all();
     }
 
     /// Stops reading its stdout, or goes on.
-    pub fn pause_reading(&self, paused: bool) {
+    pub(crate) fn pause_reading(&self, paused: bool) {
         lock(&self.output.state).paused = paused;
         self.output.changed.notify_all();
     }
 
     /// Closes the read end of its stdout.
-    pub fn close_stdout(&self) {
+    pub(crate) fn close_stdout(&self) {
         let deadline = Instant::now() + Duration::from_secs(2);
         let mut state = lock(&self.output.state);
         state.close = true;
@@ -263,12 +264,12 @@ impl Process {
     }
 
     /// How it ended, if it has.
-    pub fn exit(&self) -> Option<Exit> {
+    pub(crate) fn exit(&self) -> Option<Exit> {
         *lock(&self.ended.state)
     }
 
     /// Waits for its end.
-    pub fn wait_exit(&self, within: Duration) -> Option<Exit> {
+    pub(crate) fn wait_exit(&self, within: Duration) -> Option<Exit> {
         let deadline = Instant::now() + within;
         let mut state = lock(&self.ended.state);
         loop {
@@ -284,7 +285,7 @@ impl Process {
     }
 
     /// Sends a signal to the program alone.
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         if self.exit().is_none()
             && let Some(pid) = Pid::from_raw(self.pid.cast_signed())
         {
@@ -294,7 +295,7 @@ impl Process {
     }
 
     /// Kills its process group and waits until it is gone.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         if let Some(group) = Pid::from_raw(self.pid.cast_signed()) {
             // No such group means that nobody is left in it.
             let _ = kill_process_group(group, Signal::KILL);
@@ -303,7 +304,7 @@ impl Process {
     }
 
     /// The history that it is recorded in.
-    pub fn history(&self) -> &Arc<History> {
+    pub(crate) fn history(&self) -> &Arc<History> {
         &self.history
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 mod below;
 
 /// How many sessions there are at most at a time.
-pub const SLOTS: usize = 8;
+pub(crate) const SLOTS: usize = 8;
 
 /// The most turns that wait or run in a session at a time.
 const QUEUED: usize = 6;
@@ -29,7 +29,7 @@ const QUEUED: usize = 6;
 /// One thing that a host does. `slot` is one of [`SLOTS`] places, each with a session or without one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub(crate) enum Action {
     /// Opens a session, unless there is one.
     Open {
         /// The place.
@@ -76,7 +76,7 @@ pub enum Action {
 /// What is said to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reply {
+pub(crate) enum Reply {
     /// Yes.
     Approve,
     /// No.
@@ -86,7 +86,7 @@ pub enum Reply {
 /// What a turn does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Work {
+pub(crate) enum Work {
     /// An ordinary short turn.
     Quick,
     /// Says a token that stands nowhere else.
@@ -105,14 +105,14 @@ pub enum Work {
 
 /// What a program can be asked for.
 #[derive(Debug, Clone)]
-pub struct Palette {
+pub(crate) struct Palette {
     works: Vec<Work>,
     queues: bool,
 }
 
 impl Palette {
     /// What this program can do, by its probe and what was declared. A host's adapter is the stub, which can do all.
-    pub fn of(subject: &Subject) -> Self {
+    pub(crate) fn of(subject: &Subject) -> Self {
         let queues = subject.abilities.contains(&Ability::QueuesInput);
         if subject.side == Side::Host {
             return Self { works: below::WORKS.to_vec(), queues };
@@ -136,7 +136,7 @@ impl Palette {
 }
 
 /// A list of so many actions. The same seed and palette give the same list.
-pub fn generate(rng: &mut Rng, palette: &Palette, count: usize) -> Vec<Action> {
+pub(crate) fn generate(rng: &mut Rng, palette: &Palette, count: usize) -> Vec<Action> {
     (0..count).map(|_| action(rng, palette)).collect()
 }
 
@@ -180,7 +180,7 @@ struct Place {
 /// # Errors
 ///
 /// A failure under the clause of the trial's case, or of the rule that was broken.
-pub fn perform(t: &mut Trial<'_>, actions: &[Action]) -> Outcome {
+pub(crate) fn perform(t: &mut Trial<'_>, actions: &[Action]) -> Outcome {
     let mut run = Run {
         places: (0..SLOTS).map(|_| None).collect(),
         closed: Vec::new(),
@@ -345,7 +345,7 @@ impl Place {
     fn open_turns(&self, t: &Trial<'_>) -> usize {
         let (mut inputs, mut ends) = (0_usize, 0);
         t.history.scan(0, |_, record| {
-            let (message, kind, count) = match (record.from_host(), record.from_adapter()) {
+            let (message, kind, count) = match (record.host_message(), record.adapter_message()) {
                 (Some(message), _) => (message, "user.input", &mut inputs),
                 (_, Some(message)) => (message, "turn.complete", &mut ends),
                 _ => return None,

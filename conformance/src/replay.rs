@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// What a replay showed.
 #[derive(Debug)]
-pub struct Replayed {
+pub(crate) struct Replayed {
     /// What happened this time.
     pub records: Vec<Record>,
     /// What the oracles say of it.
@@ -33,7 +33,7 @@ pub struct Replayed {
 /// # Errors
 ///
 /// When the program cannot be started.
-pub fn replay(
+pub(crate) fn replay(
     transcript: &[Record],
     command: &[String],
     cwd: &Path,
@@ -61,7 +61,7 @@ pub fn replay(
     for record in transcript.iter().filter(|record| record.link == Link::Upper) {
         match &record.event {
             Event::Adapter { .. } => {
-                if let Some(message) = record.from_adapter() {
+                if let Some(message) = record.adapter_message() {
                     *before.entry(crate::wire::session(message).to_owned()).or_default() += 1;
                 }
                 last = record.at;
@@ -116,7 +116,7 @@ fn await_counts(
             return;
         }
         let seen = history.wait(from, left, |index, record| {
-            let message = record.from_adapter()?;
+            let message = record.adapter_message()?;
             Some((index, crate::wire::session(message).to_owned()))
         });
         if let Some((index, session)) = seen {

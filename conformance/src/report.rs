@@ -34,22 +34,18 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use self::{
-    diagram::{Row, Way},
-    document::{
-        BaselineData, CaseData, Document, FindingData, NotCovered, Outcome, PlanData, Platform,
-        SCHEMA_VERSION, SubjectData, Tiers, Timing, Totals,
-    },
+pub(crate) use self::{
+    document::{BaselineData, CaseData, Document, SCHEMA_VERSION},
     evidence::Keep,
     output::{Format, Output},
     progress::{Progress, Show},
     redact::Redactor,
-    text::{Skipped, write as write_text},
+    text::Skipped,
 };
 
 /// Everything about a run that is over.
 #[derive(Debug)]
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     /// What was asked for.
     pub plan: &'a Plan,
     /// Which cases, in the words of who asked: `all`, `smoke`, or the selectors.
@@ -76,7 +72,7 @@ pub struct Run<'a> {
 
 /// A baseline and the file that it was read from.
 #[derive(Debug)]
-pub struct Listed {
+pub(crate) struct Listed {
     /// What it says.
     pub baseline: Baseline,
     /// The file.
@@ -85,7 +81,7 @@ pub struct Listed {
 
 /// How a run is told.
 #[derive(Debug)]
-pub struct Telling {
+pub(crate) struct Telling {
     /// Which cases leave evidence.
     pub keep: Keep,
     /// What of the skipped cases is shown.
@@ -99,7 +95,7 @@ pub struct Telling {
 }
 
 /// Writes the evidence, the document and all reports, and returns the exit status.
-pub fn conclude(run: &Run<'_>, telling: &Telling) -> u8 {
+pub(crate) fn conclude(run: &Run<'_>, telling: &Telling) -> u8 {
     let folder = run.plan.results.as_deref().and_then(|results| {
         let made = evidence::folder(results, run.started)
             .and_then(|folder| evidence::keep(&folder, run.results, telling.keep).map(|()| folder));
@@ -116,7 +112,7 @@ pub fn conclude(run: &Run<'_>, telling: &Telling) -> u8 {
 }
 
 /// Compares a document with what is known to fail.
-pub fn compare(document: &mut Document, listed: Option<&Listed>) {
+pub(crate) fn compare(document: &mut Document, listed: Option<&Listed>) {
     let os = document.platform.os.clone();
     let judgement = judge(&document.facts(), listed.map(|listed| &listed.baseline), Day::today(), &os);
     let why = |case: &str| listed?.baseline.find(case, &os).map(|known| known.reason.clone());
@@ -134,7 +130,7 @@ pub fn compare(document: &mut Document, listed: Option<&Listed>) {
 }
 
 /// Writes a document as text, or as JSON, and as every report that was asked for; returns the exit status.
-pub fn tell(document: &Document, folder: Option<&Path>, telling: &Telling) -> u8 {
+pub(crate) fn tell(document: &Document, folder: Option<&Path>, telling: &Telling) -> u8 {
     let mut status = document.outcome.exit;
     // Reports first: the last line stays the last.
     for output in &telling.outputs {
@@ -166,7 +162,7 @@ fn warned<T>(done: io::Result<T>, place: &Path) -> Option<T> {
 }
 
 /// What went wrong in a case, in plain text.
-pub fn failure_text(result: &CaseResult) -> String {
+pub(crate) fn failure_text(result: &CaseResult) -> String {
     let case = result.case;
     let mut text = format!("{} {}: {} [{}]\n", case.id, case.title, result.verdict, case.clause);
     text.push_str(&format!("sent      {}\n", case.stimulus));

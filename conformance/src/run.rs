@@ -23,14 +23,14 @@ mod calibrate;
 mod rounds;
 mod shorten;
 
-pub use self::{
+pub(crate) use self::{
     calibrate::{Calibration, EXTENSIONS, NotStarted, calibrate},
     rounds::{Repeated, Rounds, run_rounds},
 };
 
 /// How to run.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The cases, in order.
     pub cases: Vec<&'static Case>,
     /// Which demands are failures.
@@ -47,7 +47,7 @@ pub struct Plan {
 
 /// What became of one case.
 #[derive(Debug, Clone)]
-pub struct CaseResult {
+pub(crate) struct CaseResult {
     /// The case.
     pub case: &'static Case,
     /// Its end.
@@ -64,8 +64,6 @@ pub struct CaseResult {
     pub took: Duration,
     /// How often it ran.
     pub attempts: u32,
-    /// What decided its random choices.
-    pub seed: u64,
     /// The length of the list that the seed decided; 0 where the case has none.
     pub choices: usize,
     /// What happened, of the attempt that decided.
@@ -75,7 +73,7 @@ pub struct CaseResult {
 }
 
 /// Told of everything as it happens.
-pub trait Observer: Sync {
+pub(crate) trait Observer: Sync {
     /// A case begins.
     fn begins(&self, _case: &'static Case) {}
     /// A case failed and is run again alone.
@@ -86,12 +84,17 @@ pub trait Observer: Sync {
 
 /// Nobody watches.
 #[derive(Debug, Clone, Copy)]
-pub struct Unwatched;
+pub(crate) struct Unwatched;
 
 impl Observer for Unwatched {}
 
 /// Runs a plan. The results stand in the order of the plan.
-pub fn run(plan: &Plan, subject: &Subject, bounds: &Bounds, observer: &dyn Observer) -> Vec<CaseResult> {
+pub(crate) fn run(
+    plan: &Plan,
+    subject: &Subject,
+    bounds: &Bounds,
+    observer: &dyn Observer,
+) -> Vec<CaseResult> {
     crate::process::become_subreaper();
     let waiting: Mutex<VecDeque<(usize, &'static Case)>> =
         Mutex::new(plan.cases.iter().copied().enumerate().collect());
@@ -165,7 +168,7 @@ fn confirm(first: CaseResult, mut again: CaseResult) -> CaseResult {
 }
 
 /// Runs one case once.
-pub fn run_case(
+pub(crate) fn run_case(
     case: &'static Case,
     subject: &Subject,
     bounds: &Bounds,
@@ -195,7 +198,6 @@ fn run_part(
         tier: Tier::BlackBox,
         took: Duration::ZERO,
         attempts: attempt,
-        seed,
         choices: 0,
         records: Vec::new(),
         scored: plan.class != Class::Core || case.basis != Basis::Choice,
@@ -289,7 +291,7 @@ fn seed_of(seed: u64, id: &str) -> u64 {
 /// # Errors
 ///
 /// A selector that names no case.
-pub fn select(side: Side, selectors: &[String]) -> Result<Vec<&'static Case>, String> {
+pub(crate) fn select(side: Side, selectors: &[String]) -> Result<Vec<&'static Case>, String> {
     let all: Vec<&'static Case> = crate::cases::of(side).collect();
     if selectors.is_empty() {
         return Ok(all);

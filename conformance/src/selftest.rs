@@ -28,9 +28,9 @@ use crate::{
 mod list;
 mod matrix;
 
-pub use self::{
-    list::{ListError, Mutant, Programs, Variant},
-    matrix::{Gaps, gaps, matrix},
+pub(crate) use self::{
+    list::{Mutant, Programs, Variant},
+    matrix::matrix,
 };
 
 /// How often a mutant is run before it counts as a survivor: a race needs its moment.
@@ -38,7 +38,7 @@ const ATTEMPTS: u32 = 3;
 
 /// What became of one broken program.
 #[derive(Debug, Clone, Serialize)]
-pub struct Killing {
+pub(crate) struct Killing {
     /// The mutant's name.
     pub name: String,
     /// The case that must catch it.
@@ -53,7 +53,7 @@ pub struct Killing {
 
 /// What became of one odd but correct program.
 #[derive(Debug, Clone, Serialize)]
-pub struct Survival {
+pub(crate) struct Survival {
     /// The variant's name.
     pub name: String,
     /// How many cases passed or only warned.
@@ -66,7 +66,7 @@ pub struct Survival {
 
 /// How much of the suite a variant is put through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
+pub(crate) enum Depth {
     /// The smoke set and what the variant names itself.
     Smoke,
     /// Everything.
@@ -74,7 +74,7 @@ pub enum Depth {
 }
 
 /// Runs every mutant against its case, `jobs` at a time.
-pub fn kill(
+pub(crate) fn kill(
     side: Side,
     mutants: &[Mutant],
     stub: &Path,
@@ -126,7 +126,7 @@ fn kill_one(side: Side, mutant: &Mutant, stub: &Path) -> Result<(), String> {
 }
 
 /// Puts every variant through the suite.
-pub fn survive(
+pub(crate) fn survive(
     side: Side,
     variants: &[Variant],
     stub: &Path,

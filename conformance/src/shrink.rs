@@ -6,7 +6,11 @@ use std::time::{Duration, Instant};
 ///
 /// `fails` is asked of candidates only, never of the whole list, which is known to fail. Chunks are halves first, then
 /// smaller and smaller ones down to single items.
-pub fn shortest<T: Clone>(items: &[T], within: Duration, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
+pub(crate) fn shortest<T: Clone>(
+    items: &[T],
+    within: Duration,
+    mut fails: impl FnMut(&[T]) -> bool,
+) -> Vec<T> {
     let deadline = Instant::now() + within;
     let (mut kept, mut chunks) = (items.to_vec(), 2);
     while kept.len() > 1 {

@@ -65,7 +65,7 @@ use self::log::Log;
 use self::script::Script;
 use self::state::Stub;
 
-pub use self::args::ScriptError;
+pub(crate) use self::args::ScriptError;
 pub use self::children::is_child;
 pub use self::cue::give as give_cue;
 pub use self::life::is_running;
@@ -75,7 +75,7 @@ const USAGE: &str = "usage: stub --script FILE --log FILE";
 
 /// Runs the stub until its stdin ends or an action ends it.
 #[must_use]
-pub fn run(script: &Path, log: &Path) -> ExitCode {
+pub(crate) fn run(script: &Path, log: &Path) -> ExitCode {
     match prepare(script, log) {
         Ok(stub) => serve(&stub),
         Err(error) => complain(&error),
@@ -87,7 +87,7 @@ pub fn run(script: &Path, log: &Path) -> ExitCode {
 /// # Errors
 ///
 /// Names the place and the action that is wrong.
-pub fn check_script(text: &str) -> Result<(), ScriptError> {
+pub(crate) fn check_script(text: &str) -> Result<(), ScriptError> {
     Script::parse(text, 1).map(|_| ())
 }
 
@@ -96,7 +96,7 @@ pub fn check_script(text: &str) -> Result<(), ScriptError> {
 /// # Errors
 ///
 /// Names the place and the action that is wrong.
-pub fn check_actions(actions: &Value) -> Result<(), ScriptError> {
+pub(crate) fn check_actions(actions: &Value) -> Result<(), ScriptError> {
     action::list(actions, "$stub").map(|_| ())
 }
 

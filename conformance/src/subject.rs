@@ -16,13 +16,16 @@ use crate::{
 
 mod config;
 
-pub use self::config::{ConfigError, read_config};
+pub(crate) use self::config::read_config;
 
-/// What is tested, and what it promises.
+/// What is tested, and what it promises: what `conform.toml` says, for a [`Suite`](crate::Suite).
+///
+/// Starts with nothing declared, the default limits and the directory of the calling process; the public fields may be
+/// set before it goes into [`Suite::of`](crate::Suite::of).
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// Whether it is an adapter or a host.
-    pub side: Side,
+    pub(crate) side: Side,
     /// The program and its arguments. A host's has `{adapter}` in it.
     pub command: Vec<String>,
     /// Where it runs.
@@ -30,7 +33,7 @@ pub struct Subject {
     /// Variables to set.
     pub env: BTreeMap<String, String>,
     /// Which demands are failures.
-    pub class: Class,
+    pub(crate) class: Class,
     /// How long things may take.
     pub limits: Limits,
     /// What was declared.
@@ -38,20 +41,20 @@ pub struct Subject {
     /// Texts that provoke a behaviour in this adapter.
     pub recipes: Recipes,
     /// Whether the probe may be used.
-    pub probe: ProbeUse,
+    pub(crate) probe: ProbeUse,
     /// The probe's operations, as its `hello` told; empty without a probe.
-    pub probe_ops: BTreeSet<String>,
+    pub(crate) probe_ops: BTreeSet<String>,
     /// The extensions that it agreed on when all were offered.
-    pub extensions: BTreeSet<String>,
+    pub(crate) extensions: BTreeSet<String>,
     /// The program that plays the adapter for a host: this suite's own binary.
-    pub stub: PathBuf,
+    pub(crate) stub: PathBuf,
     /// Values that never stand in a transcript.
     pub redact: Vec<String>,
 }
 
 /// Whether the probe may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProbeUse {
+pub(crate) enum ProbeUse {
     /// Where the adapter has one.
     Auto,
     /// Never.
@@ -183,7 +186,7 @@ impl Subject {
 
 /// How long things may take on this machine with this program, as the calibration measured.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// From the start of the process to the end of its first turn, as measured.
     pub start: Duration,
     /// An ordinary turn, as measured (median).
@@ -202,7 +205,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// Derives the bounds from what was measured.
-    pub fn from_measured(start: Duration, turn: Duration, limits: &Limits, scale: f64) -> Self {
+    pub(crate) fn from_measured(start: Duration, turn: Duration, limits: &Limits, scale: f64) -> Self {
         let longest = Duration::from_secs_f64(limits.turn_s * scale);
         Self {
             start,
@@ -216,19 +219,14 @@ impl Bounds {
         }
     }
 
-    /// A bound of the catalogue, on this machine.
-    pub fn of(&self, stated: Duration) -> Duration {
-        stated.mul_f64(self.scale)
-    }
-
     /// A bound in seconds, on this machine.
-    pub fn secs(&self, stated: f64) -> Duration {
+    pub(crate) fn secs(&self, stated: f64) -> Duration {
         Duration::from_secs_f64(stated * self.scale)
     }
 
     /// The same with more time: for a failure that is tried again.
     #[must_use]
-    pub fn stretched(&self, by: f64) -> Self {
+    pub(crate) fn stretched(&self, by: f64) -> Self {
         Self {
             patience: self.patience.mul_f64(by),
             longest: self.longest.mul_f64(by.min(2.0)),

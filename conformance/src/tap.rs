@@ -53,7 +53,7 @@ impl Recorder {
 /// # Errors
 ///
 /// When the recording cannot be created or the adapter cannot be started.
-pub fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
+pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
     let (program, args) = command
         .split_first()
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))?;

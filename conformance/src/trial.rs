@@ -33,8 +33,8 @@ mod stimulus;
 mod talk;
 mod turn;
 
-pub use self::{
-    host::{Below, Lower, Which},
+pub(crate) use self::{
+    host::{Below, Lower},
     permission::{Ask, Request},
     talk::Session,
     turn::TurnSeen,
@@ -43,7 +43,7 @@ pub(crate) use host::named_in;
 
 /// A message that came, and where it stands in the history.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Its place.
     pub index: usize,
     /// When it came.
@@ -63,28 +63,28 @@ impl Seen {
     }
 
     /// The message.
-    pub fn message(&self) -> &Message {
+    pub(crate) fn message(&self) -> &Message {
         static EMPTY: std::sync::LazyLock<Message> = std::sync::LazyLock::new(Message::new);
         self.parsed.message().unwrap_or(&EMPTY)
     }
 
     /// Its type.
-    pub fn kind(&self) -> &str {
+    pub(crate) fn kind(&self) -> &str {
         wire::kind(self.message())
     }
 
     /// Its session id.
-    pub fn session(&self) -> &str {
+    pub(crate) fn session(&self) -> &str {
         wire::session(self.message())
     }
 
     /// A member that is text, or the empty string.
-    pub fn text(&self, member: &str) -> &str {
+    pub(crate) fn text(&self, member: &str) -> &str {
         wire::text(self.message(), member)
     }
 
     /// A member.
-    pub fn get(&self, member: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, member: &str) -> Option<&Value> {
         self.message().get(member)
     }
 }
@@ -100,7 +100,7 @@ enum Fate {
 
 /// A case that is being run.
 #[derive(Debug)]
-pub struct Trial<'a> {
+pub(crate) struct Trial<'a> {
     /// The program under test.
     pub subject: &'a Subject,
     /// How long things may take.
@@ -129,7 +129,7 @@ pub struct Trial<'a> {
 
 /// What is left of a trial when its case is over.
 #[derive(Debug)]
-pub struct Finished {
+pub(crate) struct Finished {
     /// All that happened.
     pub records: Vec<Record>,
     /// What the case found besides the reason of its end.
@@ -148,7 +148,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     ///
     /// When no folder can be made for it.
-    pub fn new(case: &'static Case, subject: &'a Subject, bounds: Bounds, seed: u64) -> Outcome<Self> {
+    pub(crate) fn new(case: &'static Case, subject: &'a Subject, bounds: Bounds, seed: u64) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("conformance-").tempdir()?;
         std::fs::create_dir(folder.path().join("tmp"))?;
         Ok(Self {
@@ -174,13 +174,13 @@ impl<'a> Trial<'a> {
 
     /// Keeps only these places of the list that the case's seed decides, so that a failing one can be shortened.
     #[must_use]
-    pub fn with_part(mut self, part: &[usize]) -> Self {
+    pub(crate) fn with_part(mut self, part: &[usize]) -> Self {
         self.part = Some(part.to_vec());
         self
     }
 
     /// What is kept of the list that the seed decided. A case with such a list takes it from here.
-    pub fn part_of<T>(&mut self, list: Vec<T>) -> Vec<T> {
+    pub(crate) fn part_of<T>(&mut self, list: Vec<T>) -> Vec<T> {
         self.choices = list.len();
         match &self.part {
             None => list,
@@ -195,17 +195,17 @@ impl<'a> Trial<'a> {
     }
 
     /// The case's own folder, removed at its end.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// A path in the case's folder, for an effect or a file.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// How the program is started unless a case says otherwise.
-    pub fn launch(&self) -> Launch {
+    pub(crate) fn launch(&self) -> Launch {
         let mut env: Vec<(String, String)> = self.subject.env.clone().into_iter().collect();
         env.push(("TMPDIR".to_owned(), self.path("tmp").display().to_string()));
         if self.subject.probe == crate::subject::ProbeUse::Auto {
@@ -230,7 +230,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     ///
     /// When it cannot be started.
-    pub fn start(&mut self) -> Outcome {
+    pub(crate) fn start(&mut self) -> Outcome {
         let launch = self.launch();
         self.start_with(&launch)
     }
@@ -240,7 +240,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     ///
     /// When it cannot be started.
-    pub fn start_with(&mut self, launch: &Launch) -> Outcome {
+    pub(crate) fn start_with(&mut self, launch: &Launch) -> Outcome {
         self.begin_below()?;
         let process = Process::start(launch, &self.history).map_err(|error| {
             Stop::Harness(format!("`{}` does not start: {error}", launch.command.join(" ")))
@@ -255,7 +255,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     ///
     /// When it cannot be started.
-    pub fn process(&mut self) -> Outcome<&Process> {
+    pub(crate) fn process(&mut self) -> Outcome<&Process> {
         if self.process.is_none() {
             self.start()?;
         }
@@ -263,12 +263,12 @@ impl<'a> Trial<'a> {
     }
 
     /// Says that this case ends the process, so that no survival is asked for.
-    pub fn expect_gone(&mut self) {
+    pub(crate) fn expect_gone(&mut self) {
         self.fate = Fate::Gone;
     }
 
     /// What the verdict rests on so far.
-    pub fn tier(&self) -> Tier {
+    pub(crate) fn tier(&self) -> Tier {
         self.tier
     }
 
@@ -278,12 +278,12 @@ impl<'a> Trial<'a> {
     }
 
     /// A remark in the report that decides nothing.
-    pub fn note(&mut self, note: impl Into<String>) {
+    pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
     /// A finding under this case's own clause.
-    pub fn finding(&self, expected: impl Display, got: impl Display, ground: Ground) -> Finding {
+    pub(crate) fn finding(&self, expected: impl Display, got: impl Display, ground: Ground) -> Finding {
         Finding {
             clause: self.case.clause.into(),
             level: self.case.level,
@@ -298,12 +298,12 @@ impl<'a> Trial<'a> {
     }
 
     /// Fails because of something that was seen.
-    pub fn fail<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
+    pub(crate) fn fail<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
         Err(Stop::Fail(Box::new(self.finding(expected, got, Ground::Seen))))
     }
 
     /// Fails because something was not seen in time.
-    pub fn late<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
+    pub(crate) fn late<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
         Err(Stop::Fail(Box::new(self.finding(expected, got, Ground::Late))))
     }
 
@@ -312,12 +312,18 @@ impl<'a> Trial<'a> {
     /// # Errors
     ///
     /// The failure.
-    pub fn demand(&self, holds: bool, expected: impl Display, got: impl Display) -> Outcome {
+    pub(crate) fn demand(&self, holds: bool, expected: impl Display, got: impl Display) -> Outcome {
         if holds { Ok(()) } else { self.fail(expected, got) }
     }
 
     /// Records a finding of another clause or level and goes on.
-    pub fn found(&mut self, clause: &'static str, level: Level, expected: impl Display, got: impl Display) {
+    pub(crate) fn found(
+        &mut self,
+        clause: &'static str,
+        level: Level,
+        expected: impl Display,
+        got: impl Display,
+    ) {
         let mut finding = self.finding(expected, got, Ground::Seen);
         finding.clause = clause.into();
         finding.level = level;
@@ -325,17 +331,17 @@ impl<'a> Trial<'a> {
     }
 
     /// Records a broken SHOULD of this clause and goes on, unless it holds.
-    pub fn should(&mut self, holds: bool, expected: impl Display, got: impl Display) {
+    pub(crate) fn should(&mut self, holds: bool, expected: impl Display, got: impl Display) {
         if !holds {
             self.found(self.case.clause, Level::Should, expected, got);
         }
     }
 
     /// Everything that the adapter's side wrote on the upper link, from a place on.
-    pub fn seen_from(&self, from: usize) -> Vec<Seen> {
+    pub(crate) fn seen_from(&self, from: usize) -> Vec<Seen> {
         let mut seen = Vec::new();
         self.history.scan(from, |index, record| {
-            if record.link == Link::Upper && record.from_adapter().is_some() {
+            if record.link == Link::Upper && record.adapter_message().is_some() {
                 seen.extend(Seen::of(index, record));
             }
             None::<()>
@@ -344,22 +350,22 @@ impl<'a> Trial<'a> {
     }
 
     /// Everything that the program wrote for a session.
-    pub fn of(&self, session: &Session) -> Vec<Seen> {
+    pub(crate) fn of(&self, session: &Session) -> Vec<Seen> {
         let mut seen = self.seen_from(0);
         seen.retain(|seen| seen.session() == session.id());
         seen
     }
 
     /// How many messages of a type the program wrote for a session.
-    pub fn count(&self, session: &Session, kind: &str) -> usize {
+    pub(crate) fn count(&self, session: &Session, kind: &str) -> usize {
         self.of(session).iter().filter(|seen| seen.kind() == kind).count()
     }
 
     /// What the program wrote for sessions that were never opened; messages of the pipe left out.
-    pub fn for_strangers(&self) -> Vec<Seen> {
+    pub(crate) fn for_strangers(&self) -> Vec<Seen> {
         let mut opened: HashSet<String> = HashSet::from([String::new()]);
         self.history.scan(0, |_, record| {
-            let start = record.from_host().filter(|message| wire::kind(message) == "session.start")?;
+            let start = record.host_message().filter(|message| wire::kind(message) == "session.start")?;
             opened.insert(wire::session(start).to_owned());
             None::<()>
         });
@@ -376,7 +382,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     ///
     /// The failure.
-    pub fn demand_no_strangers(&self) -> Outcome {
+    pub(crate) fn demand_no_strangers(&self) -> Outcome {
         match self.for_strangers().first() {
             None => Ok(()),
             Some(seen) => self.fail(
@@ -395,7 +401,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     ///
     /// The failure, or that of [`Self::settle`].
-    pub fn demand_ends(&mut self, session: &Session, wanted: usize) -> Outcome {
+    pub(crate) fn demand_ends(&mut self, session: &Session, wanted: usize) -> Outcome {
         self.settle()?;
         let ends = self.count(session, "turn.complete");
         self.demand(
@@ -410,7 +416,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn usage(&mut self) -> Outcome<Usage> {
+    pub(crate) fn usage(&mut self) -> Outcome<Usage> {
         Ok(usage_of(self.process()?.pid()))
     }
 
@@ -419,7 +425,7 @@ impl<'a> Trial<'a> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn drain(&mut self) -> Outcome {
+    pub(crate) fn drain(&mut self) -> Outcome {
         self.expect_gone();
         let within = self.bounds.start + self.bounds.secs(5.0);
         let process = self.process()?;
@@ -432,7 +438,7 @@ impl<'a> Trial<'a> {
     }
 
     /// How the process ended, in words, if it has.
-    pub fn exit_text(&self) -> Option<String> {
+    pub(crate) fn exit_text(&self) -> Option<String> {
         let exit = self.process.as_ref()?.exit()?;
         Some(match (exit.code, exit.signal) {
             (Some(code), _) => format!("the process exited with status {code}"),
@@ -447,7 +453,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Ends the case: survival, end of stdin, leftovers.
-    pub fn finish(mut self, outcome: Outcome) -> (Outcome, Finished) {
+    pub(crate) fn finish(mut self, outcome: Outcome) -> (Outcome, Finished) {
         let outcome = outcome.and_then(|()| self.survive());
         self.leave();
         let finished = Finished {
@@ -461,7 +467,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Kills and names what the program left behind when it ended.
-    pub fn left_behind(&self) -> Vec<String> {
+    pub(crate) fn left_behind(&self) -> Vec<String> {
         let Some(process) = &self.process else { return Vec::new() };
         let left = crate::process::sweep(process.pid(), &self.mark(), self.folder.path());
         left.into_iter().map(|process| format!("process {} ({})", process.pid, process.name)).collect()

@@ -9,7 +9,7 @@ use crate::clauses::Level;
 /// The end of a case, the worst last but one: an error of the suite decides over all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// All that was demanded was seen.
     Pass,
     /// The ability that the case needs was not declared.
@@ -30,7 +30,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// As it is printed.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Pass => "pass",
             Self::Skip => "skip",
@@ -53,7 +53,7 @@ impl fmt::Display for Verdict {
 /// How a verdict was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Tier {
+pub(crate) enum Tier {
     /// Only the pipe was used; what the texts mean was not looked at.
     BlackBox,
     /// A text of the author's provoked the behaviour.
@@ -75,7 +75,7 @@ impl fmt::Display for Tier {
 /// What made a finding: a wait that ran out may be the machine's fault, something seen is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ground {
+pub(crate) enum Ground {
     /// Something was seen that must not be.
     Seen,
     /// Something was not seen in time.
@@ -84,7 +84,7 @@ pub enum Ground {
 
 /// One rule that was broken.
 #[derive(Debug, Clone, Serialize)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// The clause of SPEC.md.
     pub clause: Cow<'static, str>,
     /// How binding it is here.
@@ -110,7 +110,7 @@ pub struct Finding {
 
 /// Why a case ended before its end.
 #[derive(Debug, Clone)]
-pub enum Stop {
+pub(crate) enum Stop {
     /// A rule was broken, and nothing more can be learnt.
     Fail(Box<Finding>),
     /// It could not find out, with the reason.
@@ -126,7 +126,7 @@ pub enum Stop {
 impl Stop {
     /// A failure with what was sent before it.
     #[must_use]
-    pub fn sent(mut self, what: impl fmt::Display) -> Self {
+    pub(crate) fn sent(mut self, what: impl fmt::Display) -> Self {
         if let Self::Fail(finding) = &mut self {
             finding.sent = what.to_string();
         }
@@ -135,7 +135,7 @@ impl Stop {
 
     /// A failure with its likely cause.
     #[must_use]
-    pub fn hint(mut self, cause: impl fmt::Display) -> Self {
+    pub(crate) fn hint(mut self, cause: impl fmt::Display) -> Self {
         if let Self::Fail(finding) = &mut self {
             finding.hint = Some(cause.to_string());
         }
@@ -144,10 +144,10 @@ impl Stop {
 }
 
 /// What a case's own function returns.
-pub type Outcome<T = ()> = Result<T, Stop>;
+pub(crate) type Outcome<T = ()> = Result<T, Stop>;
 
 /// Says more of a failure where it passes.
-pub trait Told {
+pub(crate) trait Told {
     /// Names the likely cause.
     #[must_use]
     fn hint(self, hint: &str) -> Self;

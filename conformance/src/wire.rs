@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 mod odd;
 
 /// One message: a JSON object.
-pub type Message = Map<String, Value>;
+pub(crate) type Message = Map<String, Value>;
 
 /// What a line is.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Parsed {
+pub(crate) enum Parsed {
     /// A JSON object.
     Message(Message),
     /// Nothing but white space.
@@ -20,7 +20,7 @@ pub enum Parsed {
 
 impl Parsed {
     /// Reads one line, without its LF.
-    pub fn of(line: &[u8]) -> Self {
+    pub(crate) fn of(line: &[u8]) -> Self {
         let text = match std::str::from_utf8(line) {
             Ok(text) => text,
             Err(error) => return Self::Noise(format!("not UTF-8 at byte {}", error.valid_up_to())),
@@ -38,7 +38,7 @@ impl Parsed {
 
     /// Reads one line as a reader must that bears with odd JSON ([frame.10]): an unpaired surrogate becomes U+FFFD,
     /// what is nested too deeply becomes null, a number out of range becomes 0.
-    pub fn lenient(line: &[u8]) -> Self {
+    pub(crate) fn lenient(line: &[u8]) -> Self {
         match Self::of(line) {
             Self::Noise(reason) => match std::str::from_utf8(line).map(odd::tamed) {
                 Ok(tamed) => match Self::of(tamed.as_bytes()) {
@@ -52,7 +52,7 @@ impl Parsed {
     }
 
     /// The message, if it is one.
-    pub fn message(&self) -> Option<&Message> {
+    pub(crate) fn message(&self) -> Option<&Message> {
         match self {
             Self::Message(message) => Some(message),
             Self::Blank | Self::Noise(_) => None,
@@ -61,23 +61,23 @@ impl Parsed {
 }
 
 /// The text of a member, or the empty string.
-pub fn text<'a>(message: &'a Message, member: &str) -> &'a str {
+pub(crate) fn text<'a>(message: &'a Message, member: &str) -> &'a str {
     message.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The type of a message, or the empty string.
-pub fn kind(message: &Message) -> &str {
+pub(crate) fn kind(message: &Message) -> &str {
     text(message, "type")
 }
 
 /// The session id of a message, or the empty string.
-pub fn session(message: &Message) -> &str {
+pub(crate) fn session(message: &Message) -> &str {
     text(message, "session_id")
 }
 
 /// Writes a message as one line with its LF, U+2028 and U+2029 escaped ([frame.1], [frame.2]). `type` and `session_id`
 /// stand first, as most hosts write them; cases that want another order spell it.
-pub fn line_of(message: &Value) -> Vec<u8> {
+pub(crate) fn line_of(message: &Value) -> Vec<u8> {
     let mut text = match message.as_object() {
         Some(members) => {
             let first = |name: &&str| matches!(*name, "type" | "session_id");
@@ -97,13 +97,13 @@ pub fn line_of(message: &Value) -> Vec<u8> {
 
 /// Splits bytes at LF and nowhere else, however they arrive.
 #[derive(Debug, Default)]
-pub struct Splitter {
+pub(crate) struct Splitter {
     rest: Vec<u8>,
 }
 
 impl Splitter {
     /// Takes bytes and hands each line that they end to `each`, without its LF.
-    pub fn take(&mut self, mut bytes: &[u8], mut each: impl FnMut(&[u8])) {
+    pub(crate) fn take(&mut self, mut bytes: &[u8], mut each: impl FnMut(&[u8])) {
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             if self.rest.is_empty() {
                 each(&bytes[..end]);
@@ -118,7 +118,7 @@ impl Splitter {
     }
 
     /// What stands after the last LF.
-    pub fn rest(&self) -> &[u8] {
+    pub(crate) fn rest(&self) -> &[u8] {
         &self.rest
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use trunkline_conformance::{process, stub};
+use trunkline_conformance::{is_child, is_running, kill_all, sweep};
 use trunkline_testing::skipped;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -64,13 +64,13 @@ fn starts_in_namespaces_are_told_apart_and_end_one_by_one() {
     starts.sort_unstable();
     assert_eq!(starts, [1, 2]);
     assert_eq!((&pids[0]["pid"], &pids[1]["pid"]), (&json!(1), &json!(1)));
-    assert!(stub::is_running(&log, 1) && stub::is_running(&log, 2));
+    assert!(is_running(&log, 1) && is_running(&log, 2));
     // Killed from outside, by no number of its own.
     children[0].kill().unwrap();
     children[0].wait().unwrap();
-    until("an end", || stub::is_running(&log, 1) != stub::is_running(&log, 2));
+    until("an end", || is_running(&log, 1) != is_running(&log, 2));
     drop(children[1].stdin.take());
-    until("the other end", || !stub::is_running(&log, 1) && !stub::is_running(&log, 2));
+    until("the other end", || !is_running(&log, 1) && !is_running(&log, 2));
     children[1].wait().unwrap();
 }
 
@@ -86,25 +86,25 @@ fn what_is_left_in_a_namespace_is_found_named_and_killed_by_its_number_outside()
     until("two children", || logged(path, "child").len() == 2);
     let sleepers = || {
         let log = path.join("log.jsonl");
-        let lines = process::descendants(child.id()).into_iter();
-        let lines = lines.filter_map(|pid| fs::read(format!("/proc/{pid}/cmdline")).ok());
+        let lines = fs::read_dir("/proc").unwrap().flatten();
+        let lines = lines.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
         lines
             .filter(|line| {
                 let args: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(line).split(|b| *b == 0).collect();
-                stub::is_child(&args, &log)
+                is_child(&args, &log)
             })
             .count()
     };
     assert_eq!(sleepers(), 2);
-    process::kill_all(|args| stub::is_child(args, &path.join("log.jsonl")));
+    kill_all(|args| is_child(args, &path.join("log.jsonl")));
     until("the children's end", || sleepers() == 0);
-    assert!(stub::is_running(&path.join("log.jsonl"), 1));
+    assert!(is_running(&path.join("log.jsonl"), 1));
 
     // No group of ours: by the folder in the arguments.
-    let left = process::sweep(u32::MAX, "no-such-mark", path);
+    let left = sweep(u32::MAX, "no-such-mark", path);
     let stub = left.iter().find(|left| left.name.starts_with("trunkline-confo"));
     assert!(stub.is_some_and(|stub| stub.pid > 1), "{left:?}");
-    until("the stub's end", || !stub::is_running(&path.join("log.jsonl"), 1));
+    until("the stub's end", || !is_running(&path.join("log.jsonl"), 1));
     // Unless the sweep has: its arguments name the folder as well.
     let _ = child.wait();
 }

@@ -68,7 +68,7 @@ impl Stub {
     }
 
     fn cue(&self, name: &str) {
-        trunkline_conformance::stub::give_cue(&self.folder.path().join("log.jsonl"), name).unwrap();
+        trunkline_conformance::give_cue(&self.folder.path().join("log.jsonl"), name).unwrap();
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -461,7 +461,7 @@ fn a_grandchild_holds_stdout_and_an_orphan_has_its_own_session() {
     let kinds: Vec<&Value> = children.iter().map(|c| &c["kind"]).collect();
     assert_eq!(kinds, [&json!("grandchild"), &json!("orphan")]);
     let log = stub.folder.path().join("log.jsonl");
-    trunkline_conformance::process::kill_all(|args| trunkline_conformance::stub::is_child(args, &log));
+    trunkline_conformance::kill_all(|args| trunkline_conformance::is_child(args, &log));
     stub.expect_end();
 }
 

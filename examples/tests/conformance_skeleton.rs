@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use trunkline_conformance::{class::Class, harness::Suite};
+use trunkline_conformance::{Class, Suite};
 
 fn main() -> ExitCode {
     // Cargo builds the examples before the tests, beside their folder.

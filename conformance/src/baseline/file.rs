@@ -9,7 +9,7 @@ use crate::calendar::Day;
 /// What is known to fail.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Baseline {
+pub(crate) struct Baseline {
     /// The version of the suite that it was written for, such as `0.1`.
     pub suite: String,
     /// The entries, in the order of the file.
@@ -20,7 +20,7 @@ pub struct Baseline {
 /// One entry: a case that is known not to pass.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Known {
+pub(crate) struct Known {
     /// The id of the case.
     pub case: String,
     /// How it ends.
@@ -31,8 +31,8 @@ pub struct Known {
     /// Why it is tolerated.
     pub reason: String,
     /// Where it is followed up.
-    #[serde(default)]
-    pub issue: Option<String>,
+    #[serde(default, rename = "issue")]
+    _issue: Option<String>,
     /// Where the entry counts; everywhere without it.
     #[serde(default)]
     pub when: Option<Condition>,
@@ -44,7 +44,7 @@ pub struct Known {
 /// How a listed case is known to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Expect {
+pub(crate) enum Expect {
     /// It fails each time.
     Fail,
     /// It fails at times. Such an entry never decides anything.
@@ -56,14 +56,14 @@ pub enum Expect {
 /// Where an entry counts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Condition {
+pub(crate) struct Condition {
     /// The operating system: `linux`, `macos`, `windows`.
     pub os: String,
 }
 
 /// Why a baseline could not be used.
 #[derive(Debug, thiserror::Error)]
-pub enum BaselineError {
+pub(crate) enum BaselineError {
     /// The file could not be read.
     #[error("could not read the baseline {}: {source}", path.display())]
     Read {
@@ -90,7 +90,7 @@ impl Baseline {
     ///
     /// When it cannot be read, is no TOML, has an unknown key, an entry without a reason, or an entry for a case that
     /// does not exist.
-    pub fn read(path: &Path) -> Result<Self, BaselineError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, BaselineError> {
         let text = fs::read_to_string(path)
             .map_err(|source| BaselineError::Read { path: path.to_owned(), source })?;
         Self::parse(&text, |id| crate::cases::find(id).is_some())
@@ -102,7 +102,7 @@ impl Baseline {
     /// # Errors
     ///
     /// What is wrong with it, for a person.
-    pub fn parse(text: &str, exists: impl Fn(&str) -> bool) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, exists: impl Fn(&str) -> bool) -> Result<Self, String> {
         let baseline: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         for (place, known) in baseline.known.iter().enumerate() {
             let id = &known.case;
@@ -134,14 +134,14 @@ impl Baseline {
     }
 
     /// The entry for a case on a system, expired or not.
-    pub fn find(&self, case: &str, os: &str) -> Option<&Known> {
+    pub(crate) fn find(&self, case: &str, os: &str) -> Option<&Known> {
         self.known
             .iter()
             .find(|known| known.case.eq_ignore_ascii_case(case) && known.os().is_none_or(|only| only == os))
     }
 
     /// Whether it was written for another version of the suite, by the first two numbers.
-    pub fn is_of_another_suite(&self, version: &str) -> bool {
+    pub(crate) fn is_of_another_suite(&self, version: &str) -> bool {
         let first_two =
             |version: &str| -> Vec<String> { version.split('.').take(2).map(str::to_owned).collect() };
         first_two(&self.suite) != first_two(version)
@@ -150,7 +150,7 @@ impl Baseline {
 
 impl Known {
     /// The only system where it counts.
-    pub fn os(&self) -> Option<&str> {
+    pub(crate) fn os(&self) -> Option<&str> {
         self.when.as_ref().map(|when| when.os.as_str())
     }
 }

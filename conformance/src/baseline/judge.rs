@@ -7,7 +7,7 @@ use crate::{calendar::Day, exit, verdict::Verdict};
 
 /// What is compared: one case and how it ended.
 #[derive(Debug, Clone)]
-pub struct Fact<'a> {
+pub(crate) struct Fact<'a> {
     /// The id of the case.
     pub case: &'a str,
     /// Its end.
@@ -21,7 +21,7 @@ pub struct Fact<'a> {
 /// How a case counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub(crate) enum Standing {
     /// It passed, perhaps with a warning.
     Met,
     /// It did not pass, as the baseline says.
@@ -40,7 +40,7 @@ pub enum Standing {
 
 /// The results of a run in the light of a baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judgement {
+pub(crate) struct Judgement {
     /// How each case counts, in the order of the facts.
     pub standings: Vec<Standing>,
     /// What a person should know of the baseline itself.
@@ -50,7 +50,7 @@ pub struct Judgement {
 }
 
 /// Compares results with what is known to fail.
-pub fn judge(facts: &[Fact<'_>], baseline: Option<&Baseline>, today: Day, os: &str) -> Judgement {
+pub(crate) fn judge(facts: &[Fact<'_>], baseline: Option<&Baseline>, today: Day, os: &str) -> Judgement {
     let mut notices = Vec::new();
     let standings: Vec<Standing> =
         facts.iter().map(|fact| standing(fact, baseline, today, os, &mut notices)).collect();

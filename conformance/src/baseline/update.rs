@@ -8,7 +8,7 @@ use crate::{
 
 /// One case of a run, as an entry may become of it.
 #[derive(Debug, Clone)]
-pub struct Candidate<'a> {
+pub(crate) struct Candidate<'a> {
     /// The id of the case.
     pub case: &'a str,
     /// How it counts in the light of the baseline as it is.
@@ -25,7 +25,7 @@ pub struct Candidate<'a> {
 
 /// A new baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Update {
+pub(crate) struct Update {
     /// The text of the file.
     pub text: String,
     /// The cases that were added.
@@ -38,7 +38,7 @@ pub struct Update {
 
 /// Makes the new text of a baseline. `old` is the text and what was read of it; `accept_must` allows entries for
 /// broken MUSTs of the published protocol; `reason` is that of new entries, else what was seen stands there.
-pub fn update(
+pub(crate) fn update(
     old: Option<(&str, &Baseline)>,
     candidates: &[Candidate<'_>],
     suite: &str,

@@ -46,6 +46,6 @@ fn an_excuse_stands_only_for_a_side_that_is_bound() {
 
 #[test]
 fn a_clause_is_found_by_its_id() {
-    assert_eq!(find("turn.1").map(Clause::family), Some("turn"));
+    assert_eq!(find("turn.1").map(|clause| clause.id.as_str()), Some("turn.1"));
     assert!(find("turn.99").is_none());
 }

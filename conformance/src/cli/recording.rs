@@ -107,7 +107,7 @@ fn tell(judgement: &Judgement, records: &[Record], as_json: bool) -> u8 {
     let failed = judgement.findings.iter().any(|finding| finding.level == crate::clauses::Level::Must);
     let messages = records
         .iter()
-        .filter(|record| record.from_host().is_some() || record.from_adapter().is_some())
+        .filter(|record| record.host_message().is_some() || record.adapter_message().is_some())
         .count();
     let status = if failed { exit::FAILED } else { exit::CONFORMANT };
     if as_json {

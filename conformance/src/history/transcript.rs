@@ -14,7 +14,7 @@ use crate::wire::Parsed;
 
 /// Why a transcript could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum TranscriptError {
+pub(crate) enum TranscriptError {
     /// The file could not be read.
     #[error("could not read the transcript")]
     Io(#[from] io::Error),
@@ -115,7 +115,7 @@ impl Bytes {
 /// # Errors
 ///
 /// What the writer says.
-pub fn write_transcript(records: &[Record], to: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::Result<()> {
     for record in records {
         let what = match &record.event {
             Event::Host { bytes, intent, .. } => {
@@ -149,7 +149,7 @@ pub fn write_transcript(records: &[Record], to: &mut impl Write) -> io::Result<(
 /// # Errors
 ///
 /// When the file cannot be read or a line is no record.
-pub fn read_transcript(from: impl BufRead) -> Result<Vec<Record>, TranscriptError> {
+pub(crate) fn read_transcript(from: impl BufRead) -> Result<Vec<Record>, TranscriptError> {
     let mut records = Vec::new();
     for (index, line) in from.lines().enumerate() {
         let bad = |reason: String| TranscriptError::Line { line: index + 1, reason };

@@ -84,14 +84,14 @@ enum What {
 fn uppers<'a>(order: &[(usize, &'a Record)]) -> HashMap<String, Upper<'a>> {
     let mut uppers: HashMap<String, Upper<'a>> = HashMap::new();
     for (index, record) in order.iter().filter(|(_, record)| record.link == Link::Upper) {
-        if let Some(message) = record.from_host() {
+        if let Some(message) = record.host_message() {
             let upper = uppers.entry(wire::session(message).to_owned()).or_default();
             match wire::kind(message) {
                 "session.close" | "flow.pause" => upper.closed = upper.closed.or(Some(record.at)),
                 "flow.resume" => upper.closed = None,
                 _ => {}
             }
-        } else if let Some(message) = record.from_adapter()
+        } else if let Some(message) = record.adapter_message()
             && wire::kind(message) == "output"
             && let Some(upper) = uppers.get_mut(wire::session(message))
             && let Some(content) = message.get("content").and_then(Value::as_str)
@@ -108,8 +108,8 @@ fn lowers(order: &[(usize, &Record)], uppers: &HashMap<String, Upper<'_>>) -> Ha
     let mut open: HashMap<(u32, String), usize> = HashMap::new();
     for (_, record) in order {
         let Link::Lower(process) = record.link else { continue };
-        let from_host = record.from_host();
-        let Some(message) = from_host.or_else(|| record.from_adapter()) else { continue };
+        let from_host = record.host_message();
+        let Some(message) = from_host.or_else(|| record.adapter_message()) else { continue };
         let key = (process, wire::session(message).to_owned());
         if from_host.is_some() && wire::kind(message) == "session.start" {
             if !open.contains_key(&key) {

@@ -36,7 +36,7 @@ pub(super) struct Seen {
 }
 
 /// Makes orphans of the program under test children of this process, so that they can be seen and reaped.
-pub fn become_subreaper() {
+pub(crate) fn become_subreaper() {
     // Without it an orphan goes to init; it is found all the same, only not reaped by us.
     let _ = set_child_subreaper(Some(rustix::process::getpid()));
 }
@@ -163,7 +163,7 @@ fn parse_stat(pid: u32, stat: &str) -> Option<Seen> {
 }
 
 /// The processes below a process, itself not counted.
-pub fn descendants(of: u32) -> Vec<u32> {
+pub(crate) fn descendants(of: u32) -> Vec<u32> {
     let all = processes();
     let mut found = vec![of];
     let mut next = 0;

@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 /// A sample of one process tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// Resident memory in bytes.
     pub resident: u64,
     /// Processor time so far.
@@ -16,7 +16,7 @@ pub struct Usage {
 }
 
 /// Samples a process group. Processes that end meanwhile count as nothing.
-pub fn usage_of(group: u32) -> Usage {
+pub(crate) fn usage_of(group: u32) -> Usage {
     let mut usage = Usage::default();
     for process in super::leftovers::processes() {
         if process.group != group {

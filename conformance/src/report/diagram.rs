@@ -18,7 +18,7 @@ const RUN: usize = 6;
 
 /// One row: a message, or something that happened to the process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// Milliseconds since the case began.
     pub t_ms: f64,
     /// Which way it went.
@@ -42,7 +42,7 @@ pub struct Row {
 /// Which way a row points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub(crate) enum Way {
     /// To the adapter's side.
     Down,
     /// To the host's side.

@@ -15,11 +15,11 @@ use crate::{
 /// The version of the schema, `conformance/schema/result.schema.json`. A field that is added leaves it as it is.
 ///
 /// Version 1 called the class `profile`, in `plan` and as a basis; such results are still read.
-pub const SCHEMA_VERSION: u32 = 2;
+pub(crate) const SCHEMA_VERSION: u32 = 2;
 
 /// A run that is over.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Document {
+pub(crate) struct Document {
     /// The version of the schema that it follows.
     pub schema_version: u32,
     /// The version of the suite.
@@ -54,7 +54,7 @@ pub struct Document {
 
 /// What was asked for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct PlanData {
+pub(crate) struct PlanData {
     /// Which demands are failures.
     #[serde(alias = "profile")]
     pub class: Class,
@@ -70,7 +70,7 @@ pub struct PlanData {
 
 /// Where it ran.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Platform {
+pub(crate) struct Platform {
     /// The operating system.
     pub os: String,
     /// The processor.
@@ -79,7 +79,7 @@ pub struct Platform {
 
 /// What was tested.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct SubjectData {
+pub(crate) struct SubjectData {
     /// Whether it is an adapter or a host.
     pub side: Side,
     /// Its command.
@@ -98,7 +98,7 @@ pub struct SubjectData {
 
 /// What was measured first, in milliseconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Timing {
+pub(crate) struct Timing {
     /// From the start of the process to the end of its first turn.
     pub start_ms: f64,
     /// An ordinary turn.
@@ -109,7 +109,7 @@ pub struct Timing {
 
 /// What became of one case.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct CaseData {
+pub(crate) struct CaseData {
     /// The id.
     pub id: String,
     /// The family: the middle of the id.
@@ -162,7 +162,7 @@ pub struct CaseData {
 
 /// One rule that was broken.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct FindingData {
+pub(crate) struct FindingData {
     /// The clause.
     pub clause: String,
     /// How binding it is here.
@@ -187,7 +187,7 @@ pub struct FindingData {
 
 /// How many cases ended how.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// All that was demanded was seen.
     pub pass: usize,
     /// A MUST was broken.
@@ -208,7 +208,7 @@ pub struct Totals {
 
 /// How many verdicts were reached how.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tiers {
+pub(crate) struct Tiers {
     /// By the pipe alone.
     pub black_box: usize,
     /// By a text of the author's.
@@ -219,7 +219,7 @@ pub struct Tiers {
 
 /// A clause that no case of this run has judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotCovered {
+pub(crate) struct NotCovered {
     /// The clause.
     pub clause: String,
     /// How binding it is.
@@ -232,7 +232,7 @@ pub struct NotCovered {
 
 /// The baseline of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct BaselineData {
+pub(crate) struct BaselineData {
     /// The file.
     pub file: String,
     /// What a person should know of it.
@@ -241,7 +241,7 @@ pub struct BaselineData {
 
 /// What it all means.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// In a word or two.
     pub result: String,
     /// The cases that failed and were not known to.
@@ -254,7 +254,7 @@ pub struct Outcome {
 
 impl Document {
     /// What a baseline is compared with.
-    pub fn facts(&self) -> Vec<Fact<'_>> {
+    pub(crate) fn facts(&self) -> Vec<Fact<'_>> {
         self.cases
             .iter()
             .map(|case| Fact {
@@ -267,7 +267,7 @@ impl Document {
     }
 
     /// Takes over what the comparison said. `why` knows the reason of an entry.
-    pub fn take(&mut self, judgement: &Judgement, why: impl Fn(&str) -> Option<String>) {
+    pub(crate) fn take(&mut self, judgement: &Judgement, why: impl Fn(&str) -> Option<String>) {
         for (case, standing) in self.cases.iter_mut().zip(&judgement.standings) {
             case.standing = *standing;
             case.known = (*standing == Standing::Known).then(|| why(&case.id)).flatten();
@@ -289,7 +289,7 @@ impl Document {
     }
 
     /// The last line of the text: stable, for machines that read lines.
-    pub fn last_line(&self) -> String {
+    pub(crate) fn last_line(&self) -> String {
         let outcome = &self.outcome;
         let noun = if outcome.failed == 1 { "failure" } else { "failures" };
         let known = if outcome.known > 0 { format!(", {} known", outcome.known) } else { String::new() };
@@ -308,7 +308,7 @@ impl Document {
     }
 
     /// The families in the order of the catalogue, each with its cases.
-    pub fn families(&self) -> Vec<(&str, Vec<&CaseData>)> {
+    pub(crate) fn families(&self) -> Vec<(&str, Vec<&CaseData>)> {
         let mut families: Vec<(&str, Vec<&CaseData>)> = Vec::new();
         for case in &self.cases {
             match families.iter_mut().find(|(family, _)| *family == case.family) {
@@ -322,7 +322,7 @@ impl Document {
 
 impl CaseData {
     /// The checks that failed in a class, each once.
-    pub fn failed_checks(&self, class: Class) -> Vec<&str> {
+    pub(crate) fn failed_checks(&self, class: Class) -> Vec<&str> {
         let decides = |level| level == Level::Must || level == Level::Should && class == Class::Strict;
         let mut checks: Vec<&str> = Vec::new();
         for finding in self.findings.iter().filter(|finding| decides(finding.level)) {
@@ -334,7 +334,7 @@ impl CaseData {
     }
 
     /// In one line, why it ended so.
-    pub fn because(&self) -> &str {
+    pub(crate) fn because(&self) -> &str {
         let finding = self.findings.first().map(|finding| finding.got.as_str());
         match self.verdict {
             Verdict::Fail | Verdict::Flaky | Verdict::Warn => finding.or(self.reason.as_deref()),
@@ -344,7 +344,7 @@ impl CaseData {
     }
 
     /// The rows that the terminal shows: few, and those that say most.
-    pub fn gist(&self) -> &[Row] {
+    pub(crate) fn gist(&self) -> &[Row] {
         const SHORT: usize = 12;
         let rows = &self.diagram;
         if rows.len() <= SHORT {
@@ -359,7 +359,7 @@ impl CaseData {
 
 impl Totals {
     /// With the number of each.
-    pub fn of<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> Self {
+    pub(crate) fn of<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> Self {
         let mut totals = Self::default();
         for verdict in verdicts {
             *totals.slot(*verdict) += 1;
@@ -368,7 +368,7 @@ impl Totals {
     }
 
     /// How many ended so.
-    pub fn get(&self, verdict: Verdict) -> usize {
+    pub(crate) fn get(&self, verdict: Verdict) -> usize {
         *self.clone().slot(verdict)
     }
 

@@ -21,7 +21,7 @@ const FILES: [&str; 3] = ["transcript.jsonl", "stderr.txt", "diagram.txt"];
 
 /// Which cases leave evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
+pub(crate) enum Keep {
     /// Those that did not pass.
     Failures,
     /// All that ran.

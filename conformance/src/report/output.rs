@@ -11,7 +11,7 @@ use super::{document::Document, github, html, junit, markdown, tap};
 
 /// One report and where it goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Output {
+pub(crate) struct Output {
     /// Which report.
     pub format: Format,
     /// The file; stdout without one.
@@ -20,7 +20,7 @@ pub struct Output {
 
 /// The kinds of report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     /// `result.json`.
     Json,
     /// JUnit XML.
@@ -39,7 +39,7 @@ pub enum Format {
 
 impl Format {
     /// All of them, by the names of the command line.
-    pub const ALL: [(&'static str, Self); 7] = [
+    pub(crate) const ALL: [(&'static str, Self); 7] = [
         ("json", Self::Json),
         ("junit", Self::Junit),
         ("tap", Self::Tap),
@@ -50,7 +50,7 @@ impl Format {
     ];
 
     /// The report as text.
-    pub fn of(self, document: &Document) -> String {
+    pub(crate) fn of(self, document: &Document) -> String {
         match self {
             Self::Json => pretty(document),
             Self::Junit => junit::junit(document),
@@ -104,7 +104,7 @@ impl Output {
     /// # Errors
     ///
     /// When the file cannot be written.
-    pub fn write(&self, document: &Document) -> io::Result<()> {
+    pub(crate) fn write(&self, document: &Document) -> io::Result<()> {
         let text = self.format.of(document);
         match self.file.as_deref().filter(|file| *file != Path::new("-")) {
             None => io::stdout().lock().write_all(text.as_bytes()),

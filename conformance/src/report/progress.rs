@@ -13,7 +13,7 @@ use crate::{
 
 /// What is shown while the cases run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Show {
+pub(crate) enum Show {
     /// Nothing.
     Nothing,
     /// How far it is, and what did not pass.
@@ -24,7 +24,7 @@ pub enum Show {
 
 /// Watches a run for a person.
 #[derive(Debug)]
-pub struct Progress<'a> {
+pub(crate) struct Progress<'a> {
     bar: indicatif::ProgressBar,
     show: Show,
     redactor: &'a Redactor,
@@ -33,7 +33,7 @@ pub struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     /// Says what is about to run, so many times.
-    pub fn new(
+    pub(crate) fn new(
         plan: &Plan,
         rounds: u32,
         subject: &Subject,
@@ -58,7 +58,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Takes the bar away.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 

@@ -17,7 +17,7 @@ const SHORTEST: usize = 6;
 
 /// What is taken out.
 #[derive(Debug, Clone, Default)]
-pub struct Redactor {
+pub(crate) struct Redactor {
     needles: Vec<Needle>,
 }
 
@@ -29,7 +29,7 @@ struct Needle {
 
 impl Redactor {
     /// What the author of this program wants to have taken out.
-    pub fn of(subject: &Subject) -> Self {
+    pub(crate) fn of(subject: &Subject) -> Self {
         let values =
             subject.env.values().filter(|value| value.len() >= SHORTEST).map(|value| vec![value.as_str()]);
         let patterns =
@@ -47,12 +47,12 @@ impl Redactor {
     }
 
     /// Whether there is nothing to take out.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.needles.is_empty()
     }
 
     /// A text without what is taken out.
-    pub fn text(&self, text: &str) -> String {
+    pub(crate) fn text(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.bytes(text.as_bytes())).into_owned()
     }
 
@@ -76,7 +76,7 @@ impl Redactor {
     }
 
     /// Takes it out of everything that is told of a case.
-    pub fn result(&self, result: &mut CaseResult) {
+    pub(crate) fn result(&self, result: &mut CaseResult) {
         if self.is_idle() {
             return;
         }
@@ -293,6 +293,6 @@ mod tests {
         assert!(!written.contains("hunter2"), "{written}");
         assert_eq!(written.matches("[redacted]").count(), 4, "{written}");
         assert!(written.contains(" end"), "{written}");
-        assert_eq!(records[1].from_adapter().unwrap()["a"], "[redacted]");
+        assert_eq!(records[1].adapter_message().unwrap()["a"], "[redacted]");
     }
 }

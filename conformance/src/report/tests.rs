@@ -49,7 +49,6 @@ fn ended(case: &'static Case, verdict: Verdict) -> Repeated {
         tier: Tier::Probe,
         took: Duration::from_millis(1_500),
         attempts: 2,
-        seed: 7,
         choices: 0,
         records: vec![host(1, &line), adapter(2, &line), adapter(3, HOSTILE)],
         scored: true,
@@ -256,8 +255,13 @@ fn markdown_holds_no_markup_of_the_peer() {
 fn the_text_ends_with_its_stable_line_and_steers_no_terminal() {
     for document in documents() {
         let mut text = Vec::new();
-        write_text(&document, Some("results/x"), Skipped::Listed, &mut anstream::StripStream::new(&mut text))
-            .unwrap();
+        text::write(
+            &document,
+            Some("results/x"),
+            Skipped::Listed,
+            &mut anstream::StripStream::new(&mut text),
+        )
+        .unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.chars().all(|character| character == '\n' || !character.is_control()), "{text:?}");
         assert!(!text.lines().any(|line| line.trim_start().starts_with("::")), "{text}");

@@ -18,7 +18,7 @@ const TEXT: usize = 600;
 
 /// What is shown besides the failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Skipped {
+pub(crate) enum Skipped {
     /// How many were skipped.
     Counted,
     /// Which, with the reasons, and the clauses that are not covered.
@@ -30,7 +30,7 @@ pub enum Skipped {
 /// # Errors
 ///
 /// What the writer says.
-pub fn write(
+pub(crate) fn write(
     document: &Document,
     folder: Option<&str>,
     skipped: Skipped,

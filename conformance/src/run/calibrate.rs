@@ -18,12 +18,12 @@ use crate::{
 };
 
 /// All extensions of the protocol.
-pub const EXTENSIONS: [&str; 8] =
+pub(crate) const EXTENSIONS: [&str; 8] =
     ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
 
 /// What was measured and learnt.
 #[derive(Debug, Clone, Serialize)]
-pub struct Calibration {
+pub(crate) struct Calibration {
     /// From the start of the process to the end of its first turn, in milliseconds.
     pub start_ms: f64,
     /// The median of three ordinary turns, in milliseconds.
@@ -41,7 +41,7 @@ pub struct Calibration {
 /// Why nothing can be tested.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
-pub struct NotStarted {
+pub(crate) struct NotStarted {
     /// What happened.
     pub reason: String,
     /// The end of what the program wrote to stderr.
@@ -57,7 +57,7 @@ static HOST_CASE: Case = Case { id: "H-CAL", title: "calibration", clause: "turn
 /// # Errors
 ///
 /// When the program does not start or does not answer.
-pub fn calibrate(subject: &mut Subject, scale: f64) -> Result<(Bounds, Calibration), NotStarted> {
+pub(crate) fn calibrate(subject: &mut Subject, scale: f64) -> Result<(Bounds, Calibration), NotStarted> {
     let loose = Bounds {
         start: Duration::ZERO,
         turn: Duration::ZERO,

@@ -8,7 +8,7 @@ use crate::{
 
 /// How often a plan runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rounds {
+pub(crate) enum Rounds {
     /// So many times.
     Times(u32),
     /// Until something fails, and at most so many times.
@@ -17,7 +17,7 @@ pub enum Rounds {
 
 /// What became of one case over all rounds.
 #[derive(Debug, Clone)]
-pub struct Repeated {
+pub(crate) struct Repeated {
     /// The worst of its results.
     pub result: CaseResult,
     /// The seed of the round that the result is of.
@@ -29,7 +29,7 @@ pub struct Repeated {
 }
 
 /// Runs a plan in rounds. The first uses the plan's seed, so that one round is a plain run.
-pub fn run_rounds(
+pub(crate) fn run_rounds(
     plan: &Plan,
     rounds: Rounds,
     subject: &Subject,
@@ -114,7 +114,6 @@ mod tests {
             tier: Tier::BlackBox,
             took: Duration::from_secs(1),
             attempts: 1,
-            seed: 0,
             choices: 0,
             records: Vec::new(),
             scored: true,

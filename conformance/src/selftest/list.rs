@@ -12,7 +12,7 @@ use crate::{clauses::Side, needs::Ability};
 
 /// Why a list could not be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ListError {
+pub(crate) enum ListError {
     /// It could not be read.
     #[error("could not read {}: {source}; name the folder of the lists with --mutants", path.display())]
     Read {
@@ -40,7 +40,7 @@ pub enum ListError {
 /// A broken program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mutant {
+pub(crate) struct Mutant {
     /// Its name.
     pub name: String,
     /// How it is started.
@@ -53,7 +53,8 @@ pub struct Mutant {
     /// The case that must catch it.
     pub killed_by: String,
     /// What is wrong with it, in a sentence.
-    pub bug: String,
+    #[serde(rename = "bug")]
+    _bug: String,
     /// Whether it cannot even take a turn, so that nothing can be measured first.
     #[serde(default)]
     pub no_turn: bool,
@@ -62,7 +63,7 @@ pub struct Mutant {
 /// An odd program that keeps every rule.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Variant {
+pub(crate) struct Variant {
     /// Its name.
     pub name: String,
     /// How it is started.
@@ -71,7 +72,8 @@ pub struct Variant {
     #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// What is odd about it.
-    pub about: String,
+    #[serde(rename = "about")]
+    _about: String,
     /// Abilities that it does not declare.
     #[serde(default)]
     pub without: Vec<Ability>,
@@ -83,7 +85,7 @@ pub struct Variant {
 /// The programs of one side.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Programs {
+pub(crate) struct Programs {
     /// The broken ones.
     #[serde(default, rename = "mutant")]
     pub mutants: Vec<Mutant>,
@@ -98,7 +100,7 @@ impl Programs {
     /// # Errors
     ///
     /// When the list cannot be read or names a program that is not there.
-    pub fn read(side: Side, folder: &Path, binaries: &Path) -> Result<Self, ListError> {
+    pub(crate) fn read(side: Side, folder: &Path, binaries: &Path) -> Result<Self, ListError> {
         let path = folder.join(match side {
             Side::Adapter => "adapters.toml",
             Side::Host => "hosts.toml",

@@ -7,7 +7,7 @@ use crate::{cases, clauses::Side};
 
 /// What the negative controls leave unproven on one side.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Gaps {
+pub(crate) struct Gaps {
     /// Clauses that a MUST case tests and no mutant breaks.
     pub clauses: Vec<&'static str>,
     /// MUST cases that catch no mutant.
@@ -15,7 +15,7 @@ pub struct Gaps {
 }
 
 /// What the mutants of a side leave unproven, by the lists alone.
-pub fn gaps(side: Side, mutants: &[Mutant]) -> Gaps {
+pub(crate) fn gaps(side: Side, mutants: &[Mutant]) -> Gaps {
     let broken: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.breaks.as_str()).collect();
     let killers: BTreeSet<&str> = mutants.iter().map(|mutant| mutant.killed_by.as_str()).collect();
     let must: Vec<_> = cases::of(side).filter(|case| is_must(case)).collect();
@@ -28,7 +28,7 @@ pub fn gaps(side: Side, mutants: &[Mutant]) -> Gaps {
 }
 
 /// The matrix of one side as text: it is checked in, and any drift shows as a difference.
-pub fn matrix(side: Side, mutants: &[Mutant], killings: &[Killing]) -> String {
+pub(crate) fn matrix(side: Side, mutants: &[Mutant], killings: &[Killing]) -> String {
     let outcomes: BTreeMap<&str, &Killing> =
         killings.iter().map(|killing| (killing.name.as_str(), killing)).collect();
     let mut text = format!("# {side} mutants: name, clause, case, caught\n");

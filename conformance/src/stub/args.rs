@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Why a script, or the instructions of an input, cannot be carried out.
 #[derive(Debug, Error)]
 #[error("{at}: {what}")]
-pub struct ScriptError {
+pub(crate) struct ScriptError {
     at: String,
     what: String,
 }

@@ -13,7 +13,7 @@ use crate::{class::Class, clauses::Side, needs::Ability};
 
 /// Why a configuration could not be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
+pub(crate) enum ConfigError {
     /// The file could not be read.
     #[error("could not read {}", path.display())]
     Read {
@@ -68,7 +68,7 @@ struct Program {
 /// # Errors
 ///
 /// When the file cannot be read, is no TOML, has an unknown key, or lacks the side's table.
-pub fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigError> {
+pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigError> {
     let text =
         fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     let bad = |reason: String| ConfigError::Parse { path: path.to_owned(), reason };

@@ -21,7 +21,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// A failure under this case's clause when it is not answered.
-    pub fn fence(&mut self) -> Outcome<Duration> {
+    pub(crate) fn fence(&mut self) -> Outcome<Duration> {
         let upto = self.history.len();
         let id = self.fresh("fence");
         let session: Session = self.open_as(&id)?;
@@ -62,14 +62,14 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// As [`Self::fence`].
-    pub fn settle(&mut self) -> Outcome {
+    pub(crate) fn settle(&mut self) -> Outcome {
         self.fence()?;
         thread::sleep(self.quiet());
         Ok(())
     }
 
     /// How long the quiet window is: at least what the calibration says, five times the median of this case's fences.
-    pub fn quiet(&self) -> Duration {
+    pub(crate) fn quiet(&self) -> Duration {
         let mut fences = self.fences.clone();
         fences.sort_unstable();
         let median = fences.get(fences.len() / 2).copied().unwrap_or_default();
@@ -77,7 +77,7 @@ impl Trial<'_> {
     }
 
     /// Lets a stated time pass in which the program is only watched.
-    pub fn pass_time(&self, stated: Duration) {
+    pub(crate) fn pass_time(&self, stated: Duration) {
         thread::sleep(stated);
     }
 }

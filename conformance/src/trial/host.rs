@@ -19,7 +19,7 @@ use tail::{Starts, Tail};
 
 /// Which of the host's adapters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub(crate) enum Which {
     /// `{adapter}`.
     First,
     /// `{adapter2}`.
@@ -70,7 +70,7 @@ impl Stubs {
 
 /// A message on a lower link.
 #[derive(Debug, Clone)]
-pub struct Below {
+pub(crate) struct Below {
     /// The stub's process, as in [`Link::Lower`].
     pub process: u32,
     /// Who wrote it.
@@ -93,7 +93,7 @@ impl Below {
 
 /// A session as the stub knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lower {
+pub(crate) struct Lower {
     /// The stub's process, as in [`Link::Lower`].
     pub process: u32,
     /// The session's id there.
@@ -106,7 +106,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the script is wrong or cannot be written.
-    pub fn stub_script(&mut self, script: &Value) -> Outcome {
+    pub(crate) fn stub_script(&mut self, script: &Value) -> Outcome {
         self.stub_script_of(Which::First, script)
     }
 
@@ -115,7 +115,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the script is wrong or cannot be written.
-    pub fn stub_script_of(&mut self, which: Which, script: &Value) -> Outcome {
+    pub(crate) fn stub_script_of(&mut self, which: Which, script: &Value) -> Outcome {
         let text = script.to_string();
         stub::check_script(&text).map_err(|error| Stop::Harness(format!("the stub's script: {error}")))?;
         std::fs::write(self.path(which.script()), text)?;
@@ -123,12 +123,12 @@ impl Trial<'_> {
     }
 
     /// The stub's log.
-    pub fn log_path(&self, which: Which) -> PathBuf {
+    pub(crate) fn log_path(&self, which: Which) -> PathBuf {
         self.path(which.log())
     }
 
     /// The command by which the stub is launched, quoted for a shell.
-    pub fn stub_command(&self, which: Which) -> String {
+    pub(crate) fn stub_command(&self, which: Which) -> String {
         let path = |path: PathBuf| path.display().to_string();
         shell_words::join([
             path(self.subject.stub.clone()),
@@ -141,7 +141,7 @@ impl Trial<'_> {
     }
 
     /// The host's command with the stubs in the places that it has for adapters.
-    pub fn host_command(&self) -> Vec<String> {
+    pub(crate) fn host_command(&self) -> Vec<String> {
         if self.subject.side != Side::Host {
             return self.subject.command.clone();
         }
@@ -173,7 +173,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When an action is wrong.
-    pub fn instructions(session: &Session, actions: &Value) -> Outcome<String> {
+    pub(crate) fn instructions(session: &Session, actions: &Value) -> Outcome<String> {
         stub::check_actions(actions).map_err(|error| Stop::Harness(format!("instructions: {error}")))?;
         Ok(json!({"$stub":actions,"as":session.id()}).to_string())
     }
@@ -183,7 +183,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When an action is wrong, or the host cannot be started.
-    pub fn instruct(&mut self, session: &Session, actions: &Value) -> Outcome<usize> {
+    pub(crate) fn instruct(&mut self, session: &Session, actions: &Value) -> Outcome<usize> {
         let content = Self::instructions(session, actions)?;
         self.input(session, content)
     }
@@ -193,13 +193,13 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// As [`Self::instruct`], and a failure when the turn does not end.
-    pub fn act(&mut self, session: &Session, actions: &Value) -> Outcome<TurnSeen> {
+    pub(crate) fn act(&mut self, session: &Session, actions: &Value) -> Outcome<TurnSeen> {
         let from = self.instruct(session, actions)?;
         self.end_of(session, from)
     }
 
     /// Everything on the lower links, in the order in which the runner learnt of it.
-    pub fn below(&self) -> Vec<Below> {
+    pub(crate) fn below(&self) -> Vec<Below> {
         self.stubs.catch_up();
         let mut below = Vec::new();
         self.history.scan(0, |index, record| {
@@ -210,14 +210,14 @@ impl Trial<'_> {
     }
 
     /// What host and stub said to each other in a session.
-    pub fn below_of(&self, lower: &Lower) -> Vec<Below> {
+    pub(crate) fn below_of(&self, lower: &Lower) -> Vec<Below> {
         let mut below = self.below();
         below.retain(|below| below.process == lower.process && below.seen.session() == lower.id);
         below
     }
 
     /// What the host wrote to the stub in a session, of a type.
-    pub fn told(&self, lower: &Lower, kind: &str) -> Vec<Seen> {
+    pub(crate) fn told(&self, lower: &Lower, kind: &str) -> Vec<Seen> {
         let of = self.below_of(lower).into_iter();
         of.filter(|below| below.by == Side::Host && below.seen.kind() == kind)
             .map(|below| below.seen)
@@ -225,7 +225,7 @@ impl Trial<'_> {
     }
 
     /// Waits for a message on a lower link, from a place on.
-    pub fn wait_below(
+    pub(crate) fn wait_below(
         &self,
         from: usize,
         within: Duration,
@@ -239,7 +239,13 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// The failure.
-    pub fn expect_told(&self, from: usize, lower: &Lower, kind: &str, within: Duration) -> Outcome<Seen> {
+    pub(crate) fn expect_told(
+        &self,
+        from: usize,
+        lower: &Lower,
+        kind: &str,
+        within: Duration,
+    ) -> Outcome<Seen> {
         let wanted = |below: &Below| {
             below.by == Side::Host
                 && below.process == lower.process
@@ -261,7 +267,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// A failure under this case's clause when nothing of it reaches the stub.
-    pub fn lower(&self, session: &Session) -> Outcome<Lower> {
+    pub(crate) fn lower(&self, session: &Session) -> Outcome<Lower> {
         let named = self.below().into_iter().rev().find(|below| is_for(below, session));
         let found = named.or_else(|| {
             self.wait_below(0, self.bounds.patience, |below| {
@@ -278,7 +284,7 @@ impl Trial<'_> {
     }
 
     /// What the stub logged of a kind of event, with its process.
-    pub fn logged(&self, event: &str) -> Vec<(u32, Value)> {
+    pub(crate) fn logged(&self, event: &str) -> Vec<(u32, Value)> {
         self.stubs.catch_up();
         let mut logged = Vec::new();
         self.history.scan(0, |_, record| {
@@ -293,7 +299,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When its file cannot be made.
-    pub fn cue(&self, name: &str) -> Outcome {
+    pub(crate) fn cue(&self, name: &str) -> Outcome {
         for which in [Which::First, Which::Second] {
             stub::give_cue(&self.log_path(which), name)?;
         }
@@ -301,7 +307,7 @@ impl Trial<'_> {
     }
 
     /// Waits for something in the stub's log.
-    pub fn wait_logged(
+    pub(crate) fn wait_logged(
         &self,
         from: usize,
         within: Duration,
@@ -311,18 +317,18 @@ impl Trial<'_> {
     }
 
     /// Kills the children that the stub left by instruction, so that they do not count as left by the host.
-    pub fn kill_children(&self) {
+    pub(crate) fn kill_children(&self) {
         let logs = [Which::First, Which::Second].map(|which| self.log_path(which));
         process::kill_all(|args| logs.iter().any(|log| stub::is_child(args, log)));
     }
 
     /// The processes of the stub, in the order of their starts.
-    pub fn stub_processes(&self) -> Vec<u32> {
+    pub(crate) fn stub_processes(&self) -> Vec<u32> {
         self.logged("start").into_iter().map(|(process, _)| process).collect()
     }
 
     /// Whether a process of the stub still runs: neither gone nor waiting to be reaped, wherever the host has put it.
-    pub fn is_running(&self, process: u32) -> bool {
+    pub(crate) fn is_running(&self, process: u32) -> bool {
         self.stubs.starts.is_running(process)
     }
 }

@@ -9,7 +9,7 @@ use crate::verdict::{Outcome, Stop};
 
 impl Trial<'_> {
     /// The extensions that the program agrees on when all are offered.
-    pub fn extensions(&self) -> Vec<&'static str> {
+    pub(crate) fn extensions(&self) -> Vec<&'static str> {
         let all = crate::run::EXTENSIONS.into_iter();
         all.filter(|name| self.subject.extensions.contains(*name)).collect()
     }
@@ -20,7 +20,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// A failure when no `session.ready` comes, [`Stop::Unsupported`] when it leaves one of them out.
-    pub fn agree(&mut self, extensions: &[&str], more: &Value) -> Outcome<(Session, Seen)> {
+    pub(crate) fn agree(&mut self, extensions: &[&str], more: &Value) -> Outcome<(Session, Seen)> {
         let from = self.history.len();
         let session = self.open_offering(extensions, more)?;
         let ready = self.expect(from, &session, "session.ready", self.bounds.patience + self.bounds.start)?;
@@ -39,7 +39,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn tell(&mut self, session: &Session, kind: &str, members: &Value) -> Outcome<usize> {
+    pub(crate) fn tell(&mut self, session: &Session, kind: &str, members: &Value) -> Outcome<usize> {
         self.send(message(session, kind, members))
     }
 
@@ -48,7 +48,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn tell_deviant(&mut self, session: &Session, kind: &str, members: &Value) -> Outcome<usize> {
+    pub(crate) fn tell_deviant(&mut self, session: &Session, kind: &str, members: &Value) -> Outcome<usize> {
         self.send_deviant(message(session, kind, members))
     }
 
@@ -57,7 +57,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn input_as(&mut self, session: &Session, turn: &str, content: &str) -> Outcome<usize> {
+    pub(crate) fn input_as(&mut self, session: &Session, turn: &str, content: &str) -> Outcome<usize> {
         self.tell(session, "user.input", &json!({"turn_id":turn,"content":content}))
     }
 
@@ -66,7 +66,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// [`Stop::Skip`] when the probe lacks an operation.
-    pub fn probe_as(&mut self, session: &Session, turn: &str, ops: &Value) -> Outcome<usize> {
+    pub(crate) fn probe_as(&mut self, session: &Session, turn: &str, ops: &Value) -> Outcome<usize> {
         self.may_probe(ops)?;
         self.input_as(session, turn, &Self::script(ops))
     }
@@ -76,7 +76,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// [`Stop::Skip`] without the probe, a failure when no tick shows that it runs.
-    pub fn busy_as(&mut self, session: &Session, turn: &str) -> Outcome<usize> {
+    pub(crate) fn busy_as(&mut self, session: &Session, turn: &str) -> Outcome<usize> {
         let from = self.probe_as(session, turn, &json!([["until_stop"]]))?;
         self.expect(from, session, "output", self.bounds.patience)?;
         Ok(from)
@@ -87,7 +87,13 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// A failure under this case's clause when it does not come.
-    pub fn end_of_turn(&self, session: &Session, turn: &str, from: usize, within: Duration) -> Outcome<Seen> {
+    pub(crate) fn end_of_turn(
+        &self,
+        session: &Session,
+        turn: &str,
+        from: usize,
+        within: Duration,
+    ) -> Outcome<Seen> {
         let wanted = |seen: &Seen| {
             seen.kind() == "turn.complete" && seen.session() == session.id() && seen.text("turn_id") == turn
         };

@@ -9,26 +9,26 @@ use crate::verdict::{Outcome, Stop, Tier};
 
 /// A guarded action: the file that it creates shows whether it happened.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub(crate) struct Ask {
     /// The file; nothing is there before.
     pub effect: PathBuf,
 }
 
 impl Ask {
     /// Whether the action has happened.
-    pub fn done(&self) -> bool {
+    pub(crate) fn done(&self) -> bool {
         self.effect.exists()
     }
 
     /// The members of the request, for the probe.
-    pub fn members(&self) -> Value {
+    pub(crate) fn members(&self) -> Value {
         json!({"tool":"shell","description":"create a file","resource":self.effect,"effect":self.effect})
     }
 }
 
 /// A permission that is asked for.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub(crate) struct Request {
     /// The `permission.request`.
     pub seen: Seen,
     /// The place of the input that led to it.
@@ -37,14 +37,14 @@ pub struct Request {
 
 impl Request {
     /// Its `request_id`.
-    pub fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         self.seen.text("request_id")
     }
 }
 
 impl Trial<'_> {
     /// A guarded action that has not happened.
-    pub fn action(&mut self) -> Ask {
+    pub(crate) fn action(&mut self) -> Ask {
         let name = self.fresh("effect");
         Ask { effect: self.path(&name) }
     }
@@ -55,7 +55,7 @@ impl Trial<'_> {
     ///
     /// [`Stop::Skip`] without both, [`Stop::Inconclusive`] when the recipe provokes none, a failure when the probe
     /// does not ask.
-    pub fn ask(&mut self, session: &Session, ask: &Ask) -> Outcome<Request> {
+    pub(crate) fn ask(&mut self, session: &Session, ask: &Ask) -> Outcome<Request> {
         if self.has_probe(&["ask"]) {
             let from = self.probe(session, &json!([["ask", ask.members()]]))?;
             let seen = self.expect(from, session, "permission.request", self.bounds.patience)?;
@@ -88,7 +88,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// [`Stop::Skip`] without the probe, a failure when not all are asked for.
-    pub fn ask_all(&mut self, session: &Session, asks: &[Ask]) -> Outcome<Vec<Request>> {
+    pub(crate) fn ask_all(&mut self, session: &Session, asks: &[Ask]) -> Outcome<Vec<Request>> {
         let mut op = vec![json!("ask")];
         op.extend(asks.iter().map(Ask::members));
         let from = self.probe(session, &json!([op]))?;
@@ -113,7 +113,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn answer(&mut self, session: &Session, request: &Request, approved: bool) -> Outcome<usize> {
+    pub(crate) fn answer(&mut self, session: &Session, request: &Request, approved: bool) -> Outcome<usize> {
         self.send(json!({
             "type":"permission.response","session_id":session.id(),"request_id":request.id(),"approved":approved
         }))

@@ -10,12 +10,12 @@ const ATTEMPTS: usize = 3;
 
 impl Trial<'_> {
     /// Whether the probe has these operations.
-    pub fn has_probe(&self, ops: &[&str]) -> bool {
+    pub(crate) fn has_probe(&self, ops: &[&str]) -> bool {
         ops.iter().all(|op| self.subject.probe_ops.contains(*op))
     }
 
     /// The content of an input that makes the probe do these operations.
-    pub fn script(ops: &Value) -> String {
+    pub(crate) fn script(ops: &Value) -> String {
         json!({"$probe":1,"do":ops}).to_string()
     }
 
@@ -24,7 +24,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// [`Stop::Skip`] when the probe lacks an operation.
-    pub fn probe(&mut self, session: &Session, ops: &Value) -> Outcome<usize> {
+    pub(crate) fn probe(&mut self, session: &Session, ops: &Value) -> Outcome<usize> {
         self.may_probe(ops)?;
         let script = Self::script(ops);
         self.input(session, script)
@@ -36,7 +36,7 @@ impl Trial<'_> {
     ///
     /// [`Stop::Skip`] when the probe lacks an operation, [`Stop::Unsupported`] when it refuses one, a failure when
     /// the turn does not end.
-    pub fn probe_turn(&mut self, session: &Session, ops: &Value) -> Outcome<TurnSeen> {
+    pub(crate) fn probe_turn(&mut self, session: &Session, ops: &Value) -> Outcome<TurnSeen> {
         let from = self.probe(session, ops)?;
         let turn = self.end_of(session, from)?;
         Self::supported(&turn.messages)?;
@@ -48,7 +48,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// As [`Self::probe_turn`].
-    pub fn probe_echo(&mut self, session: &Session, text: &str) -> Outcome<String> {
+    pub(crate) fn probe_echo(&mut self, session: &Session, text: &str) -> Outcome<String> {
         self.may_probe(&json!([["echo"]]))?;
         let content = json!({"$probe":1,"do":[["echo"]],"text":text}).to_string();
         let turn = self.turn(session, content)?;
@@ -57,7 +57,7 @@ impl Trial<'_> {
     }
 
     /// The object that an operation answered with: an output that holds `"$probe":1` and the member.
-    pub fn probe_answer(messages: &[Seen], member: &str) -> Option<Value> {
+    pub(crate) fn probe_answer(messages: &[Seen], member: &str) -> Option<Value> {
         messages
             .iter()
             .filter(|seen| seen.kind() == "output")
@@ -70,7 +70,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// As [`Self::probe_turn`].
-    pub fn report(&mut self, session: &Session) -> Outcome<Value> {
+    pub(crate) fn report(&mut self, session: &Session) -> Outcome<Value> {
         let turn = self.probe_turn(session, &json!([["report"]]))?;
         match Self::probe_answer(&turn.messages, "inputs") {
             Some(report) => Ok(report),
@@ -83,7 +83,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// [`Stop::Skip`] without probe and recipe; [`Stop::Inconclusive`] when the recipe's turn ends by itself.
-    pub fn busy(&mut self, session: &Session) -> Outcome<usize> {
+    pub(crate) fn busy(&mut self, session: &Session) -> Outcome<usize> {
         if self.has_probe(&["until_stop"]) {
             let from = self.probe(session, &json!([["until_stop"]]))?;
             // A tick shows that the turn runs.
@@ -110,13 +110,13 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// As [`Self::probe`].
-    pub fn sleeping(&mut self, session: &Session, millis: u64) -> Outcome<usize> {
+    pub(crate) fn sleeping(&mut self, session: &Session, millis: u64) -> Outcome<usize> {
         self.probe(session, &json!([["sleep", millis]]))
     }
 
     /// The content of an input that has a text said back: by the probe, else by recipe `nonce`. `None`: this adapter
     /// cannot be asked to.
-    pub fn asking_back(&mut self, text: &str) -> Option<String> {
+    pub(crate) fn asking_back(&mut self, text: &str) -> Option<String> {
         if self.has_probe(&["echo"]) {
             self.uses(Tier::Probe);
             return Some(json!({"$probe":1,"do":[["echo"]],"text":text}).to_string());
@@ -131,7 +131,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// [`Stop::Skip`] without both.
-    pub fn failing(&mut self, session: &Session) -> Outcome<usize> {
+    pub(crate) fn failing(&mut self, session: &Session) -> Outcome<usize> {
         if self.has_probe(&["fail"]) {
             return self.probe(session, &json!([["fail", "asked to fail"]]));
         }
@@ -147,7 +147,13 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// [`Stop::Skip`] without both, [`Stop::Inconclusive`] when the recipe provokes none.
-    pub fn file_sent(&mut self, session: &Session, name: &str, mime: &str, bytes: usize) -> Outcome<Seen> {
+    pub(crate) fn file_sent(
+        &mut self,
+        session: &Session,
+        name: &str,
+        mime: &str,
+        bytes: usize,
+    ) -> Outcome<Seen> {
         let of_file = |turn: TurnSeen| turn.messages.into_iter().find(|seen| seen.kind() == "file.output");
         if self.has_probe(&["file"]) {
             let turn = self.probe_turn(session, &json!([["file", name, mime, bytes]]))?;

@@ -14,29 +14,29 @@ use crate::{
 
 /// A session that the case opened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Session(pub(crate) String);
+pub(crate) struct Session(pub(crate) String);
 
 impl Session {
     /// Its id.
-    pub fn id(&self) -> &str {
+    pub(crate) fn id(&self) -> &str {
         &self.0
     }
 
     /// A session under an id of the case's own choice.
-    pub fn named(id: impl Into<String>) -> Self {
+    pub(crate) fn named(id: impl Into<String>) -> Self {
         Self(id.into())
     }
 }
 
 impl Trial<'_> {
     /// An id that this case has not used.
-    pub fn fresh(&mut self, stem: &str) -> String {
+    pub(crate) fn fresh(&mut self, stem: &str) -> String {
         self.ids += 1;
         format!("{stem}-{}", self.ids)
     }
 
     /// A token that stands nowhere else.
-    pub fn token(&mut self) -> String {
+    pub(crate) fn token(&mut self) -> String {
         format!("token-{:016x}", self.rng.next_u64())
     }
 
@@ -45,7 +45,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn open(&mut self) -> Outcome<Session> {
+    pub(crate) fn open(&mut self) -> Outcome<Session> {
         let id = self.fresh("s");
         self.open_as(&id)
     }
@@ -55,7 +55,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn open_as(&mut self, id: &str) -> Outcome<Session> {
+    pub(crate) fn open_as(&mut self, id: &str) -> Outcome<Session> {
         self.send(json!({"type":"session.start","session_id":id}))?;
         Ok(Session(id.to_owned()))
     }
@@ -65,7 +65,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn open_offering(&mut self, extensions: &[&str], more: &Value) -> Outcome<Session> {
+    pub(crate) fn open_offering(&mut self, extensions: &[&str], more: &Value) -> Outcome<Session> {
         let id = self.fresh("s");
         let mut start = json!({"type":"session.start","session_id":id,"protocol":1,"extensions":extensions});
         if let (Some(start), Some(more)) = (start.as_object_mut(), more.as_object()) {
@@ -80,7 +80,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn input(&mut self, session: &Session, content: impl Into<Value>) -> Outcome<usize> {
+    pub(crate) fn input(&mut self, session: &Session, content: impl Into<Value>) -> Outcome<usize> {
         let content: Value = content.into();
         self.send(json!({"type":"user.input","session_id":session.0,"content":content}))
     }
@@ -90,7 +90,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn stop(&mut self, session: &Session) -> Outcome<usize> {
+    pub(crate) fn stop(&mut self, session: &Session) -> Outcome<usize> {
         self.send(json!({"type":"stop","session_id":session.0}))
     }
 
@@ -99,7 +99,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn close(&mut self, session: &Session) -> Outcome<usize> {
+    pub(crate) fn close(&mut self, session: &Session) -> Outcome<usize> {
         self.send(json!({"type":"session.close","session_id":session.0}))
     }
 
@@ -109,7 +109,7 @@ impl Trial<'_> {
     ///
     /// When the program cannot be started.
     #[expect(clippy::needless_pass_by_value, reason = "a case writes its message in place")]
-    pub fn send(&mut self, message: Value) -> Outcome<usize> {
+    pub(crate) fn send(&mut self, message: Value) -> Outcome<usize> {
         self.write(wire::line_of(&message), Self::intent(false))
     }
 
@@ -119,7 +119,7 @@ impl Trial<'_> {
     ///
     /// When the program cannot be started.
     #[expect(clippy::needless_pass_by_value, reason = "a case writes its message in place")]
-    pub fn send_deviant(&mut self, message: Value) -> Outcome<usize> {
+    pub(crate) fn send_deviant(&mut self, message: Value) -> Outcome<usize> {
         self.write(wire::line_of(&message), Self::intent(true))
     }
 
@@ -128,7 +128,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn raw(&mut self, bytes: impl Into<Vec<u8>>) -> Outcome<usize> {
+    pub(crate) fn raw(&mut self, bytes: impl Into<Vec<u8>>) -> Outcome<usize> {
         self.write(bytes.into(), Self::intent(true))
     }
 
@@ -137,7 +137,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn raw_valid(&mut self, bytes: impl Into<Vec<u8>>) -> Outcome<usize> {
+    pub(crate) fn raw_valid(&mut self, bytes: impl Into<Vec<u8>>) -> Outcome<usize> {
         self.write(bytes.into(), Self::intent(false))
     }
 
@@ -146,7 +146,12 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn raw_in_pieces(&mut self, bytes: Vec<u8>, cuts: Vec<usize>, gap: Duration) -> Outcome<usize> {
+    pub(crate) fn raw_in_pieces(
+        &mut self,
+        bytes: Vec<u8>,
+        cuts: Vec<usize>,
+        gap: Duration,
+    ) -> Outcome<usize> {
         let process = self.process()?;
         let at = process.history().len();
         process.write_in_pieces(bytes, cuts, gap, Self::intent(false));
@@ -165,7 +170,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// A failure under this case's clause when it has not in time.
-    pub fn flushed(&mut self, within: Duration) -> Outcome {
+    pub(crate) fn flushed(&mut self, within: Duration) -> Outcome {
         if self.process()?.flushed(within) {
             return Ok(());
         }
@@ -174,15 +179,15 @@ impl Trial<'_> {
     }
 
     /// When the first line at or after a place of the history was written to the program.
-    pub fn sent_at(&self, from: usize) -> Duration {
+    pub(crate) fn sent_at(&self, from: usize) -> Duration {
         let host = |_, record: &Record| matches!(record.event, Event::Host { .. }).then_some(record.at);
         self.history.scan(from, host).unwrap_or_default()
     }
 
     /// Waits for a message from the program on the upper link, from a place on.
-    pub fn wait(&self, from: usize, within: Duration, wanted: impl Fn(&Seen) -> bool) -> Option<Seen> {
+    pub(crate) fn wait(&self, from: usize, within: Duration, wanted: impl Fn(&Seen) -> bool) -> Option<Seen> {
         self.history.wait(from, within, |index, record| {
-            if record.link != Link::Upper || record.from_adapter().is_none() {
+            if record.link != Link::Upper || record.adapter_message().is_none() {
                 return None;
             }
             Seen::of(index, record).filter(&wanted)
@@ -194,7 +199,13 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// The failure, with what came instead.
-    pub fn expect(&self, from: usize, session: &Session, kind: &str, within: Duration) -> Outcome<Seen> {
+    pub(crate) fn expect(
+        &self,
+        from: usize,
+        session: &Session,
+        kind: &str,
+        within: Duration,
+    ) -> Outcome<Seen> {
         let wanted = |seen: &Seen| seen.kind() == kind && seen.session() == session.id();
         match self.wait(from, within, wanted) {
             Some(seen) => Ok(seen),
@@ -206,7 +217,7 @@ impl Trial<'_> {
     }
 
     /// In words, what came for a session from a place on.
-    pub fn what_came(&self, from: usize, session: &Session) -> String {
+    pub(crate) fn what_came(&self, from: usize, session: &Session) -> String {
         let mut kinds: Vec<String> = Vec::new();
         for seen in self.seen_from(from) {
             if seen.session() == session.id() {
@@ -225,7 +236,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn close_stdin(&mut self) -> Outcome {
+    pub(crate) fn close_stdin(&mut self) -> Outcome {
         self.process()?.close_stdin();
         Ok(())
     }
@@ -235,7 +246,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the program cannot be started.
-    pub fn with_process<T>(&mut self, act: impl FnOnce(&Process) -> T) -> Outcome<T> {
+    pub(crate) fn with_process<T>(&mut self, act: impl FnOnce(&Process) -> T) -> Outcome<T> {
         Ok(act(self.process()?))
     }
 
@@ -244,7 +255,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// A failure under this case's clause when it lives on.
-    pub fn exit_within(&mut self, within: Duration) -> Outcome<crate::process::Exit> {
+    pub(crate) fn exit_within(&mut self, within: Duration) -> Outcome<crate::process::Exit> {
         self.expect_gone();
         match self.process()?.wait_exit(within) {
             Some(exit) => Ok(exit),
@@ -253,7 +264,7 @@ impl Trial<'_> {
     }
 
     /// Skips this case: something that it needs was not declared.
-    pub fn skip<T>(&self, what: impl Into<String>) -> Outcome<T> {
+    pub(crate) fn skip<T>(&self, what: impl Into<String>) -> Outcome<T> {
         Err(Stop::Skip(what.into()))
     }
 }

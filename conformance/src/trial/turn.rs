@@ -9,7 +9,7 @@ use crate::verdict::{Ground, Outcome, Stop};
 
 /// A turn that has ended.
 #[derive(Debug, Clone)]
-pub struct TurnSeen {
+pub(crate) struct TurnSeen {
     /// What came before its end, in order.
     pub messages: Vec<Seen>,
     /// Its `turn.complete`.
@@ -20,12 +20,12 @@ pub struct TurnSeen {
 
 impl TurnSeen {
     /// The text of its answer: `output` on channel `stdout`, joined.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.on_channel("stdout")
     }
 
     /// The text on a channel, joined; an absent, null or empty channel is `stdout`.
-    pub fn on_channel(&self, channel: &str) -> String {
+    pub(crate) fn on_channel(&self, channel: &str) -> String {
         let on = |seen: &&Seen| {
             let named = match seen.text("channel") {
                 "" => "stdout",
@@ -39,7 +39,7 @@ impl TurnSeen {
 
 impl Trial<'_> {
     /// A text that makes a short ordinary turn.
-    pub fn quick(&self) -> String {
+    pub(crate) fn quick(&self) -> String {
         self.subject.recipes.quick.clone().unwrap_or_else(|| "Reply with the single word ok.".to_owned())
     }
 
@@ -48,7 +48,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When the turn does not end in time: a failure under this case's clause.
-    pub fn turn(&mut self, session: &Session, content: impl Into<Value>) -> Outcome<TurnSeen> {
+    pub(crate) fn turn(&mut self, session: &Session, content: impl Into<Value>) -> Outcome<TurnSeen> {
         let from = self.input(session, content)?;
         self.end_of(session, from)
     }
@@ -58,7 +58,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// As [`Self::turn`].
-    pub fn quick_turn(&mut self, session: &Session) -> Outcome<TurnSeen> {
+    pub(crate) fn quick_turn(&mut self, session: &Session) -> Outcome<TurnSeen> {
         let quick = self.quick();
         self.turn(session, quick)
     }
@@ -71,7 +71,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// When it does not come: a failure under this case's clause.
-    pub fn end_of(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
+    pub(crate) fn end_of(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
         self.end_within(session, from, self.bounds.patience)
     }
 
@@ -80,7 +80,12 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// As [`Self::end_of`].
-    pub fn end_within(&mut self, session: &Session, from: usize, within: Duration) -> Outcome<TurnSeen> {
+    pub(crate) fn end_within(
+        &mut self,
+        session: &Session,
+        from: usize,
+        within: Duration,
+    ) -> Outcome<TurnSeen> {
         let began = Instant::now();
         let earlier = self.ends.get(session.id()).copied().unwrap_or_default();
         let expected = format!("a `turn.complete` for {}", session.id());
@@ -105,7 +110,7 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// As [`Self::end_of`].
-    pub fn end_of_burst(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
+    pub(crate) fn end_of_burst(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
         let (began, nth) = (Instant::now(), self.ends.get(session.id()).copied().unwrap_or_default());
         let mut come = 0;
         while self.nth_end(session, nth, self.bounds.patience).is_none() {
@@ -123,12 +128,12 @@ impl Trial<'_> {
     /// # Errors
     ///
     /// A failure under this case's clause.
-    pub fn settle_ledger(&mut self, session: &Session) -> Outcome {
+    pub(crate) fn settle_ledger(&mut self, session: &Session) -> Outcome {
         self.settle()?;
         let mut inputs = 0;
         self.history.scan(0, |_, record| {
             let message =
-                record.from_host().filter(|message| crate::wire::session(message) == session.id())?;
+                record.host_message().filter(|message| crate::wire::session(message) == session.id())?;
             inputs += usize::from(crate::wire::kind(message) == "user.input");
             None::<()>
         });
@@ -140,7 +145,7 @@ impl Trial<'_> {
     pub(crate) fn nth_end(&self, session: &Session, nth: usize, within: Duration) -> Option<Seen> {
         let mut count = 0;
         self.history.wait(0, within, |index, record| {
-            let message = record.from_adapter()?;
+            let message = record.adapter_message()?;
             if record.link != crate::history::Link::Upper
                 || crate::wire::kind(message) != "turn.complete"
                 || crate::wire::session(message) != session.id()

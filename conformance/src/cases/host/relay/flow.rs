@@ -104,7 +104,7 @@ fn fair(t: &mut Trial<'_>) -> Outcome {
     let (mut before_token, mut when_long_ended) = (None, None);
     t.history.scan(resumed, |_, record| {
         let (Link::Upper, Event::Adapter { bytes, .. }, Some(message)) =
-            (record.link, &record.event, record.from_adapter())
+            (record.link, &record.event, record.adapter_message())
         else {
             return None::<()>;
         };
@@ -170,7 +170,7 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
     let mut ordered = true;
     let mut next = 1;
     t.history.scan(resumed, |_, record| {
-        let message = record.from_adapter().filter(|_| record.link == Link::Upper)?;
+        let message = record.adapter_message().filter(|_| record.link == Link::Upper)?;
         if wire::session(message) == s.id() && wire::kind(message) == "output" {
             let content = wire::text(message, "content");
             ordered &= content.starts_with(&format!("{next:08}"));

@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
-use trunkline_conformance::clauses::{Level, Side};
-use trunkline_conformance::model::{Mark, Message, Model, ModelKind};
-use trunkline_conformance::rng::Rng;
+
+use super::{Mark, Message, Model, ModelKind};
+use crate::clauses::{Level, Side};
+use crate::rng::Rng;
 
 const REQUESTS: [&str; 3] = ["r-0", "r-1", "r-2"];
 const ALL: [&str; 8] = ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];

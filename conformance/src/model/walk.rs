@@ -5,13 +5,14 @@
 //! `MODEL_WALK_SEED` and `MODEL_WALK_STEPS` choose another walk.
 
 use serde_json::Value;
-use trunkline_conformance::clauses::{Level, Side};
-use trunkline_conformance::model::{Breach, Debt, Message, Model, ModelKind};
-use trunkline_conformance::rng::Rng;
 use trunkline_protocol::rules::{
     self, Illegal, RequestPhase, RequestRule, RequestStep, SessionPhase, SessionRule, TurnPhase, TurnStep,
 };
 use trunkline_protocol::{AdapterKind, HostKind};
+
+use super::{Breach, Debt, Message, Model, ModelKind};
+use crate::clauses::{Level, Side};
+use crate::rng::Rng;
 
 const SESSIONS: [&str; 4] = ["s-0", "s-1", "s-2", "s-3"];
 const REQUESTS: [&str; 4] = ["r-0", "r-1", "r-2", "r-3"];
