@@ -2,14 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{demand_answer, demand_unheard};
+use super::demand_answer;
 use crate::{
     case::Case,
     clauses::{Basis, Level, Side},
     needs::{Ability, Need},
     trial::{Lower, Seen, Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::Outcome,
 };
+
+mod refused;
+mod several;
+mod unanswered;
 
 const NEEDS: &[Need] = &[Need::Ability(Ability::Permissions)];
 
@@ -56,7 +60,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: NEEDS,
         stimulus: "the hub leaves requests unanswered; one turn is stopped later, the other ends by itself",
         expected: "no approval, and one `approved: false` for each at the latest with its turn",
-        run: undecided,
+        run: unanswered::undecided,
         ..Case::NEW
     },
     Case {
@@ -67,7 +71,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: NEEDS,
         stimulus: "two requests of one turn, answered in reverse and differently",
         expected: "each gets its own answer",
-        run: two_pending,
+        run: several::two_pending,
         ..Case::NEW
     },
     Case {
@@ -78,7 +82,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: NEEDS,
         stimulus: "two sessions ask under the same `request_id`; one is approved, one denied",
         expected: "two requests for the hub, and each session its own answer",
-        run: two_sessions,
+        run: several::two_sessions,
         ..Case::NEW
     },
     Case {
@@ -90,7 +94,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: NEEDS,
         stimulus: "a `request_id` is used again after its approval, and another one while it is pending",
         expected: "nothing is approved by an earlier answer; the pending one stands and is answered once",
-        run: id_again,
+        run: several::id_again,
         ..Case::NEW
     },
     Case {
@@ -101,7 +105,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: NEEDS,
         stimulus: "requests for an id that was never opened, and for one that is closed",
         expected: "nobody is asked and nothing is answered",
-        run: strangers,
+        run: refused::strangers,
         ..Case::NEW
     },
     Case {
@@ -112,7 +116,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: NEEDS,
         stimulus: "requests without an id, a tool, a description, a resource, and with wrong types",
         expected: "nobody is asked, nothing is approved, the turn goes on",
-        run: bad_requests,
+        run: refused::bad_requests,
         ..Case::NEW
     },
     Case {
@@ -125,7 +129,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         stimulus: "while a request is pending the turn is stopped, the session closed, the process gone; \
                    then the hub approves",
         expected: "at stop one denial after the `stop`; after the close and the end nothing; no approval",
-        run: settled_otherwise,
+        run: unanswered::settled_otherwise,
         ..Case::NEW
     },
     Case {
@@ -135,7 +139,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: NEEDS,
         stimulus: "while a request is pending its session and another one talk",
         expected: "both are delivered meanwhile, and the other session's input too",
-        run: meanwhile,
+        run: several::meanwhile,
         ..Case::NEW
     },
     Case {
@@ -147,7 +151,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         needs: NEEDS,
         stimulus: "1,000 requests at once; the hub answers whatever reaches it",
         expected: "another session is served; each request gets one answer, an approval only from the hub",
-        run: a_thousand,
+        run: several::a_thousand,
         ..Case::NEW
     },
 ];
@@ -250,252 +254,4 @@ fn decided(t: &mut Trial<'_>, approved: bool) -> Outcome {
     demand_answer(t, &turn, "went on")?;
     t.settle()?;
     demand_answers(t, &t.lower(&s)?, "r-1", &[approved])
-}
-
-fn undecided(t: &mut Trial<'_>) -> Outcome {
-    let (stopped, ended) = (t.open()?, t.open()?);
-    let (first, second) = (t.token(), t.token());
-    let from_stopped = t.instruct(&stopped, &json!([ask("r-1", &first)]))?;
-    let from_ended = t.instruct(&ended, &json!([ask("r-2", &second), ["until", "asked"], ["complete"]]))?;
-    asked(t, &stopped, from_stopped, &first)?;
-    asked(t, &ended, from_ended, &second)?;
-    t.cue("asked")?;
-    t.end_of(&ended, from_ended)?;
-    let (lower, lower_ended) = (t.lower(&stopped)?, t.lower(&ended)?);
-    t.expect_told(from_ended, &lower_ended, "permission.response", t.bounds.patience)
-        .hint("a request is denied at the end of its turn")?;
-    // Longer than any patience that a host may have invented; there is no deadline that nobody configured.
-    t.pass_time(std::time::Duration::from_millis(2_500));
-    demand_no_approval(t)?;
-    t.stop(&stopped)?;
-    t.expect_told(from_stopped, &lower, "permission.response", t.bounds.patience)
-        .hint("a request is denied at the stop of its turn")?;
-    t.end_of(&stopped, from_stopped)?;
-    t.settle()?;
-    demand_answers(t, &lower, "r-1", &[false])?;
-    demand_answers(t, &lower_ended, "r-2", &[false])
-}
-
-fn two_pending(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let (first, second) = (t.token(), t.token());
-    let actions = json!([
-        ask("r-1", &first),
-        ask("r-2", &second),
-        answered("r-2"),
-        answered("r-1"),
-        ["say", "went on"],
-        ["complete"]
-    ]);
-    let from = t.instruct(&s, &actions)?;
-    let (one, two) = (asked(t, &s, from, &first)?, asked(t, &s, from, &second)?);
-    t.send(answer_of(&s, &two, false))?;
-    t.send(answer_of(&s, &one, true))?;
-    let turn = t.end_of(&s, from)?;
-    demand_answer(t, &turn, "went on")?;
-    let lower = t.lower(&s)?;
-    demand_answers(t, &lower, "r-1", &[true])?;
-    demand_answers(t, &lower, "r-2", &[false])
-}
-
-fn two_sessions(t: &mut Trial<'_>) -> Outcome {
-    let (a, b) = (t.open()?, t.open()?);
-    let (first, second) = (t.token(), t.token());
-    let from_a = t.instruct(&a, &json!([ask("same", &first), answered("same"), ["complete"]]))?;
-    let from_b = t.instruct(&b, &json!([ask("same", &second), answered("same"), ["complete"]]))?;
-    let (of_a, of_b) = (asked(t, &a, from_a, &first)?, asked(t, &b, from_b, &second)?);
-    t.send(answer_of(&a, &of_a, true))?;
-    t.end_of(&a, from_a)?;
-    t.send(answer_of(&b, &of_b, false))?;
-    t.end_of(&b, from_b)?;
-    t.settle()?;
-    demand_answers(t, &t.lower(&a)?, "same", &[true])?;
-    demand_answers(t, &t.lower(&b)?, "same", &[false])
-        .hint("a pending request is known by its session and its id together")
-}
-
-fn id_again(t: &mut Trial<'_>) -> Outcome {
-    let (s, pending) = (t.open()?, t.open()?);
-    let (first, second) = (t.token(), t.token());
-    let again =
-        json!([ask("r-1", &first), answered("r-1"), ask("r-1", &second), answered("r-1"), ["complete"]]);
-    let from = t.instruct(&s, &again)?;
-    let one = asked(t, &s, from, &first)?;
-    t.send(answer_of(&s, &one, true))?;
-    let two = asked(t, &s, from, &second).hint("the second request was not shown to the hub")?;
-    t.send(answer_of(&s, &two, false))?;
-    t.end_of(&s, from)?;
-    demand_answers(t, &t.lower(&s)?, "r-1", &[true, false])?;
-
-    let (first, second) = (t.token(), t.token());
-    let twice =
-        json!([ask("r-2", &first), ask("r-2", &second), ["say", "both"], answered("r-2"), ["complete"]]);
-    let from = t.instruct(&pending, &twice)?;
-    let one = asked(t, &pending, from, &first)?;
-    // The host has taken both when what follows them is there.
-    t.expect(from, &pending, "output", t.bounds.patience)?;
-    t.send(answer_of(&pending, &one, true))?;
-    t.end_of(&pending, from)?;
-    t.settle()?;
-    demand_answers(t, &t.lower(&pending)?, "r-2", &[true])
-}
-
-fn strangers(t: &mut Trial<'_>) -> Outcome {
-    let token = t.token();
-    t.stub_script(&json!({"on":{"session.close":[ask("late", &token)]}}))?;
-    let (closed, s) = (t.open()?, t.open()?);
-    t.act(&closed, &json!([["complete"]]))?;
-    let lower = t.lower(&closed)?;
-    let from = t.close(&closed)?;
-    t.expect_told(from, &lower, "session.close", t.bounds.patience)?;
-    let turn = t.act(
-        &s,
-        &json!([["session", "never-opened", [ask("lost", &token)]], ["say", "mine"], ["complete"]]),
-    )?;
-    demand_answer(t, &turn, "mine")?;
-    t.settle()?;
-    demand_nobody_asked(t, &token)?;
-    demand_no_approval(t)?;
-    let lost = t
-        .below()
-        .iter()
-        .any(|below| below.by == Side::Host && ["late", "lost"].contains(&below.seen.text("request_id")));
-    t.demand(!lost, "no answer for a session that is not open", "a `permission.response`")
-}
-
-fn demand_nobody_asked(t: &Trial<'_>, token: &str) -> Outcome {
-    let requests: Vec<Seen> =
-        t.seen_from(0).into_iter().filter(|seen| seen.kind() == "permission.request").collect();
-    match requests.iter().find(|seen| seen.text("resource").contains(token)) {
-        None => demand_unheard(t, token),
-        Some(seen) => t.fail("nobody is asked", format!("a `permission.request` in {:?}", seen.session())),
-    }
-}
-
-fn bad_requests(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let token = t.token();
-    let whole = json!({"request_id":"r-1","tool":"shell","description":"run it","resource":token});
-    let mut actions = Vec::new();
-    for (member, values) in [
-        ("request_id", json!([null, 7, "", {"a":1}])),
-        ("tool", json!([null, 7, ["shell"]])),
-        ("description", json!([null, false])),
-        ("resource", json!([null, {"path":token}])),
-    ] {
-        for value in values.as_array().into_iter().flatten() {
-            let mut request = whole.clone();
-            request["request_id"] = json!(format!("bad-{}", actions.len()));
-            request[member].clone_from(value);
-            actions.push(json!(["ask", request]));
-        }
-    }
-    actions.push(json!(["say", "went on"]));
-    actions.push(json!(["complete"]));
-    let turn = t.act(&s, &json!(actions))?;
-    demand_answer(t, &turn, "went on")?;
-    t.settle()?;
-    demand_no_approval(t)?;
-    demand_nobody_asked(t, &token)
-}
-
-fn settled_otherwise(t: &mut Trial<'_>) -> Outcome {
-    let (stopped, closed, crashed) = (t.open()?, t.open()?, t.open()?);
-    let tokens = [t.token(), t.token(), t.token()];
-    let mut pending = Vec::new();
-    for (s, token) in [&stopped, &closed].into_iter().zip(&tokens) {
-        let from = t.instruct(s, &json!([ask("r-1", token)]))?;
-        pending.push((from, asked(t, s, from, token)?));
-    }
-    let (from, request) = &pending[0];
-    let lower = t.lower(&stopped)?;
-    t.stop(&stopped)?;
-    t.send_deviant(answer_of(&stopped, request, true))?;
-    t.end_of(&stopped, *from)?;
-    let lower_closed = t.lower(&closed)?;
-    t.close(&closed)?;
-    t.send_deviant(answer_of(&closed, &pending[1].1, true))?;
-    t.settle()?;
-    demand_answers(t, &lower, "r-1", &[false])?;
-    let kinds = |lower| -> Vec<String> {
-        let below = t.below_of(lower).into_iter().filter(|below| below.by == Side::Host);
-        below.map(|below| below.seen.kind().to_owned()).collect()
-    };
-    let told = kinds(&lower);
-    let place = |kind: &str| told.iter().position(|told| told == kind);
-    t.demand(place("stop") < place("permission.response"), "the `stop`, then the denial", told.join(", "))?;
-    let told = kinds(&lower_closed);
-    t.demand(
-        told.last().is_some_and(|kind| kind == "session.close"),
-        "nothing after `session.close`",
-        told.join(", "),
-    )?;
-
-    let from = t.instruct(&crashed, &json!([ask("r-1", &tokens[2]), ["until", "asked"], ["exit", 0]]))?;
-    let request = asked(t, &crashed, from, &tokens[2])?;
-    t.cue("asked")?;
-    t.end_of(&crashed, from)?;
-    t.send_deviant(answer_of(&crashed, &request, true))?;
-    t.settle()?;
-    demand_no_approval(t)
-}
-
-fn meanwhile(t: &mut Trial<'_>) -> Outcome {
-    let (s, other) = (t.open()?, t.open()?);
-    t.act(&other, &json!([["complete"]]))?;
-    let token = t.token();
-    let actions = json!([ask("r-1", &token), ["say", "while it waits"], answered("r-1"), ["complete"]]);
-    let from = t.instruct(&s, &actions)?;
-    let request = asked(t, &s, from, &token)?;
-    t.expect(from, &s, "output", t.bounds.patience)
-        .hint("the output of a session waits for its own permission")?;
-    let turn = t
-        .act(&other, &json!([["say", "served"], ["complete"]]))
-        .hint("a pending permission holds up other sessions")?;
-    demand_answer(t, &turn, "served")?;
-    t.send(answer_of(&s, &request, false))?;
-    t.end_of(&s, from)?;
-    Ok(())
-}
-
-fn a_thousand(t: &mut Trial<'_>) -> Outcome {
-    const REQUESTS: usize = 1_000;
-    let id = |n: usize| format!("r-{n}");
-    let members = |n: usize| {
-        json!({"type":"permission.request","request_id":id(n),"tool":"shell","description":"d",
-            "resource":n.to_string()})
-    };
-    let all: Vec<Value> = (0..REQUESTS).map(members).collect();
-    t.stub_script(&json!({"lists":{"all":[["many", all]]}}))?;
-    let (s, other) = (t.open()?, t.open()?);
-    t.act(&other, &json!([["complete"]]))?;
-    let from = t.instruct(&s, &json!([["do", "all"], ["say", "all asked"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience.max(t.bounds.secs(5.0)))?;
-    let turn = t.act(&other, &json!([["say", "served"], ["complete"]]))?;
-    demand_answer(t, &turn, "served")?;
-    let approve = |n: usize| n.is_multiple_of(2);
-    let mut reached = 0;
-    for seen in t.seen_from(from) {
-        if seen.kind() == "permission.request" && seen.session() == s.id() {
-            let number = seen.text("resource").parse().unwrap_or_default();
-            t.send(answer_of(&s, &seen, approve(number)))?;
-            reached += 1;
-        }
-    }
-    t.note(format!("{reached} of {REQUESTS} requests reached the hub"));
-    t.settle()?;
-    let lower = t.lower(&s)?;
-    let mut got: std::collections::HashMap<String, Vec<bool>> = std::collections::HashMap::new();
-    for seen in t.told(&lower, "permission.response") {
-        let approved = seen.get("approved") == Some(&Value::Bool(true));
-        got.entry(seen.text("request_id").to_owned()).or_default().push(approved);
-    }
-    for n in 0..REQUESTS {
-        let answers = got.remove(&id(n)).unwrap_or_default();
-        t.demand(answers.len() == 1, format!("one answer to request {n}"), answers.len())?;
-        t.demand(approve(n) || !answers[0], format!("no approval of request {n}"), "it is approved")?;
-    }
-    t.stop(&s)?;
-    t.end_of(&s, from)?;
-    Ok(())
 }
