@@ -3,9 +3,10 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use serde_json::{Value, json};
+use trunkline_conformance_mutants::json::{clean, depth, session_named_in};
 
 use crate::{
-    json::{Field, Fields, cleaned, depth, session_named_in},
+    fields::{Field, Fields},
     lines::Item,
     message::{Message, pong},
     mutant::Mutant,
@@ -255,7 +256,7 @@ impl Inbox {
             "ping" if self.world.knows_control.load(Ordering::Relaxed) => {
                 let nonce = match fields.raw("nonce") {
                     Some(nonce) if depth(nonce) > DEEPEST => return None,
-                    nonce => nonce.map(cleaned),
+                    nonce => nonce.map(clean),
                 };
                 if broken(Mutant::PongWaitsForTurns) {
                     self.all().iter().for_each(|session| session.wait_until_idle());

@@ -3,8 +3,8 @@
 //! `broken-adapter [--mutant NAME | --variant VA-nn | --list]`
 #![forbid(unsafe_code)]
 
+mod fields;
 mod inbox;
-mod json;
 mod lines;
 mod message;
 mod mutant;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    json::{Field, Fields},
+    fields::{Field, Fields},
     message::{Members, Message},
     mutant::Mutant,
     switches::broken,

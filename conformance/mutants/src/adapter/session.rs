@@ -19,7 +19,7 @@ pub(crate) use self::{
     turns::{Input, Turn},
 };
 use crate::{
-    json::Fields,
+    fields::Fields,
     message::Message,
     mutant::Mutant,
     negotiation::{Agreed, Extension, Options, PROTOCOL, Start},

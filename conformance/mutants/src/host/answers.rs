@@ -1,6 +1,7 @@
 //! What the relay answers by itself ([relay.4], [relay.8], [ext.5]).
 
-use crate::json::quote;
+use trunkline_conformance_mutants::json::quote;
+
 use crate::message::Message;
 use crate::mutant::{Mutant as M, broken};
 use crate::relay::Relay;

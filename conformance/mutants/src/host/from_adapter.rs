@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use trunkline_conformance_mutants::json::{quote, session_named_in};
+
 use crate::files;
-use crate::json::quote;
 use crate::lines::Line;
 use crate::message::{Fault, Message};
 use crate::mutant::{Mutant as M, broken};
@@ -29,13 +30,23 @@ impl Relay {
             Line::Whole(bytes) => bytes,
             Line::TooLong(head) => {
                 self.counters.oversize += 1;
-                self.report_to(number, named(&head), "oversize", "the adapter wrote a line that is too long");
+                self.report_to(
+                    number,
+                    session_named_in(&head),
+                    "oversize",
+                    "the adapter wrote a line that is too long",
+                );
                 return;
             }
             Line::Unended(bytes) => {
                 if Message::from_adapter(&bytes).is_err() {
                     crate::note("the last line of an adapter was cut");
-                    self.report_to(number, named(&bytes), "protocol", "the adapter's last line was cut");
+                    self.report_to(
+                        number,
+                        session_named_in(&bytes),
+                        "protocol",
+                        "the adapter's last line was cut",
+                    );
                     return;
                 }
                 bytes
@@ -481,7 +492,7 @@ impl Relay {
         if let Some(process) = self.processes.get(&number)
             && (broken(M::BadRequestApproved) || broken(M::BadRequestDenied))
             && text.contains("permission.request")
-            && let Some(session) = named(bytes)
+            && let Some(session) = session_named_in(bytes)
         {
             let id = text
                 .split_once("\"request_id\"")
@@ -510,15 +521,4 @@ impl Relay {
             self.hub.push(*key, message.encode(*hub));
         }
     }
-}
-
-/// The session that the first bytes of a line name ([frame.5]).
-fn named(head: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(head);
-    let rest = text.split_once("\"session_id\"")?.1.trim_start().strip_prefix(':')?.trim_start();
-    let mut end = 1;
-    while !matches!(rest.as_bytes().get(end)?, b'"') {
-        end += if rest.as_bytes()[end] == b'\\' { 2 } else { 1 };
-    }
-    Some(crate::json::decode(rest.get(..=end)?).0)
 }

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use trunkline_conformance_mutants::json::quote;
+
 use crate::files::{harmless, place};
-use crate::json::quote;
 use crate::lines::Line;
 use crate::message::{Fault, Message};
 use crate::mutant::{Mutant as M, Variant as V, broken, varied};

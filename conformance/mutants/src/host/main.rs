@@ -13,7 +13,6 @@ mod event;
 mod files;
 mod from_adapter;
 mod from_hub;
-mod json;
 mod lines;
 mod message;
 mod mutant;

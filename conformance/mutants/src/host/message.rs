@@ -1,6 +1,7 @@
 //! A message that was read and judged, or made to be written.
 
-use crate::json;
+use trunkline_conformance_mutants::json;
+
 use crate::mutant::{Mutant as M, Variant as V, broken, varied};
 use crate::schema::{DOWN, Exts, Kind, Shape, UP, of_the_pipe, typed};
 

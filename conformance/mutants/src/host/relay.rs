@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 use tempfile::TempDir;
+use trunkline_conformance_mutants::json::quote;
 
 use crate::agent::Agent;
 use crate::child::Process;
@@ -245,7 +246,7 @@ impl Relay {
     pub(crate) fn say_text(&mut self, session: &mut Session, channel: &str, text: &str) {
         let mut message = Message::up("output", &session.id).with("content", text).with("channel", channel);
         if let Some(turn) = &session.turn {
-            message.set("turn_id", crate::json::quote(&turn.id));
+            message.set("turn_id", quote(&turn.id));
         }
         self.say(session, &message);
     }
@@ -261,7 +262,7 @@ impl Relay {
             .with("message", text)
             .with_raw("fatal", "false");
         if let Some(turn) = &session.turn {
-            message.set("turn_id", crate::json::quote(&turn.id));
+            message.set("turn_id", quote(&turn.id));
         }
         self.say(session, &message);
     }

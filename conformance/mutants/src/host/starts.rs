@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use trunkline_conformance_mutants::json::quote;
+
 use crate::agent::Leave;
 use crate::child::Process;
 use crate::files::private_folder;
@@ -108,7 +110,7 @@ impl Relay {
             start.set("extensions", serde_json::json!(offer.names()).to_string());
         }
         if session.exchange.is_dir() || private_folder(&session.exchange).is_ok() {
-            start.set("exchange_dir", crate::json::quote(&session.exchange.to_string_lossy()));
+            start.set("exchange_dir", quote(&session.exchange.to_string_lossy()));
         }
         let resume = if session.restarted {
             let native = session.native.as_ref().map(|id| format!("\"native_session_id\":{id}"));

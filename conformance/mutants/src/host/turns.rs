@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::json::quote;
+use trunkline_conformance_mutants::json::quote;
+
 use crate::message::Message;
 use crate::mutant::{Mutant as M, broken};
 use crate::relay::Relay;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Over, Phase, ROOM, Session, State, Turn};
 use crate::{
-    json::Fields,
+    fields::Fields,
     message::{Members, Message},
     mutant::Mutant,
     negotiation::Extension,

@@ -1,19 +1,20 @@
-//! JSON text, looked at without being converted: a relay passes on what it does not interpret.
+//! JSON text, read without being converted: a relay passes on what it does not interpret, and an adapter reads a
+//! member only where it needs it ([frame.10]).
 
 /// One member of the outermost object.
 #[derive(Debug)]
-pub(crate) struct Member<'a> {
+pub struct Member<'a> {
     /// The key, its escapes undone.
-    pub(crate) key: String,
+    pub key: String,
     /// The value as it was written.
-    pub(crate) raw: &'a str,
+    pub raw: &'a str,
     /// How deep the value nests.
-    pub(crate) depth: usize,
+    pub depth: usize,
 }
 
 /// The members of a text that is one JSON object; nothing where it is anything else ([frame.6]).
-pub(crate) fn members(text: &str) -> Option<Vec<Member<'_>>> {
-    let mut scan = Scan { text, bytes: text.as_bytes(), at: 0 };
+pub fn members(text: &str) -> Option<Vec<Member<'_>>> {
+    let mut scan = Scan::new(text);
     let mut members = Vec::new();
     scan.space();
     scan.expect(b'{')?;
@@ -43,8 +44,36 @@ pub(crate) fn members(text: &str) -> Option<Vec<Member<'_>>> {
     (scan.at == scan.bytes.len()).then_some(members)
 }
 
+/// How deep a value nests; 0 where the text is no value.
+pub fn depth(value: &str) -> usize {
+    Scan::new(value).value().unwrap_or_default()
+}
+
+/// The session that the first bytes of a line name, if they do before anything that is cut off ([frame.5]).
+pub fn session_named_in(head: &[u8]) -> Option<String> {
+    let text = head.utf8_chunks().next()?.valid();
+    let mut scan = Scan::new(text);
+    scan.space();
+    scan.expect(b'{')?;
+    loop {
+        scan.space();
+        let key = scan.string()?;
+        scan.space();
+        scan.expect(b':')?;
+        scan.space();
+        let from = scan.at;
+        scan.value()?;
+        let raw = &text[from..scan.at];
+        if decode(key).0 == "session_id" {
+            return raw.starts_with('"').then(|| decode(raw).0);
+        }
+        scan.space();
+        scan.expect(b',')?;
+    }
+}
+
 /// Undoes the escapes of a JSON string; the flag says that it held an unpaired surrogate ([frame.10]).
-pub(crate) fn decode(raw: &str) -> (String, bool) {
+pub fn decode(raw: &str) -> (String, bool) {
     let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
     let mut out = String::with_capacity(inner.len());
     let mut lone = false;
@@ -88,7 +117,7 @@ fn escape(text: &str) -> (Option<char>, usize) {
 
 /// The same JSON as a writer may put it on the wire: no raw CR, the separators as escapes, no half of a
 /// surrogate pair ([frame.1], [frame.2], [frame.10]).
-pub(crate) fn clean(raw: &str) -> String {
+pub fn clean(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;
     while let Some(at) = rest.find(['\r', '\u{2028}', '\u{2029}', '\\']) {
@@ -117,7 +146,7 @@ pub(crate) fn clean(raw: &str) -> String {
 }
 
 /// A text as a JSON string that may stand on the wire.
-pub(crate) fn quote(text: &str) -> String {
+pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {
@@ -142,6 +171,10 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0 }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -304,5 +337,12 @@ mod tests {
         assert_eq!(decode("\"a\\ud83db\""), ("a\u{fffd}b".into(), true));
         assert_eq!(clean("\"\\ud83d\\u0041\u{2028}\""), "\"\\ufffd\\u0041\\u2028\"");
         assert_eq!(clean("\"\\ud83d\\ude00\\\\u\""), "\"\\ud83d\\ude00\\\\u\"");
+    }
+
+    #[test]
+    fn a_cut_line_may_name_its_session() {
+        let first = br#"{"type":"user.input" , "n":1, "session_id":"s-\u0031","content":"xxx"#;
+        assert_eq!(session_named_in(first).as_deref(), Some("s-1"));
+        assert_eq!(session_named_in(br#"{"content":"xxxxx"#), None);
     }
 }
