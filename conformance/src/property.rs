@@ -14,7 +14,7 @@ use crate::{
     rng::Rng,
     subject::Subject,
     trial::{Ask, Seen, Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
     wire,
 };
 

@@ -72,7 +72,7 @@ pub(crate) struct CaseResult {
     pub scored: bool,
 }
 
-/// Told of everything as it happens.
+/// Gets every event of a run as it happens.
 pub(crate) trait Observer: Sync {
     /// A case begins.
     fn begins(&self, _case: &'static Case) {}
@@ -82,7 +82,7 @@ pub(crate) trait Observer: Sync {
     fn ends(&self, _result: &CaseResult) {}
 }
 
-/// Nobody watches.
+/// Ignores all events.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unwatched;
 

@@ -146,8 +146,8 @@ impl Stop {
 /// What a case's own function returns.
 pub(crate) type Outcome<T = ()> = Result<T, Stop>;
 
-/// Says more of a failure where it passes.
-pub(crate) trait Told {
+/// Adds to a failure on its way up: its likely cause, or another clause.
+pub(crate) trait FailureContext {
     /// Names the likely cause.
     #[must_use]
     fn hint(self, hint: &str) -> Self;
@@ -157,7 +157,7 @@ pub(crate) trait Told {
     fn under(self, clause: &'static str) -> Self;
 }
 
-impl<T> Told for Outcome<T> {
+impl<T> FailureContext for Outcome<T> {
     fn hint(self, hint: &str) -> Self {
         self.map_err(|stop| match stop {
             Stop::Fail(finding) => Stop::Fail(Box::new(Finding { hint: Some(hint.to_owned()), ..*finding })),

@@ -8,7 +8,7 @@ use super::Work;
 use crate::{
     clauses::Side,
     trial::{Ask, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 /// Everything that the stub can be asked for.

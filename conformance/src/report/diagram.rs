@@ -69,7 +69,7 @@ pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec
                 }
             }),
         };
-        let Some((way, what, session, detail)) = told(records, record) else { continue };
+        let Some((way, what, session, detail)) = cells(records, record) else { continue };
         let mark = findings.iter().find(|finding| finding.record == Some(index));
         let mark = mark.map(|finding| format!("[{}] {}", finding.clause, short(&finding.got, 90)));
         all.push(Row { t_ms: millis(record.at), way, adapter, what, session, detail, mark });
@@ -77,9 +77,9 @@ pub(super) fn rows(records: &[Record], findings: &[Finding], most: usize) -> Vec
     window(fold(&all), most)
 }
 
-type Told = (Way, String, String, String);
+type Cells = (Way, String, String, String);
 
-fn told(records: &[Record], record: &Record) -> Option<Told> {
+fn cells(records: &[Record], record: &Record) -> Option<Cells> {
     let here = |what: &str, detail: String| Some((Way::Here, what.to_owned(), String::new(), detail));
     match &record.event {
         Event::Host { bytes, parsed, .. } => Some(line(Way::Down, bytes, parsed, bytes.ends_with(b"\n"))),
@@ -108,7 +108,7 @@ fn told(records: &[Record], record: &Record) -> Option<Told> {
     }
 }
 
-fn line(way: Way, bytes: &[u8], parsed: &Parsed, ended: bool) -> Told {
+fn line(way: Way, bytes: &[u8], parsed: &Parsed, ended: bool) -> Cells {
     let mut detail = match parsed {
         Parsed::Message(message) => of_message(message),
         Parsed::Blank => String::new(),

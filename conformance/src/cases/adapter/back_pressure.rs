@@ -9,7 +9,7 @@ use crate::{
     clauses::{Basis, Level},
     needs::{Ability, Need},
     trial::{Seen, Session, Trial},
-    verdict::{Outcome, Stop, Told},
+    verdict::{FailureContext, Outcome, Stop},
 };
 
 pub(in crate::cases) static CASES: &[Case] = &[

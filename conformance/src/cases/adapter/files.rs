@@ -16,7 +16,7 @@ use crate::{
     clauses::{Basis, Level},
     needs::Need,
     trial::{Seen, Session, Trial},
-    verdict::{Outcome, Stop, Told},
+    verdict::{FailureContext, Outcome, Stop},
 };
 
 const REPORT: Need = Need::Probe(&["report"]);

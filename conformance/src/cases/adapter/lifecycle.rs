@@ -14,7 +14,7 @@ use crate::{
     needs::Need,
     process::{Launch, StderrMode, usage_of},
     trial::{Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
     wire,
 };
 

@@ -9,7 +9,7 @@ use crate::{
     clauses::{Basis, Level},
     needs::{Ability, Need},
     trial::{Ask, Request, Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 const ASK: Need = Need::ProbeOr(&["ask"], "permission");

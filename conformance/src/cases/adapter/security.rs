@@ -6,7 +6,7 @@ use crate::{
     case::Case,
     clauses::Basis,
     trial::Trial,
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 pub(in crate::cases) static CASES: &[Case] = &[Case {

@@ -10,7 +10,7 @@ use crate::{
     needs::{Ability, Need},
     process::descendants,
     trial::{Seen, Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
     wire,
 };
 

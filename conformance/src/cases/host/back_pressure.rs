@@ -12,7 +12,7 @@ use crate::{
     needs::Need,
     process::usage_of,
     trial::{Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
     wire,
 };
 

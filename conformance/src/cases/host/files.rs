@@ -15,7 +15,7 @@ use crate::{
     clauses::{Basis, Level},
     needs::{Ability, Need},
     trial::{Seen, Session, Trial, TurnSeen},
-    verdict::{Outcome, Stop, Told},
+    verdict::{FailureContext, Outcome, Stop},
 };
 
 const IN: &[Need] = &[Need::Ability(Ability::FilesIn)];

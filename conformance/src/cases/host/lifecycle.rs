@@ -16,7 +16,7 @@ use crate::{
     needs::{Ability, Need},
     process::{descendants, usage_of},
     trial::{Below, Session, Trial, TurnSeen},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 /// The family.

@@ -9,7 +9,7 @@ use crate::{
     property::{Palette, generate, perform},
     rng::Rng,
     trial::Trial,
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
     wire::{self, Parsed},
 };
 

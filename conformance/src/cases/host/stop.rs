@@ -9,7 +9,7 @@ use crate::{
     case::Case,
     clauses::{Basis, Level},
     trial::{Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 /// The family.

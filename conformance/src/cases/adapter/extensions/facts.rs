@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     model,
     trial::{Seen, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 pub(super) fn zero_and_unknown(t: &mut Trial<'_>) -> Outcome {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::{
     cases::adapter::back_pressure,
     trial::{Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 /// The most by which a paused session may make a process grow, in MiB.

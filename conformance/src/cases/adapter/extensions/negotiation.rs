@@ -6,7 +6,7 @@ use crate::{
     clauses::Level,
     run::EXTENSIONS,
     trial::{Seen, Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 /// An input whose turn is named where `turns` was offered.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::negotiation;
 use crate::{
     trial::{Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 /// Opens a session with a `session.start` that breaks a rule in one of its optional fields.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     trial::{Ask, Request, Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 /// Has an action asked for, with more members of the request and more steps after it.

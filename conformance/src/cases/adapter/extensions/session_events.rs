@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     trial::{Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
     wire,
 };
 

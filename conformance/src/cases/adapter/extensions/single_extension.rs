@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::negotiation;
 use crate::{
     trial::Trial,
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 /// Every rich form that the probe can be made to send without an answer.

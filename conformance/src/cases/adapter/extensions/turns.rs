@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::{
     clauses::Level,
     trial::{Seen, Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 /// Types that belong to the turn in which they are written.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{super::demand_answer, answer_of, answered, ask, asked, demand_answers};
 use crate::{
     trial::Trial,
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 pub(super) fn two_pending(t: &mut Trial<'_>) -> Outcome {

@@ -6,7 +6,7 @@ use super::{answer_of, ask, asked, demand_answers, demand_no_approval};
 use crate::{
     clauses::Side,
     trial::Trial,
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 pub(super) fn undecided(t: &mut Trial<'_>) -> Outcome {

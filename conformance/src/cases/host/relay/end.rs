@@ -10,7 +10,7 @@ use crate::{
     case::Case,
     history::{Event, Link, Record},
     trial::{Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 /// This part of the family.

@@ -7,7 +7,7 @@ use crate::{
     case::Case,
     needs::{Ability, Need},
     trial::{Seen, Session, Trial},
-    verdict::{Outcome, Told},
+    verdict::{FailureContext, Outcome},
 };
 
 /// This part of the family.
