@@ -1,0 +1,140 @@
+//! The adapter's process ends in a turn, or never begins: the turn ends once, and what was written is kept.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{super::demand_answer, super::shown, demand_delivered, demand_gone};
+use crate::{
+    trial::{Session, Trial, TurnSeen},
+    verdict::{FailureContext, Outcome},
+};
+
+pub(super) fn exit_in_turn(t: &mut Trial<'_>) -> Outcome {
+    let turn = end_in_turn(t, &json!(["exit", 0]))?;
+    demand_answer(t, &turn, "last words")
+}
+
+/// Ends the process in the middle of two turns, and returns the turn in which it ended.
+fn end_in_turn(t: &mut Trial<'_>, end: &Value) -> Outcome<TurnSeen> {
+    let (a, b) = (t.open()?, t.open()?);
+    t.act(&a, &json!([["complete"]]))?;
+    let from_b = t.instruct(&b, &json!([["say", "busy"]]))?;
+    t.expect(from_b, &b, "output", t.bounds.patience)?;
+    let one_process = t.lower(&a)?.process == t.lower(&b)?.process;
+    let from_a = t.instruct(&a, &json!([["say", "last words"], end]))?;
+    let mut turns = Vec::new();
+    let ended = [(&a, from_a), (&b, from_b)];
+    for (s, from) in ended.into_iter().take(if one_process { 2 } else { 1 }) {
+        t.expect(from, s, "turn.complete", t.bounds.secs(5.0))?;
+        let turn = t.end_of(s, from)?;
+        demand_delivered(t, &turn)?;
+        turns.push(turn);
+    }
+    Ok(turns.swap_remove(0))
+}
+
+pub(super) fn much_on_stderr(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"at_start":[["stderr", 4 << 20]]}))?;
+    let s = t.open()?;
+    let turn = t.act(&s, &json!([["say", "one"], ["stderr", 4 << 20], ["say", " two"], ["complete"]]))?;
+    demand_answer(t, &turn, "one two")
+}
+
+pub(super) fn killed_in_turn(t: &mut Trial<'_>) -> Outcome {
+    let turn = end_in_turn(t, &json!(["abort"]))?;
+    demand_answer(t, &turn, "last words")?;
+    let told = turn.on_channel("system").to_lowercase();
+    let names_it = told.contains('9') || told.contains("kill") || told.contains("signal");
+    t.should(names_it, "the hub is told of the signal", shown(&told));
+    Ok(())
+}
+
+pub(super) fn never_reads(t: &mut Trial<'_>) -> Outcome {
+    let dead = json!({"at_start":[["exit", 3]]});
+    t.stub_script(&json!({"starts":[dead, dead]}))?;
+    let s = t.open()?;
+    let from = t.input(&s, "Are you there?")?;
+    t.expect(from, &s, "turn.complete", t.bounds.secs(10.0))
+        .hint("the host seems to wait for a process that has ended")?;
+    let turn = t.end_of(&s, from)?;
+    if turn.text() == "Are you there?" {
+        t.note("a later process served the input");
+        return Ok(());
+    }
+    demand_answer(t, &turn, "")?;
+    demand_delivered(t, &turn)
+}
+
+pub(super) fn no_such_program(t: &mut Trial<'_>) -> Outcome {
+    let mut launch = t.launch();
+    let missing = t.path("no-such-program").display().to_string();
+    let fill = |argument: &String| argument.replace("{adapter}", &missing).replace("{adapter2}", &missing);
+    launch.command = t.subject.command.iter().map(fill).collect();
+    t.start_with(&launch)?;
+    let s = t.open()?;
+    let from = t.input(&s, "Are you there?")?;
+    let within = t.bounds.secs(5.0).max(t.bounds.start * 5);
+    match t.expect(from, &s, "turn.complete", within) {
+        Ok(_) => {
+            let turn = t.end_of(&s, from)?;
+            demand_delivered(t, &turn)
+        }
+        Err(late) => match t.with_process(crate::process::Process::exit)? {
+            Some(exit) => {
+                t.expect_gone();
+                t.demand(exit.code != Some(0), "an end with a status that says so", "status 0")
+            }
+            None => Err(late),
+        },
+    }
+}
+
+pub(super) fn last_words(t: &mut Trial<'_>) -> Outcome {
+    // Many short lines, which no reader takes as fast as they are written: at the exit the pipe is full.
+    const LINES: usize = 20_000;
+    for round in 0..3 {
+        let s = t.open()?;
+        let turn = t.act(&s, &json!([["burst", LINES, 8], ["complete"], ["exit", 0]]))?;
+        let text = turn.text();
+        if round > 0 && text.is_empty() && !turn.on_channel("system").is_empty() {
+            t.note("it does not start its adapter again");
+            return Ok(());
+        }
+        t.demand(text.len() == 8 * LINES, format!("{LINES} outputs before the end"), text.len() / 8)
+            .hint("after the exit a pipe still holds what was written: read it to its end")?;
+        gone_within(t, &s)?;
+    }
+    Ok(())
+}
+
+/// Waits until the process of a session, which ends itself, has ended.
+fn gone_within(t: &Trial<'_>, s: &Session) -> Outcome {
+    let process = t.lower(s)?.process;
+    demand_gone(t, &[process], Duration::from_secs(5))
+}
+
+pub(super) fn stdout_closed(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let from = t.instruct(&s, &json!([["say", "last words"], ["close_stdout"]]))?;
+    t.expect(from, &s, "turn.complete", t.bounds.secs(5.0))?;
+    let turn = t.end_of(&s, from)?;
+    demand_answer(t, &turn, "last words")?;
+    demand_delivered(t, &turn)?;
+    let process = t.lower(&s)?.process;
+    demand_gone(t, &[process], t.bounds.secs(10.0)).hint("a process that closed its stdout is left running")
+}
+
+pub(super) fn stdout_held(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let from = t.instruct(&s, &json!([["grandchild", 30, "hold"], ["say", "last words"], ["exit", 0]]))?;
+    t.expect(from, &s, "turn.complete", t.bounds.secs(5.0))
+        .hint("the host waits for the end of the stream, and a grandchild holds it open")?;
+    let turn = t.end_of(&s, from)?;
+    demand_answer(t, &turn, "last words")?;
+    demand_delivered(t, &turn)?;
+    t.settle()?;
+    // Who ends the grandchild, and when, is not what this is about.
+    t.expect_gone();
+    Ok(())
+}

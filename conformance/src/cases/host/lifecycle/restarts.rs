@@ -1,0 +1,168 @@
+//! What the host starts after an end, how often, and that an end concerns one adapter only.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use super::{super::demand_answer, super::shown};
+use crate::{
+    clauses::Side,
+    process::{descendants, usage_of},
+    trial::{Below, Trial},
+    verdict::{FailureContext, Outcome},
+};
+
+pub(super) fn crash_after_crash(t: &mut Trial<'_>) -> Outcome {
+    const CRASHES: usize = 12;
+    let group = t.with_process(crate::process::Process::pid)?;
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    t.settle()?;
+    let (children, descriptors) = (descendants(group).len(), usage_of(group).descriptors);
+    for round in 0..CRASHES {
+        let turn = t.act(&s, &json!([["say", "here"], ["complete"]]))?;
+        if turn.text().is_empty() && !turn.on_channel("system").is_empty() {
+            t.note(format!("after {round} crashes it does not start its adapter again"));
+            break;
+        }
+        t.act(&s, &json!([["say", "last words"], ["abort"]]))?;
+    }
+    t.settle()?;
+    // One in three would be a leak; a process more or less, warm or on its way out, is none.
+    let most = CRASHES / 3;
+    let deadline = Instant::now() + t.bounds.secs(3.0);
+    loop {
+        let more = descendants(group).len().saturating_sub(children);
+        let lost = usage_of(group).descriptors.saturating_sub(descriptors);
+        if more <= most && lost <= most {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return t.fail(
+                "after the crashes as many processes and descriptors as before",
+                format!("{more} processes and {lost} descriptors more"),
+            );
+        }
+        t.pass_time(Duration::from_millis(50));
+    }
+}
+
+pub(super) fn writing_to_the_dead(t: &mut Trial<'_>) -> Outcome {
+    let mut others = Vec::new();
+    for _ in 0..8 {
+        let other = t.open()?;
+        t.act(&other, &json!([["complete"]]))?;
+        others.push(other);
+    }
+    let s = t.open()?;
+    let held = json!([["hold_stdin", true], ["say", "held"], ["delay", 400], ["abort"]]);
+    let from = t.instruct(&s, &held)?;
+    t.expect(from, &s, "output", t.bounds.patience)?;
+    let text = "t".repeat(128 << 10);
+    let mut inputs = Vec::new();
+    for other in &others {
+        inputs.push((other, t.input(other, text.as_str())?));
+    }
+    t.end_of(&s, from)?;
+    // At once, when some host's pipe is broken and its process not yet missed.
+    inputs.push((&s, t.input(&s, "Are you there?")?));
+    for (session, from) in inputs {
+        t.end_of(session, from).hint("a write to a broken pipe must not end the host, nor lose the turn")?;
+    }
+    for _ in 0..3 {
+        let (dying, other) = (t.open()?, t.open()?);
+        t.act(&dying, &json!([["complete"], ["exit", 0]]))?;
+        let mut inputs = Vec::new();
+        for session in [&dying, &other] {
+            inputs.push((session, t.input(session, text.as_str())?));
+        }
+        for (session, from) in inputs {
+            t.end_of(session, from)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn begun_anew(t: &mut Trial<'_>) -> Outcome {
+    let (closed, s) = (t.open()?, t.open()?);
+    t.act(&closed, &json!([["complete"]]))?;
+    t.act(&s, &json!([["complete"]]))?;
+    let (before, before_closed) = (t.lower(&s)?, t.lower(&closed)?);
+    let from = t.close(&closed)?;
+    t.expect_told(from, &before_closed, "session.close", t.bounds.patience)?;
+    t.act(&s, &json!([["say", "last words"], ["abort"]]))?;
+    let turn = t.act(&s, &json!([["say", "anew"], ["complete"]]))?;
+    demand_answer(t, &turn, "anew")?;
+    let after = t.lower(&s)?;
+    t.demand(after.process != before.process, "a new process", "the one that died")?;
+    let mut begun = HashSet::new();
+    let told = |below: &Below| below.by == Side::Host && below.process == after.process;
+    for below in t.below().into_iter().filter(told).filter(|below| !below.seen.session().is_empty()) {
+        let (id, kind) = (below.seen.session().to_owned(), below.seen.kind().to_owned());
+        t.demand(
+            id != before_closed.id,
+            "nothing of the closed session in the new process",
+            format!("`{kind}` of {id}"),
+        )?;
+        let start = kind == "session.start";
+        t.demand(
+            begun.insert(id.clone()) == start,
+            format!("`session.start` of {id} first and once"),
+            format!("`{kind}`"),
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn no_storm(t: &mut Trial<'_>) -> Outcome {
+    const MOST: usize = 10;
+    t.stub_script(&json!({"at_start":[["exit", 3]]}))?;
+    let s = t.open()?;
+    let mut inputs = Vec::new();
+    for round in 0..30 {
+        inputs.push(t.input(&s, format!("input {round}"))?);
+        t.pass_time(Duration::from_millis(150));
+        let starts = t.stub_processes().len();
+        t.demand(starts <= MOST, format!("at most {MOST} starts in 4.5 s"), format!("{starts}"))
+            .hint("restarts want back-off, and an end after some of them")?;
+    }
+    for from in inputs {
+        let turn = t.end_within(&s, from, t.bounds.secs(10.0))?;
+        demand_answer(t, &turn, "")?;
+    }
+    let told = t.of(&s).iter().any(|seen| seen.text("channel") == "system");
+    t.demand(told, "the hub is told why, on channel `system`", "it is not")
+}
+
+pub(super) fn slow_start(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"starts":[{"at_start":[["delay", 4_000]]}]}))?;
+    let s = t.open()?;
+    let from = t.instruct(&s, &json!([["say", "awake"], ["complete"]]))?;
+    let turn = t.end_within(&s, from, t.bounds.secs(4.0) + t.bounds.patience)?;
+    demand_answer(t, &turn, "awake").hint("a start may take long: package launchers download")
+}
+
+pub(super) fn other_undisturbed(t: &mut Trial<'_>) -> Outcome {
+    let first = t.open()?;
+    t.act(&first, &json!([["complete"]]))?;
+    let second = t.open_offering(&["options"], &json!({"agent_id":"second"}))?;
+    t.act(&second, &json!([["complete"]]))?;
+    let (lower, other) = (t.lower(&first)?, t.lower(&second)?);
+    if lower.process == other.process {
+        return t.fail("two processes: the session asks for `agent_id` \"second\"", "one");
+    }
+    let from =
+        t.instruct(&second, &json!([["say", "one "], ["delay", 1_500], ["say", "two"], ["complete"]]))?;
+    t.expect(from, &second, "output", t.bounds.patience)?;
+    t.act(&first, &json!([["say", "last words"], ["abort"]]))?;
+    let turn = t.end_of(&second, from)?;
+    demand_answer(t, &turn, "one two").hint("the end of one adapter ends turns of the other")?;
+    let told = turn.on_channel("system");
+    t.demand(told.is_empty(), "nothing on channel `system` of the other", shown(&told))?;
+    let turn = t.act(&second, &json!([["say", "still"], ["complete"]]))?;
+    demand_answer(t, &turn, "still")?;
+    t.demand(t.lower(&second)? == other, "the same process and session", "another")
+}

@@ -1,0 +1,80 @@
+//! The host ends, in order or by a signal, and its adapter with it.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::demand_gone;
+use crate::{
+    history::{Event, Link},
+    needs::Need,
+    trial::Trial,
+    verdict::{FailureContext, Outcome},
+};
+
+pub(super) fn orderly_end(t: &mut Trial<'_>) -> Outcome {
+    // It does not go at once, so that a signal would be seen.
+    t.stub_script(&json!({"on":{"eof":[["delay", 1_300]]}}))?;
+    let (idle, busy) = (t.open()?, t.open()?);
+    t.act(&idle, &json!([["complete"]]))?;
+    let from = t.instruct(&busy, &json!([["say", "busy"]]))?;
+    t.expect(from, &busy, "output", t.bounds.patience)?;
+    let lowers = [t.lower(&idle)?, t.lower(&busy)?];
+    t.close_stdin()?;
+    let exit = t.exit_within(t.bounds.secs(15.0))?;
+    t.demand(exit.code == Some(0), "the host ends with status 0", format!("{exit:?}"))?;
+    for lower in &lowers {
+        let closed = t.told(lower, "session.close");
+        t.demand(closed.len() == 1, format!("one `session.close` of {}", lower.id), closed.len())?;
+        let on_link = |wanted: fn(&Event) -> bool| {
+            t.history.scan(0, |_, record| {
+                (record.link == Link::Lower(lower.process) && wanted(&record.event)).then_some(record.at)
+            })
+        };
+        let Some(ended) = on_link(|event| matches!(event, Event::StdinClosed)) else {
+            return t.fail("the end of stdin before the process is ended", "none was seen");
+        };
+        t.demand(closed[0].at <= ended, "`session.close` before the end of stdin", "it came after")?;
+        // SIGKILL leaves no trace but a missing end.
+        let exited = on_link(|event| matches!(event, Event::Exited { code: Some(_), .. })).is_some();
+        let signalled = t.logged("term").iter().any(|(process, _)| *process == lower.process);
+        t.demand(
+            exited && !signalled,
+            "at least 1 s between the end of stdin and a signal",
+            if signalled { "SIGTERM" } else { "SIGKILL" },
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn will_not_go(t: &mut Trial<'_>) -> Outcome {
+    t.stub_script(&json!({"at_start":[["ignore_eof"], ["ignore_term"]]}))?;
+    let s = t.open()?;
+    t.act(&s, &json!([["complete"]]))?;
+    let processes = t.stub_processes();
+    let began = Instant::now();
+    t.close_stdin()?;
+    let within = t.bounds.secs(15.0);
+    t.exit_within(within)?;
+    // What nobody reaps any more is the runner's to reap.
+    let left = within.saturating_sub(began.elapsed()).min(Duration::from_secs(1));
+    demand_gone(t, &processes, left).hint("the host leaves without its adapter")
+}
+
+pub(super) fn host_killed(t: &mut Trial<'_>) -> Outcome {
+    let mut sessions = vec![t.open()?, t.open()?];
+    if t.subject.lacks(&[Need::SecondAdapter, Need::Extension("options")]).is_none() {
+        // A later child may hold a copy of an earlier one's pipe.
+        sessions.push(t.open_offering(&["options"], &json!({"agent_id":"second"}))?);
+    }
+    for s in &sessions {
+        t.act(s, &json!([["complete"]]))?;
+    }
+    let processes = t.stub_processes();
+    t.demand(!processes.is_empty(), "an adapter", "none was started")?;
+    t.with_process(|process| process.signal(Signal::KILL))?;
+    t.exit_within(Duration::from_secs(5))?;
+    demand_gone(t, &processes, t.bounds.secs(5.0))
+        .hint("another process seems to hold a copy of the adapter's stdin: close descriptors on exec")
+}
