@@ -1,6 +1,6 @@
 //! H-SES: sessions, kept apart, begun once and closed once.
 
-use std::{collections::HashSet, fs, time::Duration};
+use std::{collections::HashSet, fs};
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,8 @@ use crate::{
     trial::Trial,
     verdict::Outcome,
 };
+
+mod closing;
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
@@ -82,7 +84,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         clause: "session.4",
         stimulus: "the adapter writes for a closed id at once, after 10 ms, 500 ms, and when another session is open",
         expected: "delivered to nobody",
-        run: after_the_close,
+        run: closing::after_the_close,
         ..Case::NEW
     },
     Case {
@@ -92,7 +94,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         basis: Basis::Spec,
         stimulus: "the hub closes a session and then sends input, stop, file and an answer for it",
         expected: "no line of that id follows its `session.close`",
-        run: nothing_after_close,
+        run: closing::nothing_after_close,
         ..Case::NEW
     },
     Case {
@@ -101,7 +103,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         clause: "session.3",
         stimulus: "one of two sessions is closed",
         expected: "the other goes on, in the same process",
-        run: other_goes_on,
+        run: closing::other_goes_on,
         ..Case::NEW
     },
     Case {
@@ -131,7 +133,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         level: Level::Should,
         stimulus: "the hub closes a session twice",
         expected: "one `session.close` at the adapter",
-        run: closed_twice,
+        run: closing::closed_twice,
         ..Case::NEW
     },
     Case {
@@ -153,7 +155,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         basis: Basis::Choice,
         stimulus: "20 sessions are opened and closed without an input",
         expected: "start and close of each, or neither",
-        run: opened_and_closed,
+        run: closing::opened_and_closed,
         ..Case::NEW
     },
 ];
@@ -309,76 +311,6 @@ fn unknown_id(t: &mut Trial<'_>) -> Outcome {
     demand_ends(t, &s, 1)
 }
 
-fn after_the_close(t: &mut Trial<'_>) -> Outcome {
-    let token = t.token();
-    let late = json!([
-        ["say", token],
-        ["complete"],
-        ["delay", 10],
-        ["say", token],
-        ["delay", 490],
-        ["say", token],
-        ["delay", 700],
-        ["say", token],
-        ["complete"]
-    ]);
-    t.stub_script(&json!({"lists":{"late":late},"on":{"session.close":[["do", "late"]]}}))?;
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
-    let lower = t.lower(&s)?;
-    let from = t.close(&s)?;
-    t.expect_told(from, &lower, "session.close", t.bounds.patience)?;
-    t.pass_time(Duration::from_millis(700));
-    let other = t.open()?;
-    t.act(&other, &json!([["delay", 900], ["say", "mine"], ["complete"]]))?;
-    t.settle()?;
-    demand_unheard(t, &token)?;
-    demand_ends(t, &s, 1)
-}
-
-fn nothing_after_close(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let ask = json!(["ask", {"request_id":"r-1","tool":"shell","description":"d","resource":"r"}]);
-    let from = t.instruct(&s, &json!([ask]))?;
-    t.expect(from, &s, "permission.request", t.bounds.patience)?;
-    let lower = t.lower(&s)?;
-    t.close(&s)?;
-    let id = s.id().to_owned();
-    for late in [
-        json!({"type":"user.input","session_id":id,"content":"late"}),
-        json!({"type":"stop","session_id":id}),
-        json!({"type":"permission.response","session_id":id,"request_id":"r-1","approved":true}),
-        json!({"type":"file.input","session_id":id,"file_name":"x","file_mime_type":"text/plain","file_path":"/dev/null"}),
-    ] {
-        t.send_deviant(late)?;
-    }
-    t.settle()?;
-    let told: Vec<String> = t
-        .below_of(&lower)
-        .into_iter()
-        .filter(|below| below.by == Side::Host)
-        .map(|below| below.seen.kind().to_owned())
-        .collect();
-    let last = told.last().map_or("nothing", String::as_str);
-    let closes = told.iter().filter(|kind| *kind == "session.close").count();
-    t.demand(last == "session.close" && closes == 1, "`session.close` last and once", told.join(", "))
-}
-
-fn other_goes_on(t: &mut Trial<'_>) -> Outcome {
-    let (a, b) = (t.open()?, t.open()?);
-    t.act(&a, &json!([["complete"]]))?;
-    t.act(&b, &json!([["complete"]]))?;
-    let before = t.lower(&b)?;
-    let from = t.instruct(&b, &json!([["delay", 400], ["say", "still"], ["complete"]]))?;
-    t.close(&a)?;
-    let turn = t.end_of(&b, from)?;
-    demand_answer(t, &turn, "still")?;
-    let turn = t.act(&b, &json!([["say", "here"], ["complete"]]))?;
-    demand_answer(t, &turn, "here")?;
-    let after = t.lower(&b)?;
-    t.demand(before == after, "the same process and id", format!("{before:?}, then {after:?}"))
-}
-
 fn no_session(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let token = t.token();
@@ -433,17 +365,6 @@ fn similar_ids(t: &mut Trial<'_>) -> Outcome {
     demand_ends(t, &s, 2)
 }
 
-fn closed_twice(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
-    let lower = t.lower(&s)?;
-    t.close(&s)?;
-    t.send_deviant(json!({"type":"session.close","session_id":s.id()}))?;
-    t.settle()?;
-    let closes = t.told(&lower, "session.close").len();
-    t.demand(closes == 1, "one `session.close` at the adapter", format!("{closes}"))
-}
-
 fn file_first(t: &mut Trial<'_>) -> Outcome {
     let path = t.path("first.txt");
     fs::write(&path, "first\n")?;
@@ -461,23 +382,4 @@ fn file_first(t: &mut Trial<'_>) -> Outcome {
         .collect();
     let wanted = ["session.start", "file.input", "user.input"];
     t.demand(kinds == wanted, wanted.join(", "), kinds.join(", "))
-}
-
-fn opened_and_closed(t: &mut Trial<'_>) -> Outcome {
-    for _ in 0..20 {
-        let s = t.open()?;
-        t.close(&s)?;
-    }
-    t.settle()?;
-    let below: Vec<_> = t.below().into_iter().filter(|below| below.by == Side::Host).collect();
-    let ids = |kind: &str| -> HashSet<(u32, String)> {
-        below
-            .iter()
-            .filter(|below| below.seen.kind() == kind)
-            .map(|below| (below.process, below.seen.session().to_owned()))
-            .collect()
-    };
-    let (starts, closes) = (ids("session.start"), ids("session.close"));
-    let open = starts.difference(&closes).count();
-    t.demand(open == 0, "every session that was started is closed", format!("{open} are not"))
 }
