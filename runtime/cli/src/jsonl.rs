@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use trunkline_host::{Event, EventKind, Place, TurnEnd};
+use trunkline_host::{Event, EventKind, TurnEnd, TurnScope};
 
 use crate::ask::Settled;
 
@@ -26,10 +26,10 @@ impl Lines {
     /// When stdout takes no more.
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
         let Some((kind, body)) = body(&event.kind) else { return Ok(()) };
-        let place = match event.place {
-            Place::Turn(turn) => json!({ "place": "turn", "turn": turn.get() }),
-            Place::Outside => json!({ "place": "outside" }),
-            Place::Late(turn) => json!({ "place": "late", "turn": turn.get() }),
+        let place = match event.scope {
+            TurnScope::Running(turn) => json!({ "place": "turn", "turn": turn.get() }),
+            TurnScope::Outside => json!({ "place": "outside" }),
+            TurnScope::Ended(turn) => json!({ "place": "late", "turn": turn.get() }),
         };
         self.line(kind, &place, &body)
     }

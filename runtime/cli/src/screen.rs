@@ -8,7 +8,7 @@ use std::{
 use anstyle::Style;
 use indicatif::{ProgressBar, ProgressStyle};
 use trunkline_host::{
-    Cause, Event, EventKind, File, Place, SessionEnd, TurnEnd,
+    Cause, Event, EventKind, File, SessionEnd, TurnEnd, TurnScope,
     protocol::{
         Category, Channel, Context, ErrorEvent, Output, Plan, PlanStatus, RateLimit, SessionInfo, Status,
     },
@@ -121,7 +121,7 @@ impl Screen {
             && *output.channel() == Channel::Stdout
             && output.history != Some(true)
         {
-            return self.answer(&output.content, event.place);
+            return self.answer(&output.content, event.scope);
         }
         self.aside_event(event);
         Ok(())
@@ -216,15 +216,16 @@ impl Screen {
         let _ = self.aside.flush();
     }
 
-    fn answer(&mut self, text: &str, place: Place) -> io::Result<()> {
+    fn answer(&mut self, text: &str, scope: TurnScope) -> io::Result<()> {
         if text.is_empty() {
             return Ok(());
         }
         self.quiet();
         if self.block != Block::Answer {
             self.end_line();
-            if let Place::Outside | Place::Late(_) = place {
-                let why = if place == Place::Outside { "outside any turn" } else { "late, of an ended turn" };
+            if let TurnScope::Outside | TurnScope::Ended(_) = scope {
+                let why =
+                    if scope == TurnScope::Outside { "outside any turn" } else { "late, of an ended turn" };
                 self.remark(&format!("({why})"));
             }
             self.block = Block::Answer;

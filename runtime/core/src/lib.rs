@@ -42,5 +42,5 @@ pub use self::core::{
 };
 pub use end::{Cause, ExitStatus, SessionEnd, TurnEnd};
 pub use error::{SteerError, UpdateError};
-pub use scope::{Place, TurnNo};
+pub use scope::{TurnNo, TurnScope};
 pub use supervise::Backoff;

@@ -30,11 +30,11 @@ impl fmt::Display for TurnNo {
 
 /// Which turn an event belongs to ([turn.6], [turn.9]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum TurnScope {
     /// This turn, which is running.
-    Turn(TurnNo),
-    /// No turn: a greeting, background work, news of the session.
+    Running(TurnNo),
+    /// No turn: background work, news of the session.
     Outside,
     /// This turn, which has ended already.
-    Late(TurnNo),
+    Ended(TurnNo),
 }

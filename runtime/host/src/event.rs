@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use trunkline_core::{Place, SessionEnd, TurnEnd};
+use trunkline_core::{SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
     AdapterBody, Compaction, ContextUsage, Custom, ErrorEvent, Json, Log, Message, Meta, Output,
     PermissionCancel, Plan, Progress, RateLimit, RequestId, SessionInfo, StopReason, Thinking, ToolEnd,
@@ -14,8 +14,8 @@ use crate::request::{Permission, Question};
 /// One thing that happened in a session. Serialised, it is the message that tells of it on the wire.
 #[derive(Debug)]
 pub struct Event {
-    /// Where it belongs.
-    pub place: Place,
+    /// The turn that it belongs to.
+    pub scope: TurnScope,
     /// What happened.
     pub kind: EventKind,
     /// What the adapter attached; passes through untouched ([ext.4]).

@@ -64,6 +64,6 @@ pub use request::{Decision, Permission, Question};
 pub use session::{Feed, Held, Input, Session, SessionOptions};
 pub use turn::Turn;
 
-pub use trunkline_core::{Cause, ExitStatus, Place, SessionEnd, SteerError, TurnEnd, TurnNo, policy};
+pub use trunkline_core::{Cause, ExitStatus, SessionEnd, SteerError, TurnEnd, TurnNo, TurnScope, policy};
 pub use trunkline_process as process;
 pub use trunkline_protocol as protocol;

@@ -17,7 +17,7 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    Event, EventKind, Place, SessionEnd, SteerError, Turn, TurnNo,
+    Event, EventKind, SessionEnd, SteerError, Turn, TurnNo, TurnScope,
     agent::AgentShared,
     counters::{SessionCounters, SessionCounting},
     error::{FileError, SendError, UpdateError},
@@ -231,7 +231,7 @@ impl SessionShared {
     pub(crate) fn lose(&self) {
         self.set_closed();
         let end = Box::new(SessionEnd { reason: ClosedReason::Shutdown, error: None });
-        self.lane().finish_now(Event { place: Place::Outside, kind: EventKind::Closed(end), meta: None });
+        self.lane().finish_now(Event { scope: TurnScope::Outside, kind: EventKind::Closed(end), meta: None });
     }
 }
 

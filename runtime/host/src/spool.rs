@@ -22,7 +22,7 @@ use trunkline_protocol::{AdapterMessage, Envelope, SessionId};
 
 use self::disk::Disk;
 use crate::{
-    Event, EventKind, Place, TurnNo,
+    Event, EventKind, TurnNo, TurnScope,
     config::Buffers,
     lane::{Lane, Slot},
 };
@@ -373,17 +373,17 @@ const HEAD_BYTES: usize = 1 + 1 + 8 + 4;
 
 /// Appends the record of an event; gives back what stays in memory.
 fn record(block: &mut Vec<u8>, slot: Slot) -> Option<Slot> {
-    let (place, meta, body) = match slot {
-        Slot::Event(Event { place, kind, meta }) => match kind.into_body() {
-            Ok(body) => (place, meta, body),
-            Err(kind) => return keep(block, Slot::Event(Event { place, kind, meta })),
+    let (scope, meta, body) = match slot {
+        Slot::Event(Event { scope, kind, meta }) => match kind.into_body() {
+            Ok(body) => (scope, meta, body),
+            Err(kind) => return keep(block, Slot::Event(Event { scope, kind, meta })),
         },
         pending @ Slot::Pending(_) => return keep(block, pending),
     };
-    let (mark, turn) = match place {
-        Place::Turn(turn) => (0, turn.get()),
-        Place::Outside => (1, 0),
-        Place::Late(turn) => (2, turn.get()),
+    let (mark, turn) = match scope {
+        TurnScope::Running(turn) => (0, turn.get()),
+        TurnScope::Outside => (1, 0),
+        TurnScope::Ended(turn) => (2, turn.get()),
     };
     block.extend_from_slice(&[LINE, mark]);
     block.extend_from_slice(&turn.to_le_bytes());
@@ -412,7 +412,7 @@ fn any_session() -> SessionId {
 fn lost() -> Slot {
     let message = "events could not be read back from disk".to_owned();
     let error = trunkline_protocol::ErrorEvent { message, ..Default::default() };
-    Slot::Event(Event { place: Place::Outside, kind: EventKind::Error(error), meta: None })
+    Slot::Event(Event { scope: TurnScope::Outside, kind: EventKind::Error(error), meta: None })
 }
 
 /// Reads whole records from a range: the events, with nothing for each that was kept, and how many bytes they took.
@@ -450,15 +450,15 @@ fn first_record(bytes: &[u8]) -> Option<(Option<Slot>, usize)> {
     let turn = TurnNo::new(u64::from_le_bytes([
         head[2], head[3], head[4], head[5], head[6], head[7], head[8], head[9],
     ]));
-    let place = match head[1] {
-        0 => Place::Turn(turn),
-        1 => Place::Outside,
-        _ => Place::Late(turn),
+    let scope = match head[1] {
+        0 => TurnScope::Running(turn),
+        1 => TurnScope::Outside,
+        _ => TurnScope::Ended(turn),
     };
     let event = std::str::from_utf8(line).ok().and_then(|line| AdapterMessage::parse(line.trim_end()).ok());
     let event = event.and_then(|message| {
         let kind = EventKind::from_body(message.body)?;
-        Some(Event { place, kind, meta: message.meta.map(Box::new) })
+        Some(Event { scope, kind, meta: message.meta.map(Box::new) })
     });
     // What we wrote ourselves reads back; an event that did not would leave a gap, so it becomes an error that says so.
     Some((Some(event.map_or_else(lost, Slot::Event)), HEAD_BYTES + length))

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 use trunkline_protocol::{AdapterKind, FileOutput, Meta, PermissionCancel, Working};
 
-use crate::{Event, EventKind, File, Place};
+use crate::{Event, EventKind, File, TurnScope};
 
 impl Event {
     fn message<S: Serializer>(
@@ -23,9 +23,9 @@ impl Event {
             #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
             meta: Option<&'a trunkline_protocol::Json>,
         }
-        let turn_id = match self.place {
-            Place::Turn(turn) | Place::Late(turn) => Some(turn.to_string()),
-            Place::Outside => None,
+        let turn_id = match self.scope {
+            TurnScope::Running(turn) | TurnScope::Ended(turn) => Some(turn.to_string()),
+            TurnScope::Outside => None,
         };
         let meta = self.meta.as_deref().map(Meta::json);
         Message { kind: kind.as_str(), turn_id, body, meta }.serialize(serializer)

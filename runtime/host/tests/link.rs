@@ -5,7 +5,7 @@ mod support;
 use support::{agent, core_agent, played, soon};
 use tokio::io::AsyncWriteExt;
 use trunkline_host::{
-    Cause, EventKind, Place, SendError, SessionOptions,
+    Cause, EventKind, SendError, SessionOptions, TurnScope,
     protocol::{Category, SessionId, Status},
 };
 
@@ -173,14 +173,14 @@ async fn output_outside_turns_is_delivered_and_marked() {
     peer.say("session.ready", "s", r#","protocol":1,"extensions":["turns"]"#).await;
     peer.say("output", "s", r#","content":"hello""#).await;
     let event = soon(session.next_event()).await.unwrap();
-    assert!(matches!(event.kind, EventKind::Output(_)) && event.place == Place::Outside, "{event:?}");
+    assert!(matches!(event.kind, EventKind::Output(_)) && event.scope == TurnScope::Outside, "{event:?}");
     let turn = session.send("x").unwrap();
     let id = peer.read("user.input").await["turn_id"].as_str().unwrap().to_owned();
     peer.say("turn.complete", "s", &format!(r#","turn_id":"{id}""#)).await;
     peer.say("output", "s", &format!(r#","turn_id":"{id}","content":"late""#)).await;
     let no = turn.no();
     assert_eq!(soon(turn.text()).await.0, "");
-    assert_eq!(soon(session.next_event()).await.unwrap().place, Place::Late(no));
+    assert_eq!(soon(session.next_event()).await.unwrap().scope, TurnScope::Ended(no));
 }
 
 #[tokio::test(start_paused = true)]

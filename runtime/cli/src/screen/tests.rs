@@ -25,7 +25,7 @@ impl Write for Sink {
 }
 
 fn event(kind: EventKind) -> Event {
-    Event { place: Place::Outside, kind, meta: None }
+    Event { scope: TurnScope::Outside, kind, meta: None }
 }
 
 fn output(text: &str) -> EventKind {

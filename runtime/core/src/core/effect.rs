@@ -5,13 +5,13 @@ use trunkline_protocol::{
 };
 
 use super::Key;
-use crate::{Place, SessionEnd, SteerError, TurnEnd, TurnNo, UpdateError};
+use crate::{SessionEnd, SteerError, TurnEnd, TurnNo, TurnScope, UpdateError};
 
 /// Names a caller that waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
-/// One thing to do. `key` names the session, `place` the turn that an event belongs to, `meta` what the adapter attached.
+/// One thing to do. `key` names the session, `scope` the turn that an event belongs to, `meta` what the adapter attached.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum Effect {
@@ -22,13 +22,13 @@ pub enum Effect {
     /// Write a message. The turn is named where this is its input, which has left the queue: the turn has begun.
     Write { key: Key, input_of: Option<TurnNo>, message: HostMessage },
     /// Report an event to the session's user: the message of the adapter, or one that the core makes in its form.
-    Deliver { key: Key, place: Place, body: AdapterBody, meta: Option<Box<Meta>> },
+    Deliver { key: Key, scope: TurnScope, body: AdapterBody, meta: Option<Box<Meta>> },
     /// Ask the session's user for a permission; `serial` tells it from another of the same id ([permission.4]).
-    Ask { key: Key, place: Place, request: Box<PermissionRequest>, serial: u64, meta: Option<Box<Meta>> },
+    Ask { key: Key, scope: TurnScope, request: Box<PermissionRequest>, serial: u64, meta: Option<Box<Meta>> },
     /// Ask the session's user a question.
-    AskInput { key: Key, place: Place, request: Box<InputRequest>, serial: u64, meta: Option<Box<Meta>> },
+    AskInput { key: Key, scope: TurnScope, request: Box<InputRequest>, serial: u64, meta: Option<Box<Meta>> },
     /// Check a file, copy it, and report it to the session's user, in this place among the events.
-    Judge { key: Key, place: Place, file: FileOutput, meta: Option<Box<Meta>> },
+    Judge { key: Key, scope: TurnScope, file: FileOutput, meta: Option<Box<Meta>> },
     /// An input of this many bytes has left the queue unwritten: its turn has ended.
     Unqueued { key: Key, bytes: usize },
     /// A turn has ended.

@@ -69,8 +69,8 @@ impl Core {
             fatal: Some(false),
             ..ErrorEvent::default()
         };
-        let place = self.current_place(index);
-        self.deliver(index, place, error.into(), None);
+        let scope = self.current_scope(index);
+        self.deliver(index, scope, error.into(), None);
     }
 
     /// Remembers what a turn's end says of going on from there.

@@ -10,7 +10,7 @@ use trunkline_protocol::{
 };
 
 use super::{Core, Noted, WhyClosed, queue::turn_named, session::ENFORCED};
-use crate::{Cause, Place, SteerError};
+use crate::{Cause, SteerError, TurnScope};
 
 impl Core {
     /// Takes a line that was read as far as its head.
@@ -85,19 +85,19 @@ impl Core {
 
     fn tell_bad(&mut self, index: u32, category: Category, why: &str) {
         self.note_of(index, Noted::BadOfSession);
-        let place = self.current_place(index);
+        let scope = self.current_scope(index);
         let error = ErrorEvent {
             category: Some(category),
             message: why.to_owned(),
             fatal: Some(false),
             ..ErrorEvent::default()
         };
-        self.deliver(index, place, error.into(), None);
+        self.deliver(index, scope, error.into(), None);
     }
 
-    pub(super) fn current_place(&mut self, index: u32) -> Place {
+    pub(super) fn current_scope(&mut self, index: u32) -> TurnScope {
         let running = self.get(index).and_then(|session| session.running());
-        running.map_or(Place::Outside, |running| Place::Turn(running.no))
+        running.map_or(TurnScope::Outside, |running| TurnScope::Running(running.no))
     }
 
     /// Settles what is agreed on by the adapter's first message of the session, and tells whether context was kept.
@@ -123,7 +123,7 @@ impl Core {
         let Some(session) = self.get(index) else { return };
         if std::mem::take(&mut session.context_due) {
             let info = SessionInfo { context: Some(context), ..SessionInfo::default() };
-            self.deliver(index, Place::Outside, Box::new(info).into(), None);
+            self.deliver(index, TurnScope::Outside, Box::new(info).into(), None);
         }
     }
 
@@ -139,24 +139,24 @@ impl Core {
         let (written, by_id) = (session.written, session.has_agreed(Extensions::TURNS));
         let running = session.running().map(|running| running.no);
         let named = turn_id.filter(|_| by_id).map(turn_named);
-        let place = match (by_id, named, running) {
-            _ if is_history(&body) || is_news(&body) => Place::Outside,
-            (false, _, Some(turn)) => Place::Turn(turn),
-            (false, _, None) | (true, None, _) => Place::Outside,
-            (true, Some(Some(named)), Some(turn)) if named == turn => Place::Turn(turn),
-            (true, Some(Some(named)), _) if (1..=written).contains(&named.get()) => Place::Late(named),
+        let scope = match (by_id, named, running) {
+            _ if is_history(&body) || is_news(&body) => TurnScope::Outside,
+            (false, _, Some(turn)) => TurnScope::Running(turn),
+            (false, _, None) | (true, None, _) => TurnScope::Outside,
+            (true, Some(Some(named)), Some(turn)) if named == turn => TurnScope::Running(turn),
+            (true, Some(Some(named)), _) if (1..=written).contains(&named.get()) => TurnScope::Ended(named),
             (true, Some(_), _) => {
                 self.note_of(index, Noted::Foreign);
-                Place::Outside
+                TurnScope::Outside
             }
         };
-        if matches!(place, Place::Late(_)) {
+        if matches!(scope, TurnScope::Ended(_)) {
             self.note_of(index, Noted::Late);
         }
-        self.hear(index, &body, matches!(place, Place::Turn(_)), now);
-        let turn = match place {
-            Place::Turn(turn) => Some(turn),
-            Place::Outside | Place::Late(_) => None,
+        self.hear(index, &body, matches!(scope, TurnScope::Running(_)), now);
+        let turn = match scope {
+            TurnScope::Running(turn) => Some(turn),
+            TurnScope::Outside | TurnScope::Ended(_) => None,
         };
         match body {
             AdapterBody::TurnComplete(complete) => {
@@ -164,14 +164,14 @@ impl Core {
             }
             AdapterBody::FileOutput(file) => {
                 let key = self.key_of(index);
-                self.effect(super::Effect::Judge { key, place, file, meta });
+                self.effect(super::Effect::Judge { key, scope, file, meta });
             }
             // A replayed request asks nobody.
             AdapterBody::PermissionRequest(request) if request.history != Some(true) => {
-                self.ask(index, turn, place, request, meta, now);
+                self.ask(index, turn, scope, request, meta, now);
             }
             AdapterBody::PermissionRequest(_) => {}
-            AdapterBody::InputRequest(request) => self.ask_input(index, turn, place, request, meta, now),
+            AdapterBody::InputRequest(request) => self.ask_input(index, turn, scope, request, meta, now),
             AdapterBody::PermissionCancel(cancel) => {
                 self.withdraw(index, &cancel.request_id, cancel.reason.unwrap_or(StopReason::Stopped));
             }
@@ -186,7 +186,7 @@ impl Core {
             }
             // They belong to the pipe, and were counted before.
             AdapterBody::SessionsListResult(_) | AdapterBody::AgentsListResult(_) | AdapterBody::Pong(_) => {}
-            event => self.deliver(index, place, event, meta),
+            event => self.deliver(index, scope, event, meta),
         }
     }
 
@@ -239,7 +239,7 @@ impl Core {
         }
         self.answer_update(index, &info);
         if *info != SessionInfo::default() {
-            self.deliver(index, Place::Outside, info.into(), meta);
+            self.deliver(index, TurnScope::Outside, info.into(), meta);
         }
         self.judge_options(index, now);
         self.flush(index, now);

@@ -7,7 +7,7 @@ use trunkline_protocol::{Category, ErrorEvent, Failure, StopReason};
 
 use super::{Core, Effect, Noted, WhyClosed};
 use crate::{
-    Backoff, Cause, ExitStatus, Place, UpdateError,
+    Backoff, Cause, ExitStatus, TurnScope, UpdateError,
     supervise::{Next, Supervisor},
 };
 
@@ -233,7 +233,7 @@ impl Core {
                 fatal: Some(false),
                 ..ErrorEvent::default()
             };
-            self.deliver(index, Place::Outside, error.into(), None);
+            self.deliver(index, TurnScope::Outside, error.into(), None);
             if self.rules.close_on_exit {
                 self.close_session(index, WhyClosed::ProcessEnded, now);
             }

@@ -14,7 +14,7 @@ use trunkline_protocol::{
 
 use super::{Core, Effect, Key, Noted, session::Session};
 use crate::{
-    Place, TurnNo,
+    TurnNo, TurnScope,
     policy::{Action, Decision},
     share::may_take,
 };
@@ -71,7 +71,7 @@ impl Core {
         &mut self,
         index: u32,
         turn: Option<TurnNo>,
-        place: Place,
+        scope: TurnScope,
         asked: Box<PermissionRequest>,
         meta: Option<Box<Meta>>,
         now: Instant,
@@ -95,7 +95,7 @@ impl Core {
         };
         let bytes = json_len(&asked);
         let decision = match self.rules.policy.decide(&action) {
-            _ if self.must_deny(index, turn, place, bytes) => Some((false, StopReason::Stopped)),
+            _ if self.must_deny(index, turn, scope, bytes) => Some((false, StopReason::Stopped)),
             Decision::Deny => Some((false, StopReason::Policy)),
             Decision::Allow => Some((true, StopReason::Policy)),
             Decision::Ask => None,
@@ -106,7 +106,7 @@ impl Core {
         let kind = Kind::Permission { options: asked.options.clone().unwrap_or_default() };
         let serial = self.open_request(index, asked.request_id.clone(), turn, kind, bytes, now);
         let key = self.key_of(index);
-        self.effect(Effect::Ask { key, place, request: asked, serial, meta });
+        self.effect(Effect::Ask { key, scope, request: asked, serial, meta });
     }
 
     /// The adapter asks the user.
@@ -114,7 +114,7 @@ impl Core {
         &mut self,
         index: u32,
         turn: Option<TurnNo>,
-        place: Place,
+        scope: TurnScope,
         asked: Box<InputRequest>,
         meta: Option<Box<Meta>>,
         now: Instant,
@@ -123,12 +123,12 @@ impl Core {
             return self.note_of(index, Noted::Bad);
         }
         let bytes = json_len(&asked);
-        if self.must_deny(index, turn, place, bytes) {
+        if self.must_deny(index, turn, scope, bytes) {
             return self.cancel(index, &asked.request_id);
         }
         let serial = self.open_request(index, asked.request_id.clone(), turn, Kind::Question, bytes, now);
         let key = self.key_of(index);
-        self.effect(Effect::AskInput { key, place, request: asked, serial, meta });
+        self.effect(Effect::AskInput { key, scope, request: asked, serial, meta });
     }
 
     /// The adapter withdraws a request.
@@ -214,10 +214,10 @@ impl Core {
     }
 
     /// Whether nobody may be asked: the turn is stopping or has ended, or too many requests wait, which is counted.
-    fn must_deny(&mut self, index: u32, turn: Option<TurnNo>, place: Place, bytes: usize) -> bool {
+    fn must_deny(&mut self, index: u32, turn: Option<TurnNo>, scope: TurnScope, bytes: usize) -> bool {
         let Some(session) = self.get(index) else { return true };
         let stopping = turn.is_some() && session.running().is_some_and(|running| running.is_stopping());
-        if stopping || matches!(place, Place::Late(_)) {
+        if stopping || matches!(scope, TurnScope::Ended(_)) {
             return true;
         }
         let waiting = session.work.as_ref().map_or(&[][..], |work| &work.requests);
@@ -268,9 +268,9 @@ impl Core {
     }
 
     fn tell_withdrawn(&mut self, index: u32, request: Request, reason: StopReason) {
-        let place = request.turn.map_or(Place::Outside, Place::Turn);
+        let scope = request.turn.map_or(TurnScope::Outside, TurnScope::Running);
         let cancel = PermissionCancel { request_id: request.id, reason: Some(reason) };
-        self.deliver(index, place, cancel.into(), None);
+        self.deliver(index, scope, cancel.into(), None);
     }
 
     fn respond(&mut self, index: u32, id: &RequestId, approved: bool, reason: StopReason) {

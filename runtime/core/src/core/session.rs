@@ -7,7 +7,7 @@ use trunkline_protocol::{AdapterBody, Envelope, Extensions, Meta, PROTOCOL, Sess
 use super::{
     Core, Effect, Slot, Ticket, USED, WhyClosed, known::Known, queue::Queued, request::Request, turn::Running,
 };
-use crate::{Cause, Place};
+use crate::{Cause, TurnScope};
 
 /// A session's place in the core, told from those that had the place before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -357,10 +357,16 @@ impl Core {
         }
     }
 
-    /// The place of what the adapter says in no turn's name, or in a turn's.
-    pub(super) fn deliver(&mut self, index: u32, place: Place, body: AdapterBody, meta: Option<Box<Meta>>) {
+    /// Reports what the adapter says of a turn or outside turns.
+    pub(super) fn deliver(
+        &mut self,
+        index: u32,
+        scope: TurnScope,
+        body: AdapterBody,
+        meta: Option<Box<Meta>>,
+    ) {
         let key = self.key_of(index);
-        self.effect(Effect::Deliver { key, place, body, meta });
+        self.effect(Effect::Deliver { key, scope, body, meta });
     }
 
     /// What an input ends with when its session is refused or ended.

@@ -9,7 +9,7 @@ use trunkline_protocol::{
 };
 
 use super::{Core, Effect, Key, Noted, ProcessEnd, queue::turn_id};
-use crate::{Cause, Place, TurnEnd, TurnNo};
+use crate::{Cause, TurnEnd, TurnNo, TurnScope};
 
 /// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
 const OPEN_TOOLS: usize = 256;
@@ -252,7 +252,7 @@ impl Core {
         if has_events {
             for tool_call_id in running.open_tools {
                 let end = Box::new(ToolEnd { is_error: Some(true), ..ToolEnd::new(tool_call_id) });
-                self.deliver(index, Place::Turn(turn), end.into(), None);
+                self.deliver(index, TurnScope::Running(turn), end.into(), None);
             }
         }
         let answered = running.answered || matches!(cause, Cause::Complete | Cause::Oversize);

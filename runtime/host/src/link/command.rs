@@ -9,7 +9,7 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    Event, EventKind, Held, Place, TurnEnd, TurnNo, config::Shutdown, error::UpdateError, lane::Lane,
+    Event, EventKind, Held, TurnEnd, TurnNo, TurnScope, config::Shutdown, error::UpdateError, lane::Lane,
     session::SessionShared,
 };
 
@@ -78,7 +78,11 @@ impl Command {
             Self::Open { session, .. } => session.lose(),
             Self::Send { turn, lane, .. } => {
                 let end = Box::new(TurnEnd::lost(turn));
-                lane.finish_now(Event { place: Place::Turn(turn), kind: EventKind::End(end), meta: None });
+                lane.finish_now(Event {
+                    scope: TurnScope::Running(turn),
+                    kind: EventKind::End(end),
+                    meta: None,
+                });
             }
             Self::Steer { .. }
             | Self::Update { .. }

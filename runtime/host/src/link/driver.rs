@@ -28,7 +28,7 @@ use trunkline_protocol::{Failure, SessionInfo};
 use self::seen::Seen;
 use super::{Command, Connect, Inbox, connection::Connection, judge::Judge};
 use crate::{
-    Event, EventKind, Feed, Place, TurnNo,
+    Event, EventKind, Feed, TurnNo, TurnScope,
     agent::AgentShared,
     error::UpdateError,
     files::{Pinned, StoreDir},
@@ -329,7 +329,11 @@ impl Drop for Driver {
         for entry in self.sessions.drain(..).flatten() {
             for (turn, lane) in entry.turns {
                 let end = Box::new(crate::TurnEnd::lost(turn));
-                lane.finish_now(Event { place: Place::Turn(turn), kind: EventKind::End(end), meta: None });
+                lane.finish_now(Event {
+                    scope: TurnScope::Running(turn),
+                    kind: EventKind::End(end),
+                    meta: None,
+                });
             }
             entry.shared.lose();
         }
@@ -337,16 +341,16 @@ impl Drop for Driver {
 }
 
 impl Entry {
-    fn lane_ref(&self, place: Place) -> &Lane {
-        let turn = match (self.shared.feed, place) {
-            (Feed::PerTurn, Place::Turn(turn)) => self.turns.iter().find(|(no, _)| *no == turn),
-            (Feed::Merged, _) | (Feed::PerTurn, Place::Outside | Place::Late(_)) => None,
+    fn lane_ref(&self, scope: TurnScope) -> &Lane {
+        let turn = match (self.shared.feed, scope) {
+            (Feed::PerTurn, TurnScope::Running(turn)) => self.turns.iter().find(|(no, _)| *no == turn),
+            (Feed::Merged, _) | (Feed::PerTurn, TurnScope::Outside | TurnScope::Ended(_)) => None,
         };
         turn.map_or_else(|| self.shared.lane(), |(_, lane)| lane)
     }
 
-    fn lane(&self, place: Place) -> Lane {
-        self.lane_ref(place).clone()
+    fn lane(&self, scope: TurnScope) -> Lane {
+        self.lane_ref(scope).clone()
     }
 }
 

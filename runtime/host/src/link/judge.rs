@@ -13,7 +13,7 @@ use trunkline_protocol::{Category, ErrorEvent, FileOutput, Meta};
 
 use self::desk::Desk;
 use crate::{
-    Event, EventKind, File, Place,
+    Event, EventKind, File, TurnScope,
     counters::Counting,
     files::{self, Pinned, Refusal, Roots, StoreDir},
     lane::Promise,
@@ -39,7 +39,7 @@ pub(super) struct Case {
     pub(super) key: Key,
     pub(super) session: Arc<SessionShared>,
     pub(super) temp_dir: Option<PathBuf>,
-    pub(super) place: Place,
+    pub(super) scope: TurnScope,
     pub(super) file: FileOutput,
     pub(super) meta: Option<Box<Meta>>,
 }
@@ -100,7 +100,7 @@ impl Shared {
                 let name = files::file_name(case.file.file_name.as_deref(), path);
                 let mime_type = files::mime_type(case.file.file_mime_type.as_deref()).to_owned();
                 let kind = EventKind::File(File { name, mime_type, path: taken.path, size: taken.size });
-                Event { place: case.place, kind, meta: case.meta }
+                Event { scope: case.scope, kind, meta: case.meta }
             }
             Err(refusal) => {
                 self.counting.files_refused.one();
@@ -144,5 +144,5 @@ fn refused(case: &Case, why: &str) -> Event {
         fatal: Some(false),
         ..ErrorEvent::default()
     };
-    Event { place: case.place, kind: EventKind::Error(error), meta: None }
+    Event { scope: case.scope, kind: EventKind::Error(error), meta: None }
 }

@@ -1,6 +1,6 @@
 //! What comes from the host, as the hub is told of it ([relay.7]).
 
-use trunkline_host::{Event, EventKind, File, Place, SessionEnd, TurnEnd};
+use trunkline_host::{Event, EventKind, File, SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
     Category, ClosedReason, Delivered, Extensions, Failure, FileOutput, Meta, PermissionCancel,
     SessionClosed, SessionInfo, Status, StopReason, TurnComplete, Working,
@@ -15,12 +15,12 @@ use super::{
 impl HubSession {
     /// Tells the hub of an event.
     pub(super) fn take_event(&mut self, event: Event) {
-        let Event { place, kind, meta } = event;
+        let Event { scope, kind, meta } = event;
         let meta = meta.map(|meta| *meta);
-        let (turn, no) = match place {
-            Place::Turn(no) => (self.turns.hub_id(no), Some(no)),
-            Place::Outside => (None, None),
-            Place::Late(no) => {
+        let (turn, no) = match scope {
+            TurnScope::Running(no) => (self.turns.hub_id(no), Some(no)),
+            TurnScope::Outside => (None, None),
+            TurnScope::Ended(no) => {
                 // Unmarked it would become part of the turn that runs now ([turn.9]).
                 if !self.knows(Extensions::TURNS)
                     && !self.turns.is_empty()

@@ -9,7 +9,7 @@ use trunkline_protocol::{AdapterBody, Extensions, Head, HostBody, SessionId, Use
 
 use super::super::{Core, Effect, Key, NewSession, ProcessEnd, Rules};
 use crate::{
-    Cause, Place, TurnEnd, TurnNo,
+    Cause, TurnEnd, TurnNo, TurnScope,
     core::Ended,
     policy::{Policy, Unmatched},
     supervise::Backoff,
@@ -22,8 +22,8 @@ pub(super) enum Did {
     Kill(Ended),
     /// The line that was written.
     Wrote(String),
-    /// An event, told by its place and kind.
-    Told(Place, &'static str),
+    /// An event, by its scope and kind.
+    Told(TurnScope, &'static str),
     Ended(TurnNo, Cause),
     Closed,
 }
@@ -153,16 +153,16 @@ impl Bench {
                     let line = String::from_utf8(message.to_line()).unwrap();
                     self.did.push(Did::Wrote(line.trim_end().to_owned()));
                 }
-                Effect::Deliver { place, body, .. } => self.did.push(Did::Told(place, name_of(&body))),
-                Effect::Ask { key, place, request, serial, .. } => {
+                Effect::Deliver { scope, body, .. } => self.did.push(Did::Told(scope, name_of(&body))),
+                Effect::Ask { key, scope, request, serial, .. } => {
                     self.serials.push((key, request.request_id.clone(), serial));
-                    self.did.push(Did::Told(place, "permission"));
+                    self.did.push(Did::Told(scope, "permission"));
                 }
-                Effect::AskInput { key, place, request, serial, .. } => {
+                Effect::AskInput { key, scope, request, serial, .. } => {
                     self.serials.push((key, request.request_id.clone(), serial));
-                    self.did.push(Did::Told(place, "question"));
+                    self.did.push(Did::Told(scope, "question"));
                 }
-                Effect::Judge { place, .. } => self.did.push(Did::Told(place, "file")),
+                Effect::Judge { scope, .. } => self.did.push(Did::Told(scope, "file")),
                 Effect::End { end, .. } => {
                     self.did.push(Did::Ended(end.turn, end.cause));
                     self.ends.push(*end);

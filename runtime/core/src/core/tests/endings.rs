@@ -6,7 +6,7 @@ use trunkline_protocol::{Category, Delivered, Extensions, Status};
 
 use super::bench::{Bench, Did, rules};
 use crate::{
-    Cause, Place,
+    Cause, TurnScope,
     core::Answer,
     core::{Ended, WhyClosed},
     policy::{Policy, Unmatched},
@@ -139,7 +139,7 @@ fn the_next_input_after_a_crash_starts_afresh_and_says_once_that_the_context_is_
     let turn = bench.ends[0].turn.get() + 1;
     assert_eq!(
         bench.take(),
-        [Did::Told(Place::Outside, "info"), Did::Told(Place::Turn(crate::TurnNo(turn)), "output")]
+        [Did::Told(TurnScope::Outside, "info"), Did::Told(TurnScope::Running(crate::TurnNo(turn)), "output")]
     );
     bench.say(r#"{"type":"output","session_id":"s","content":"y"}"#);
     assert_eq!(bench.take().len(), 1);
@@ -162,7 +162,7 @@ fn a_sign_of_life_while_an_agent_resumes_does_not_say_that_the_context_is_lost()
     bench.say(r#"{"type":"working","session_id":"s"}"#);
     assert!(bench.take().is_empty());
     bench.say(r#"{"type":"session.info","session_id":"s","context":"kept"}"#);
-    assert_eq!(bench.take(), [Did::Told(Place::Outside, "info")]);
+    assert_eq!(bench.take(), [Did::Told(TurnScope::Outside, "info")]);
     bench.say(r#"{"type":"working","session_id":"s"}"#);
     assert_eq!(bench.take().len(), 1);
 }
@@ -215,7 +215,7 @@ fn an_unanswered_stop_with_turn_ids_keeps_the_wire_session_and_marks_the_rest_la
     bench.take();
     bench.say(&format!(r#"{{"type":"output","session_id":"s","turn_id":"{first}","content":"late"}}"#));
     bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{first}"}}"#));
-    assert_eq!(bench.take(), [Did::Told(Place::Late(first), "output")]);
+    assert_eq!(bench.take(), [Did::Told(TurnScope::Ended(first), "output")]);
     bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{second}"}}"#));
     assert_eq!(
         bench.ends.iter().map(|end| end.cause).collect::<Vec<_>>(),
@@ -328,7 +328,7 @@ fn policies_decide_deny_first_and_a_withdrawn_request_is_told() {
         }
     }
     bench.say(r#"{"type":"permission.cancel","session_id":"s","request_id":"Bash"}"#);
-    assert_eq!(bench.take(), [Did::Told(Place::Turn(turn), "withdrawn")]);
+    assert_eq!(bench.take(), [Did::Told(TurnScope::Running(turn), "withdrawn")]);
 }
 
 #[test]
@@ -444,7 +444,10 @@ fn tools_that_a_turn_leaves_open_are_closed_with_an_error() {
     ));
     bench.take();
     bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#));
-    assert_eq!(bench.take(), [Did::Told(Place::Turn(turn), "tool.end"), Did::Ended(turn, Cause::Complete)]);
+    assert_eq!(
+        bench.take(),
+        [Did::Told(TurnScope::Running(turn), "tool.end"), Did::Ended(turn, Cause::Complete)]
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{
     bench::{Bench, Did, rules},
 };
 use crate::{
-    Cause, Place, TurnNo,
+    Cause, TurnNo, TurnScope,
     core::{Ended, WhyClosed},
 };
 
@@ -148,9 +148,9 @@ fn tools_that_a_dead_process_leaves_open_are_closed_with_an_error() {
     assert_eq!(
         bench.take(),
         [
-            Did::Told(Place::Turn(turn), "tool.end"),
+            Did::Told(TurnScope::Running(turn), "tool.end"),
             Did::Ended(turn, Cause::ProcessExit),
-            Did::Told(Place::Outside, "error")
+            Did::Told(TurnScope::Outside, "error")
         ]
     );
 }

@@ -15,7 +15,7 @@ use super::{
     bench::{Bench, rules},
 };
 use crate::{
-    ExitStatus, Place, TurnNo,
+    ExitStatus, TurnNo, TurnScope,
     core::{Answer, Ended},
 };
 
@@ -263,14 +263,14 @@ fn check(bench: &mut Bench, model: &mut Model) {
                 }
             }
             Effect::Write { key, message, input_of } => check_write(bench, model, key, &message, input_of),
-            Effect::Deliver { key, place, .. } | Effect::Judge { key, place, .. } => {
-                check_place(model, key, place)
+            Effect::Deliver { key, scope, .. } | Effect::Judge { key, scope, .. } => {
+                check_scope(model, key, scope)
             }
-            Effect::Ask { key, place, request, serial, .. } => {
-                check_place(model, key, place);
+            Effect::Ask { key, scope, request, serial, .. } => {
+                check_scope(model, key, scope);
                 bench.serials.push((key, request.request_id.clone(), serial));
             }
-            Effect::AskInput { key, place, .. } => check_place(model, key, place),
+            Effect::AskInput { key, scope, .. } => check_scope(model, key, scope),
             Effect::End { end, .. } => {
                 assert!(model.accepted.contains_key(&end.turn));
                 assert!(model.ended.insert(end.turn), "turn {} ended twice, now by {}", end.turn, end.cause);
@@ -285,14 +285,14 @@ fn check(bench: &mut Bench, model: &mut Model) {
     }
 }
 
-fn check_place(model: &Model, key: Key, place: Place) {
-    match place {
-        Place::Turn(turn) => assert!(!model.ended.contains(&turn), "an event of {turn} after its end"),
-        Place::Late(turn) if model.accepted.get(&turn) == Some(&key) => {
+fn check_scope(model: &Model, key: Key, scope: TurnScope) {
+    match scope {
+        TurnScope::Running(turn) => assert!(!model.ended.contains(&turn), "an event of {turn} after its end"),
+        TurnScope::Ended(turn) if model.accepted.get(&turn) == Some(&key) => {
             assert!(model.ended.contains(&turn), "late while it runs");
         }
         // The numbers of other sessions mean nothing here.
-        Place::Late(_) | Place::Outside => {}
+        TurnScope::Ended(_) | TurnScope::Outside => {}
     }
 }
 

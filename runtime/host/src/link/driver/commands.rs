@@ -6,7 +6,7 @@ use trunkline_core::{NewSession, WhyClosed};
 use trunkline_process::StopSteps;
 
 use super::{Driver, Entry, Waiting, key_of, seen::Seen};
-use crate::{Event, EventKind, Feed, Held, Place, error::UpdateError, link::Command, may};
+use crate::{Event, EventKind, Feed, Held, TurnScope, error::UpdateError, link::Command, may};
 
 impl Driver {
     pub(super) fn command(&mut self, command: Command, now: Instant) {
@@ -45,7 +45,7 @@ impl Driver {
                         let cause = if self.down { crate::Cause::Shutdown } else { crate::Cause::Closed };
                         let end = Box::new(crate::TurnEnd::unsent(turn, cause));
                         lane.finish_now(Event {
-                            place: Place::Turn(turn),
+                            scope: TurnScope::Running(turn),
                             kind: EventKind::End(end),
                             meta: None,
                         });

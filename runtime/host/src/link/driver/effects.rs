@@ -7,7 +7,7 @@ use trunkline_protocol::{HostBody, Meta};
 
 use super::{ANSWERS, Driver, Entry, Waiting};
 use crate::{
-    Event, EventKind, Feed, Place,
+    Event, EventKind, Feed, TurnScope,
     lane::{Lane, Pushed},
     link::{connection::Connection, judge::Case},
 };
@@ -28,9 +28,9 @@ impl Driver {
     pub(super) fn apply_with(&mut self, mut connection: Option<&mut Connection>, now: Instant) {
         while let Some(effect) = self.core.poll_effect() {
             match effect {
-                Effect::Deliver { key, place, body, meta } => {
+                Effect::Deliver { key, scope, body, meta } => {
                     if let Some(kind) = EventKind::from_body(body) {
-                        self.deliver(key, Event { place, kind, meta }, now);
+                        self.deliver(key, Event { scope, kind, meta }, now);
                     }
                 }
                 Effect::Write { key, input_of, mut message } => {
@@ -60,25 +60,25 @@ impl Driver {
                         connection.kill(Ended::Exit);
                     }
                 }
-                Effect::Ask { key, place, request, serial, meta } => {
+                Effect::Ask { key, scope, request, serial, meta } => {
                     if let Some(Entry { seen: Some(seen), .. }) = self.entry(key) {
-                        seen.asked(place, &request.tool);
+                        seen.asked(scope, &request.tool);
                     }
                     let permission = crate::Permission::new(request, key, serial, self.inbox.clone());
-                    self.deliver(key, Event { place, kind: EventKind::Permission(permission), meta }, now);
+                    self.deliver(key, Event { scope, kind: EventKind::Permission(permission), meta }, now);
                 }
-                Effect::AskInput { key, place, request, serial, meta } => {
+                Effect::AskInput { key, scope, request, serial, meta } => {
                     let question = crate::Question::new(request, key, serial, self.inbox.clone());
-                    self.deliver(key, Event { place, kind: EventKind::Question(question), meta }, now);
+                    self.deliver(key, Event { scope, kind: EventKind::Question(question), meta }, now);
                 }
-                Effect::Judge { key, place, file, meta } => {
+                Effect::Judge { key, scope, file, meta } => {
                     let temp_dir = connection.as_deref().and_then(Connection::temp_dir);
                     let pressure = self.pressure.clone();
                     let Some(entry) = self.entry(key) else { continue };
-                    let lane = entry.lane(place);
+                    let lane = entry.lane(scope);
                     let (promise, pushed) = lane.promise(&pressure);
                     let session = entry.shared.clone();
-                    self.judge.begin(Case { key, session, temp_dir, place, file, meta }, promise);
+                    self.judge.begin(Case { key, session, temp_dir, scope, file, meta }, promise);
                     self.pushed(key, &lane, pushed, now);
                 }
                 Effect::Unqueued { key, bytes } => {
@@ -98,7 +98,7 @@ impl Driver {
                         seen.closed(end.reason);
                     }
                     let lane = entry.shared.lane();
-                    let last = Event { place: Place::Outside, kind: EventKind::Closed(end), meta: None };
+                    let last = Event { scope: TurnScope::Outside, kind: EventKind::Closed(end), meta: None };
                     if lane.finish(last) == Pushed::Touched {
                         self.touched.push(lane.clone());
                     }
@@ -133,13 +133,13 @@ impl Driver {
         let pressure = &self.pressure;
         let Some(Some(entry)) = self.sessions.get_mut(key.index() as usize) else { return };
         if let Some(told) = &mut entry.told {
-            match (&event.kind, event.place) {
-                (EventKind::Usage(usage), Place::Turn(_)) => told.usage(usage),
+            match (&event.kind, event.scope) {
+                (EventKind::Usage(usage), TurnScope::Running(_)) => told.usage(usage),
                 (EventKind::Info(info), _) => told.info(info),
                 _ => {}
             }
         }
-        let lane = entry.lane_ref(event.place);
+        let lane = entry.lane_ref(event.scope);
         match lane.push(event, pressure) {
             Pushed::Quiet => {}
             Pushed::Touched => self.touched.push(lane.clone()),
@@ -172,7 +172,7 @@ impl Driver {
         if let Some(seen) = &mut entry.seen {
             seen.ended(&end);
         }
-        let event = Event { place: Place::Turn(turn), kind: EventKind::End(end), meta };
+        let event = Event { scope: TurnScope::Running(turn), kind: EventKind::End(end), meta };
         match entry.shared.feed {
             Feed::Merged => self.deliver(key, event, now),
             Feed::PerTurn => {

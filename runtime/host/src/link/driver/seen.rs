@@ -6,7 +6,7 @@ use tracing::{Level, Span};
 use trunkline_process::redact;
 use trunkline_protocol::{ClosedReason, SessionId};
 
-use crate::{Place, TurnEnd, TurnNo};
+use crate::{TurnEnd, TurnNo, TurnScope};
 
 /// How much of a name that an adapter chose is shown, in bytes.
 const MOST_NAME: usize = 64;
@@ -50,9 +50,9 @@ impl Seen {
     }
 
     /// The adapter asks for a permission.
-    pub(super) fn asked(&self, place: Place, tool: &str) {
-        let span = match (&self.turn, place) {
-            (Some((running, span)), Place::Turn(turn)) if *running == turn => span,
+    pub(super) fn asked(&self, scope: TurnScope, tool: &str) {
+        let span = match (&self.turn, scope) {
+            (Some((running, span)), TurnScope::Running(turn)) if *running == turn => span,
             _ => &self.session,
         };
         let tool = redact::text(tool);
