@@ -33,7 +33,7 @@
 //!
 //! A task on the embedder's runtime drives each agent's link: it reads, dispatches and writes, and waits for no one
 //! (`link`). What is to be done is decided by a pure state machine ([`trunkline_core`]). Events wait for their readers in memory up
-//! to a budget and then on disk (`lane`, `spool`). Handles are cheap to clone. Dropping a [`Turn`] stops it, dropping
+//! to a budget and then on disk (`mailbox`, `spool`). Handles are cheap to clone. Dropping a [`Turn`] stops it, dropping
 //! the last handle of a [`Session`] closes it, dropping the [`Host`] signals its processes to end.
 
 #![forbid(unsafe_code)]
@@ -45,9 +45,9 @@ mod error;
 mod event;
 pub mod files;
 mod host;
-mod lane;
 mod leftovers;
 mod link;
+mod mailbox;
 mod may;
 mod request;
 mod session;

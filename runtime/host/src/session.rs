@@ -22,8 +22,8 @@ use crate::{
     counters::{SessionCounters, SessionCounting},
     error::{FileError, SendError, UpdateError},
     files::{self, Exchange, Pinned, Refusal},
-    lane::Lane,
     link::{Command, Inbox},
+    mailbox::Mailbox,
 };
 
 /// An open session. Clones are handles to the same one; dropping the last closes it.
@@ -88,7 +88,7 @@ impl Drop for Handle {
         }
         // Nothing reads it any more, though a turn or the link may hold the session for a while. After the close, so that
         // requests among it are answered to a session that is gone.
-        self.shared.lane().discard();
+        self.shared.mailbox().discard();
     }
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct SessionShared {
     pub(crate) agent: Arc<AgentShared>,
     pub(crate) inbox: Arc<Inbox>,
     /// Events outside turns; every event where the feed is merged. Made with the first, or for the first look.
-    lane: OnceLock<Lane>,
+    mailbox: OnceLock<Mailbox>,
     /// The exchange folder, made when it is first needed ([file.6]).
     exchange: OnceLock<Exchange>,
     /// The working directory that it asked for: files may come from there.
@@ -132,7 +132,7 @@ impl SessionShared {
             id,
             inbox: agent.inbox.clone(),
             agent,
-            lane: OnceLock::new(),
+            mailbox: OnceLock::new(),
             exchange: OnceLock::new(),
             cwd: cwd.map(Box::new),
             copies: Mutex::default(),
@@ -152,8 +152,8 @@ impl SessionShared {
     }
 
     /// Events outside turns; every event where the feed is merged.
-    pub(crate) fn lane(&self) -> &Lane {
-        self.lane.get_or_init(|| Lane::new(self.inbox.store()))
+    pub(crate) fn mailbox(&self) -> &Mailbox {
+        self.mailbox.get_or_init(|| Mailbox::new(self.inbox.store()))
     }
 
     /// The exchange folder, made now if it is not there.
@@ -231,7 +231,11 @@ impl SessionShared {
     pub(crate) fn lose(&self) {
         self.set_closed();
         let end = Box::new(SessionEnd { reason: ClosedReason::Shutdown, error: None });
-        self.lane().finish_now(Event { scope: TurnScope::Outside, kind: EventKind::Closed(end), meta: None });
+        self.mailbox().finish_now(Event {
+            scope: TurnScope::Outside,
+            kind: EventKind::Closed(end),
+            meta: None,
+        });
     }
 }
 
@@ -313,14 +317,15 @@ impl Session {
             return Err(SendError::Closed);
         }
         shared.inbox.admit(&shared.waiting, content.len())?;
-        let lane = Lane::new(shared.inbox.store());
+        let mailbox = Mailbox::new(shared.inbox.store());
         let input = UserInput { content, message_id, mode: None };
         let no = shared.inbox.push_numbered(|| {
             let turn = TurnNo::new(shared.turns.fetch_add(1, Ordering::Relaxed) + 1);
-            let command = Command::Send { session: shared.clone(), turn, lane: lane.clone(), input, meta };
+            let command =
+                Command::Send { session: shared.clone(), turn, mailbox: mailbox.clone(), input, meta };
             (turn, command)
         });
-        Ok(Turn::new(no, lane, shared.clone()))
+        Ok(Turn::new(no, mailbox, shared.clone()))
     }
 
     /// Adds to the running turn ([turn.10]).
@@ -406,7 +411,7 @@ impl Session {
     /// # Cancel safety
     /// Dropping the future loses no event.
     pub async fn next_event(&self) -> Option<Event> {
-        std::future::poll_fn(|cx| self.shared().lane().poll_next(cx)).await
+        std::future::poll_fn(|cx| self.shared().mailbox().poll_next(cx)).await
     }
 
     /// Says whether the user holds the session's events back: the inactivity deadline rests meanwhile ([flow.2]).

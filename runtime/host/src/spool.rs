@@ -24,12 +24,12 @@ use self::disk::Disk;
 use crate::{
     Event, EventKind, TurnNo, TurnScope,
     config::Buffers,
-    lane::{Lane, Slot},
+    mailbox::{Mailbox, Slot},
 };
 
 /// How many bytes go to disk in one write, and come back in one read.
 const BLOCK_BYTES: usize = 256 * 1024;
-/// How many bytes of one lane's events that cannot go to disk wait in memory: requests, files and their marks.
+/// How many bytes of one mailbox's events that cannot go to disk wait in memory: requests, files and their marks.
 const KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The memory budget, the spool, and the room for files of one host.
@@ -42,8 +42,8 @@ pub(crate) struct Store {
     running: Mutex<bool>,
     /// Bytes of the copies of files.
     files: AtomicU64,
-    /// How many lanes ever overflowed: names the next.
-    lanes: AtomicU64,
+    /// How many mailboxes ever overflowed: names the next.
+    mailboxes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ struct Queue {
 #[derive(Debug)]
 enum Job {
     Write {
-        lane: Lane,
+        mailbox: Mailbox,
         number: u64,
         at: u64,
         block: Vec<u8>,
@@ -66,12 +66,12 @@ enum Job {
         failed: Arc<AtomicBool>,
     },
     Load {
-        lane: Lane,
+        mailbox: Mailbox,
         number: u64,
         from: u64,
         to: u64,
     },
-    /// Nobody reads what this lane has on disk.
+    /// Nobody reads what this mailbox has on disk.
     Forget {
         number: u64,
     },
@@ -125,7 +125,7 @@ impl Store {
             queue: Arc::default(),
             running: Mutex::new(false),
             files: AtomicU64::new(0),
-            lanes: AtomicU64::new(0),
+            mailboxes: AtomicU64::new(0),
         }
     }
 
@@ -161,7 +161,7 @@ impl Store {
         self.files.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Begins what a lane has on disk. The first of a host opens the file and starts the thread that has it.
+    /// Begins what a mailbox has on disk. The first of a host opens the file and starts the thread that has it.
     pub(crate) fn open_backlog(&self) -> io::Result<Backlog> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if !*running {
@@ -172,7 +172,7 @@ impl Store {
             *running = true;
         }
         Ok(Backlog {
-            number: self.lanes.fetch_add(1, Ordering::Relaxed),
+            number: self.mailboxes.fetch_add(1, Ordering::Relaxed),
             queue: self.queue.clone(),
             read: 0,
             handed: 0,
@@ -196,7 +196,7 @@ impl Queue {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // No lane is left, so nobody waits for a job.
+        // No mailbox is left, so nobody waits for a job.
         let jobs = self.queue.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         self.queue.closed.store(true, Ordering::Release);
         drop(jobs);
@@ -204,10 +204,10 @@ impl Drop for Store {
     }
 }
 
-/// One lane's events on disk.
+/// One mailbox's events on disk.
 #[derive(Debug)]
 pub(crate) struct Backlog {
-    /// Names the lane to the thread.
+    /// Names the mailbox to the thread.
     number: u64,
     queue: Arc<Queue>,
     /// Up to where it was read back.
@@ -238,7 +238,7 @@ impl Backlog {
     pub(crate) fn push(
         &mut self,
         slot: Slot,
-        lane: &Lane,
+        mailbox: &Mailbox,
         pressure: &Arc<Pressure>,
         store: &Arc<Store>,
     ) -> Result<(), Slot> {
@@ -262,19 +262,19 @@ impl Backlog {
         }
         // A block that the memory budget does not cover goes at once, however small.
         if self.block.len() >= BLOCK_BYTES || self.reserved < self.block.len() {
-            self.hand_block(lane, store);
+            self.hand_block(mailbox, store);
         }
         Ok(())
     }
 
     /// Asks for the next events to be read back.
-    pub(crate) fn load(&mut self, lane: &Lane, store: &Arc<Store>) {
+    pub(crate) fn load(&mut self, mailbox: &Mailbox, store: &Arc<Store>) {
         if std::mem::replace(&mut self.loading, true) {
             return;
         }
-        self.hand_block(lane, store);
+        self.hand_block(mailbox, store);
         self.queue.hand(Job::Load {
-            lane: lane.clone(),
+            mailbox: mailbox.clone(),
             number: self.number,
             from: self.read,
             to: self.handed,
@@ -293,7 +293,7 @@ impl Backlog {
         Some(kept)
     }
 
-    fn hand_block(&mut self, lane: &Lane, store: &Arc<Store>) {
+    fn hand_block(&mut self, mailbox: &Mailbox, store: &Arc<Store>) {
         let Some(pressure) = self.in_block.take() else { return };
         let block = std::mem::take(&mut self.block);
         store.release(self.take_reserved());
@@ -302,7 +302,7 @@ impl Backlog {
         self.handed += block.len() as u64;
         self.queue.on_disk.fetch_add(block.len() as u64, Ordering::Relaxed);
         let (number, failed) = (self.number, self.failed.clone());
-        self.queue.hand(Job::Write { lane: lane.clone(), number, at, block, pressure, failed });
+        self.queue.hand(Job::Write { mailbox: mailbox.clone(), number, at, block, pressure, failed });
     }
 
     /// Says up to where it was read back.
@@ -332,18 +332,18 @@ fn serve(queue: &Queue, mut disk: Disk) {
         };
         drop(jobs);
         match job {
-            Job::Write { lane, number, at, block, pressure, failed } => {
+            Job::Write { mailbox, number, at, block, pressure, failed } => {
                 if let Err(error) = disk.write(number, &block, at) {
                     tracing::warn!(%error, "unread output cannot be written to disk; its session ends");
                     failed.store(true, Ordering::Release);
                 }
                 pressure.sub(block.len());
-                drop(lane);
+                drop(mailbox);
             }
-            Job::Load { lane, number, from, to } => {
+            Job::Load { mailbox, number, from, to } => {
                 let read = read_back(&disk, number, from, to);
                 let used = read.as_ref().map_or(to - from, |(_, used)| *used);
-                lane.loaded(|backlog| {
+                mailbox.loaded(|backlog| {
                     backlog.loading = false;
                     backlog.read_up_to(from + used);
                     match read {
@@ -358,7 +358,7 @@ fn serve(queue: &Queue, mut disk: Disk) {
                         }
                     }
                 });
-                // Gives the disk back, while nobody waits for the lane.
+                // Gives the disk back, while nobody waits for the mailbox.
                 disk.forget_before(number, from + used);
             }
             Job::Forget { number } => disk.forget(number),
@@ -403,7 +403,7 @@ fn keep(block: &mut Vec<u8>, slot: Slot) -> Option<Slot> {
     Some(slot)
 }
 
-/// A name for the lines on disk, which belong to one lane anyway.
+/// A name for the lines on disk, which belong to one mailbox anyway.
 fn any_session() -> SessionId {
     SessionId::new("s").unwrap_or_else(|_| SessionId::none())
 }

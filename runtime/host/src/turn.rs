@@ -9,7 +9,7 @@ use std::{
 use futures_core::Stream;
 use trunkline_protocol::{Channel, StopReason};
 
-use crate::{Event, EventKind, TurnEnd, TurnNo, lane::Lane, link::Command, session::SessionShared};
+use crate::{Event, EventKind, TurnEnd, TurnNo, link::Command, mailbox::Mailbox, session::SessionShared};
 
 /// A running or waiting turn: a stream of [`Event`]s, the last of which is its one [`EventKind::End`].
 ///
@@ -21,7 +21,7 @@ use crate::{Event, EventKind, TurnEnd, TurnNo, lane::Lane, link::Command, sessio
 #[derive(Debug)]
 pub struct Turn {
     no: TurnNo,
-    lane: Lane,
+    mailbox: Mailbox,
     session: Arc<SessionShared>,
     ended: bool,
     /// Whether dropping it leaves the turn alone.
@@ -29,8 +29,8 @@ pub struct Turn {
 }
 
 impl Turn {
-    pub(crate) fn new(no: TurnNo, lane: Lane, session: Arc<SessionShared>) -> Self {
-        Self { no, lane, session, ended: false, detached: false }
+    pub(crate) fn new(no: TurnNo, mailbox: Mailbox, session: Arc<SessionShared>) -> Self {
+        Self { no, mailbox, session, ended: false, detached: false }
     }
 
     /// The turn's number within its session.
@@ -97,7 +97,7 @@ impl Turn {
         if self.ended {
             return Poll::Ready(None);
         }
-        let event = ready!(self.lane.poll_next(cx));
+        let event = ready!(self.mailbox.poll_next(cx));
         self.ended = event.as_ref().is_none_or(|event| matches!(event.kind, EventKind::End(_)));
         Poll::Ready(event)
     }
@@ -116,7 +116,7 @@ impl Drop for Turn {
         if self.ended {
             return;
         }
-        self.lane.discard();
+        self.mailbox.discard();
         if !self.detached {
             self.stop_for(StopReason::User);
         }

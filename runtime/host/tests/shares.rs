@@ -172,7 +172,7 @@ fn descriptors_in(folder: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn lanes_on_disk_share_one_descriptor_and_read_their_own() {
+async fn mailboxes_on_disk_share_one_descriptor_and_read_their_own() {
     const SESSIONS: usize = 100;
     const LINES: usize = 12;
     let spool = tempfile::tempdir().unwrap();

@@ -9,8 +9,8 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    Event, EventKind, Held, TurnEnd, TurnNo, TurnScope, config::Shutdown, error::UpdateError, lane::Lane,
-    session::SessionShared,
+    Event, EventKind, Held, TurnEnd, TurnNo, TurnScope, config::Shutdown, error::UpdateError,
+    mailbox::Mailbox, session::SessionShared,
 };
 
 /// One thing that is asked.
@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Send {
         session: Arc<SessionShared>,
         turn: TurnNo,
-        lane: Lane,
+        mailbox: Mailbox,
         input: UserInput,
         meta: Option<Meta>,
     },
@@ -76,9 +76,9 @@ impl Command {
     pub(super) fn lose(self) {
         match self {
             Self::Open { session, .. } => session.lose(),
-            Self::Send { turn, lane, .. } => {
+            Self::Send { turn, mailbox, .. } => {
                 let end = Box::new(TurnEnd::lost(turn));
-                lane.finish_now(Event {
+                mailbox.finish_now(Event {
                     scope: TurnScope::Running(turn),
                     kind: EventKind::End(end),
                     meta: None,

@@ -32,7 +32,7 @@ use crate::{
     agent::AgentShared,
     error::UpdateError,
     files::{Pinned, StoreDir},
-    lane::Lane,
+    mailbox::Mailbox,
     session::SessionShared,
     spool::Pressure,
     usage::{Ended as EndedTurn, Told},
@@ -73,7 +73,7 @@ pub(crate) struct Driver {
     down: bool,
     commands: VecDeque<Command>,
     /// Who is woken after this wake's events.
-    touched: Vec<Lane>,
+    touched: Vec<Mailbox>,
     /// The turns that ended in this wake, where a usage log wants them.
     ended: Vec<EndedTurn>,
     waiting: HashMap<Ticket, Waiting>,
@@ -88,7 +88,7 @@ type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 struct Entry {
     shared: Arc<SessionShared>,
     /// The turns under way; the first is mostly the one that speaks.
-    turns: VecDeque<(TurnNo, Lane)>,
+    turns: VecDeque<(TurnNo, Mailbox)>,
     /// What the usage log is to know of it, where there is one.
     told: Option<Box<Told>>,
     /// What a subscriber of traces sees of it, where there is one.
@@ -287,8 +287,8 @@ impl Driver {
             // Streams that were ended by force: no end of theirs comes to be read.
             self.output_ended(now);
         }
-        for lane in self.touched.drain(..) {
-            lane.wake();
+        for mailbox in self.touched.drain(..) {
+            mailbox.wake();
         }
         if let Some(log) = self.agent.usage.as_ref().filter(|_| !self.ended.is_empty()) {
             log.push(&mut self.ended);
@@ -327,9 +327,9 @@ impl Drop for Driver {
         self.inbox.close();
         self.commands.drain(..).for_each(Command::lose);
         for entry in self.sessions.drain(..).flatten() {
-            for (turn, lane) in entry.turns {
+            for (turn, mailbox) in entry.turns {
                 let end = Box::new(crate::TurnEnd::lost(turn));
-                lane.finish_now(Event {
+                mailbox.finish_now(Event {
                     scope: TurnScope::Running(turn),
                     kind: EventKind::End(end),
                     meta: None,
@@ -341,16 +341,16 @@ impl Drop for Driver {
 }
 
 impl Entry {
-    fn lane_ref(&self, scope: TurnScope) -> &Lane {
+    fn mailbox_ref(&self, scope: TurnScope) -> &Mailbox {
         let turn = match (self.shared.feed, scope) {
             (Feed::PerTurn, TurnScope::Running(turn)) => self.turns.iter().find(|(no, _)| *no == turn),
             (Feed::Merged, _) | (Feed::PerTurn, TurnScope::Outside | TurnScope::Ended(_)) => None,
         };
-        turn.map_or_else(|| self.shared.lane(), |(_, lane)| lane)
+        turn.map_or_else(|| self.shared.mailbox(), |(_, mailbox)| mailbox)
     }
 
-    fn lane(&self, scope: TurnScope) -> Lane {
-        self.lane_ref(scope).clone()
+    fn mailbox(&self, scope: TurnScope) -> Mailbox {
+        self.mailbox_ref(scope).clone()
     }
 }
 

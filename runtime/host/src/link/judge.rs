@@ -16,7 +16,7 @@ use crate::{
     Event, EventKind, File, TurnScope,
     counters::Counting,
     files::{self, Pinned, Refusal, Roots, StoreDir},
-    lane::Promise,
+    mailbox::Promise,
     session::SessionShared,
 };
 

@@ -1,4 +1,4 @@
-//! The one file of a host's spool: it looks like a file to each lane, and is given out in pieces that are used again.
+//! The one file of a host's spool: it looks like a file to each mailbox, and is given out in pieces that are used again.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,24 +12,24 @@ use rustix::fs::{FallocateFlags, fallocate};
 /// The length of a piece, in bytes.
 const PIECE_BYTES: u64 = 256 * 1024;
 
-/// The file, and which lane has which piece.
+/// The file, and which mailbox has which piece.
 #[derive(Debug)]
 pub(super) struct Disk {
     file: File,
     strips: HashMap<u64, Strip>,
-    /// Pieces that no lane has.
+    /// Pieces that no mailbox has.
     free: Vec<u32>,
     /// How many pieces there are.
     made: u32,
 }
 
-/// What one lane has of the file.
+/// What one mailbox has of the file.
 #[derive(Debug, Default)]
 struct Strip {
     /// How many pieces were given back.
     gone: u64,
     pieces: VecDeque<u32>,
-    /// From where on nothing is what was written. A piece may still hold what another lane wrote, so none of it is read.
+    /// From where on nothing is what was written. A piece may still hold what another mailbox wrote, so none of it is read.
     broken: Option<u64>,
 }
 
@@ -45,9 +45,9 @@ impl Disk {
         Self { file, strips: HashMap::new(), free: Vec::new(), made: 0 }
     }
 
-    /// Writes at the end of what a lane has.
-    pub(super) fn write(&mut self, lane: u64, mut block: &[u8], mut at: u64) -> io::Result<()> {
-        let strip = self.strips.entry(lane).or_default();
+    /// Writes at the end of what a mailbox has.
+    pub(super) fn write(&mut self, mailbox: u64, mut block: &[u8], mut at: u64) -> io::Result<()> {
+        let strip = self.strips.entry(mailbox).or_default();
         if strip.broken.is_some() {
             return Err(io::Error::other("an earlier write failed"));
         }
@@ -77,15 +77,15 @@ impl Disk {
         Ok(())
     }
 
-    /// Up to where a lane's bytes can be read back, of those up to `to`.
-    pub(super) fn good_until(&self, lane: u64, to: u64) -> u64 {
-        let broken = self.strips.get(&lane).and_then(|strip| strip.broken);
+    /// Up to where a mailbox's bytes can be read back, of those up to `to`.
+    pub(super) fn good_until(&self, mailbox: u64, to: u64) -> u64 {
+        let broken = self.strips.get(&mailbox).and_then(|strip| strip.broken);
         broken.map_or(to, |broken| broken.min(to))
     }
 
-    /// Reads what a lane wrote.
-    pub(super) fn read(&self, lane: u64, mut block: &mut [u8], mut at: u64) -> io::Result<()> {
-        let strip = self.strips.get(&lane).ok_or(io::ErrorKind::UnexpectedEof)?;
+    /// Reads what a mailbox wrote.
+    pub(super) fn read(&self, mailbox: u64, mut block: &mut [u8], mut at: u64) -> io::Result<()> {
+        let strip = self.strips.get(&mailbox).ok_or(io::ErrorKind::UnexpectedEof)?;
         while !block.is_empty() {
             let part = strip.part(at, block.len())?;
             let (now, rest) = block.split_at_mut(part.bytes);
@@ -97,8 +97,8 @@ impl Disk {
     }
 
     /// Gives back the pieces that lie before this place.
-    pub(super) fn forget_before(&mut self, lane: u64, at: u64) {
-        let Some(strip) = self.strips.get_mut(&lane) else { return };
+    pub(super) fn forget_before(&mut self, mailbox: u64, at: u64) {
+        let Some(strip) = self.strips.get_mut(&mailbox) else { return };
         while strip.gone < at / PIECE_BYTES
             && let Some(piece) = strip.pieces.pop_front()
         {
@@ -108,9 +108,9 @@ impl Disk {
         }
     }
 
-    /// Gives back all that a lane has.
-    pub(super) fn forget(&mut self, lane: u64) {
-        let Some(strip) = self.strips.remove(&lane) else { return };
+    /// Gives back all that a mailbox has.
+    pub(super) fn forget(&mut self, mailbox: u64) {
+        let Some(strip) = self.strips.remove(&mailbox) else { return };
         if self.strips.is_empty() && self.file.set_len(0).is_ok() {
             self.free = Vec::new();
             self.made = 0;
@@ -134,7 +134,7 @@ impl Strip {
     }
 }
 
-/// Gives a piece's disk back. A file system that cannot keeps it until the piece is used again or no lane has any.
+/// Gives a piece's disk back. A file system that cannot keeps it until the piece is used again or no mailbox has any.
 fn punch(file: &File, piece: u32) {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let _ = fallocate(file, flags, u64::from(piece) * PIECE_BYTES, PIECE_BYTES);
@@ -148,24 +148,24 @@ mod tests {
         Disk::new(tempfile::tempfile().unwrap())
     }
 
-    fn read(disk: &Disk, lane: u64, at: u64, bytes: usize) -> Vec<u8> {
+    fn read(disk: &Disk, mailbox: u64, at: u64, bytes: usize) -> Vec<u8> {
         let mut block = vec![0; bytes];
-        disk.read(lane, &mut block, at).unwrap();
+        disk.read(mailbox, &mut block, at).unwrap();
         block
     }
 
     #[test]
-    fn lanes_read_their_own_bytes_whatever_the_length_of_their_blocks() {
+    fn mailboxes_read_their_own_bytes_whatever_the_length_of_their_blocks() {
         let mut disk = disk();
         let mut ends = [0_u64; 3];
         for round in 0..40_usize {
-            for (lane, end) in ends.iter_mut().enumerate() {
-                let block = vec![(round * 3 + lane) as u8; 1 + round * 7919 * (lane + 1) % 600_000];
-                disk.write(lane as u64, &block, *end).unwrap();
-                assert_eq!(read(&disk, lane as u64, *end, block.len()), block);
+            for (mailbox, end) in ends.iter_mut().enumerate() {
+                let block = vec![(round * 3 + mailbox) as u8; 1 + round * 7919 * (mailbox + 1) % 600_000];
+                disk.write(mailbox as u64, &block, *end).unwrap();
+                assert_eq!(read(&disk, mailbox as u64, *end, block.len()), block);
                 *end += block.len() as u64;
-                if round % 3 == lane {
-                    disk.forget_before(lane as u64, *end);
+                if round % 3 == mailbox {
+                    disk.forget_before(mailbox as u64, *end);
                 }
             }
         }

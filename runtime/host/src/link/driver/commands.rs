@@ -28,14 +28,14 @@ impl Driver {
                     self.core.handle_close(key, WhyClosed::Shutdown, now);
                 }
             }
-            Command::Send { session, turn, lane, input, meta } => {
+            Command::Send { session, turn, mailbox, input, meta } => {
                 let key = key_of(&session);
                 let bytes = input.content.len();
                 match self.entry(key) {
                     Some(entry) => {
                         match entry.shared.feed {
-                            Feed::PerTurn => entry.turns.push_back((turn, lane)),
-                            Feed::Merged => lane.discard(),
+                            Feed::PerTurn => entry.turns.push_back((turn, mailbox)),
+                            Feed::Merged => mailbox.discard(),
                         }
                         self.core.handle_send(key, turn, input, meta, now);
                     }
@@ -44,7 +44,7 @@ impl Driver {
                         session.inbox.release(&session.waiting, bytes);
                         let cause = if self.down { crate::Cause::Shutdown } else { crate::Cause::Closed };
                         let end = Box::new(crate::TurnEnd::unsent(turn, cause));
-                        lane.finish_now(Event {
+                        mailbox.finish_now(Event {
                             scope: TurnScope::Running(turn),
                             kind: EventKind::End(end),
                             meta: None,

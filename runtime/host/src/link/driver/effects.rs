@@ -8,8 +8,8 @@ use trunkline_protocol::{HostBody, Meta};
 use super::{ANSWERS, Driver, Entry, Waiting};
 use crate::{
     Event, EventKind, Feed, TurnScope,
-    lane::{Lane, Pushed},
     link::{connection::Connection, judge::Case},
+    mailbox::{Mailbox, Pushed},
 };
 
 impl Driver {
@@ -75,11 +75,11 @@ impl Driver {
                     let temp_dir = connection.as_deref().and_then(Connection::temp_dir);
                     let pressure = self.pressure.clone();
                     let Some(entry) = self.entry(key) else { continue };
-                    let lane = entry.lane(scope);
-                    let (promise, pushed) = lane.promise(&pressure);
+                    let mailbox = entry.mailbox(scope);
+                    let (promise, pushed) = mailbox.promise(&pressure);
                     let session = entry.shared.clone();
                     self.judge.begin(Case { key, session, temp_dir, scope, file, meta }, promise);
-                    self.pushed(key, &lane, pushed, now);
+                    self.pushed(key, &mailbox, pushed, now);
                 }
                 Effect::Unqueued { key, bytes } => {
                     if let Some(entry) = self.entry(key) {
@@ -97,10 +97,10 @@ impl Driver {
                     if let Some(seen) = &entry.seen {
                         seen.closed(end.reason);
                     }
-                    let lane = entry.shared.lane();
+                    let mailbox = entry.shared.mailbox();
                     let last = Event { scope: TurnScope::Outside, kind: EventKind::Closed(end), meta: None };
-                    if lane.finish(last) == Pushed::Touched {
-                        self.touched.push(lane.clone());
+                    if mailbox.finish(last) == Pushed::Touched {
+                        self.touched.push(mailbox.clone());
                     }
                 }
                 Effect::Steered { ticket, result } => {
@@ -139,18 +139,18 @@ impl Driver {
                 _ => {}
             }
         }
-        let lane = entry.lane_ref(event.scope);
-        match lane.push(event, pressure) {
+        let mailbox = entry.mailbox_ref(event.scope);
+        match mailbox.push(event, pressure) {
             Pushed::Quiet => {}
-            Pushed::Touched => self.touched.push(lane.clone()),
+            Pushed::Touched => self.touched.push(mailbox.clone()),
             Pushed::Overflow => self.overflow(key, now),
         }
     }
 
-    pub(super) fn pushed(&mut self, key: Key, lane: &Lane, pushed: Pushed, now: Instant) {
+    pub(super) fn pushed(&mut self, key: Key, mailbox: &Mailbox, pushed: Pushed, now: Instant) {
         match pushed {
             Pushed::Quiet => {}
-            Pushed::Touched => self.touched.push(lane.clone()),
+            Pushed::Touched => self.touched.push(mailbox.clone()),
             Pushed::Overflow => self.overflow(key, now),
         }
     }
@@ -177,10 +177,10 @@ impl Driver {
             Feed::Merged => self.deliver(key, event, now),
             Feed::PerTurn => {
                 let Some(at) = entry.turns.iter().position(|(no, _)| *no == turn) else { return };
-                if let Some((_, lane)) = entry.turns.remove(at)
-                    && lane.finish(event) == Pushed::Touched
+                if let Some((_, mailbox)) = entry.turns.remove(at)
+                    && mailbox.finish(event) == Pushed::Touched
                 {
-                    self.touched.push(lane);
+                    self.touched.push(mailbox);
                 }
             }
         }

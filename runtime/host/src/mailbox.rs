@@ -1,6 +1,6 @@
 //! Where events wait for their reader: in memory up to a budget, then on disk, in order.
 //!
-//! The link pushes and never waits; the reader polls. A lane belongs to one turn, or to one session for what happens
+//! The link pushes and never waits; the reader polls. A mailbox belongs to one turn, or to one session for what happens
 //! outside turns. Its last event, the end, is kept apart: it can neither be lost nor overtake.
 
 use std::{
@@ -17,7 +17,7 @@ use crate::{
 
 /// A handle to a queue of events with one reader and one writer.
 #[derive(Debug, Clone)]
-pub(crate) struct Lane(Arc<Shared>);
+pub(crate) struct Mailbox(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
@@ -92,7 +92,7 @@ pub(crate) enum Pushed {
     Overflow,
 }
 
-impl Lane {
+impl Mailbox {
     pub(crate) fn new(store: &Arc<Store>) -> Self {
         Self(Arc::new(Shared { state: Mutex::default(), store: store.clone() }))
     }
@@ -110,7 +110,7 @@ impl Lane {
     pub(crate) fn promise(&self, pressure: &Arc<Pressure>) -> (Promise, Pushed) {
         let place = Arc::new(OnceLock::new());
         let pushed = self.push_slot(Slot::Pending(place.clone()), pressure);
-        (Promise { place, lane: self.clone() }, pushed)
+        (Promise { place, mailbox: self.clone() }, pushed)
     }
 
     fn push_slot(&self, slot: Slot, pressure: &Arc<Pressure>) -> Pushed {
@@ -284,15 +284,15 @@ fn weight_of(event: &Event) -> usize {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lane").finish_non_exhaustive()
+        f.debug_struct("Mailbox").finish_non_exhaustive()
     }
 }
 
-/// A place in a lane for an event that is being made. Dropped unkept, the place is empty and the lane goes on.
+/// A place in a mailbox for an event that is being made. Dropped unkept, the place is empty and the mailbox goes on.
 #[derive(Debug)]
 pub(crate) struct Promise {
     place: Arc<OnceLock<Mutex<Option<Event>>>>,
-    lane: Lane,
+    mailbox: Mailbox,
 }
 
 impl Promise {
@@ -305,6 +305,6 @@ impl Promise {
 impl Drop for Promise {
     fn drop(&mut self) {
         let _ = self.place.set(Mutex::new(None));
-        self.lane.wake();
+        self.mailbox.wake();
     }
 }
