@@ -30,7 +30,7 @@
 //!
 //! # Theory of operation
 //!
-//! One task reads the hub (`desk`): it finds lines, judges them by the protocol's tables, and hands each message to
+//! One task reads the hub (`dispatch`): it finds lines, checks them by the protocol's tables, and hands each message to
 //! the task of its session; it never waits for the pipe to the hub. One task for each open session (`session`) drives
 //! a session of the host, whose events it takes one by one, only while its own queue towards the hub has room: what a
 //! slow hub does not read waits in the host's spool. One task writes (`upstream`): it takes from the sessions' queues
@@ -39,8 +39,8 @@
 #![forbid(unsafe_code)]
 
 mod counters;
-mod desk;
 mod directory;
+mod dispatch;
 mod fair;
 mod options;
 mod serve;

@@ -15,7 +15,7 @@ use tokio::{
 use trunkline_host::{Host, config::Shutdown};
 use trunkline_protocol::LineReader;
 
-use crate::{Counters, RelayOptions, desk::Desk, upstream::Upstream};
+use crate::{Counters, RelayOptions, dispatch::Dispatch, upstream::Upstream};
 
 /// For how long the hub is still written to after the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -113,7 +113,7 @@ async fn run(
     let mut writing = JoinSet::new();
     writing.spawn(upstream.clone().write(writer));
     let mut lines = LineReader::new(options.max_line.max(LEAST_LINE));
-    let mut desk = Desk::new(host.clone(), options, upstream.clone());
+    let mut dispatch = Dispatch::new(host.clone(), options, upstream.clone());
     let mut last_wait = pin!(async {
         hung_up.await;
         sleep(LAST_WORDS).await;
@@ -128,8 +128,8 @@ async fn run(
             biased;
             () = &mut stop => break Ended::Stopped,
             _ = writing.join_next() => break Ended::BrokenOutput,
-            Some(gone) = desk.sessions().join_next() => {
-                desk.forget(gone);
+            Some(gone) = dispatch.sessions().join_next() => {
+                dispatch.forget(gone);
                 continue;
             }
             () = &mut last_wait, if !upstream.is_answered() => break Ended::EndOfInput,
@@ -144,7 +144,7 @@ async fn run(
             Some(Ok(bytes @ 1..)) => lines.filled(bytes),
             Some(Ok(0) | Err(_)) => {
                 if let Some(item) = lines.finish() {
-                    desk.take(item).await;
+                    dispatch.take(item).await;
                 }
                 break Ended::EndOfInput;
             }
@@ -155,11 +155,11 @@ async fn run(
                 taken = true;
                 break;
             };
-            desk.take(item).await;
+            dispatch.take(item).await;
         }
     };
     tracing::debug!(?ended, "the relay ends");
-    let (mut sessions, common) = desk.close();
+    let (mut sessions, common) = dispatch.close();
     let above = timeout(LAST_WORDS, async {
         while sessions.join_next().await.is_some() {}
         upstream.finish();

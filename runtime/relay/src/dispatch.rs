@@ -1,4 +1,4 @@
-//! Where the hub's messages arrive: judged by the protocol's tables, answered or handed to their session's task.
+//! Where the hub's messages arrive: checked by the protocol's tables, answered or handed to their session's task.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -38,7 +38,7 @@ const REMEMBERED: usize = 1024;
 const FILES_STAY: Duration = Duration::from_secs(30);
 
 /// The sessions of a hub.
-pub(crate) struct Desk {
+pub(crate) struct Dispatch {
     host: Host,
     options: RelayOptions,
     upstream: Arc<Upstream>,
@@ -71,7 +71,7 @@ struct Link {
     gate: Arc<Gate>,
 }
 
-impl Desk {
+impl Dispatch {
     pub(crate) fn new(host: Host, options: RelayOptions, upstream: Arc<Upstream>) -> Self {
         let common = Common {
             tools: options.tools_as_output,
@@ -91,7 +91,7 @@ impl Desk {
         }
     }
 
-    /// The tasks of the sessions, whose ends go to [`Desk::forget`].
+    /// The tasks of the sessions, whose ends go to [`Dispatch::forget`].
     pub(crate) fn sessions(&mut self) -> &mut Sessions {
         &mut self.sessions
     }
