@@ -4,8 +4,8 @@
 mod command;
 mod connection;
 mod driver;
+mod file_checks;
 mod inbox;
-mod judge;
 mod outbox;
 
 pub(crate) use self::{

@@ -77,7 +77,7 @@ impl Queue {
 pub(crate) enum Slot {
     /// An event that is there.
     Event(Event),
-    /// An event that is being made: a file that is judged and copied. Those behind it wait.
+    /// An event that is being made: a file that is checked and copied. Those behind it wait.
     Pending(Arc<OnceLock<Mutex<Option<Event>>>>),
 }
 

@@ -1,4 +1,4 @@
-//! What a session may set: judged here, before anything of it reaches the adapter ([ext.7]).
+//! What a session may set: checked here, before anything of it reaches the adapter ([ext.7]).
 
 mod modes;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Refuses what would widen the configuration; names the option. What comes back is the working directory that the
-/// session chose, where there is one: found out once, so that what is judged here is what files come from.
+/// session chose, where there is one: found out once, so that what is checked here is what files come from.
 pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<Pinned>, SessionOption> {
     use SessionOption as O;
     // Every field is named, so that a new one is decided on.

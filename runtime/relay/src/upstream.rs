@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! session task ── Outlet::put ──▶ the session's queue ── deficit round robin ──┐
-//! dispatch ── pong, session.ready, lists ──▶ control queue ── first ───────┴─▶ one write
+//! dispatch ── pong, session.ready, lists ──▶ control queue ── first ───────────┴─▶ one write
 //! ```
 //!
 //! Nothing that was put is dropped. What bounds it: events wait for [`Outlet::room`]; answers do not wait, so while too

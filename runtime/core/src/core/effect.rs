@@ -28,7 +28,7 @@ pub enum Effect {
     /// Ask the session's user a question.
     AskInput { key: Key, scope: TurnScope, request: Box<InputRequest>, serial: u64, meta: Option<Box<Meta>> },
     /// Check a file, copy it, and report it to the session's user, in this place among the events.
-    Judge { key: Key, scope: TurnScope, file: FileOutput, meta: Option<Box<Meta>> },
+    CheckFile { key: Key, scope: TurnScope, file: FileOutput, meta: Option<Box<Meta>> },
     /// An input of this many bytes has left the queue unwritten: its turn has ended.
     Unqueued { key: Key, bytes: usize },
     /// A turn has ended.

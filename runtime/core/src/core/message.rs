@@ -108,7 +108,7 @@ impl Core {
             matches!(kind, AdapterKind::SessionReady | AdapterKind::SessionInfo | AdapterKind::Working);
         if session.agreed.is_none() && kind != AdapterKind::SessionReady {
             session.agreed = Some(Extensions::empty());
-            self.judge_options(index, now);
+            self.check_options(index, now);
         }
         if let Some(session) = self.get(index)
             && session.context_due
@@ -164,7 +164,7 @@ impl Core {
             }
             AdapterBody::FileOutput(file) => {
                 let key = self.key_of(index);
-                self.effect(super::Effect::Judge { key, scope, file, meta });
+                self.effect(super::Effect::CheckFile { key, scope, file, meta });
             }
             // A replayed request asks nobody.
             AdapterBody::PermissionRequest(request) if request.history != Some(true) => {
@@ -241,7 +241,7 @@ impl Core {
         if *info != SessionInfo::default() {
             self.deliver(index, TurnScope::Outside, info.into(), meta);
         }
-        self.judge_options(index, now);
+        self.check_options(index, now);
         self.flush(index, now);
     }
 

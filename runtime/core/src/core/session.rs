@@ -295,8 +295,8 @@ impl Core {
         self.hash(id.as_str())
     }
 
-    /// Judges what the adapter said it applies; what must be enforced and is not refuses the session ([ext.7]).
-    pub(super) fn judge_options(&mut self, index: u32, now: Instant) {
+    /// Checks what the adapter says that it applies; what must be enforced and is not refuses the session ([ext.7]).
+    pub(super) fn check_options(&mut self, index: u32, now: Instant) {
         let Some(session) = self.get(index) else { return };
         if !std::mem::take(&mut session.options_due) {
             return;

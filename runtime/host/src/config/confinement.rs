@@ -103,7 +103,7 @@ impl Confinement {
     }
 }
 
-/// Judges an entry as the sandbox will, so that a start does not fail by it.
+/// Checks an entry as the sandbox will, so that a start does not fail by it.
 fn readable(entry: &str) -> Result<(), String> {
     AllowList::parse([entry]).map(drop).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! A bounded copy of a judged file into a folder of ours.
+//! A bounded copy of a checked file into a folder of ours.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::judge::{Judged, within};
+use super::check::{CheckedFile, within};
 use super::refusal::Refusal;
 
 /// How a copy did not come about.
@@ -17,13 +17,13 @@ pub(super) enum CopyError {
     Refused(Refusal),
 }
 
-/// Copies `judged` to a new file `name` in `folder` and gives it `mode`; its size in bytes comes back. By reference
+/// Copies `checked` to a new file `name` in `folder` and gives it `mode`; its size in bytes comes back. By reference
 /// where the file system can, else byte by byte up to one above the limit, so a file that grows meanwhile costs no
 /// more. One that is written meanwhile is refused: no copy has parts of two versions. On any error nothing stays behind.
 pub(super) fn copy_into(
     folder: BorrowedFd<'_>,
     name: &str,
-    judged: &Judged,
+    checked: &CheckedFile,
     mode: Mode,
 ) -> Result<u64, CopyError> {
     // EXCL follows no link at `name` either.
@@ -33,19 +33,19 @@ pub(super) fn copy_into(
         Errno::EXIST => CopyError::NameTaken,
         other => CopyError::Refused(Refusal::Store(io::Error::from(other).kind())),
     })?);
-    fill(&copy, judged, mode).map_err(|refusal| {
+    fill(&copy, checked, mode).map_err(|refusal| {
         // Best effort: the folder itself is ours and goes in the end.
         let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
         CopyError::Refused(refusal)
     })
 }
 
-fn fill(copy: &File, judged: &Judged, mode: Mode) -> Result<u64, Refusal> {
+fn fill(copy: &File, checked: &CheckedFile, mode: Mode) -> Result<u64, Refusal> {
     let storing = |error: io::Error| Refusal::Store(error.kind());
-    judged.let_rest();
-    if !clone_by_reference(copy, judged.file()) {
-        let most = judged.limit().saturating_add(1);
-        io::copy(&mut judged.file().take(most), &mut &*copy).map_err(|error| match error.kind() {
+    checked.let_rest();
+    if !clone_by_reference(copy, checked.file()) {
+        let most = checked.limit().saturating_add(1);
+        io::copy(&mut checked.file().take(most), &mut &*copy).map_err(|error| match error.kind() {
             kind @ (io::ErrorKind::StorageFull
             | io::ErrorKind::QuotaExceeded
             | io::ErrorKind::FileTooLarge
@@ -54,8 +54,8 @@ fn fill(copy: &File, judged: &Judged, mode: Mode) -> Result<u64, Refusal> {
         })?;
     }
     let size = copy.metadata().map_err(storing)?.len();
-    within(size, judged.limit())?;
-    judged.check_unchanged()?;
+    within(size, checked.limit())?;
+    checked.check_unchanged()?;
     rustix::fs::fchmod(copy, mode).map_err(|errno| storing(errno.into()))?;
     Ok(size)
 }

@@ -21,8 +21,8 @@ use rustix::{
 use trunkline_process::remove_tree;
 use uuid::Uuid;
 
+use super::check::CheckedFile;
 use super::copy::{CopyError, copy_into};
-use super::judge::Judged;
 use super::label;
 use super::refusal::Refusal;
 use super::removal::Remover;
@@ -146,7 +146,7 @@ impl Exchange {
     /// As [`store`](super::store()); also [`Refusal::NotAbsolute`], [`Refusal::Missing`], [`Refusal::NotRegular`].
     /// Nothing stays behind then.
     pub fn place(&self, source: &Path, label: Option<&str>, max_bytes: u64) -> Result<Placed, Refusal> {
-        let judged = Judged::of_hub(source, max_bytes)?;
+        let checked = CheckedFile::of_hub(source, max_bytes)?;
         let file_name = label::file_name(label, source);
         let parent = self.parent.opened().map_err(|error| Refusal::Store(error.kind()))?;
         let folder = openat(&parent.handle, self.number.to_string(), FOLDER, Mode::empty())
@@ -155,7 +155,7 @@ impl Exchange {
         let random =
             std::iter::once_with(|| label::numbered(&file_name, &Uuid::new_v4().simple().to_string()));
         for name in std::iter::once(file_name.clone()).chain(numbers).chain(random) {
-            match copy_into(folder.as_fd(), &name, &judged, Mode::RUSR | Mode::WUSR) {
+            match copy_into(folder.as_fd(), &name, &checked, Mode::RUSR | Mode::WUSR) {
                 Ok(size) => return Ok(Placed { path: self.path().join(name), file_name, size }),
                 Err(CopyError::NameTaken) => {}
                 Err(CopyError::Refused(refusal)) => return Err(refusal),

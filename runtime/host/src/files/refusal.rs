@@ -45,7 +45,7 @@ pub enum Refusal {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// It was swapped, removed or written while it was judged or copied.
+    /// It was swapped, removed or written while it was checked or copied.
     #[error("the file changed while it was taken")]
     Changed,
     /// The host may not or cannot read it.

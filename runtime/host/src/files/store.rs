@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use uuid::Uuid;
 
+use super::check::CheckedFile;
 use super::copy::{CopyError, copy_into};
-use super::judge::Judged;
 use super::refusal::Refusal;
 
 /// A private folder (0700) for copies, held open. Dropping it closes the handle and leaves the files: a hub may still
@@ -79,16 +79,16 @@ impl StoreDir {
     }
 }
 
-/// Copies a judged file into the host's store, by reference where the file system can. Bounded by the limit it was
-/// judged by, also if it grows meanwhile; a file that is written meanwhile is refused, and nothing stays behind.
+/// Copies a checked file into the host's store, by reference where the file system can. Bounded by the limit it was
+/// checked by, also if it grows meanwhile; a file that is written meanwhile is refused, and nothing stays behind.
 ///
 /// # Errors
 ///
 /// [`Refusal::TooLarge`], [`Refusal::Changed`], [`Refusal::Unreadable`] for the file, [`Refusal::Store`] for the
 /// store.
-pub fn store(judged: &Judged, dir: &StoreDir) -> Result<StoredFile, Refusal> {
+pub fn store(checked: &CheckedFile, dir: &StoreDir) -> Result<StoredFile, Refusal> {
     let name = Uuid::new_v4().simple().to_string();
-    match copy_into(dir.handle.as_fd(), &name, judged, Mode::RUSR) {
+    match copy_into(dir.handle.as_fd(), &name, checked, Mode::RUSR) {
         Ok(size) => Ok(StoredFile { path: dir.path.join(name), size }),
         Err(CopyError::Refused(refusal)) => Err(refusal),
         // A random name of 122 bits that exists was put there to be found.

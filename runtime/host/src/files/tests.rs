@@ -12,8 +12,8 @@ use std::sync::{
 use rustix::fs::{FileType, Mode};
 use tempfile::TempDir;
 
+use super::check::{Found, check_by};
 use super::confined::{OpenFolder, open_folder, walk_to_folder};
-use super::judge::{Found, judge_by};
 use super::*;
 
 const WAYS: [(&str, OpenFolder); 2] =
@@ -54,7 +54,7 @@ impl Place {
     #[track_caller]
     fn check(&self, path: impl AsRef<Path>, expected: Result<u64, Refusal>) {
         for (way, open_folder) in WAYS {
-            let got = judge_by(open_folder, path.as_ref(), &self.roots, LIMIT).map(|judged| judged.size());
+            let got = check_by(open_folder, path.as_ref(), &self.roots, LIMIT).map(|checked| checked.size());
             assert_eq!(got, expected, "{} by {way}", path.as_ref().display());
         }
     }
@@ -229,8 +229,8 @@ fn a_racing_swap_never_yields_the_secret() {
             done.store(true, Ordering::Relaxed);
         });
         for (_, open_folder) in WAYS.into_iter().cycle() {
-            let judged = judge_by(open_folder, &path, &place.roots, LIMIT);
-            if let Ok(stored) = judged.and_then(|judged| super::store(&judged, &store)) {
+            let checked = check_by(open_folder, &path, &place.roots, LIMIT);
+            if let Ok(stored) = checked.and_then(|checked| super::store(&checked, &store)) {
                 assert_ne!(fs::read(&stored.path).unwrap(), SECRET);
                 store.forget(&stored).unwrap();
             }
@@ -271,7 +271,7 @@ fn some_folders_cannot_be_roots() {
     assert!(matches!(refused(Path::new("/etc/..")), RootError::WholeFileSystem(_)));
     assert!(matches!(refused(&place.root.join("nothing")), RootError::Open { .. }));
     assert!(matches!(refused(&file), RootError::Open { .. }));
-    assert_eq!(judge(&file, &Roots::new(), LIMIT).unwrap_err(), Refusal::Outside);
+    assert_eq!(check(&file, &Roots::new(), LIMIT).unwrap_err(), Refusal::Outside);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_stored_copy_is_private_whole_and_apart() {
     let place = Place::new();
     let store = place.store();
     let path = place.write("a.txt", 10);
-    let stored = super::store(&judge(&path, &place.roots, LIMIT).unwrap(), &store).unwrap();
+    let stored = super::store(&check(&path, &place.roots, LIMIT).unwrap(), &store).unwrap();
     fs::write(&path, "changed afterwards").unwrap();
     assert_eq!(stored.size, 10);
     assert_eq!(fs::read(&stored.path).unwrap(), vec![b'x'; 10]);
@@ -313,16 +313,16 @@ fn a_stored_copy_is_private_whole_and_apart() {
 }
 
 #[test]
-fn a_file_that_grows_after_judgement_is_refused_and_leaves_nothing() {
+fn a_file_that_grows_after_the_check_is_refused_and_leaves_nothing() {
     let place = Place::new();
     let store = place.store();
     let path = place.write("a", 10);
-    let judged = judge(&path, &place.roots, 20).unwrap();
+    let checked = check(&path, &place.roots, 20).unwrap();
     place.write("a", 1_000_000);
-    assert!(matches!(super::store(&judged, &store), Err(Refusal::TooLarge { limit: 20, .. })));
-    let judged = judge(&place.write("b", 10), &place.roots, 20).unwrap();
+    assert!(matches!(super::store(&checked, &store), Err(Refusal::TooLarge { limit: 20, .. })));
+    let checked = check(&place.write("b", 10), &place.roots, 20).unwrap();
     place.write("b", 11);
-    assert_eq!(super::store(&judged, &store), Err(Refusal::Changed));
+    assert_eq!(super::store(&checked, &store), Err(Refusal::Changed));
     assert_eq!(fs::read_dir(store.path()).unwrap().count(), 0);
 }
 
@@ -345,8 +345,8 @@ fn a_copy_is_of_one_version_however_often_the_file_is_written() {
             }
         });
         let copies = (0..100).filter_map(|_| {
-            let judged = judge(&path, &place.roots, most).ok()?;
-            super::store(&judged, &store).ok()
+            let checked = check(&path, &place.roots, most).ok()?;
+            super::store(&checked, &store).ok()
         });
         let copies: Vec<_> = copies.collect();
         stop.store(true, Ordering::Relaxed);
@@ -358,8 +358,8 @@ fn a_copy_is_of_one_version_however_often_the_file_is_written() {
     }
     // Left alone, it is copied, however young it is.
     place.write("a", SIZE);
-    let judged = judge(&path, &place.roots, most).unwrap();
-    assert_eq!(super::store(&judged, &store).unwrap().size, most);
+    let checked = check(&path, &place.roots, most).unwrap();
+    assert_eq!(super::store(&checked, &store).unwrap().size, most);
 }
 
 #[test]

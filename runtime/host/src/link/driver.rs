@@ -26,7 +26,7 @@ use trunkline_process::Escalation;
 use trunkline_protocol::{Failure, SessionInfo};
 
 use self::seen::Seen;
-use super::{Command, Connect, Inbox, connection::Connection, judge::Judge};
+use super::{Command, Connect, Inbox, connection::Connection, file_checks::FileChecks};
 use crate::{
     Event, EventKind, Feed, TurnNo, TurnScope,
     agent::AgentShared,
@@ -53,7 +53,7 @@ pub(crate) struct Driver {
     agent: Arc<AgentShared>,
     inbox: Arc<Inbox>,
     connect: Connect,
-    judge: Judge,
+    file_checks: FileChecks,
     pressure: Arc<Pressure>,
     /// How many bytes may wait for the disk before reading pauses.
     backlog: usize,
@@ -120,12 +120,12 @@ impl Driver {
         files: Arc<StoreDir>,
         roots: Vec<Pinned>,
     ) -> Self {
-        let judge = Judge::new(files, roots, agent.counting.clone());
+        let file_checks = FileChecks::new(files, roots, agent.counting.clone());
         Self {
             core,
             inbox: agent.inbox.clone(),
             connect,
-            judge,
+            file_checks,
             pressure: Arc::default(),
             paused: false,
             backlog: agent.inbox.store().limits.backlog,

@@ -106,7 +106,7 @@ pub(crate) struct Told {
 }
 
 /// The facts of a turn that has ended. The link takes them and does no more: no text is made of them, and none is
-/// judged, before the log's thread has them.
+/// checked for secrets, before the log's thread has them.
 #[derive(Debug)]
 pub(crate) struct Ended {
     at: Instant,
@@ -232,8 +232,8 @@ pub(super) struct Lines {
     now: (Instant, SystemTime),
     /// Filled anew for each line, so that a batch allocates as one line does.
     record: Record,
-    /// The name that was judged last and what is written for it: most turns are of one model.
-    judged: (String, String),
+    /// The name that was checked last and what is written for it: most turns are of one model.
+    checked: (String, String),
 }
 
 impl Lines {
@@ -242,7 +242,7 @@ impl Lines {
         Self {
             now: (Instant::now(), SystemTime::now()),
             record: Record::default(),
-            judged: Default::default(),
+            checked: Default::default(),
         }
     }
 
@@ -282,10 +282,10 @@ impl Lines {
     }
 
     fn clean(&mut self, name: &str) -> &str {
-        if self.judged.0 != name {
-            self.judged = (name.to_owned(), redact::text(name).into_owned());
+        if self.checked.0 != name {
+            self.checked = (name.to_owned(), redact::text(name).into_owned());
         }
-        &self.judged.1
+        &self.checked.1
     }
 }
 

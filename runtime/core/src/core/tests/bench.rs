@@ -162,7 +162,7 @@ impl Bench {
                     self.serials.push((key, request.request_id.clone(), serial));
                     self.did.push(Did::Told(scope, "question"));
                 }
-                Effect::Judge { scope, .. } => self.did.push(Did::Told(scope, "file")),
+                Effect::CheckFile { scope, .. } => self.did.push(Did::Told(scope, "file")),
                 Effect::End { end, .. } => {
                     self.did.push(Did::Ended(end.turn, end.cause));
                     self.ends.push(*end);

@@ -263,7 +263,7 @@ fn check(bench: &mut Bench, model: &mut Model) {
                 }
             }
             Effect::Write { key, message, input_of } => check_write(bench, model, key, &message, input_of),
-            Effect::Deliver { key, scope, .. } | Effect::Judge { key, scope, .. } => {
+            Effect::Deliver { key, scope, .. } | Effect::CheckFile { key, scope, .. } => {
                 check_scope(model, key, scope)
             }
             Effect::Ask { key, scope, request, serial, .. } => {

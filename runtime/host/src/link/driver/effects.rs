@@ -8,7 +8,7 @@ use trunkline_protocol::{HostBody, Meta};
 use super::{ANSWERS, Driver, Entry, Waiting};
 use crate::{
     Event, EventKind, Feed, TurnScope,
-    link::{connection::Connection, judge::Case},
+    link::{connection::Connection, file_checks::FileCheck},
     mailbox::{Mailbox, Pushed},
 };
 
@@ -71,14 +71,14 @@ impl Driver {
                     let question = crate::Question::new(request, key, serial, self.inbox.clone());
                     self.deliver(key, Event { scope, kind: EventKind::Question(question), meta }, now);
                 }
-                Effect::Judge { key, scope, file, meta } => {
+                Effect::CheckFile { key, scope, file, meta } => {
                     let temp_dir = connection.as_deref().and_then(Connection::temp_dir);
                     let pressure = self.pressure.clone();
                     let Some(entry) = self.entry(key) else { continue };
                     let mailbox = entry.mailbox(scope);
                     let (promise, pushed) = mailbox.promise(&pressure);
                     let session = entry.shared.clone();
-                    self.judge.begin(Case { key, session, temp_dir, scope, file, meta }, promise);
+                    self.file_checks.begin(FileCheck { key, session, temp_dir, scope, file, meta }, promise);
                     self.pushed(key, &mailbox, pushed, now);
                 }
                 Effect::Unqueued { key, bytes } => {

@@ -21,10 +21,10 @@ const REST: Duration = Duration::from_millis(20);
 /// The longest path, in bytes: what the kernel takes.
 const MAX_PATH: usize = 4096;
 
-/// A file that passed: opened, regular, within the limit. What is read from it is what was judged, whatever its path
+/// A file that passed: opened, regular, within the limit. What is read from it is what was checked, whatever its path
 /// names by now. Dropping it closes the file.
 #[derive(Debug)]
-pub struct Judged {
+pub struct CheckedFile {
     file: File,
     path: PathBuf,
     limit: u64,
@@ -40,23 +40,23 @@ struct Seen {
     modified: (i64, i64),
 }
 
-/// Opens the file that a peer named, if it lies in one of `roots`, and judges it ([file.4]): a regular file with one
+/// Opens the file that a peer named, if it lies in one of `roots`, and checks it ([file.4]): a regular file with one
 /// link and at most `max_bytes` bytes, reached without `..` and without any link. Never waits for another process.
 ///
 /// # Errors
 ///
 /// The [`Refusal`], as precise as the system tells.
-pub fn judge(path: &Path, roots: &Roots, max_bytes: u64) -> Result<Judged, Refusal> {
-    judge_by(open_folder, path, roots, max_bytes)
+pub fn check(path: &Path, roots: &Roots, max_bytes: u64) -> Result<CheckedFile, Refusal> {
+    check_by(open_folder, path, roots, max_bytes)
 }
 
-/// [`judge`], by a given way to open the folder.
-pub(super) fn judge_by(
+/// [`check`], by a given way to open the folder.
+pub(super) fn check_by(
     open_folder: OpenFolder,
     path: &Path,
     roots: &Roots,
     max_bytes: u64,
-) -> Result<Judged, Refusal> {
+) -> Result<CheckedFile, Refusal> {
     Found::look(open_folder, path, roots)?.open(max_bytes)
 }
 
@@ -87,8 +87,8 @@ impl<'a> Found<'a> {
         Ok(Self { path, folder, name, seen: Seen::of(&stat) })
     }
 
-    /// Opens it, by its one name in the folder that we hold, and judges the handle.
-    pub(super) fn open(self, max_bytes: u64) -> Result<Judged, Refusal> {
+    /// Opens it, by its one name in the folder that we hold, and checks the handle.
+    pub(super) fn open(self, max_bytes: u64) -> Result<CheckedFile, Refusal> {
         // NONBLOCK: had it become a FIFO, the open would wait for a writer. NOCTTY: or a terminal, become ours.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.folder, self.name, flags, Mode::empty());
@@ -105,11 +105,11 @@ impl<'a> Found<'a> {
             return Err(Refusal::Changed);
         }
         within(seen.size, max_bytes)?;
-        Ok(Judged { file, path: self.path.to_owned(), limit: max_bytes, seen })
+        Ok(CheckedFile { file, path: self.path.to_owned(), limit: max_bytes, seen })
     }
 }
 
-impl Judged {
+impl CheckedFile {
     /// Opens a file of the hub, which may name any path that this user may read, links included: a regular file
     /// within the limit. Never waits for another process.
     pub(super) fn of_hub(path: &Path, max_bytes: u64) -> Result<Self, Refusal> {
@@ -134,7 +134,7 @@ impl Judged {
         &self.path
     }
 
-    /// The size when it was judged, in bytes.
+    /// The size when it was checked, in bytes.
     pub fn size(&self) -> u64 {
         self.seen.size
     }
@@ -163,7 +163,7 @@ impl Judged {
         }
     }
 
-    /// Refuses a file that is not as it was when it was judged: grown, cut or written.
+    /// Refuses a file that is not as it was when it was checked: grown, cut or written.
     pub(super) fn check_unchanged(&self) -> Result<(), Refusal> {
         let now = Seen::of(&stat(&self.file)?);
         within(now.size, self.limit)?;

@@ -1,10 +1,10 @@
-//! Which file is judged next: sessions take turns, and none takes all places ([session.3]).
+//! Which file is checked next: sessions take turns, and none takes all places ([session.3]).
 
 use std::collections::{HashMap, VecDeque};
 
 use trunkline_core::{Key, share::may_take};
 
-/// How many files of one link are judged at a time: each has a thread and some descriptors.
+/// How many files of one link are checked at a time: each has a thread and some descriptors.
 const AT_WORK: usize = 32;
 /// How many of them may be of one session, whose file system may hang.
 const AT_WORK_OF_ONE: usize = 8;
@@ -15,7 +15,7 @@ const WAITING_BYTES_OF_ONE: u64 = 4 * 1024 * 1024;
 
 /// What waits, by session.
 #[derive(Debug)]
-pub(super) struct Desk<T> {
+pub(super) struct Dispatch<T> {
     lines: HashMap<Key, Line<T>>,
     /// The sessions of which a file may be begun, in turn.
     turns: VecDeque<Key>,
@@ -32,7 +32,7 @@ struct Line<T> {
     has_turn: bool,
 }
 
-impl<T> Default for Desk<T> {
+impl<T> Default for Dispatch<T> {
     fn default() -> Self {
         Self { lines: HashMap::new(), turns: VecDeque::new(), workers: 0, weight: 0 }
     }
@@ -44,7 +44,7 @@ impl<T> Default for Line<T> {
     }
 }
 
-impl<T> Desk<T> {
+impl<T> Dispatch<T> {
     /// Adds what waits, with its bytes; says whether a worker is to be started. Gives it back when there is no room.
     pub(super) fn put(&mut self, key: Key, weight: u64, item: T) -> Result<bool, T> {
         let own = self.lines.get(&key).map_or(0, |line| line.weight);
@@ -115,55 +115,55 @@ mod tests {
 
     #[test]
     fn a_session_waits_for_its_own_files_and_for_one_of_each_other() {
-        let mut desk = Desk::default();
+        let mut dispatch = Dispatch::default();
         for at in 0..1000 {
-            desk.put(key(0), 1, (0, at)).unwrap();
+            dispatch.put(key(0), 1, (0, at)).unwrap();
         }
-        desk.put(key(1), 1, (1, 0)).unwrap();
-        desk.put(key(2), 1, (2, 0)).unwrap();
-        let begun: Vec<_> = std::iter::from_fn(|| desk.take()).collect();
+        dispatch.put(key(1), 1, (1, 0)).unwrap();
+        dispatch.put(key(2), 1, (2, 0)).unwrap();
+        let begun: Vec<_> = std::iter::from_fn(|| dispatch.take()).collect();
         let of_one = (0..8).map(|at| (0, at));
         assert_eq!(begun[..3], [(0, 0), (1, 0), (2, 0)]);
         assert_eq!(
             begun.iter().filter(|(session, _)| *session == 0).copied().collect::<Vec<_>>(),
             of_one.collect::<Vec<_>>()
         );
-        desk.done(key(0), 1);
-        assert_eq!((desk.take(), desk.take()), (Some((0, 8)), None));
+        dispatch.done(key(0), 1);
+        assert_eq!((dispatch.take(), dispatch.take()), (Some((0, 8)), None));
     }
 
     #[test]
     fn workers_are_as_many_as_there_is_work_and_never_more_than_may_be() {
-        let mut desk = Desk::default();
+        let mut dispatch = Dispatch::default();
         let mut put =
-            |session, count| (0..count).filter(|at| desk.put(key(session), 1, *at).unwrap()).count();
+            |session, count| (0..count).filter(|at| dispatch.put(key(session), 1, *at).unwrap()).count();
         assert_eq!(put(0, 100), AT_WORK);
         assert_eq!(put(1, 100), 0);
         // Each takes its first; those that find nothing end, and what comes then starts others.
-        let begun = (0..AT_WORK).filter(|_| desk.take().is_some()).count();
-        assert_eq!((begun, desk.workers), (2 * AT_WORK_OF_ONE, 2 * AT_WORK_OF_ONE));
-        assert!(desk.put(key(2), 1, 0).unwrap());
+        let begun = (0..AT_WORK).filter(|_| dispatch.take().is_some()).count();
+        assert_eq!((begun, dispatch.workers), (2 * AT_WORK_OF_ONE, 2 * AT_WORK_OF_ONE));
+        assert!(dispatch.put(key(2), 1, 0).unwrap());
         for _ in 0..AT_WORK_OF_ONE {
-            desk.done(key(0), 1);
+            dispatch.done(key(0), 1);
         }
-        assert!(desk.take().is_some());
+        assert!(dispatch.take().is_some());
     }
 
     #[test]
     fn a_flood_of_one_session_or_of_many_leaves_room_for_the_next() {
-        let mut desk = Desk::default();
+        let mut dispatch = Dispatch::default();
         let weight = 64 * 1024;
         for session in 0..10 {
-            while desk.put(key(session), weight, ()).is_ok() {}
+            while dispatch.put(key(session), weight, ()).is_ok() {}
         }
-        assert!(desk.put(key(99), weight, ()).is_ok());
+        assert!(dispatch.put(key(99), weight, ()).is_ok());
         for session in 0..10 {
-            assert!(desk.put(key(session), weight, ()).is_err());
+            assert!(dispatch.put(key(session), weight, ()).is_err());
         }
-        while desk.take().is_some() {}
-        drop(desk.clear());
+        while dispatch.take().is_some() {}
+        drop(dispatch.clear());
         // Those that were at work are done later.
-        desk.done(key(0), weight);
-        assert_eq!((desk.weight, desk.lines.len()), (0, 0));
+        dispatch.done(key(0), weight);
+        assert_eq!((dispatch.weight, dispatch.lines.len()), (0, 0));
     }
 }
