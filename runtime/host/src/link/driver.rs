@@ -6,9 +6,9 @@
 
 mod commands;
 mod effects;
-mod life;
+mod lifecycle;
 mod lines;
-mod seen;
+mod spans;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,7 +25,7 @@ use trunkline_core::{Core, Ended, Key, ProcessEnd, Standing, SteerError, Ticket}
 use trunkline_process::Escalation;
 use trunkline_protocol::{Failure, SessionInfo};
 
-use self::seen::Seen;
+use self::spans::Spans;
 use super::{Command, Connect, Inbox, connection::Connection, file_checks::FileChecks};
 use crate::{
     Event, EventKind, Feed, TurnNo, TurnScope,
@@ -92,7 +92,7 @@ struct Entry {
     /// What the usage log is to know of it, where there is one.
     told: Option<Box<Told>>,
     /// What a subscriber of traces sees of it, where there is one.
-    seen: Option<Box<Seen>>,
+    spans: Option<Box<Spans>>,
 }
 
 enum Waiting {

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 use trunkline_core::{NewSession, WhyClosed};
 use trunkline_process::StopSteps;
 
-use super::{Driver, Entry, Waiting, key_of, seen::Seen};
+use super::{Driver, Entry, Waiting, key_of, spans::Spans};
 use crate::{Event, EventKind, Feed, Held, TurnScope, error::UpdateError, link::Command, may};
 
 impl Driver {
@@ -21,9 +21,9 @@ impl Driver {
                     self.sessions.resize_with(index + 1, || None);
                 }
                 let told = self.agent.usage.as_ref().map(|_| Box::default());
-                let seen = Seen::opened(&session.id);
+                let spans = Spans::opened(&session.id);
                 let turns = VecDeque::new();
-                self.sessions[index] = Some(Entry { shared: session.clone(), turns, told, seen });
+                self.sessions[index] = Some(Entry { shared: session.clone(), turns, told, spans });
                 if self.down {
                     self.core.handle_close(key, WhyClosed::Shutdown, now);
                 }

@@ -36,17 +36,17 @@ impl Driver {
                 Effect::Write { key, input_of, mut message } => {
                     self.complete_start(key, &mut message);
                     if let HostBody::PermissionResponse(answer) = &message.body
-                        && let Some(Entry { seen: Some(seen), .. }) = self.entry(key)
+                        && let Some(Entry { spans: Some(spans), .. }) = self.entry(key)
                     {
-                        seen.answered(answer.approved);
+                        spans.answered(answer.approved);
                     }
                     let writer = connection.as_deref_mut().filter(|connection| connection.input.is_some());
                     if let Some(turn) = input_of {
                         self.agent.counting.turns.one();
                         if let (HostBody::UserInput(input), Some(entry)) = (&message.body, self.entry(key)) {
                             entry.shared.inbox.release(&entry.shared.waiting, input.content.len());
-                            if let Some(seen) = &mut entry.seen {
-                                seen.begun(turn);
+                            if let Some(spans) = &mut entry.spans {
+                                spans.begun(turn);
                             }
                         }
                         // Where nobody takes it, it is never written.
@@ -61,8 +61,8 @@ impl Driver {
                     }
                 }
                 Effect::Ask { key, scope, request, serial, meta } => {
-                    if let Some(Entry { seen: Some(seen), .. }) = self.entry(key) {
-                        seen.asked(scope, &request.tool);
+                    if let Some(Entry { spans: Some(spans), .. }) = self.entry(key) {
+                        spans.asked(scope, &request.tool);
                     }
                     let permission = crate::Permission::new(request, key, serial, self.inbox.clone());
                     self.deliver(key, Event { scope, kind: EventKind::Permission(permission), meta }, now);
@@ -94,8 +94,8 @@ impl Driver {
                         continue;
                     };
                     entry.shared.set_closed();
-                    if let Some(seen) = &entry.seen {
-                        seen.closed(end.reason);
+                    if let Some(spans) = &entry.spans {
+                        spans.closed(end.reason);
                     }
                     let mailbox = entry.shared.mailbox();
                     let last = Event { scope: TurnScope::Outside, kind: EventKind::Closed(end), meta: None };
@@ -169,8 +169,8 @@ impl Driver {
             self.ended.push(told.ended(&self.agent.id, &shared.id, &end, now));
         }
         let Some(entry) = self.entry(key) else { return };
-        if let Some(seen) = &mut entry.seen {
-            seen.ended(&end);
+        if let Some(spans) = &mut entry.spans {
+            spans.ended(&end);
         }
         let event = Event { scope: TurnScope::Running(turn), kind: EventKind::End(end), meta };
         match entry.shared.feed {

@@ -13,13 +13,13 @@ const MOST_NAME: usize = 64;
 
 /// The spans of one session.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct Spans {
     session: Span,
     /// The turn that runs.
     turn: Option<(TurnNo, Span)>,
 }
 
-impl Seen {
+impl Spans {
     /// A session begins; nothing where nobody looks.
     #[inline]
     pub(super) fn opened(id: &SessionId) -> Option<Box<Self>> {
