@@ -23,7 +23,7 @@ pub use reader::{Skipped, read};
 pub use record::{Part, Record, Tokens};
 
 pub(crate) use log::UsageLog;
-pub(crate) use record::{Ended, Told};
+pub(crate) use record::{EndedTurn, SessionUsage};
 
 /// The name of the file, in the state folder.
 pub const FILE_NAME: &str = "usage.jsonl";

@@ -35,7 +35,7 @@ use crate::{
     mailbox::Mailbox,
     session::SessionShared,
     spool::Pressure,
-    usage::{Ended as EndedTurn, Told},
+    usage::{EndedTurn, SessionUsage},
 };
 
 /// How many commands are taken in one wake.
@@ -90,7 +90,7 @@ struct Entry {
     /// The turns under way; the first is mostly the one that speaks.
     turns: VecDeque<(TurnNo, Mailbox)>,
     /// What the usage log is to know of it, where there is one.
-    told: Option<Box<Told>>,
+    usage_so_far: Option<Box<SessionUsage>>,
     /// What a subscriber of traces sees of it, where there is one.
     spans: Option<Box<Spans>>,
 }

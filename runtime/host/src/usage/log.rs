@@ -11,12 +11,12 @@ use std::{
 };
 
 use super::{
-    Ended,
+    EndedTurn,
     file::{Cut, LogFile},
     record::Lines,
 };
 
-/// How many turns may wait to be written; one with the parts of several models counts for more ([`Ended::weight`]).
+/// How many turns may wait to be written; one with the parts of several models counts for more ([`EndedTurn::weight`]).
 const QUEUED: usize = 16 * 1024;
 
 /// For how many turns the room is kept between batches.
@@ -47,7 +47,7 @@ struct Shared {
 struct State {
     /// How the thread begins, until it runs.
     file: Option<LogFile>,
-    waiting: Vec<Ended>,
+    waiting: Vec<EndedTurn>,
     /// The weight of all that wait.
     weight: usize,
     /// Turns that found no room since the last batch.
@@ -73,7 +73,7 @@ impl UsageLog {
     }
 
     /// Hands turns over that have ended, in order; never waits. `ended` is left empty.
-    pub(crate) fn push(&self, ended: &mut Vec<Ended>) {
+    pub(crate) fn push(&self, ended: &mut Vec<EndedTurn>) {
         let mut state = self.shared.lock();
         if let Some(file) = state.file.take() {
             let shared = self.shared.clone();
@@ -178,7 +178,7 @@ struct Writer {
 
 impl Writer {
     /// Writes the lines of a batch, which is left empty.
-    fn write(&mut self, batch: &mut Vec<Ended>, dropped: u64) {
+    fn write(&mut self, batch: &mut Vec<EndedTurn>, dropped: u64) {
         if dropped > 0 {
             self.lose(dropped, None);
         }
@@ -233,16 +233,18 @@ mod tests {
     use super::*;
     use crate::{
         TurnEnd, TurnNo,
-        usage::{Skipped, Told, read},
+        usage::{SessionUsage, Skipped, read},
     };
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn ended(turns: std::ops::Range<u64>) -> Vec<Ended> {
+    fn ended(turns: std::ops::Range<u64>) -> Vec<EndedTurn> {
         let session = SessionId::new("s").unwrap();
-        let mut told = Told::default();
+        let mut usage_so_far = SessionUsage::default();
         turns
-            .map(|turn| told.ended(&"a".into(), &session, &TurnEnd::lost(TurnNo::new(turn)), Instant::now()))
+            .map(|turn| {
+                usage_so_far.ended(&"a".into(), &session, &TurnEnd::lost(TurnNo::new(turn)), Instant::now())
+            })
             .collect()
     }
 

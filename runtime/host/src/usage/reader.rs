@@ -104,9 +104,9 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, agents: &[&str], skipped: Skipped) {
-        let (mut found, mut told) = (Vec::new(), Skipped::default());
-        read_lines(text.as_bytes(), &mut told, &mut |record: Record| found.push(record.agent)).unwrap();
-        assert_eq!((found, told), (agents.iter().map(|agent| (*agent).to_owned()).collect(), skipped));
+        let (mut found, mut reported) = (Vec::new(), Skipped::default());
+        read_lines(text.as_bytes(), &mut reported, &mut |record: Record| found.push(record.agent)).unwrap();
+        assert_eq!((found, reported), (agents.iter().map(|agent| (*agent).to_owned()).collect(), skipped));
     }
 
     const A: &str =

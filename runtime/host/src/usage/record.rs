@@ -100,7 +100,7 @@ impl Tokens {
 
 /// What an adapter has told of a session's model and of its running turn's usage, until the turn ends.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct SessionUsage {
     model: Option<Arc<str>>,
     usage: Option<Box<Used>>,
 }
@@ -108,7 +108,7 @@ pub(crate) struct Told {
 /// The facts of a turn that has ended. The link takes them and does no more: no text is made of them, and none is
 /// checked for secrets, before the log's thread has them.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedTurn {
     at: Instant,
     agent: Arc<str>,
     session: SessionId,
@@ -132,7 +132,7 @@ struct Used {
     estimated: bool,
 }
 
-impl Told {
+impl SessionUsage {
     /// Takes note of the model in force.
     pub(crate) fn info(&mut self, info: &SessionInfo) {
         if let Some(model) = &info.model {
@@ -158,7 +158,7 @@ impl Told {
         session: &SessionId,
         end: &TurnEnd,
         at: Instant,
-    ) -> Ended {
+    ) -> EndedTurn {
         let mut used = self.usage.take();
         if let Some(complete) = end.complete.as_deref() {
             if let Some(usage) = &complete.usage {
@@ -171,7 +171,7 @@ impl Told {
                 used.provider = provider.as_deref().map(owned).or(used.provider.take());
             }
         }
-        Ended {
+        EndedTurn {
             at,
             agent: agent.clone(),
             session: session.clone(),
@@ -184,7 +184,7 @@ impl Told {
     }
 }
 
-impl Ended {
+impl EndedTurn {
     /// How much room it takes in the queue; a turn without several models takes 1.
     pub(super) fn weight(&self) -> usize {
         1 + 4 * self.used.as_ref().map_or(0, |used| used.models.len())
@@ -247,7 +247,7 @@ impl Lines {
     }
 
     /// Appends the line of a turn.
-    pub(super) fn append(&mut self, ended: Ended, out: &mut Vec<u8>) {
+    pub(super) fn append(&mut self, ended: EndedTurn, out: &mut Vec<u8>) {
         let ago = self.now.0.saturating_duration_since(ended.at);
         let at = self.now.1.checked_sub(ago).unwrap_or(self.now.1);
         let mut used = ended.used.map(|used| *used).unwrap_or_default();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn written(told: &mut Told, complete: TurnComplete) -> Value {
+    fn written(usage_so_far: &mut SessionUsage, complete: TurnComplete) -> Value {
         let end = TurnEnd {
             turn: TurnNo::new(3),
             cause: Cause::Complete,
@@ -337,13 +337,13 @@ mod tests {
             stderr_tail: None,
             took: Duration::from_millis(1500),
         };
-        let ended = told.ended(&"a".into(), &SessionId::new("s").unwrap(), &end, Instant::now());
+        let ended = usage_so_far.ended(&"a".into(), &SessionId::new("s").unwrap(), &end, Instant::now());
         line_of(ended, Duration::ZERO)
     }
 
     /// The line of a turn, made so long after its end at a given time.
     #[track_caller]
-    fn line_of(ended: Ended, after: Duration) -> Value {
+    fn line_of(ended: EndedTurn, after: Duration) -> Value {
         let end = SystemTime::UNIX_EPOCH + Duration::from_millis(1_772_366_400_250);
         let mut lines = Lines { now: (ended.at + after, end + after), ..Lines::new() };
         let mut line = Vec::new();
@@ -356,14 +356,15 @@ mod tests {
     #[test]
     fn a_line_tells_when_its_turn_ended_however_late_it_is_made() {
         let end = TurnEnd::lost(TurnNo::new(1));
-        let ended = Told::default().ended(&"a".into(), &SessionId::new("s").unwrap(), &end, Instant::now());
+        let ended =
+            SessionUsage::default().ended(&"a".into(), &SessionId::new("s").unwrap(), &end, Instant::now());
         let line = line_of(ended, Duration::from_secs(7200));
         assert_eq!(line["time"], "2026-03-01T12:00:00.250Z");
     }
 
     #[test]
     fn nothing_of_one_turn_is_left_in_the_line_of_the_next() {
-        let mut told = Told::default();
+        let mut usage_so_far = SessionUsage::default();
         let used = Usage { cost_usd: Some(0.5), estimated: Some(true), ..usage(5) };
         let models = [named("a"), named("b")].map(|name| (name.unwrap(), ModelUsage::default()));
         let used = Usage { models: Some(models.into()), model: named("m"), ..used };
@@ -372,11 +373,11 @@ mod tests {
         let id = SessionId::new("a longer id").unwrap();
         let mut block = Vec::new();
         let mut lines = Lines::new();
-        lines.append(told.ended(&"agent".into(), &id, &full, Instant::now()), &mut block);
+        lines.append(usage_so_far.ended(&"agent".into(), &id, &full, Instant::now()), &mut block);
         block.clear();
         let plain = TurnEnd::lost(TurnNo::new(2));
         let id = SessionId::new("s").unwrap();
-        lines.append(told.ended(&"a".into(), &id, &plain, Instant::now()), &mut block);
+        lines.append(usage_so_far.ended(&"a".into(), &id, &plain, Instant::now()), &mut block);
         let mut line: Value = serde_json::from_slice(&block).unwrap();
         line["time"].take();
         let expected = json!({ "time": null, "agent": "a", "session": "s", "turn": 2, "status": "stopped",
@@ -399,7 +400,7 @@ mod tests {
             ..TurnComplete::default()
         };
         assert_eq!(
-            written(&mut Told::default(), complete),
+            written(&mut SessionUsage::default(), complete),
             json!({
                 "time": "2026-03-01T12:00:00.250Z", "agent": "a", "session": "s", "turn": 3,
                 "status": "completed", "model": "sonnet", "provider": "p", "cost_usd": 0.25,
@@ -410,22 +411,22 @@ mod tests {
 
     #[test]
     fn a_turns_own_word_counts_more_than_what_was_told_before() {
-        let mut told = Told::default();
-        told.info(&SessionInfo { model: named("of-session"), ..SessionInfo::default() });
-        told.usage(&usage(1));
+        let mut usage_so_far = SessionUsage::default();
+        usage_so_far.info(&SessionInfo { model: named("of-session"), ..SessionInfo::default() });
+        usage_so_far.usage(&usage(1));
         let of_usage = Usage { model: named("of-usage"), ..usage(2) };
-        told.usage(&of_usage);
-        told.usage(&Usage { scope: Some(UsageScope::Session), ..usage(900) });
-        let line = written(&mut told, TurnComplete::default());
+        usage_so_far.usage(&of_usage);
+        usage_so_far.usage(&Usage { scope: Some(UsageScope::Session), ..usage(900) });
+        let line = written(&mut usage_so_far, TurnComplete::default());
         assert_eq!((&line["model"], &line["usage"]["input_tokens"]), (&json!("of-usage"), &json!(2)));
 
         // The next turn begins anew, but for the session's model.
-        let line = written(&mut told, TurnComplete::default());
+        let line = written(&mut usage_so_far, TurnComplete::default());
         assert_eq!((&line["model"], line.get("usage")), (&json!("of-session"), None));
 
-        told.usage(&of_usage);
+        usage_so_far.usage(&of_usage);
         let own = TurnComplete { model: named("own"), usage: Some(usage(3)), ..TurnComplete::default() };
-        let line = written(&mut told, own);
+        let line = written(&mut usage_so_far, own);
         assert_eq!((&line["model"], &line["usage"]["input_tokens"]), (&json!("own"), &json!(3)));
     }
 
@@ -436,7 +437,7 @@ mod tests {
         let used = Usage { cost_usd: Some(f64::NAN), models: Some(models), ..Usage::default() };
         let complete =
             TurnComplete { usage: Some(used), model: named(&"x".repeat(1000)), ..TurnComplete::default() };
-        let line = written(&mut Told::default(), complete);
+        let line = written(&mut SessionUsage::default(), complete);
         assert_eq!(line.get("cost_usd"), None);
         assert_eq!(line["model"].as_str().unwrap().len(), MOST_NAME);
         let models = line["models"].as_object().unwrap();
@@ -452,7 +453,7 @@ mod tests {
         let complete = TurnComplete { usage: Some(used), model: named(secret), ..TurnComplete::default() };
         let end = TurnEnd { complete: Some(Box::new(complete)), ..TurnEnd::lost(TurnNo::new(1)) };
         let id = SessionId::new(secret).unwrap();
-        let ended = Told::default().ended(&"a".into(), &id, &end, Instant::now());
+        let ended = SessionUsage::default().ended(&"a".into(), &id, &end, Instant::now());
         let line = line_of(ended, Duration::ZERO).to_string();
         assert!(line.contains(r#""session":"[REDACTED:"#), "{line}");
         assert!(line.contains("REDACTED") && !line.contains(secret), "{line}");

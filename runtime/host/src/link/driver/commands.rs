@@ -20,10 +20,10 @@ impl Driver {
                 if self.sessions.len() <= index {
                     self.sessions.resize_with(index + 1, || None);
                 }
-                let told = self.agent.usage.as_ref().map(|_| Box::default());
+                let usage_so_far = self.agent.usage.as_ref().map(|_| Box::default());
                 let spans = Spans::opened(&session.id);
                 let turns = VecDeque::new();
-                self.sessions[index] = Some(Entry { shared: session.clone(), turns, told, spans });
+                self.sessions[index] = Some(Entry { shared: session.clone(), turns, usage_so_far, spans });
                 if self.down {
                     self.core.handle_close(key, WhyClosed::Shutdown, now);
                 }

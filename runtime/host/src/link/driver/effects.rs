@@ -132,10 +132,10 @@ impl Driver {
     pub(super) fn deliver(&mut self, key: Key, event: Event, now: Instant) {
         let pressure = &self.pressure;
         let Some(Some(entry)) = self.sessions.get_mut(key.index() as usize) else { return };
-        if let Some(told) = &mut entry.told {
+        if let Some(usage_so_far) = &mut entry.usage_so_far {
             match (&event.kind, event.scope) {
-                (EventKind::Usage(usage), TurnScope::Running(_)) => told.usage(usage),
-                (EventKind::Info(info), _) => told.info(info),
+                (EventKind::Usage(usage), TurnScope::Running(_)) => usage_so_far.usage(usage),
+                (EventKind::Info(info), _) => usage_so_far.info(info),
                 _ => {}
             }
         }
@@ -163,10 +163,10 @@ impl Driver {
 
     pub(super) fn end(&mut self, key: Key, end: Box<crate::TurnEnd>, meta: Option<Box<Meta>>, now: Instant) {
         let turn = end.turn;
-        if let Some(Some(Entry { shared, told: Some(told), .. })) =
+        if let Some(Some(Entry { shared, usage_so_far: Some(usage_so_far), .. })) =
             self.sessions.get_mut(key.index() as usize)
         {
-            self.ended.push(told.ended(&self.agent.id, &shared.id, &end, now));
+            self.ended.push(usage_so_far.ended(&self.agent.id, &shared.id, &end, now));
         }
         let Some(entry) = self.entry(key) else { return };
         if let Some(spans) = &mut entry.spans {
