@@ -20,7 +20,7 @@ use trunkline_protocol::{AgentState, Extensions, SessionStart};
 
 use crate::{
     config::{AgentConfig, EnvError, EnvValue, Limits, OnAdapterExit, Profile, Unenforced},
-    counters::Counting,
+    counters::LiveCounters,
     error::OpenError,
     files::{Pinned, StoreDir},
     leftovers::HostFolder,
@@ -35,7 +35,7 @@ pub(crate) struct AgentShared {
     pub(crate) config: AgentConfig,
     pub(crate) limits: Limits,
     pub(crate) inbox: Arc<Inbox>,
-    pub(crate) counting: Arc<Counting>,
+    pub(crate) counters: Arc<LiveCounters>,
     /// Where ended turns are written down, unless they are not.
     pub(crate) usage: Option<Arc<UsageLog>>,
     /// Whether `session.start` names the exchange folder.
@@ -60,7 +60,7 @@ impl AgentShared {
             names_exchange: offered(&config).contains(Extensions::OPTIONS),
             config,
             inbox,
-            counting: Arc::default(),
+            counters: Arc::default(),
             usage,
             opened: AtomicUsize::new(0),
             standing: AtomicU8::new(0),

@@ -8,7 +8,7 @@ macro_rules! counters {
     ($( $(#[$doc:meta])* $name:ident, )*) => {
         /// Counters of one agent's link, live.
         #[derive(Debug, Default)]
-        pub(crate) struct Counting {
+        pub(crate) struct LiveCounters {
             $( pub(crate) $name: Count, )*
         }
 
@@ -19,7 +19,7 @@ macro_rules! counters {
             $( $(#[$doc])* pub $name: u64, )*
         }
 
-        impl Counting {
+        impl LiveCounters {
             /// The counters as they stand.
             pub(crate) fn snapshot(&self) -> Counters {
                 Counters { $( $name: self.$name.0.load(Ordering::Relaxed), )* }
@@ -91,7 +91,7 @@ impl Count {
 
 /// Counters of one session, live; they stop at the largest number.
 #[derive(Debug, Default)]
-pub(crate) struct SessionCounting {
+pub(crate) struct LiveSessionCounters {
     bad: AtomicU32,
     unknown_type: AtomicU32,
     late: AtomicU32,
@@ -118,7 +118,7 @@ pub struct SessionCounters {
     pub stray_requests: u32,
 }
 
-impl SessionCounting {
+impl LiveSessionCounters {
     /// Counts what belongs to a session; the rest is its agent's.
     pub(crate) fn note(&self, noted: Noted) {
         let counter = match noted {

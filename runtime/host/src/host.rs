@@ -554,7 +554,7 @@ impl Agent {
             config: self.shared.config.clone(),
             state: self.shared.standing(),
             refusal: self.refusal.clone(),
-            counters: self.shared.counting.snapshot(),
+            counters: self.shared.counters.snapshot(),
         }
     }
 }

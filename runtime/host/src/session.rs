@@ -19,7 +19,7 @@ use trunkline_protocol::{
 use crate::{
     Event, EventKind, SessionEnd, SteerError, Turn, TurnNo, TurnScope,
     agent::AgentShared,
-    counters::{SessionCounters, SessionCounting},
+    counters::{LiveSessionCounters, SessionCounters},
     error::{FileError, SendError, UpdateError},
     files::{self, Exchange, Pinned, Refusal},
     link::{Command, Inbox},
@@ -113,7 +113,7 @@ pub(crate) struct SessionShared {
     /// The session's place in the core; set by the link when it takes the session.
     pub(crate) key: AtomicU64,
     /// What was counted of it.
-    pub(crate) counted: SessionCounting,
+    pub(crate) counted: LiveSessionCounters,
     /// Inputs that were accepted and have not been written.
     pub(crate) waiting: AtomicU32,
     turns: AtomicU64,
@@ -139,7 +139,7 @@ impl SessionShared {
             secrets: Mutex::new(secrets),
             feed,
             key: AtomicU64::new(u64::MAX),
-            counted: SessionCounting::default(),
+            counted: LiveSessionCounters::default(),
             waiting: AtomicU32::new(0),
             turns: AtomicU64::new(0),
             closed: AtomicBool::new(false),

@@ -6,7 +6,7 @@ macro_rules! counters {
     ($( $(#[$doc:meta])* $name:ident, )*) => {
         /// The counters, live.
         #[derive(Debug, Default)]
-        pub(crate) struct Counting {
+        pub(crate) struct LiveCounters {
             $( pub(crate) $name: Count, )*
         }
 
@@ -17,7 +17,7 @@ macro_rules! counters {
             $( $(#[$doc])* pub $name: u64, )*
         }
 
-        impl Counting {
+        impl LiveCounters {
             /// The counters as they stand.
             pub(crate) fn snapshot(&self) -> Counters {
                 Counters { $( $name: self.$name.0.load(Ordering::Relaxed), )* }

@@ -21,7 +21,7 @@ use trunkline_protocol::{
 
 use crate::{
     RelayOptions,
-    counters::{Count, Counting},
+    counters::{Count, LiveCounters},
     directory::Directory,
     fair::Key,
     session::{Common, HubSession, NewSession},
@@ -75,7 +75,7 @@ impl Dispatch {
     pub(crate) fn new(host: Host, options: RelayOptions, upstream: Arc<Upstream>) -> Self {
         let common = Common {
             tools: options.tools_as_output,
-            counting: Counting::default(),
+            counters: LiveCounters::default(),
             directory: Directory::default(),
         };
         Self {
@@ -96,8 +96,8 @@ impl Dispatch {
         &mut self.sessions
     }
 
-    fn counting(&self) -> &Counting {
-        &self.common.counting
+    fn counters(&self) -> &LiveCounters {
+        &self.common.counters
     }
 
     /// Says goodbye to the sessions, which then finish, and hands their tasks over.
@@ -113,11 +113,11 @@ impl Dispatch {
             Item::Line(line) => match HostMessage::parse(line) {
                 Ok(message) => message,
                 Err(unread) => {
-                    let counting = self.counting();
+                    let counters = self.counters();
                     count(match unread {
-                        Unread::Noise => &counting.noise,
-                        Unread::UnknownType { .. } => &counting.unknown_type,
-                        _ => &counting.bad,
+                        Unread::Noise => &counters.noise,
+                        Unread::UnknownType { .. } => &counters.unknown_type,
+                        _ => &counters.bad,
                     });
                     return tracing::debug!(
                         "a line of the hub was not taken: {}",
@@ -126,11 +126,11 @@ impl Dispatch {
                 }
             },
             Item::TooLong { bytes, .. } => {
-                count(&self.counting().too_long);
+                count(&self.counters().too_long);
                 return tracing::debug!(bytes, "a line of the hub was over the limit and was skipped");
             }
             Item::NotUtf8 { .. } | Item::NotObject(_) | Item::Cut(_) => {
-                count(&self.counting().noise);
+                count(&self.counters().noise);
                 return tracing::debug!("a line of the hub was no message");
             }
         };
@@ -145,10 +145,10 @@ impl Dispatch {
             None if self.closed.contains(&message.session_id) => SessionPhase::Closed,
             None => SessionPhase::Unstarted,
         };
-        let counting = self.counting();
+        let counters = self.counters();
         match (from_host(phase, kind), link) {
             (SessionRule::Accept, Some(link)) if !kind.is_agreed(link.agreed) => {
-                count(&counting.unknown_type);
+                count(&counters.unknown_type);
                 return tracing::debug!(
                     kind = kind.as_str(),
                     "a message of an extension that was not agreed on"
@@ -157,7 +157,7 @@ impl Dispatch {
             (SessionRule::Accept, Some(link)) => {
                 // The task is gone only when the session has just ended: then the message is late.
                 if link.inbox.send(Box::new(message)).await.is_err() {
-                    return count(&self.counting().late);
+                    return count(&self.counters().late);
                 }
             }
             (SessionRule::Close, Some(_)) => {
@@ -172,12 +172,12 @@ impl Dispatch {
             (SessionRule::Open, _) => self.open(message).await,
             (SessionRule::Pipe, _) => self.answer(message.body),
             (SessionRule::IgnoreUnknown | SessionRule::Accept | SessionRule::Close, _) => {
-                return count(&counting.unknown_session);
+                return count(&counters.unknown_session);
             }
-            (SessionRule::IgnoreLate, _) => return count(&counting.late),
-            (SessionRule::IgnoreRepeated, _) => return count(&counting.repeated),
+            (SessionRule::IgnoreLate, _) => return count(&counters.late),
+            (SessionRule::IgnoreRepeated, _) => return count(&counters.repeated),
         }
-        count(&self.counting().messages);
+        count(&self.counters().messages);
     }
 
     /// Opens a session: answers at once, and leaves the rest to the session's task ([relay.8]).

@@ -168,5 +168,5 @@ async fn run(
     });
     // In vain for those that are left: the hub does not read.
     let _ = tokio::join!(above, host.shutdown_within(Some(STEPS))).0;
-    Report { ended, counters: common.counting.snapshot() }
+    Report { ended, counters: common.counters.snapshot() }
 }

@@ -29,7 +29,7 @@ use self::{
     turns::Turns,
 };
 use crate::{
-    counters::Counting,
+    counters::LiveCounters,
     directory::Directory,
     fair::{Class, Flow},
     upstream::Outlet,
@@ -42,7 +42,7 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) tools: ToolsAsOutput,
-    pub(crate) counting: Counting,
+    pub(crate) counters: LiveCounters,
     pub(crate) directory: Directory,
 }
 

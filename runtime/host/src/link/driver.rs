@@ -120,7 +120,7 @@ impl Driver {
         files: Arc<StoreDir>,
         roots: Vec<Pinned>,
     ) -> Self {
-        let file_checks = FileChecks::new(files, roots, agent.counting.clone());
+        let file_checks = FileChecks::new(files, roots, agent.counters.clone());
         Self {
             core,
             inbox: agent.inbox.clone(),
@@ -187,7 +187,7 @@ impl Driver {
                 let Poll::Ready(wrote) = input.poll_write(&mut connection.outbox, cx) else { break };
                 any = true;
                 let failed = wrote.is_err();
-                self.agent.counting.bytes_out.add(wrote.as_ref().map_or(0, |bytes| *bytes as u64));
+                self.agent.counters.bytes_out.add(wrote.as_ref().map_or(0, |bytes| *bytes as u64));
                 wake.wrote = Some(wrote.map(|_| ()));
                 if failed {
                     break;
@@ -196,7 +196,7 @@ impl Driver {
             let paused = self.pressure.is_high(self.backlog)
                 && self.pressure.poll_eased(self.backlog, cx).is_pending();
             if paused && !std::mem::replace(&mut self.paused, paused) {
-                self.agent.counting.pauses.one();
+                self.agent.counters.pauses.one();
             }
             self.paused = paused;
             if let Some(output) = connection.output.as_mut().filter(|_| !paused)
@@ -297,10 +297,10 @@ impl Driver {
 
     /// Brings what others may read up to date.
     fn report(&self) {
-        let counting = &self.agent.counting;
-        counting.sessions.set(self.core.open_sessions() as u64);
-        counting.spooled_bytes.set(self.pressure.spooled() as u64);
-        counting.queued_bytes.set(self.connection.as_ref().map_or(0, |it| it.outbox.len() as u64));
+        let counters = &self.agent.counters;
+        counters.sessions.set(self.core.open_sessions() as u64);
+        counters.spooled_bytes.set(self.pressure.spooled() as u64);
+        counters.queued_bytes.set(self.connection.as_ref().map_or(0, |it| it.outbox.len() as u64));
         self.agent.set_standing(match self.core.standing() {
             Standing::Idle => trunkline_protocol::AgentState::Idle,
             Standing::Running => trunkline_protocol::AgentState::Running,

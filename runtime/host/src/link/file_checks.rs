@@ -14,7 +14,7 @@ use trunkline_protocol::{Category, ErrorEvent, FileOutput, Meta};
 use self::dispatch::Dispatch;
 use crate::{
     Event, EventKind, File, TurnScope,
-    counters::Counting,
+    counters::LiveCounters,
     files::{self, Pinned, Refusal, Roots, StoreDir},
     mailbox::Promise,
     session::SessionShared,
@@ -29,7 +29,7 @@ struct Shared {
     store: Arc<StoreDir>,
     /// Folders that every session of the agent may give files from.
     roots: Vec<Pinned>,
-    counting: Arc<Counting>,
+    counters: Arc<LiveCounters>,
     dispatch: Mutex<Dispatch<(FileCheck, Promise)>>,
 }
 
@@ -46,8 +46,8 @@ pub(super) struct FileCheck {
 
 impl FileChecks {
     /// `roots` are the folders that every session of the agent may give files from.
-    pub(super) fn new(store: Arc<StoreDir>, roots: Vec<Pinned>, counting: Arc<Counting>) -> Self {
-        Self(Arc::new(Shared { store, roots, counting, dispatch: Mutex::default() }))
+    pub(super) fn new(store: Arc<StoreDir>, roots: Vec<Pinned>, counters: Arc<LiveCounters>) -> Self {
+        Self(Arc::new(Shared { store, roots, counters, dispatch: Mutex::default() }))
     }
 
     /// Checks a file beside the driver; the promise is kept with the file or with its refusal.
@@ -60,7 +60,7 @@ impl FileChecks {
             }
             Ok(false) => {}
             Err((check, promise)) => {
-                self.0.counting.files_refused.one();
+                self.0.counters.files_refused.one();
                 promise.keep(refused(&check, "too many files wait to be checked; wait for some of them"));
             }
         }
@@ -103,7 +103,7 @@ impl Shared {
                 Event { scope: check.scope, kind, meta: check.meta }
             }
             Err(refusal) => {
-                self.counting.files_refused.one();
+                self.counters.files_refused.one();
                 refused(&check, &refusal.to_string())
             }
         }

@@ -26,7 +26,7 @@ impl HubSession {
                     && !self.turns.is_empty()
                     && !matches!(kind, EventKind::File(_))
                 {
-                    self.common.counting.late_output.one();
+                    self.common.counters.late_output.one();
                     return tracing::debug!(session = %self.id, "late output is not told");
                 }
                 (self.turns.hub_id(no), None)
@@ -190,7 +190,7 @@ impl HubSession {
                 self.say(None, end.clone().into(), None);
                 *count -= 1;
             }
-            self.common.counting.unanswered.add(*count);
+            self.common.counters.unanswered.add(*count);
         }
     }
 }

@@ -282,7 +282,7 @@ impl HubSession {
             }),
             // Not what was asked: nobody has decided, and that denies.
             Some(Asked::Question(question)) => question.cancel(),
-            None => self.common.counting.late.one(),
+            None => self.common.counters.late.one(),
         }
     }
 
@@ -293,7 +293,7 @@ impl HubSession {
                 _ => question.cancel(),
             },
             Some(Asked::Permission(permission)) => permission.deny(),
-            None => self.common.counting.late.one(),
+            None => self.common.counters.late.one(),
         }
     }
 

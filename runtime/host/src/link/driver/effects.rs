@@ -42,7 +42,7 @@ impl Driver {
                     }
                     let writer = connection.as_deref_mut().filter(|connection| connection.input.is_some());
                     if let Some(turn) = input_of {
-                        self.agent.counting.turns.one();
+                        self.agent.counters.turns.one();
                         if let (HostBody::UserInput(input), Some(entry)) = (&message.body, self.entry(key)) {
                             entry.shared.inbox.release(&entry.shared.waiting, input.content.len());
                             if let Some(spans) = &mut entry.spans {
@@ -200,18 +200,18 @@ impl Driver {
     }
 
     pub(super) fn note(&self, noted: Noted) {
-        let counting = &self.agent.counting;
+        let counters = &self.agent.counters;
         match noted {
-            Noted::UnknownType => counting.unknown_type.one(),
-            Noted::UnknownSession => counting.unknown_session.one(),
-            Noted::Late => counting.late.one(),
-            Noted::Foreign => counting.foreign.one(),
-            Noted::StrayEnd => counting.stray_ends.one(),
-            Noted::StrayRequest => counting.stray_requests.one(),
-            Noted::DeniedRequest => counting.denied_requests.one(),
-            Noted::Bad => counting.bad.one(),
+            Noted::UnknownType => counters.unknown_type.one(),
+            Noted::UnknownSession => counters.unknown_session.one(),
+            Noted::Late => counters.late.one(),
+            Noted::Foreign => counters.foreign.one(),
+            Noted::StrayEnd => counters.stray_ends.one(),
+            Noted::StrayRequest => counters.stray_requests.one(),
+            Noted::DeniedRequest => counters.denied_requests.one(),
+            Noted::Bad => counters.bad.one(),
             Noted::BadOfSession => {}
-            Noted::Restart => counting.restarts.one(),
+            Noted::Restart => counters.restarts.one(),
         }
     }
 }

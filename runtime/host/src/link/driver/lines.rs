@@ -11,7 +11,7 @@ impl Driver {
     /// Hands what was read to the core, line by line.
     pub(super) fn received(&mut self, bytes: usize, now: Instant) {
         let Some(mut connection) = self.connection.take() else { return };
-        self.agent.counting.bytes_in.add(bytes as u64);
+        self.agent.counters.bytes_in.add(bytes as u64);
         connection.lines.filled(bytes);
         let mut lines = 0;
         while let Some(item) = connection.lines.next() {
@@ -19,12 +19,12 @@ impl Driver {
             self.item(item, now);
             self.apply_with(Some(&mut connection), now);
         }
-        self.agent.counting.lines_in.add(lines);
+        self.agent.counters.lines_in.add(lines);
         self.connection = Some(connection);
     }
 
     pub(super) fn item(&mut self, item: Item<'_>, now: Instant) {
-        let counting = &self.agent.counting;
+        let counters = &self.agent.counters;
         match item {
             Item::Line(line) => {
                 // Read in place: a head that is moved costs as much as finding its members.
@@ -33,12 +33,12 @@ impl Driver {
                     Err(unread) => Err(unread.clone()),
                 };
                 let Err(unread) = read else { return };
-                let counting = &self.agent.counting;
+                let counters = &self.agent.counters;
                 match &unread {
-                    Unread::Noise => counting.noise.one(),
-                    Unread::UnknownType { .. } => counting.unknown_type.one(),
+                    Unread::Noise => counters.noise.one(),
+                    Unread::UnknownType { .. } => counters.unknown_type.one(),
                     Unread::Bad { session_id, kind, .. } => {
-                        counting.bad.one();
+                        counters.bad.one();
                         if kind.is_none()
                             && let Some(session_id) = session_id
                         {
@@ -49,7 +49,7 @@ impl Driver {
                             );
                         }
                     }
-                    _ => counting.bad.one(),
+                    _ => counters.bad.one(),
                 }
                 tracing::debug!(
                     agent = &*self.agent.id,
@@ -59,7 +59,7 @@ impl Driver {
                 );
             }
             Item::TooLong { first, bytes } => {
-                counting.too_long.one();
+                counters.too_long.one();
                 tracing::debug!(agent = &*self.agent.id, bytes, "a line was over the limit and was skipped");
                 if let Some(session_id) = session_named_in(first) {
                     let why =
@@ -71,7 +71,7 @@ impl Driver {
                 }
             }
             Item::NotUtf8 { line } => {
-                counting.noise.one();
+                counters.noise.one();
                 tracing::debug!(agent = &*self.agent.id, bytes = line.len(), "a line was no UTF-8");
                 if let Some(session_id) = session_named_in(line) {
                     self.core.handle_bad(
@@ -82,11 +82,11 @@ impl Driver {
                 }
             }
             Item::NotObject(line) => {
-                counting.noise.one();
+                counters.noise.one();
                 tracing::debug!(agent = &*self.agent.id, bytes = line.len(), "a line was no message");
             }
             Item::Cut(rest) => {
-                counting.noise.one();
+                counters.noise.one();
                 tracing::debug!(
                     agent = &*self.agent.id,
                     bytes = rest.len(),
