@@ -25,7 +25,7 @@ use trunkline_protocol::{Extensions, SessionId};
 
 pub use self::{
     close::WhyClosed,
-    effect::{Effect, Noted, Ticket},
+    effect::{Counter, Effect, Ticket},
     process::{Ended, ProcessEnd, Standing},
     request::Answer,
     session::{Key, NewSession},
@@ -159,14 +159,14 @@ impl Core {
         self.effects.push_back(effect);
     }
 
-    fn note(&mut self, noted: Noted) {
-        self.effects.push_back(Effect::Note(noted, None));
+    fn count(&mut self, counter: Counter) {
+        self.effects.push_back(Effect::Count(counter, None));
     }
 
     /// Counts something of a session.
-    fn note_of(&mut self, index: u32, noted: Noted) {
+    fn count_of(&mut self, index: u32, counter: Counter) {
         let key = self.key_of(index);
-        self.effects.push_back(Effect::Note(noted, Some(key)));
+        self.effects.push_back(Effect::Count(counter, Some(key)));
     }
 
     fn get(&mut self, index: u32) -> Option<&mut Session> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use trunkline_core::Noted;
+use trunkline_core::Counter;
 
 macro_rules! counters {
     ($( $(#[$doc:meta])* $name:ident, )*) => {
@@ -120,15 +120,15 @@ pub struct SessionCounters {
 
 impl LiveSessionCounters {
     /// Counts what belongs to a session; the rest is its agent's.
-    pub(crate) fn note(&self, noted: Noted) {
-        let counter = match noted {
-            Noted::Bad | Noted::BadOfSession => &self.bad,
-            Noted::UnknownType => &self.unknown_type,
-            Noted::Late => &self.late,
-            Noted::Foreign => &self.foreign,
-            Noted::StrayEnd => &self.stray_ends,
-            Noted::StrayRequest => &self.stray_requests,
-            Noted::UnknownSession | Noted::DeniedRequest | Noted::Restart => return,
+    pub(crate) fn count(&self, counter: Counter) {
+        let counter = match counter {
+            Counter::Bad | Counter::BadOfSession => &self.bad,
+            Counter::UnknownType => &self.unknown_type,
+            Counter::Late => &self.late,
+            Counter::Foreign => &self.foreign,
+            Counter::StrayEnd => &self.stray_ends,
+            Counter::StrayRequest => &self.stray_requests,
+            Counter::UnknownSession | Counter::DeniedRequest | Counter::Restart => return,
         };
         // An error means that it stands at the largest number.
         let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_add(1));

@@ -40,12 +40,12 @@ pub enum Effect {
     /// A session has ended; its key is free.
     Closed { key: Key, end: Box<SessionEnd> },
     /// Count something, of a session where it is one's.
-    Note(Noted, Option<Key>),
+    Count(Counter, Option<Key>),
 }
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Noted {
+pub enum Counter {
     /// A message of an unknown type, or of an extension that was not agreed on ([msg.2]).
     UnknownType,
     /// A message for a session that never was ([session.5]).

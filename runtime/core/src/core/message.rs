@@ -9,7 +9,7 @@ use trunkline_protocol::{
     strip,
 };
 
-use super::{Core, Noted, WhyClosed, queue::turn_named, session::ENFORCED};
+use super::{Core, Counter, WhyClosed, queue::turn_named, session::ENFORCED};
 use crate::{Cause, SteerError, TurnScope};
 
 impl Core {
@@ -21,7 +21,7 @@ impl Core {
         let kind = head.kind_of::<AdapterBody>()?;
         self.hear_process();
         if kind.is_of_pipe() {
-            self.note(Noted::UnknownType);
+            self.count(Counter::UnknownType);
             return Ok(());
         }
         let found = self.find(&head.session_id);
@@ -33,18 +33,18 @@ impl Core {
         let index = match (from_adapter(phase, kind), found) {
             (SessionRule::Accept | SessionRule::Close, Some(index)) => index,
             (SessionRule::IgnoreLate, _) => {
-                self.note(Noted::Late);
+                self.count(Counter::Late);
                 return Ok(());
             }
             _ => {
-                self.note(Noted::UnknownSession);
+                self.count(Counter::UnknownSession);
                 return Ok(());
             }
         };
         self.agree(index, kind, now);
         let agreed = self.get(index).and_then(|session| session.agreed).unwrap_or_default();
         if !kind.is_agreed(agreed) && kind != AdapterKind::SessionReady {
-            self.note_of(index, Noted::UnknownType);
+            self.count_of(index, Counter::UnknownType);
             return Ok(());
         }
         if kind == AdapterKind::TurnComplete && head.is_plain() {
@@ -84,7 +84,7 @@ impl Core {
     }
 
     fn tell_bad(&mut self, index: u32, category: Category, why: &str) {
-        self.note_of(index, Noted::BadOfSession);
+        self.count_of(index, Counter::BadOfSession);
         let scope = self.current_scope(index);
         let error = ErrorEvent {
             category: Some(category),
@@ -146,12 +146,12 @@ impl Core {
             (true, Some(Some(named)), Some(turn)) if named == turn => TurnScope::Running(turn),
             (true, Some(Some(named)), _) if (1..=written).contains(&named.get()) => TurnScope::Ended(named),
             (true, Some(_), _) => {
-                self.note_of(index, Noted::Foreign);
+                self.count_of(index, Counter::Foreign);
                 TurnScope::Outside
             }
         };
         if matches!(scope, TurnScope::Ended(_)) {
-            self.note_of(index, Noted::Late);
+            self.count_of(index, Counter::Late);
         }
         self.hear(index, &body, matches!(scope, TurnScope::Running(_)), now);
         let turn = match scope {
@@ -203,7 +203,7 @@ impl Core {
         let named = offered & Extensions::from_names(ready.extensions.iter().flatten());
         let agreed = *session.agreed.get_or_insert(named);
         if agreed.is_empty() && !named.is_empty() {
-            return self.note_of(index, Noted::UnknownType);
+            return self.count_of(index, Counter::UnknownType);
         }
         let mut body = AdapterBody::SessionReady(Box::new(ready));
         strip(&mut body, agreed);
@@ -252,7 +252,7 @@ impl Core {
             None => (!work.steers.is_empty()).then_some(0),
         };
         let Some((_, ticket)) = at.and_then(|at| work.steers.remove(at)) else {
-            return self.note_of(index, Noted::StrayRequest);
+            return self.count_of(index, Counter::StrayRequest);
         };
         let refused = || SteerError::NotDelivered(result.reason.clone().unwrap_or_default());
         let result = if result.delivered { Ok(()) } else { Err(refused()) };

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use trunkline_protocol::{Category, ErrorEvent, Failure, StopReason};
 
-use super::{Core, Effect, Noted, WhyClosed};
+use super::{Core, Counter, Effect, WhyClosed};
 use crate::{
     Backoff, Cause, ExitStatus, TurnScope, UpdateError,
     supervise::{Next, Supervisor},
@@ -169,7 +169,7 @@ impl Core {
         self.process.state = State::Starting { since: now };
         self.process.waiting_since.get_or_insert(now);
         if std::mem::replace(&mut self.process.started_before, true) {
-            self.note(Noted::Restart);
+            self.count(Counter::Restart);
         }
         self.effect(Effect::Start);
     }

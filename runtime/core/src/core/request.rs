@@ -12,7 +12,7 @@ use trunkline_protocol::{
     rules::{RequestPhase, RequestRule, RequestStep, request},
 };
 
-use super::{Core, Effect, Key, Noted, session::Session};
+use super::{Core, Counter, Effect, Key, session::Session};
 use crate::{
     TurnNo, TurnScope,
     policy::{Action, Decision},
@@ -77,7 +77,7 @@ impl Core {
         now: Instant,
     ) {
         if self.phase_of(index, &asked.request_id, RequestStep::Ask) == RequestRule::Reject {
-            return self.note_of(index, Noted::Bad);
+            return self.count_of(index, Counter::Bad);
         }
         let read = |input: &Json| {
             // A number too large, half a character: what cannot be read is no absent input.
@@ -120,7 +120,7 @@ impl Core {
         now: Instant,
     ) {
         if self.phase_of(index, &asked.request_id, RequestStep::Ask) == RequestRule::Reject {
-            return self.note_of(index, Noted::Bad);
+            return self.count_of(index, Counter::Bad);
         }
         let bytes = json_len(&asked);
         if self.must_deny(index, turn, scope, bytes) {
@@ -134,7 +134,7 @@ impl Core {
     /// The adapter withdraws a request.
     pub(super) fn withdraw(&mut self, index: u32, id: &RequestId, reason: StopReason) {
         if self.phase_of(index, id, RequestStep::Withdraw) != RequestRule::Settle {
-            return self.note_of(index, Noted::StrayRequest);
+            return self.count_of(index, Counter::StrayRequest);
         }
         if let Some(request) = self.take_request(index, |request| request.id == *id) {
             self.tell_withdrawn(index, request, reason);
@@ -147,7 +147,7 @@ impl Core {
         let Some(asked) = self.take_request(index, |request| request.serial == serial) else {
             return match answer {
                 Answer::Dropped => {}
-                Answer::Permission(_) | Answer::Question(_) => self.note_of(index, Noted::StrayRequest),
+                Answer::Permission(_) | Answer::Question(_) => self.count_of(index, Counter::StrayRequest),
             };
         };
         match (asked.kind, answer) {
@@ -227,7 +227,7 @@ impl Core {
             || !may_take(count as u64, 1, PENDING_OF_ALL - self.asked.requests)
             || !may_take(own as u64, bytes as u64, PENDING_BYTES_OF_ALL - self.asked.bytes);
         if full {
-            self.note_of(index, Noted::DeniedRequest);
+            self.count_of(index, Counter::DeniedRequest);
         }
         full
     }

@@ -8,7 +8,7 @@ use trunkline_protocol::{
     rules::{TurnPhase, TurnStep},
 };
 
-use super::{Core, Effect, Key, Noted, ProcessEnd, queue::turn_id};
+use super::{Core, Counter, Effect, Key, ProcessEnd, queue::turn_id};
 use crate::{Cause, TurnEnd, TurnNo, TurnScope};
 
 /// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
@@ -210,7 +210,7 @@ impl Core {
         let by_id = session.has_agreed(Extensions::TURNS);
         let running = session.running().map(|running| running.no);
         if running.is_none() || (by_id && named != running) {
-            return self.note_of(index, Noted::StrayEnd);
+            return self.count_of(index, Counter::StrayEnd);
         }
         if let Some(complete) = &complete {
             self.learn(index, complete);

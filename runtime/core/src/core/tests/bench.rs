@@ -171,7 +171,7 @@ impl Bench {
                 Effect::Unqueued { .. }
                 | Effect::Steered { .. }
                 | Effect::Updated { .. }
-                | Effect::Note(..) => {}
+                | Effect::Count(..) => {}
             }
         }
     }

@@ -280,7 +280,7 @@ fn check(bench: &mut Bench, model: &mut Model) {
             }
             Effect::Closed { key, .. } => assert!(model.closed.insert(key), "a session ends once"),
             Effect::Updated { ticket, .. } => assert!(model.updates.remove(&ticket), "one answer an update"),
-            Effect::Unqueued { .. } | Effect::Steered { .. } | Effect::Note(..) => {}
+            Effect::Unqueued { .. } | Effect::Steered { .. } | Effect::Count(..) => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Instant};
 
-use trunkline_core::{Effect, Ended, Key, Noted, WhyClosed};
+use trunkline_core::{Counter, Effect, Ended, Key, WhyClosed};
 use trunkline_protocol::{HostBody, Meta};
 
 use super::{ANSWERS, Driver, Entry, Waiting};
@@ -114,10 +114,10 @@ impl Driver {
                         let _ = reply.send(result.map(|info| *info).map_err(Into::into));
                     }
                 }
-                Effect::Note(noted, key) => {
-                    self.note(noted);
+                Effect::Count(counter, key) => {
+                    self.count(counter);
                     if let Some(entry) = key.and_then(|key| self.entry(key)) {
-                        entry.shared.counted.note(noted);
+                        entry.shared.counted.count(counter);
                     }
                 }
                 Effect::Start => self.start(),
@@ -199,19 +199,19 @@ impl Driver {
         }
     }
 
-    pub(super) fn note(&self, noted: Noted) {
+    pub(super) fn count(&self, counter: Counter) {
         let counters = &self.agent.counters;
-        match noted {
-            Noted::UnknownType => counters.unknown_type.one(),
-            Noted::UnknownSession => counters.unknown_session.one(),
-            Noted::Late => counters.late.one(),
-            Noted::Foreign => counters.foreign.one(),
-            Noted::StrayEnd => counters.stray_ends.one(),
-            Noted::StrayRequest => counters.stray_requests.one(),
-            Noted::DeniedRequest => counters.denied_requests.one(),
-            Noted::Bad => counters.bad.one(),
-            Noted::BadOfSession => {}
-            Noted::Restart => counters.restarts.one(),
+        match counter {
+            Counter::UnknownType => counters.unknown_type.one(),
+            Counter::UnknownSession => counters.unknown_session.one(),
+            Counter::Late => counters.late.one(),
+            Counter::Foreign => counters.foreign.one(),
+            Counter::StrayEnd => counters.stray_ends.one(),
+            Counter::StrayRequest => counters.stray_requests.one(),
+            Counter::DeniedRequest => counters.denied_requests.one(),
+            Counter::Bad => counters.bad.one(),
+            Counter::BadOfSession => {}
+            Counter::Restart => counters.restarts.one(),
         }
     }
 }
