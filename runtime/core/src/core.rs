@@ -26,7 +26,7 @@ use trunkline_protocol::{Extensions, SessionId};
 pub use self::{
     close::WhyClosed,
     effect::{Counter, Effect, Ticket},
-    process::{Ended, ProcessEnd, Standing},
+    process::{Ended, ProcessEnd},
     request::Answer,
     session::{Key, NewSession},
 };

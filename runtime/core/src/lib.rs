@@ -38,7 +38,7 @@ pub mod share;
 mod supervise;
 
 pub use self::core::{
-    Answer, Core, Counter, Effect, Ended, Key, NewSession, ProcessEnd, Rules, Standing, Ticket, WhyClosed,
+    Answer, Core, Counter, Effect, Ended, Key, NewSession, ProcessEnd, Rules, Ticket, WhyClosed,
 };
 pub use end::{Cause, ExitStatus, SessionEnd, TurnEnd};
 pub use error::{SteerError, UpdateError};

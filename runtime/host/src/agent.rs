@@ -42,7 +42,7 @@ pub(crate) struct AgentShared {
     pub(crate) names_exchange: bool,
     /// Sessions that are open, counted when they are asked for.
     pub(crate) opened: AtomicUsize,
-    standing: AtomicU8,
+    state: AtomicU8,
     /// The host's private folder: exchange folders, copies of files. Removed with the last agent, driver and session.
     pub(crate) folder: Arc<HostFolder>,
 }
@@ -63,7 +63,7 @@ impl AgentShared {
             counters: Arc::default(),
             usage,
             opened: AtomicUsize::new(0),
-            standing: AtomicU8::new(0),
+            state: AtomicU8::new(0),
             folder,
         }
     }
@@ -76,22 +76,22 @@ impl AgentShared {
         Ok(files)
     }
 
-    /// How the agent stands.
-    pub(crate) fn standing(&self) -> AgentState {
-        match self.standing.load(Ordering::Relaxed) {
+    /// The state of the agent.
+    pub(crate) fn state(&self) -> AgentState {
+        match self.state.load(Ordering::Relaxed) {
             0 => AgentState::Idle,
             1 => AgentState::Running,
             _ => AgentState::Failed,
         }
     }
 
-    pub(crate) fn set_standing(&self, state: AgentState) {
-        let standing = match state {
+    pub(crate) fn set_state(&self, state: AgentState) {
+        let number = match state {
             AgentState::Idle => 0,
             AgentState::Running => 1,
             AgentState::Failed => 2,
         };
-        self.standing.store(standing, Ordering::Relaxed);
+        self.state.store(number, Ordering::Relaxed);
     }
 
     /// Makes known what its options hand over in secret, so that no log, error or stderr shows it while the session lives.

@@ -254,7 +254,7 @@ impl HostBuilder {
             let refusal = refusals.remove(&config.id);
             let shared = Arc::new(AgentShared::new(config, inbox, usage.clone(), folder.clone()));
             if refusal.is_some() {
-                shared.set_standing(AgentState::Failed);
+                shared.set_state(AgentState::Failed);
             }
             let make: Option<MakeSpec> = (connect.is_none() && refusal.is_none()).then(|| {
                 let (config, profiles) = (shared.config.clone(), profiles.clone());
@@ -552,7 +552,7 @@ impl Agent {
     fn status(&self) -> AgentStatus {
         AgentStatus {
             config: self.shared.config.clone(),
-            state: self.shared.standing(),
+            state: self.shared.state(),
             refusal: self.refusal.clone(),
             counters: self.shared.counters.snapshot(),
         }

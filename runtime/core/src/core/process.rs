@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use trunkline_protocol::{Category, ErrorEvent, Failure, StopReason};
+use trunkline_protocol::{AgentState, Category, ErrorEvent, Failure, StopReason};
 
 use super::{Core, Counter, Effect, WhyClosed};
 use crate::{
@@ -40,17 +40,6 @@ enum State {
     Failed { until: Instant, why: Failure },
     /// The host shuts down.
     Down,
-}
-
-/// How an agent stands, as its users are told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// It does not run.
-    Idle,
-    /// It runs, starts or ends.
-    Running,
-    /// Starts failed too often.
-    Failed,
 }
 
 #[derive(Debug)]
@@ -142,13 +131,13 @@ impl Core {
         }
     }
 
-    /// How the agent stands.
+    /// The state of the agent, as its users see it.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn agent_state(&self) -> AgentState {
         match self.process.state {
-            State::Starting { .. } | State::Running { .. } | State::Ending => Standing::Running,
-            State::Failed { .. } => Standing::Failed,
-            State::Idle | State::Waiting { .. } | State::Down => Standing::Idle,
+            State::Starting { .. } | State::Running { .. } | State::Ending => AgentState::Running,
+            State::Failed { .. } => AgentState::Failed,
+            State::Idle | State::Waiting { .. } | State::Down => AgentState::Idle,
         }
     }
 

@@ -21,7 +21,7 @@ use std::{
 };
 
 use tokio::{sync::oneshot, time::Sleep};
-use trunkline_core::{Core, Ended, Key, ProcessEnd, Standing, SteerError, Ticket};
+use trunkline_core::{Core, Ended, Key, ProcessEnd, SteerError, Ticket};
 use trunkline_process::Escalation;
 use trunkline_protocol::{Failure, SessionInfo};
 
@@ -301,11 +301,7 @@ impl Driver {
         counters.sessions.set(self.core.open_sessions() as u64);
         counters.spooled_bytes.set(self.pressure.spooled() as u64);
         counters.queued_bytes.set(self.connection.as_ref().map_or(0, |it| it.outbox.len() as u64));
-        self.agent.set_standing(match self.core.standing() {
-            Standing::Idle => trunkline_protocol::AgentState::Idle,
-            Standing::Running => trunkline_protocol::AgentState::Running,
-            Standing::Failed => trunkline_protocol::AgentState::Failed,
-        });
+        self.agent.set_state(self.core.agent_state());
     }
 
     fn entry(&mut self, key: Key) -> Option<&mut Entry> {
