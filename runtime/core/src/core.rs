@@ -30,7 +30,7 @@ pub use self::{
     request::Answer,
     session::{Key, NewSession},
 };
-use self::{process::Process, request::Asked, session::Session, timers::Timers};
+use self::{process::Process, request::PendingTotals, session::Session, timers::Timers};
 use crate::{Backoff, policy::Policy};
 
 /// What the configuration says, as far as the core decides by it.
@@ -78,7 +78,7 @@ pub struct Core {
     /// Bytes of what is known of the sessions.
     known_bytes: u64,
     /// Requests that wait.
-    asked: Asked,
+    pending: PendingTotals,
     /// Ids that were closed lately, as hashes: tells what is late from what is unknown.
     closed: VecDeque<u64>,
     hasher: DefaultHashBuilder,
@@ -114,7 +114,7 @@ impl Core {
             last: None,
             used: HashSet::new(),
             known_bytes: 0,
-            asked: Asked::default(),
+            pending: PendingTotals::default(),
             closed: VecDeque::new(),
             hasher: DefaultHashBuilder::default(),
             timers: Timers::default(),

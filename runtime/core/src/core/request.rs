@@ -30,7 +30,7 @@ pub(super) const PENDING_BYTES_OF_ALL: u64 = 256 * 1024 * 1024;
 
 /// How much waits of all sessions.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct PendingTotals {
     pub(super) requests: u64,
     pub(super) bytes: u64,
 }
@@ -72,28 +72,28 @@ impl Core {
         index: u32,
         turn: Option<TurnNo>,
         scope: TurnScope,
-        asked: Box<PermissionRequest>,
+        request: Box<PermissionRequest>,
         meta: Option<Box<Meta>>,
         now: Instant,
     ) {
-        if self.phase_of(index, &asked.request_id, RequestStep::Ask) == RequestRule::Reject {
+        if self.phase_of(index, &request.request_id, RequestStep::Ask) == RequestRule::Reject {
             return self.count_of(index, Counter::Bad);
         }
         let read = |input: &Json| {
             // A number too large, half a character: what cannot be read is no absent input.
             serde_json::from_str(input.get()).unwrap_or(serde_json::Value::Bool(false))
         };
-        let input = asked.input.as_ref().map(read);
-        let paths: Vec<_> = asked.diffs.iter().flatten().map(|diff| diff.path.as_str()).collect();
+        let input = request.input.as_ref().map(read);
+        let paths: Vec<_> = request.diffs.iter().flatten().map(|diff| diff.path.as_str()).collect();
         let dirs = self.dirs_of(index);
         let action = Action {
             input: input.as_ref(),
             paths: &paths,
             work_dir: dirs.first().copied(),
             deny_dirs: &dirs,
-            ..Action::new(&asked.tool, &asked.resource)
+            ..Action::new(&request.tool, &request.resource)
         };
-        let bytes = json_len(&asked);
+        let bytes = json_len(&request);
         let decision = match self.rules.policy.decide(&action) {
             _ if self.must_deny(index, turn, scope, bytes) => Some((false, StopReason::Stopped)),
             Decision::Deny => Some((false, StopReason::Policy)),
@@ -101,12 +101,12 @@ impl Core {
             Decision::Ask => None,
         };
         if let Some((approved, reason)) = decision {
-            return self.respond(index, &asked.request_id, approved, reason);
+            return self.respond(index, &request.request_id, approved, reason);
         }
-        let kind = Kind::Permission { options: asked.options.clone().unwrap_or_default() };
-        let serial = self.open_request(index, asked.request_id.clone(), turn, kind, bytes, now);
+        let kind = Kind::Permission { options: request.options.clone().unwrap_or_default() };
+        let serial = self.open_request(index, request.request_id.clone(), turn, kind, bytes, now);
         let key = self.key_of(index);
-        self.effect(Effect::Ask { key, scope, request: asked, serial, meta });
+        self.effect(Effect::Ask { key, scope, request, serial, meta });
     }
 
     /// The adapter asks the user.
@@ -115,20 +115,20 @@ impl Core {
         index: u32,
         turn: Option<TurnNo>,
         scope: TurnScope,
-        asked: Box<InputRequest>,
+        request: Box<InputRequest>,
         meta: Option<Box<Meta>>,
         now: Instant,
     ) {
-        if self.phase_of(index, &asked.request_id, RequestStep::Ask) == RequestRule::Reject {
+        if self.phase_of(index, &request.request_id, RequestStep::Ask) == RequestRule::Reject {
             return self.count_of(index, Counter::Bad);
         }
-        let bytes = json_len(&asked);
+        let bytes = json_len(&request);
         if self.must_deny(index, turn, scope, bytes) {
-            return self.cancel(index, &asked.request_id);
+            return self.cancel(index, &request.request_id);
         }
-        let serial = self.open_request(index, asked.request_id.clone(), turn, Kind::Question, bytes, now);
+        let serial = self.open_request(index, request.request_id.clone(), turn, Kind::Question, bytes, now);
         let key = self.key_of(index);
-        self.effect(Effect::AskInput { key, scope, request: asked, serial, meta });
+        self.effect(Effect::AskInput { key, scope, request, serial, meta });
     }
 
     /// The adapter withdraws a request.
@@ -144,13 +144,13 @@ impl Core {
     /// The user answers. An answer that comes too late is counted and ignored ([permission.4]).
     pub fn handle_answer(&mut self, key: Key, id: &RequestId, serial: u64, answer: Answer, now: Instant) {
         let Some(index) = self.index_of(key) else { return };
-        let Some(asked) = self.take_request(index, |request| request.serial == serial) else {
+        let Some(request) = self.take_request(index, |request| request.serial == serial) else {
             return match answer {
                 Answer::Dropped => {}
                 Answer::Permission(_) | Answer::Question(_) => self.count_of(index, Counter::StrayRequest),
             };
         };
-        match (asked.kind, answer) {
+        match (request.kind, answer) {
             (Kind::Permission { options }, Answer::Permission(response)) => {
                 let response = consistent(*response, &options);
                 self.write_response(index, response);
@@ -224,8 +224,8 @@ impl Core {
         let (count, own) = (waiting.len(), waiting.iter().map(|request| request.bytes).sum::<usize>());
         let full = count >= PENDING
             || own >= PENDING_BYTES
-            || !may_take(count as u64, 1, PENDING_OF_ALL - self.asked.requests)
-            || !may_take(own as u64, bytes as u64, PENDING_BYTES_OF_ALL - self.asked.bytes);
+            || !may_take(count as u64, 1, PENDING_OF_ALL - self.pending.requests)
+            || !may_take(own as u64, bytes as u64, PENDING_BYTES_OF_ALL - self.pending.bytes);
         if full {
             self.count_of(index, Counter::DeniedRequest);
         }
@@ -251,8 +251,8 @@ impl Core {
         let deadline = self.rules.permission_timeout.map(|timeout| now + timeout);
         if let Some(session) = self.get(index) {
             session.work().requests.push(Request { id, serial, turn, kind, bytes, deadline });
-            self.asked.requests += 1;
-            self.asked.bytes += bytes as u64;
+            self.pending.requests += 1;
+            self.pending.bytes += bytes as u64;
         }
         self.arm(index, now);
         serial
@@ -262,8 +262,8 @@ impl Core {
         let requests = &mut self.get(index)?.work.as_mut()?.requests;
         let at = requests.iter().position(which)?;
         let request = requests.remove(at);
-        self.asked.requests -= 1;
-        self.asked.bytes -= request.bytes as u64;
+        self.pending.requests -= 1;
+        self.pending.bytes -= request.bytes as u64;
         Some(request)
     }
 

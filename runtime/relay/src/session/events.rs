@@ -8,7 +8,7 @@ use trunkline_protocol::{
 
 use super::{
     HubSession, Phase,
-    requests::{Asked, Told},
+    requests::{HubInformed, PendingRequest},
     turns::{Serial, Stage},
 };
 
@@ -54,14 +54,14 @@ impl HubSession {
             EventKind::Permission(permission) => {
                 let mut request = permission.request().clone();
                 request.request_id =
-                    self.requests.ask(&request.request_id, no, Asked::Permission(permission));
+                    self.requests.ask(&request.request_id, no, PendingRequest::Permission(permission));
                 Box::new(request).into()
             }
             EventKind::Question(question) => {
                 let mut request = question.request().clone();
                 if self.knows(Extensions::QUESTIONS) {
                     request.request_id =
-                        self.requests.ask(&request.request_id, no, Asked::Question(question));
+                        self.requests.ask(&request.request_id, no, PendingRequest::Question(question));
                 } else {
                     // Told as text, and cancelled at once ([ext.3]).
                     question.cancel();
@@ -69,8 +69,9 @@ impl HubSession {
                 Box::new(request).into()
             }
             EventKind::Withdrawn { request_id, reason } => {
-                let told = if self.knows(Extensions::CONTROL) { Told::Yes } else { Told::No };
-                let Some(request_id) = self.requests.withdraw(&request_id, told) else { return };
+                let informed =
+                    if self.knows(Extensions::CONTROL) { HubInformed::Yes } else { HubInformed::No };
+                let Some(request_id) = self.requests.withdraw(&request_id, informed) else { return };
                 PermissionCancel { request_id, reason: Some(reason) }.into()
             }
             EventKind::End(end) => return self.take_end(*end, meta),

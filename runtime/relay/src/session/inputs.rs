@@ -19,7 +19,7 @@ use trunkline_protocol::{
 use super::{
     HubSession, Phase,
     events::{never_sent, stopped},
-    requests::Asked,
+    requests::PendingRequest,
     turns::{Serial, Stage},
 };
 use crate::fair::Flow;
@@ -52,9 +52,9 @@ pub(super) enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
     /// In the agent's own answer, which comes as an event.
-    Told,
-    /// Nowhere yet: the agent told none, or cannot change any.
-    Untold,
+    Reported,
+    /// Nowhere yet: the agent reports none, or cannot change any.
+    Unreported,
 }
 
 /// A file on its way into the exchange folder.
@@ -126,7 +126,7 @@ impl HubSession {
     fn order(&mut self, ordered: Ordered) {
         if self.over.is_some() {
             if let Ordered::Update(_) = ordered {
-                self.answer(Answer::Updated(Values::Untold));
+                self.answer(Answer::Updated(Values::Unreported));
             }
             return;
         }
@@ -134,7 +134,7 @@ impl HubSession {
             return match ordered {
                 Ordered::Input(serial, _) => self.refuse(serial, busy(&SendError::Busy.to_string())),
                 Ordered::File(_) => self.refuse_file("too many files wait already"),
-                Ordered::Update(_) => self.answer(Answer::Updated(Values::Untold)),
+                Ordered::Update(_) => self.answer(Answer::Updated(Values::Unreported)),
             };
         }
         self.ordered.push_back(ordered);
@@ -160,15 +160,15 @@ impl HubSession {
                 Some(Ordered::Update(update)) => {
                     let updating = async move {
                         match session.update(*update).await {
-                            Ok(info) if info != SessionInfo::default() => Answer::Updated(Values::Told),
+                            Ok(info) if info != SessionInfo::default() => Answer::Updated(Values::Reported),
                             Err(refused @ UpdateError::WouldWiden(_)) => Answer::Refused(refused),
-                            Ok(_) | Err(_) => Answer::Updated(Values::Untold),
+                            Ok(_) | Err(_) => Answer::Updated(Values::Unreported),
                         }
                     };
                     if self.answers.len() < WAITING {
                         self.wait_for(Box::pin(updating));
                     } else {
-                        self.answer(Answer::Updated(Values::Untold));
+                        self.answer(Answer::Updated(Values::Unreported));
                     }
                 }
             }
@@ -231,8 +231,8 @@ impl HubSession {
                 let turn = result.is_ok().then(|| self.turns.running()).flatten();
                 self.reply(turn, SteerResult { message_id, delivered: result.is_ok(), reason }.into());
             }
-            Answer::Updated(Values::Told) => {}
-            Answer::Updated(Values::Untold) => self.say_values(),
+            Answer::Updated(Values::Reported) => {}
+            Answer::Updated(Values::Unreported) => self.say_values(),
             Answer::Refused(why) => {
                 self.say_error(Category::PermissionDenied, &why.to_string());
                 self.say_values();
@@ -247,7 +247,7 @@ impl HubSession {
     /// Answers the updates that wait, since the session ends.
     pub(super) fn answer_updates(&mut self) {
         let updates = self.ordered.iter().filter(|ordered| matches!(ordered, Ordered::Update(_))).count();
-        (0..updates).for_each(|_| self.answer(Answer::Updated(Values::Untold)));
+        (0..updates).for_each(|_| self.answer(Answer::Updated(Values::Unreported)));
     }
 
     fn stop(&mut self, named: Option<&TurnId>, reason: StopReason) {
@@ -271,7 +271,7 @@ impl HubSession {
 
     fn permission(&mut self, response: PermissionResponse) {
         match self.requests.answered(&response.request_id) {
-            Some(Asked::Permission(permission)) => permission.answer(Decision {
+            Some(PendingRequest::Permission(permission)) => permission.answer(Decision {
                 approved: response.approved,
                 option_id: response.option_id,
                 always_allow: response.always_allow,
@@ -281,18 +281,18 @@ impl HubSession {
                 reason: response.reason,
             }),
             // Not what was asked: nobody has decided, and that denies.
-            Some(Asked::Question(question)) => question.cancel(),
+            Some(PendingRequest::Question(question)) => question.cancel(),
             None => self.common.counters.late.one(),
         }
     }
 
     fn question(&mut self, response: InputResponse) {
         match self.requests.answered(&response.request_id) {
-            Some(Asked::Question(question)) => match response.values {
+            Some(PendingRequest::Question(question)) => match response.values {
                 Some(values) if response.cancelled != Some(true) => question.answer(values),
                 _ => question.cancel(),
             },
-            Some(Asked::Permission(permission)) => permission.deny(),
+            Some(PendingRequest::Permission(permission)) => permission.deny(),
             None => self.common.counters.late.one(),
         }
     }

@@ -11,7 +11,7 @@ const SETTLED: usize = 1024;
 
 /// What waits for the hub's answer. Dropped unanswered, it is denied or cancelled.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum PendingRequest {
     Permission(Permission),
     Question(Question),
 }
@@ -28,7 +28,7 @@ struct Request<A> {
 
 /// The requests that the hub counts as pending. Each step costs the same, however many there are.
 #[derive(Debug)]
-pub(super) struct Requests<A = Asked> {
+pub(super) struct Requests<A = PendingRequest> {
     /// By the id that the hub knows.
     pending: HashMap<RequestId, Request<A>>,
     /// The hub's ids of those that wait, by the adapter's own.
@@ -84,13 +84,13 @@ impl<A> Requests<A> {
     }
 
     /// The request has been settled without the hub. Says under which id the hub knows it, where it waits for it.
-    pub(super) fn withdraw(&mut self, own: &RequestId, told: Told) -> Option<RequestId> {
+    pub(super) fn withdraw(&mut self, own: &RequestId, informed: HubInformed) -> Option<RequestId> {
         let hub = self.hub_ids.remove(own)?;
-        match told {
-            Told::Yes => {
+        match informed {
+            HubInformed::Yes => {
                 self.pending.remove(&hub);
             }
-            Told::No => {
+            HubInformed::No => {
                 if let Some(request) = self.pending.get_mut(&hub) {
                     request.asked = None;
                     self.settled.push_back(hub.clone());
@@ -132,9 +132,9 @@ fn is_fresh_form(id: &RequestId) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether the hub is told that a request was settled.
+/// Whether the hub learns that a request was settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum HubInformed {
     Yes,
     No,
 }

@@ -86,7 +86,7 @@ fn requests_of_all_sessions_are_bounded_and_leave_room_for_the_next() {
     let (mut bench, keys) = running(4);
     // As if others had filled it but for a hundred.
     let others = PENDING_OF_ALL - 100;
-    bench.core.asked.requests = others;
+    bench.core.pending.requests = others;
     let mut waiting = Vec::new();
     for id in 0..4 {
         let before = bench.serials.len();
@@ -103,14 +103,14 @@ fn requests_of_all_sessions_are_bounded_and_leave_room_for_the_next() {
         bench.core.handle_close(key, WhyClosed::User, bench.now);
         bench.drain();
     }
-    assert_eq!((bench.core.asked.requests, bench.core.asked.bytes), (others, 0));
+    assert_eq!((bench.core.pending.requests, bench.core.pending.bytes), (others, 0));
 }
 
 #[test]
 fn bytes_of_the_requests_of_all_sessions_are_bounded() {
     let (mut bench, _) = running(2);
     // As if others had filled it but for a mebibyte.
-    bench.core.asked.bytes = PENDING_BYTES_OF_ALL - (1 << 20);
+    bench.core.pending.bytes = PENDING_BYTES_OF_ALL - (1 << 20);
     let ask = |bench: &mut Bench, id: usize, kib: usize| {
         let prompt = "x".repeat(kib * KIB);
         bench.say(&format!(
