@@ -8,7 +8,8 @@ use std::{
 };
 
 use trunkline_host::{
-    Event, EventKind, Feed, File, Session, SessionEnd, SessionOptions, TurnEnd, TurnNo, protocol::StopReason,
+    Event, EventDelivery, EventKind, File, Session, SessionEnd, SessionOptions, TurnEnd, TurnNo,
+    protocol::StopReason,
 };
 
 use crate::{
@@ -52,7 +53,7 @@ pub(crate) enum Outcome {
 
 /// How a session is opened for a conversation: all its events come in one order.
 pub(crate) fn session_options() -> SessionOptions {
-    SessionOptions { feed: Feed::Merged, ..SessionOptions::default() }
+    SessionOptions { delivery: EventDelivery::Merged, ..SessionOptions::default() }
 }
 
 impl Conversation {

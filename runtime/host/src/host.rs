@@ -379,14 +379,14 @@ impl Host {
             return Err(OpenError::Shutdown);
         }
         let shared = self.link(agent)?;
-        let SessionOptions { id, start, meta, feed } = options;
+        let SessionOptions { id, start, meta, delivery } = options;
         let cwd = may::open(&shared.config, &start)
             .map_err(|option| OpenError::WouldWiden { agent: shared.id.to_string(), option })?;
         let secrets = shared.hold_secrets(&start)?;
         self.make_room(&shared)?;
         let chosen = id.is_some();
         let id = id.unwrap_or_else(fresh_id);
-        let session = Arc::new(SessionShared::new(id, shared, feed, cwd, secrets));
+        let session = Arc::new(SessionShared::new(id, shared, delivery, cwd, secrets));
         if session.agent.names_exchange
             && let Err(error) = session.exchange()
         {

@@ -45,12 +45,12 @@ pub struct SessionOptions {
     /// What passes through with `session.start`.
     pub meta: Option<Meta>,
     /// How events are read.
-    pub feed: Feed,
+    pub delivery: EventDelivery,
 }
 
 /// How a session's events are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Feed {
+pub enum EventDelivery {
     /// Each turn's by its [`Turn`], the others by [`Session::next_event`].
     #[default]
     PerTurn,
@@ -99,7 +99,7 @@ pub(crate) struct SessionShared {
     pub(crate) id: SessionId,
     pub(crate) agent: Arc<AgentShared>,
     pub(crate) inbox: Arc<Inbox>,
-    /// Events outside turns; every event where the feed is merged. Made with the first, or for the first look.
+    /// Events outside turns; every event where delivery is merged. Made with the first, or for the first look.
     mailbox: OnceLock<Mailbox>,
     /// The exchange folder, made when it is first needed ([file.6]).
     exchange: OnceLock<Exchange>,
@@ -109,7 +109,7 @@ pub(crate) struct SessionShared {
     copies: Mutex<Copies>,
     /// What its options handed over in secret, up to its close.
     secrets: Mutex<HeldSecrets>,
-    pub(crate) feed: Feed,
+    pub(crate) delivery: EventDelivery,
     /// The session's place in the core; set by the link when it takes the session.
     pub(crate) key: AtomicU64,
     /// What was counted of it.
@@ -124,7 +124,7 @@ impl SessionShared {
     pub(crate) fn new(
         id: SessionId,
         agent: Arc<AgentShared>,
-        feed: Feed,
+        delivery: EventDelivery,
         cwd: Option<Pinned>,
         secrets: HeldSecrets,
     ) -> Self {
@@ -137,7 +137,7 @@ impl SessionShared {
             cwd: cwd.map(Box::new),
             copies: Mutex::default(),
             secrets: Mutex::new(secrets),
-            feed,
+            delivery,
             key: AtomicU64::new(u64::MAX),
             counted: LiveSessionCounters::default(),
             waiting: AtomicU32::new(0),
@@ -151,7 +151,7 @@ impl SessionShared {
         self.inbox.push(command);
     }
 
-    /// Events outside turns; every event where the feed is merged.
+    /// Events outside turns; every event where delivery is merged.
     pub(crate) fn mailbox(&self) -> &Mailbox {
         self.mailbox.get_or_init(|| Mailbox::new(self.inbox.store()))
     }
@@ -404,7 +404,7 @@ impl Session {
         Ok(())
     }
 
-    /// The next event outside turns; with a merged feed, of every turn too. Nothing after [`Closed`](crate::EventKind::Closed).
+    /// The next event outside turns; with merged delivery, of every turn too. Nothing after [`Closed`](crate::EventKind::Closed).
     ///
     /// For one task: of several that wait, only the last is woken.
     ///

@@ -5,7 +5,7 @@ mod support;
 use std::{os::unix::fs::MetadataExt, path::Path, time::Duration};
 
 use support::{Peer, agent, played_with, soon};
-use trunkline_host::{Feed, Host, Session, SessionOptions, protocol::SessionId};
+use trunkline_host::{EventDelivery, Host, Session, SessionOptions, protocol::SessionId};
 
 /// The bytes on disk of this process's open files in a folder.
 fn bytes_spooled_in(folder: &Path) -> u64 {
@@ -28,9 +28,9 @@ async fn until(what: &str, holds: impl Fn() -> bool) {
     panic!("not within 30 s: {what}");
 }
 
-fn opened(host: &Host, id: &str, feed: Feed) -> Session {
+fn opened(host: &Host, id: &str, delivery: EventDelivery) -> Session {
     let id = Some(SessionId::new(id).expect("an id"));
-    host.open("a", SessionOptions { id, feed, ..SessionOptions::default() }).expect("a session")
+    host.open("a", SessionOptions { id, delivery, ..SessionOptions::default() }).expect("a session")
 }
 
 /// Says more than memory may hold of a session, then asks.
@@ -47,15 +47,15 @@ async fn ask_behind_a_flood(peer: &mut Peer, id: &str) {
 
 #[tokio::test]
 async fn a_session_with_unread_requests_gives_its_folder_and_its_disk_back() {
-    for feed in [Feed::PerTurn, Feed::Merged] {
+    for delivery in [EventDelivery::PerTurn, EventDelivery::Merged] {
         let spool = tempfile::tempdir().unwrap();
         let (host, mut peers) = played_with(Host::builder().spool_dir(spool.path()), agent(), 256 * 1024);
         // It stays, and keeps the host's thread for the disk.
-        let other = opened(&host, "other", feed);
+        let other = opened(&host, "other", delivery);
         let mut peer = soon(peers.recv()).await.unwrap();
         for at in 0..4 {
             let id = format!("s{at}");
-            let session = opened(&host, &id, feed);
+            let session = opened(&host, &id, delivery);
             let start = loop {
                 let start = peer.read("session.start").await;
                 if start["session_id"] == id.as_str() {
@@ -83,7 +83,7 @@ async fn a_session_with_unread_requests_gives_its_folder_and_its_disk_back() {
 async fn a_turn_that_outlives_its_session_keeps_no_events_outside_it() {
     let spool = tempfile::tempdir().unwrap();
     let (host, mut peers) = played_with(Host::builder().spool_dir(spool.path()), agent(), 256 * 1024);
-    let session = opened(&host, "s", Feed::PerTurn);
+    let session = opened(&host, "s", EventDelivery::PerTurn);
     let mut peer = soon(peers.recv()).await.unwrap();
     ask_behind_a_flood(&mut peer, "s").await;
     until("the flood is on disk", || bytes_spooled_in(spool.path()) > 0).await;

@@ -6,7 +6,7 @@ use std::{path::Path, time::Duration};
 
 use support::{Peer, core_agent, played_with, soon};
 use trunkline_host::{
-    Cause, EventKind, Feed, Host, HostBuilder, Session, SessionOptions, Turn,
+    Cause, EventDelivery, EventKind, Host, HostBuilder, Session, SessionOptions, Turn,
     config::{AgentConfig, Buffers, Config},
     protocol::{Category, ClosedReason, SessionId},
 };
@@ -15,7 +15,7 @@ const KIB: usize = 1024;
 
 fn opened(host: &Host, id: &str) -> Session {
     let id = Some(SessionId::new(id).expect("an id"));
-    host.open("a", SessionOptions { id, feed: Feed::PerTurn, ..SessionOptions::default() })
+    host.open("a", SessionOptions { id, delivery: EventDelivery::PerTurn, ..SessionOptions::default() })
         .expect("a session")
 }
 

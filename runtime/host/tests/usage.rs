@@ -5,7 +5,7 @@ mod support;
 use std::path::Path;
 
 use trunkline_host::{
-    Feed, Host, HostBuilder, SessionOptions,
+    EventDelivery, Host, HostBuilder, SessionOptions,
     config::Config,
     usage::{self, Record},
 };
@@ -22,9 +22,9 @@ fn logged(folder: &Path) -> HostBuilder {
 }
 
 /// Two turns of one session; what the adapter says of the first is given.
-async fn two_turns(builder: HostBuilder, feed: Feed, during: &str, end: &str) {
+async fn two_turns(builder: HostBuilder, delivery: EventDelivery, during: &str, end: &str) {
     let (host, mut started) = support::played_with(builder, support::agent(), 4096);
-    let options = SessionOptions { feed, ..SessionOptions::default() };
+    let options = SessionOptions { delivery, ..SessionOptions::default() };
     let session = host.open("a", options).expect("a session");
     let id = session.id().as_str().to_owned();
     let first = session.send("hush, a secret question").expect("a turn");
@@ -37,13 +37,13 @@ async fn two_turns(builder: HostBuilder, feed: Feed, during: &str, end: &str) {
         peer.say("usage", &id, during).await;
     }
     peer.say("turn.complete", &id, &format!(r#","turn_id":"t1"{end}"#)).await;
-    if feed == Feed::PerTurn {
+    if delivery == EventDelivery::PerTurn {
         first.end().await;
     }
     let second = session.send("again").expect("a turn");
     peer.read("user.input").await;
     peer.say("turn.complete", &id, r#","turn_id":"t2","status":"failed","error":{"message":"hush"}"#).await;
-    if feed == Feed::PerTurn {
+    if delivery == EventDelivery::PerTurn {
         second.end().await;
     } else {
         while !matches!(session.next_event().await.expect("an event").kind,
@@ -55,10 +55,10 @@ async fn two_turns(builder: HostBuilder, feed: Feed, during: &str, end: &str) {
 
 #[tokio::test]
 async fn each_ended_turn_is_one_line_without_content() {
-    for feed in [Feed::PerTurn, Feed::Merged] {
+    for delivery in [EventDelivery::PerTurn, EventDelivery::Merged] {
         let folder = tempfile::tempdir().expect("a folder");
         let end = r#","usage":{"input_tokens":5,"cost_usd":0.5,"scope":"turn"},"model":"m","summary":"hush""#;
-        two_turns(logged(folder.path()), feed, "", end).await;
+        two_turns(logged(folder.path()), delivery, "", end).await;
         let [first, second] = read(folder.path()).try_into().expect("two lines");
         assert_eq!(
             (first.agent.as_str(), first.turn, first.status.as_deref()),
@@ -79,7 +79,7 @@ async fn each_ended_turn_is_one_line_without_content() {
 async fn what_is_told_during_a_turn_counts_where_its_end_says_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let during = r#","turn_id":"t1","output_tokens":7,"scope":"turn""#;
-    two_turns(logged(folder.path()), Feed::PerTurn, during, "").await;
+    two_turns(logged(folder.path()), EventDelivery::PerTurn, during, "").await;
     let records = read(folder.path());
     assert_eq!((records[0].usage.output_tokens, records[0].model.as_deref()), (Some(7), Some("of-session")));
     assert!(records[1].usage.is_unknown());
@@ -88,9 +88,9 @@ async fn what_is_told_during_a_turn_counts_where_its_end_says_nothing() {
 #[tokio::test]
 async fn it_is_off_unless_it_is_asked_for_and_where_a_configuration_turns_it_off() {
     let folder = tempfile::tempdir().expect("a folder");
-    two_turns(Host::builder().state_dir(folder.path()), Feed::PerTurn, "", "").await;
+    two_turns(Host::builder().state_dir(folder.path()), EventDelivery::PerTurn, "", "").await;
     let text = r#"{"runtime": {"usage_log": false}, "agents": [{"id": "b", "profile": "echo"}]}"#;
     let config = Config::parse(text.as_bytes(), folder.path()).expect("it loads");
-    two_turns(logged(folder.path()).config(config), Feed::PerTurn, "", "").await;
+    two_turns(logged(folder.path()).config(config), EventDelivery::PerTurn, "", "").await;
     assert!(!folder.path().join(usage::FILE_NAME).exists());
 }

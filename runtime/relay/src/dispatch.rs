@@ -11,7 +11,9 @@ use tokio::{
     task::{JoinError, JoinSet},
     time::Instant,
 };
-use trunkline_host::{Feed, Host, OpenError, Session, SessionOptions, config::Unenforced, process::redact};
+use trunkline_host::{
+    EventDelivery, Host, OpenError, Session, SessionOptions, config::Unenforced, process::redact,
+};
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, Capabilities, Category, ClosedReason, Envelope, Extensions,
     Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, SessionClosed, SessionId, SessionInfo,
@@ -241,7 +243,7 @@ impl Dispatch {
     ) -> Result<Session, SessionClosed> {
         loop {
             let (id, start, meta) = (Some(id.clone()), start.clone(), meta.cloned());
-            match self.host.open(agent, SessionOptions { id, start, meta, feed: Feed::Merged }) {
+            match self.host.open(agent, SessionOptions { id, start, meta, delivery: EventDelivery::Merged }) {
                 Err(OpenError::TooManySessions { .. }) if !self.closing.is_empty() => {
                     match self.sessions.join_next().await {
                         Some(gone) => self.forget(gone),

@@ -28,7 +28,7 @@ use trunkline_protocol::{Failure, SessionInfo};
 use self::spans::Spans;
 use super::{Command, Connect, Inbox, connection::Connection, file_checks::FileChecks};
 use crate::{
-    Event, EventKind, Feed, TurnNo, TurnScope,
+    Event, EventDelivery, EventKind, TurnNo, TurnScope,
     agent::AgentShared,
     error::UpdateError,
     files::{Pinned, StoreDir},
@@ -338,9 +338,12 @@ impl Drop for Driver {
 
 impl Entry {
     fn mailbox_ref(&self, scope: TurnScope) -> &Mailbox {
-        let turn = match (self.shared.feed, scope) {
-            (Feed::PerTurn, TurnScope::Running(turn)) => self.turns.iter().find(|(no, _)| *no == turn),
-            (Feed::Merged, _) | (Feed::PerTurn, TurnScope::Outside | TurnScope::Ended(_)) => None,
+        let turn = match (self.shared.delivery, scope) {
+            (EventDelivery::PerTurn, TurnScope::Running(turn)) => {
+                self.turns.iter().find(|(no, _)| *no == turn)
+            }
+            (EventDelivery::Merged, _)
+            | (EventDelivery::PerTurn, TurnScope::Outside | TurnScope::Ended(_)) => None,
         };
         turn.map_or_else(|| self.shared.mailbox(), |(_, mailbox)| mailbox)
     }

@@ -6,7 +6,7 @@ use trunkline_core::{NewSession, WhyClosed};
 use trunkline_process::StopSteps;
 
 use super::{Driver, Entry, Waiting, key_of, spans::Spans};
-use crate::{Event, EventKind, Feed, Held, TurnScope, error::UpdateError, link::Command, may};
+use crate::{Event, EventDelivery, EventKind, Held, TurnScope, error::UpdateError, link::Command, may};
 
 impl Driver {
     pub(super) fn command(&mut self, command: Command, now: Instant) {
@@ -33,9 +33,9 @@ impl Driver {
                 let bytes = input.content.len();
                 match self.entry(key) {
                     Some(entry) => {
-                        match entry.shared.feed {
-                            Feed::PerTurn => entry.turns.push_back((turn, mailbox)),
-                            Feed::Merged => mailbox.discard(),
+                        match entry.shared.delivery {
+                            EventDelivery::PerTurn => entry.turns.push_back((turn, mailbox)),
+                            EventDelivery::Merged => mailbox.discard(),
                         }
                         self.core.handle_send(key, turn, input, meta, now);
                     }

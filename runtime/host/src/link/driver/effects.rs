@@ -7,7 +7,7 @@ use trunkline_protocol::{HostBody, Meta};
 
 use super::{ANSWERS, Driver, Entry, Waiting};
 use crate::{
-    Event, EventKind, Feed, TurnScope,
+    Event, EventDelivery, EventKind, TurnScope,
     link::{connection::Connection, file_checks::FileCheck},
     mailbox::{Mailbox, Pushed},
 };
@@ -173,9 +173,9 @@ impl Driver {
             spans.ended(&end);
         }
         let event = Event { scope: TurnScope::Running(turn), kind: EventKind::End(end), meta };
-        match entry.shared.feed {
-            Feed::Merged => self.deliver(key, event, now),
-            Feed::PerTurn => {
+        match entry.shared.delivery {
+            EventDelivery::Merged => self.deliver(key, event, now),
+            EventDelivery::PerTurn => {
                 let Some(at) = entry.turns.iter().position(|(no, _)| *no == turn) else { return };
                 if let Some((_, mailbox)) = entry.turns.remove(at)
                     && mailbox.finish(event) == Pushed::Touched
