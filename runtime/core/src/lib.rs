@@ -8,7 +8,7 @@
 //!
 //! - **Inputs** are calls of `handle_*`. From the users of sessions: [`Core::handle_open`], [`Core::handle_send`],
 //!   [`Core::handle_steer`], [`Core::handle_stop`], [`Core::handle_answer`], [`Core::handle_update`],
-//!   [`Core::handle_file`], [`Core::handle_hold`], [`Core::handle_close`]. From the process: [`Core::handle_started`],
+//!   [`Core::handle_file`], [`Core::handle_pause`], [`Core::handle_resume`], [`Core::handle_close`]. From the process: [`Core::handle_started`],
 //!   [`Core::handle_start_failed`], [`Core::handle_line`], [`Core::handle_bad`], [`Core::handle_oversize_end`],
 //!   [`Core::handle_written_at`], [`Core::handle_ended`]. From the operator: [`Core::handle_retry`],
 //!   [`Core::handle_shutdown`].

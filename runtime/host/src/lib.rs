@@ -61,7 +61,7 @@ pub use error::{BuildError, FileError, OpenError, PolicyRefusal, SendError, Spec
 pub use event::{Event, EventKind, File};
 pub use host::{AgentStatus, Host, HostBuilder};
 pub use request::{Decision, Permission, Question};
-pub use session::{EventDelivery, Held, Input, Session, SessionOptions};
+pub use session::{EventDelivery, Input, Session, SessionOptions};
 pub use turn::Turn;
 
 pub use trunkline_core::{Cause, ExitStatus, SessionEnd, SteerError, TurnEnd, TurnNo, TurnScope, policy};

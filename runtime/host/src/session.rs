@@ -414,9 +414,15 @@ impl Session {
         std::future::poll_fn(|cx| self.shared().mailbox().poll_next(cx)).await
     }
 
-    /// Says whether the user holds the session's events back: the inactivity deadline rests meanwhile ([flow.2]).
-    pub fn hold(&self, held: Held) {
-        self.shared().command(Command::Hold { session: self.shared().clone(), held });
+    /// Says that the user reads no events of the session for now: the inactivity deadline rests until
+    /// [`Session::resume`] ([flow.2]).
+    pub fn pause(&self) {
+        self.shared().command(Command::Pause(self.shared().clone()));
+    }
+
+    /// Says that the user reads on after [`Session::pause`].
+    pub fn resume(&self) {
+        self.shared().command(Command::Resume(self.shared().clone()));
     }
 
     /// Closes the session: its turns end, its requests are settled, the adapter frees it ([session.4]). Closing twice is
@@ -442,13 +448,4 @@ impl Session {
     pub fn is_closed(&self) -> bool {
         self.shared().is_closed()
     }
-}
-
-/// Whether a session's events are held back by its user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
-    /// They are.
-    Yes,
-    /// They are not.
-    No,
 }

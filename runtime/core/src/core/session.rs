@@ -99,8 +99,8 @@ pub(super) struct Session {
     pub(super) context_due: bool,
     /// Whether inputs wait until the adapter has said which options it applies ([ext.7]).
     pub(super) options_due: bool,
-    /// Whether the user holds events back: the inactivity deadline rests.
-    pub(super) held: bool,
+    /// Whether the user has paused events: the inactivity deadline rests.
+    pub(super) paused: bool,
     /// The highest number of a turn that was written.
     pub(super) written: u64,
     pub(super) armed: Option<Instant>,
@@ -205,7 +205,7 @@ impl Core {
             renamed: false,
             context_due: false,
             options_due: false,
-            held: false,
+            paused: false,
             written: 0,
             armed: None,
             known: None,

@@ -324,7 +324,7 @@ impl Core {
         let Some(session) = self.get(index) else { return };
         let by_id = session.has_agreed(Extensions::TURNS);
         let rests =
-            session.held || !heard || session.work.as_ref().is_some_and(|work| !work.requests.is_empty());
+            session.paused || !heard || session.work.as_ref().is_some_and(|work| !work.requests.is_empty());
         let Some(running) = session.running() else { return };
         if running.stop_deadline.is_some_and(|deadline| deadline <= now) {
             self.end_running(index, Cause::StopUnanswered, None, now);

@@ -9,8 +9,8 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    Event, EventKind, Held, TurnEnd, TurnNo, TurnScope, config::Shutdown, error::UpdateError,
-    mailbox::Mailbox, session::SessionShared,
+    Event, EventKind, TurnEnd, TurnNo, TurnScope, config::Shutdown, error::UpdateError, mailbox::Mailbox,
+    session::SessionShared,
 };
 
 /// One thing that is asked.
@@ -55,10 +55,8 @@ pub(crate) enum Command {
         serial: u64,
         answer: Answer,
     },
-    Hold {
-        session: Arc<SessionShared>,
-        held: Held,
-    },
+    Pause(Arc<SessionShared>),
+    Resume(Arc<SessionShared>),
     Close {
         session: Arc<SessionShared>,
         done: Option<oneshot::Sender<()>>,
@@ -89,7 +87,8 @@ impl Command {
             | Self::File { .. }
             | Self::Stop { .. }
             | Self::Answer { .. }
-            | Self::Hold { .. }
+            | Self::Pause(_)
+            | Self::Resume(_)
             | Self::Close { .. }
             | Self::Retry
             | Self::Shutdown { .. } => {}

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use trunkline_host::{Decision, FileError, Held, Input, SendError, Session, SteerError, UpdateError};
+use trunkline_host::{Decision, FileError, Input, SendError, Session, SteerError, UpdateError};
 use trunkline_protocol::{
     Category, Delivered, ErrorEvent, Extensions, Failure, FileInput, HostBody, HostMessage, InputMode,
     InputResponse, MessageId, PermissionResponse, SessionInfo, SessionUpdate, Status, SteerResult, Stop,
@@ -300,10 +300,10 @@ impl HubSession {
     pub(super) fn flow(&mut self, flow: Flow) {
         self.outlet.flow(flow);
         if let Some(session) = &self.session {
-            session.hold(match flow {
-                Flow::Pause => Held::Yes,
-                Flow::Resume => Held::No,
-            });
+            match flow {
+                Flow::Pause => session.pause(),
+                Flow::Resume => session.resume(),
+            }
         }
     }
 }

@@ -160,7 +160,8 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 model.updates.insert(Ticket(requests));
                 bench.core.handle_update(key, Box::default(), Ticket(requests), now);
             }
-            (13, Some(key), _) => bench.core.handle_hold(key, chance.below(2) == 0, now),
+            (13, Some(key), _) if chance.below(2) == 0 => bench.core.handle_pause(key, now),
+            (13, Some(key), _) => bench.core.handle_resume(key, now),
             (_, _, Some(wire)) if model.running_process => {
                 let running = model.wire.get(&wire).and_then(|seen| seen.running);
                 let turn = match chance.below(6) {

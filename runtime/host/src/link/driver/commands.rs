@@ -6,7 +6,7 @@ use trunkline_core::{NewSession, WhyClosed};
 use trunkline_process::StopSteps;
 
 use super::{Driver, Entry, Waiting, key_of, spans::Spans};
-use crate::{Event, EventDelivery, EventKind, Held, TurnScope, error::UpdateError, link::Command, may};
+use crate::{Event, EventDelivery, EventKind, TurnScope, error::UpdateError, link::Command, may};
 
 impl Driver {
     pub(super) fn command(&mut self, command: Command, now: Instant) {
@@ -70,9 +70,8 @@ impl Driver {
             Command::Answer { session, request_id, serial, answer } => {
                 self.core.handle_answer(session, &request_id, serial, answer, now);
             }
-            Command::Hold { session, held } => {
-                self.core.handle_hold(key_of(&session), held == Held::Yes, now)
-            }
+            Command::Pause(session) => self.core.handle_pause(key_of(&session), now),
+            Command::Resume(session) => self.core.handle_resume(key_of(&session), now),
             Command::Close { session, done } => {
                 self.core.handle_close(key_of(&session), WhyClosed::User, now);
                 self.apply(now);
