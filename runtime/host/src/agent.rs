@@ -23,8 +23,8 @@ use crate::{
     counters::LiveCounters,
     error::OpenError,
     files::{Pinned, StoreDir},
-    leftovers::HostFolder,
     link::Inbox,
+    orphans::HostFolder,
     usage::UsageLog,
 };
 

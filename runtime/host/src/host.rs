@@ -28,9 +28,9 @@ use crate::{
     config::{self, AgentConfig, Buffers, Config, EnvValue, Organisation, Shutdown, Source},
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
     files::Exchanges,
-    leftovers::{HostFolder, Leftovers},
     link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
     may,
+    orphans::{HostFolder, Orphans},
     session::SessionShared,
     spool::Store,
     usage::UsageLog,
@@ -62,7 +62,7 @@ struct Inner {
     /// What the organisation's policies took, and whom they forbid.
     notices: Vec<String>,
     /// What hosts before this one left is looked for here, once.
-    leftovers: Leftovers,
+    orphans: Orphans,
 }
 
 struct Agent {
@@ -240,7 +240,7 @@ impl HostBuilder {
         // What a policy forbids is not run to clean up either.
         let allowed = self.agents.values().filter(|(config, _)| !refusals.contains_key(&config.id));
         let sandboxes = allowed.filter_map(|(config, _)| config.sandbox.as_ref());
-        let leftovers = Leftovers::new(records.clone(), sandboxes.map(|sandbox| &sandbox.backend));
+        let orphans = Orphans::new(records.clone(), sandboxes.map(|sandbox| &sandbox.backend));
         for (number, (config, connect)) in self.agents.into_values().enumerate() {
             let exchange = folder.path().join("exchange").join(number.to_string());
             let exchanges = Exchanges::named(&exchange).removed_by(folder.remover.clone());
@@ -278,7 +278,7 @@ impl HostBuilder {
             down: AtomicBool::new(false),
             usage,
             notices,
-            leftovers,
+            orphans,
         };
         Ok(Host { inner: Arc::new(inner) })
     }
@@ -441,7 +441,7 @@ impl Host {
             // Of two that race one finds that the other has done it.
             let Some(connect) = entry.take_connect() else { return Ok(shared) };
             shared.folder.record();
-            self.inner.leftovers.sweep(&runtime);
+            self.inner.orphans.sweep(&runtime);
             let core = Core::new(agent::rules(&shared.config), chance());
             let roots = agent::roots(&shared.config);
             let span = tracing::info_span!("adapter", agent = &*shared.id);

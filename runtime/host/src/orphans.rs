@@ -103,7 +103,7 @@ impl Drop for HostFolder {
 
 /// Where something may be left, until it has been looked through once.
 #[derive(Debug)]
-pub(crate) struct Leftovers(Mutex<Option<Places>>);
+pub(crate) struct Orphans(Mutex<Option<Places>>);
 
 #[derive(Debug)]
 struct Places {
@@ -113,7 +113,7 @@ struct Places {
     engines: Vec<Backend>,
 }
 
-impl Leftovers {
+impl Orphans {
     /// `backends` are those of all agents' sandboxes.
     pub(crate) fn new<'a>(records: Option<PathBuf>, backends: impl IntoIterator<Item = &'a Backend>) -> Self {
         let mut engines: Vec<Backend> = Vec::new();
@@ -222,8 +222,8 @@ mod tests {
             podman("a", &["--root", "/r"]),
             docker.clone(),
         ];
-        let leftovers = Leftovers::new(None, &backends);
-        let places = leftovers.0.into_inner().unwrap().unwrap();
+        let orphans = Orphans::new(None, &backends);
+        let places = orphans.0.into_inner().unwrap().unwrap();
         assert_eq!(places.engines, [podman("a", &[]), podman("a", &["--root", "/r"]), docker]);
     }
 }
