@@ -38,7 +38,7 @@ impl Child {
     pub(crate) fn new(launched: Launched, proxy: Option<Proxy>) -> io::Result<Self> {
         let Launched { tree, stdin, stdout, stderr } = launched;
         let end = EndWatch::new(tree.pidfd())?;
-        let (private_dir, temp_dir) = match &tree.belongings().private {
+        let (private_dir, temp_dir) = match &tree.owned().private {
             Some(private) => (private.path().to_owned(), private.temp().to_owned()),
             None => (PathBuf::new(), PathBuf::new()),
         };
@@ -145,9 +145,9 @@ impl Child {
     pub async fn finish(mut self) -> Exit {
         self.stdin = None;
         let exit = self.wait().await;
-        let belongings = self.tree.take_belongings();
+        let owned = self.tree.take_owned();
         // Fails only when the runtime shuts down, and then the closure is dropped, folder and all.
-        let _ = spawn_blocking(move || belongings.clear()).await;
+        let _ = spawn_blocking(move || owned.clear()).await;
         exit
     }
 

@@ -56,7 +56,6 @@
 //! # }
 //! ```
 
-mod belongings;
 mod child;
 mod containment;
 mod environment;
@@ -65,6 +64,7 @@ mod exit;
 pub mod init;
 mod limits;
 pub mod network;
+mod owned;
 mod pipe;
 mod private_dir;
 mod proc;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
-use crate::belongings::Belongings;
+use crate::owned::OwnedResources;
 use crate::tree::reap;
 
 /// How long the thread rests when the kernel cannot serve a `poll`, which only a lack of memory explains.
@@ -23,15 +23,15 @@ const GIVE_UP: Duration = Duration::from_secs(60);
 
 /// What a dropped child leaves behind.
 #[derive(Debug)]
-pub(crate) struct Remains {
+pub(crate) struct Orphan {
     /// A process that has been killed and is to be reaped.
     pub(crate) dying: Option<Arc<OwnedFd>>,
     /// What is removed after that.
-    pub(crate) belongings: Belongings,
+    pub(crate) owned: OwnedResources,
 }
 
 /// Holds at most one entry for each child that was alive, so it is bounded by what bounds them.
-static INBOX: Mutex<Vec<Remains>> = Mutex::new(Vec::new());
+static INBOX: Mutex<Vec<Orphan>> = Mutex::new(Vec::new());
 
 /// Wakes the thread; set once it runs.
 static BELL: OnceLock<OwnedFd> = OnceLock::new();
@@ -55,8 +55,8 @@ pub(crate) fn ensure_running() -> io::Result<()> {
 }
 
 /// Leaves a dead or dying child to the thread. Does not block, and needs no runtime.
-pub(crate) fn leave(remains: Remains) {
-    INBOX.lock().unwrap_or_else(PoisonError::into_inner).push(remains);
+pub(crate) fn leave(orphan: Orphan) {
+    INBOX.lock().unwrap_or_else(PoisonError::into_inner).push(orphan);
     if let Some(bell) = BELL.get() {
         // Fails only when the counter is full, and then the thread has been woken often enough.
         let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
@@ -64,31 +64,31 @@ pub(crate) fn leave(remains: Remains) {
 }
 
 fn run(bell: &OwnedFd) {
-    let mut dying: Vec<Remains> = Vec::new();
+    let mut dying: Vec<Orphan> = Vec::new();
     let mut clearing: Vec<Clearing> = Vec::new();
     loop {
         wait_for_news(bell, &dying, clearing.iter().map(|clearing| clearing.due).min());
         dying.append(&mut INBOX.lock().unwrap_or_else(PoisonError::into_inner));
         let now = Instant::now();
         // All are reaped before the first folder goes: a large folder must not keep zombies.
-        let gone = dying.extract_if(.., |remains| has_ended(remains));
-        clearing.extend(gone.map(|remains| Clearing::begin(remains.belongings, now)));
+        let gone = dying.extract_if(.., |orphan| has_ended(orphan));
+        clearing.extend(gone.map(|orphan| Clearing::begin(orphan.owned, now)));
         clearing.retain_mut(|clearing| !clearing.is_over(now));
     }
 }
 
-/// The belongings of a child that has ended, while what ran in its cgroup is dying.
+/// The owned of a child that has ended, while what ran in its cgroup is dying.
 #[derive(Debug)]
 struct Clearing {
-    belongings: Belongings,
+    owned: OwnedResources,
     since: Instant,
     due: Instant,
     wait: Duration,
 }
 
 impl Clearing {
-    fn begin(belongings: Belongings, now: Instant) -> Self {
-        Self { belongings, since: now, due: now, wait: LOOK_AGAIN.0 }
+    fn begin(owned: OwnedResources, now: Instant) -> Self {
+        Self { owned, since: now, due: now, wait: LOOK_AGAIN.0 }
     }
 
     /// Looks again if it is time; whether everything is gone, or given up.
@@ -96,11 +96,11 @@ impl Clearing {
         if now < self.due {
             return false;
         }
-        if self.belongings.try_clear() {
+        if self.owned.try_clear() {
             return true;
         }
         if now.duration_since(self.since) > GIVE_UP {
-            std::mem::take(&mut self.belongings).abandon();
+            std::mem::take(&mut self.owned).abandon();
             return true;
         }
         self.due = now + self.wait;
@@ -109,11 +109,11 @@ impl Clearing {
     }
 }
 
-fn wait_for_news(bell: &OwnedFd, dying: &[Remains], due: Option<Instant>) {
+fn wait_for_news(bell: &OwnedFd, dying: &[Orphan], due: Option<Instant>) {
     let wait = due.map(|due| due.saturating_duration_since(Instant::now()));
     // A second at most, so it fits.
     let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
-    let ended = dying.iter().filter_map(|remains| remains.dying.as_ref());
+    let ended = dying.iter().filter_map(|orphan| orphan.dying.as_ref());
     let mut watched: Vec<PollFd<'_>> = std::iter::once(bell.as_fd())
         .chain(ended.map(|pidfd| pidfd.as_fd()))
         .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
@@ -128,8 +128,8 @@ fn wait_for_news(bell: &OwnedFd, dying: &[Remains], due: Option<Instant>) {
     let _ = rustix::io::read(bell, &mut [0u8; 8]);
 }
 
-fn has_ended(remains: &Remains) -> bool {
-    match &remains.dying {
+fn has_ended(orphan: &Orphan) -> bool {
+    match &orphan.dying {
         Some(pidfd) => !matches!(reap(pidfd), Ok(None)),
         None => true,
     }

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 
 mod entry;
 mod kept;
-mod remains;
+mod orphans;
 mod search;
 
 pub(crate) use self::entry::Entry;
 pub use self::kept::FolderRecord;
 pub(crate) use self::kept::Record;
-pub use self::remains::sweep;
+pub use self::orphans::sweep;
 
 /// What a sweep found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

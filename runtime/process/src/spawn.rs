@@ -19,13 +19,13 @@ use tokio::net::unix::pipe;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::belongings::Belongings;
 use crate::child::Child;
 use crate::environment::{ADAPTER_CONFIG, TMPDIR, child_environment, problem};
 use crate::error::SpawnError;
 use crate::init::{RECORD, Report};
 use crate::limits::{self, Cgroup, Limits};
 use crate::network::Proxy;
+use crate::owned::OwnedResources;
 use crate::pipe::read_held;
 use crate::private_dir::PrivateDir;
 use crate::record::{Entry, Record};
@@ -77,7 +77,7 @@ async fn start(spec: ChildSpec) -> Result<Child, SpawnError> {
     let refused = match spawner::launch(start).await {
         Ok(launched) => {
             let pid = launched.tree.leader();
-            if let Some(record) = launched.tree.belongings().record.as_ref().map(Record::writer) {
+            if let Some(record) = launched.tree.owned().record.as_ref().map(Record::writer) {
                 blocking(&program, move || record.leader(pid)).await?;
             }
             match begin(launched, status, proxy).await {
@@ -233,7 +233,7 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
     Ok(Prepared {
         start: Start {
             command,
-            belongings: Belongings { cgroup, private: Some(private), record, _mark: Some(mark) },
+            owned: OwnedResources { cgroup, private: Some(private), record, _mark: Some(mark) },
             manner: wrapped.manner,
             lent: wrapped.lent,
             lifeline: wrapped.lifeline,

@@ -9,7 +9,7 @@ use std::thread;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::belongings::Belongings;
+use crate::owned::OwnedResources;
 use crate::reaper;
 use crate::system::before_exec::{self, Manner};
 use crate::tree::Tree;
@@ -30,7 +30,7 @@ pub(crate) struct Launched {
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) command: Command,
-    pub(crate) belongings: Belongings,
+    pub(crate) owned: OwnedResources,
     pub(crate) manner: Manner,
     /// The child's ends of pipes between it and the host, open until it has them.
     pub(crate) lent: Vec<OwnedFd>,
@@ -88,10 +88,10 @@ fn run(mut jobs: mpsc::Receiver<Job>) {
 }
 
 fn launch_now(start: Start) -> io::Result<Launched> {
-    let Start { mut command, belongings, manner, lent, lifeline } = start;
+    let Start { mut command, owned, manner, lent, lifeline } = start;
     before_exec::install(&mut command, manner);
     let mut child = command.spawn()?;
     drop(lent);
-    let tree = Tree::adopt(&mut child, belongings, lifeline)?;
+    let tree = Tree::adopt(&mut child, owned, lifeline)?;
     Ok(Launched { tree, stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() })
 }

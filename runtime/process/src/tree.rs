@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid};
 
-use crate::belongings::Belongings;
 use crate::exit::Exit;
 use crate::limits::Cgroup;
-use crate::reaper::{self, Remains};
+use crate::owned::OwnedResources;
+use crate::reaper::{self, Orphan};
 use crate::signal::Signal;
 
 /// The only authority over one child, the leader of its own process group, over its descendants, and over its
@@ -33,7 +33,7 @@ pub(crate) struct Tree {
     leader: Pid,
     lifeline: Option<Lifeline>,
     pidfd: Arc<OwnedFd>,
-    belongings: Belongings,
+    owned: OwnedResources,
     memory_kills: u64,
     exit: Option<Exit>,
 }
@@ -46,7 +46,7 @@ impl Tree {
     /// When the process cannot be watched; it has been killed and reaped then. Blocks for that.
     pub(crate) fn adopt(
         child: &mut std::process::Child,
-        belongings: Belongings,
+        owned: OwnedResources,
         lifeline: Option<OwnedFd>,
     ) -> io::Result<Self> {
         let leader = Pid::from_child(child);
@@ -55,14 +55,14 @@ impl Tree {
                 leader,
                 lifeline: lifeline.map(Lifeline::new),
                 pidfd: Arc::new(pidfd),
-                belongings,
+                owned,
                 memory_kills: 0,
                 exit: None,
             }),
             Err(error) => {
                 let _ = kill_process_group(leader, rustix::process::Signal::KILL);
                 let _ = child.wait();
-                reaper::leave(Remains { dying: None, belongings });
+                reaper::leave(Orphan { dying: None, owned });
                 Err(error.into())
             }
         }
@@ -77,13 +77,13 @@ impl Tree {
         Arc::clone(&self.pidfd)
     }
 
-    pub(crate) fn belongings(&self) -> &Belongings {
-        &self.belongings
+    pub(crate) fn owned(&self) -> &OwnedResources {
+        &self.owned
     }
 
     /// Gives away what belongs to the child; from then on its holder removes it.
-    pub(crate) fn take_belongings(&mut self) -> Belongings {
-        std::mem::take(&mut self.belongings)
+    pub(crate) fn take_owned(&mut self) -> OwnedResources {
+        std::mem::take(&mut self.owned)
     }
 
     /// How many processes of the tree the kernel has killed for using up its memory; known once it is reaped.
@@ -136,7 +136,7 @@ impl Tree {
             Ok(Some(exit)) => {
                 self.kill_all();
                 self.kill_cgroup();
-                self.memory_kills = self.belongings.cgroup.as_ref().map_or(0, Cgroup::memory_kills);
+                self.memory_kills = self.owned.cgroup.as_ref().map_or(0, Cgroup::memory_kills);
                 let _ = reap(&self.pidfd);
                 exit
             }
@@ -145,7 +145,7 @@ impl Tree {
                 Exit::UNKNOWN
             }
         };
-        if let Some(private) = &mut self.belongings.private {
+        if let Some(private) = &mut self.owned.private {
             private.forget_config();
         }
         self.exit = Some(exit);
@@ -155,7 +155,7 @@ impl Tree {
     /// Kills what left the group, where a cgroup knows of it. Those that are made meanwhile are met when the cgroup
     /// is removed.
     fn kill_cgroup(&self) {
-        if let Some(cgroup) = &self.belongings.cgroup {
+        if let Some(cgroup) = &self.owned.cgroup {
             cgroup.kill();
         }
     }
@@ -188,9 +188,9 @@ impl Drop for Tree {
         if unreaped {
             self.kill_all();
         }
-        let belongings = self.take_belongings();
-        if unreaped || !belongings.is_empty() {
-            reaper::leave(Remains { dying: unreaped.then(|| Arc::clone(&self.pidfd)), belongings });
+        let owned = self.take_owned();
+        if unreaped || !owned.is_empty() {
+            reaper::leave(Orphan { dying: unreaped.then(|| Arc::clone(&self.pidfd)), owned });
         }
     }
 }

@@ -6,14 +6,14 @@ use tempfile::TempDir;
 use super::*;
 use crate::record::Entry;
 
-/// Belongings below `parent`, whose record is in `records`.
-fn belongings(parent: &Path, records: &Path) -> Belongings {
+/// OwnedResources below `parent`, whose record is in `records`.
+fn owned(parent: &Path, records: &Path) -> OwnedResources {
     fs::create_dir(parent).unwrap();
     let private = PrivateDir::create(parent, Some(b"{}")).unwrap();
     let mut entry = Entry::of_this_host("group").unwrap();
     entry.folder = Some((private.inode().unwrap(), private.path().to_owned()));
     let record = Record::create(records, &entry).unwrap();
-    Belongings { cgroup: None, private: Some(private), record: Some(record), _mark: None }
+    OwnedResources { cgroup: None, private: Some(private), record: Some(record), _mark: None }
 }
 
 /// A place in which a folder cannot be removed for a while, by root neither: a file has the name of what it is in.
@@ -58,22 +58,22 @@ impl Place {
 #[test]
 fn a_folder_that_cannot_be_removed_keeps_its_record_and_is_tried_again() {
     let place = Place::new();
-    let mut belongings = belongings(&place.parent(), &place.records());
+    let mut owned = owned(&place.parent(), &place.records());
     place.block();
-    assert!(!belongings.try_clear());
+    assert!(!owned.try_clear());
     assert_eq!(place.left(), (0, 1));
     place.unblock();
     assert_eq!(place.left(), (1, 1));
-    assert!(belongings.try_clear() && belongings.is_empty());
+    assert!(owned.try_clear() && owned.is_empty());
     assert_eq!(place.left(), (0, 0));
 }
 
 #[test]
 fn what_is_abandoned_is_for_the_next_host() {
     let place = Place::new();
-    let belongings = belongings(&place.parent(), &place.records());
+    let owned = owned(&place.parent(), &place.records());
     place.block();
-    belongings.abandon();
+    owned.abandon();
     place.unblock();
     assert_eq!(place.left(), (1, 1));
 }
@@ -81,9 +81,9 @@ fn what_is_abandoned_is_for_the_next_host() {
 #[test]
 fn what_cannot_be_removed_when_it_is_dropped_keeps_its_record() {
     let place = Place::new();
-    let belongings = belongings(&place.parent(), &place.records());
+    let owned = owned(&place.parent(), &place.records());
     place.block();
-    drop(belongings);
+    drop(owned);
     assert_eq!(place.left(), (0, 1));
     // The reaper thread, where another test has started it, tries again from here on.
     place.unblock();

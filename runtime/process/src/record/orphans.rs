@@ -60,19 +60,19 @@ pub fn sweep(dir: &Path) -> io::Result<Swept> {
     let (mut left, mut live) = (Vec::new(), Vec::new());
     for name in names(&folder)? {
         match Found::in_folder(&folder, &name, &here) {
-            Found::Left(remains) => left.push((name, remains)),
+            Found::Left(orphan) => left.push((name, orphan)),
             Found::Live(host) => live.extend(host),
             Found::Nothing => {}
             Found::Refused(why) => swept.refused.push((dir.join(name), why)),
         }
     }
-    for (name, remains) in left {
-        let end = remains.end(&here, &live);
+    for (name, orphan) in left {
+        let end = orphan.end(&here, &live);
         swept.processes += end.processes;
         swept.folders += end.folders;
         if end.is_complete {
             let _ = unlinkat(&folder, &name, AtFlags::empty());
-            swept.trees += usize::from(remains.entry.containment != NO_TREE);
+            swept.trees += usize::from(orphan.entry.containment != NO_TREE);
         } else {
             swept.unfinished.push(dir.join(name));
         }

@@ -9,7 +9,7 @@ use crate::reaper;
 use crate::record::Record;
 use crate::settle::Mark;
 
-/// How long [`Belongings::clear`] waits between looks: longer each time, a quarter of a second in all.
+/// How long [`OwnedResources::clear`] waits between looks: longer each time, a quarter of a second in all.
 const LOOK_AGAIN: [Duration; 8] = {
     let milliseconds = Duration::from_millis;
     [
@@ -30,7 +30,7 @@ const LOOK_AGAIN: [Duration; 8] = {
 ///
 /// Dropping removes what can be removed at once, and blocks meanwhile; the rest is left to the reaper thread.
 #[derive(Debug, Default)]
-pub(crate) struct Belongings {
+pub(crate) struct OwnedResources {
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) private: Option<PrivateDir>,
     pub(crate) record: Option<Record>,
@@ -38,7 +38,7 @@ pub(crate) struct Belongings {
     pub(crate) _mark: Option<Mark>,
 }
 
-impl Belongings {
+impl OwnedResources {
     pub(crate) fn is_empty(&self) -> bool {
         let Self { cgroup, private, record, _mark: _ } = self;
         cgroup.is_none() && private.is_none() && record.is_none()
@@ -90,10 +90,10 @@ impl Belongings {
     }
 }
 
-impl Drop for Belongings {
+impl Drop for OwnedResources {
     fn drop(&mut self) {
         if !self.try_clear() {
-            reaper::leave(reaper::Remains { dying: None, belongings: std::mem::take(self) });
+            reaper::leave(reaper::Orphan { dying: None, owned: std::mem::take(self) });
         }
     }
 }
