@@ -79,7 +79,7 @@ pub struct Core {
     known_bytes: u64,
     /// Requests that wait.
     pending: PendingTotals,
-    /// Ids that were closed lately, as hashes: tells what is late from what is unknown.
+    /// Ids that were closed lately, as hashes, so that late is not taken for unknown.
     closed: VecDeque<u64>,
     hasher: DefaultHashBuilder,
     process: Process,
@@ -95,7 +95,7 @@ struct Slot {
     session: Option<Session>,
 }
 
-/// How many closed ids are remembered to tell late messages from unknown ones.
+/// How many closed ids are remembered, so that late messages are not taken for unknown ones.
 const REMEMBERED: usize = 4096;
 /// How many chosen ids are remembered for one process. Later ones get a fresh id on the wire.
 const USED: usize = 1024 * 1024;

@@ -99,7 +99,7 @@ impl Cause {
         }
     }
 
-    /// The error category that tells it on the wire ([ext.6]), where it is a failure.
+    /// The error category that reports it on the wire ([ext.6]), where it is a failure.
     #[must_use]
     pub const fn category(self) -> Option<Category> {
         match self {
@@ -148,14 +148,14 @@ pub struct SessionEnd {
     pub error: Option<Failure>,
 }
 
-/// The members of the `turn.complete` that tells of it.
+/// The members of the `turn.complete` that reports it.
 impl Serialize for TurnEnd {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         TurnComplete::from(self.clone()).serialize(serializer)
     }
 }
 
-/// The members of the `session.closed` that tells of it.
+/// The members of the `session.closed` that reports it.
 impl Serialize for SessionEnd {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         SessionClosed { reason: Some(self.reason), error: self.error.clone() }.serialize(serializer)

@@ -1,4 +1,4 @@
-//! Permission policies: what an operator answers beforehand, so that nobody has to be asked.
+//! Permission policies: what an operator answers beforehand, so that no one has to be asked.
 //!
 //! A [`Policy`] is two lists of [`Pattern`]s and what to do when neither matches. The deny list is read first,
 //! then the allow list, then the [`Unmatched`] rule, which asks or denies and never allows ([permission.3]).
@@ -66,7 +66,7 @@ pub enum Decision {
     Allow,
     /// Deny without asking.
     Deny,
-    /// Let somebody decide.
+    /// Let someone decide.
     Ask,
 }
 
@@ -74,7 +74,7 @@ pub enum Decision {
 /// the pattern `*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Unmatched {
-    /// Let somebody decide; when nobody does, the request is denied ([permission.3]).
+    /// Let someone decide; when no one does, the request is denied ([permission.3]).
     #[default]
     Ask,
     /// Deny.

@@ -3,7 +3,7 @@
 /// Whether one that has `own` of a bound may take `more`, while `free` of it is left: not where it would then have more than
 /// stays for all others together.
 ///
-/// So nobody takes all, and one that has nothing finds room behind those that take all they can ([session.3]).
+/// So no one takes all, and one that has nothing finds room behind those that take all they can ([session.3]).
 pub fn may_take(own: u64, more: u64, free: u64) -> bool {
     u128::from(own) + 2 * u128::from(more) <= u128::from(free)
 }

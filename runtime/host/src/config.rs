@@ -28,7 +28,7 @@
 //! `runtime` holds what concerns the whole host, and the timeouts and limits of every agent that does not set its
 //! own. Every key has a default ([`defaults`]) but `agents`, an agent's `id` and an external agent's `command`.
 //! A key that nothing reads is an error that names the nearest one that something does; keys of an Amurg file that
-//! have no meaning here are accepted and told in [`Config::notices`].
+//! have no meaning here are accepted and listed in [`Config::notices`].
 //!
 //! What a process is held in ([`Containment`], [`Resources`], [`Sandbox`]) is said of an agent, or in `runtime` for every
 //! agent that says nothing; an agent's `sandbox` takes the place of the whole of `runtime`'s, and `"none"` takes it away:
@@ -121,7 +121,7 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     /// A policy that narrows what agents are given, besides [`defaults::POLICY`], which counts wherever it is there.
     pub policy: Option<PathBuf>,
-    /// Where output waits that nobody has read yet. `None` is `state_dir` or the system's folder for large
+    /// Where unread output waits. `None` is `state_dir` or the system's folder for large
     /// temporary files.
     pub spool_dir: Option<PathBuf>,
     /// `usage_log`: whether each ended turn may become a line of the [usage log](crate::usage); a host writes it where

@@ -130,7 +130,7 @@ impl LiveSessionCounters {
             Counter::StrayRequest => &self.stray_requests,
             Counter::UnknownSession | Counter::DeniedRequest | Counter::Restart => return,
         };
-        // An error means that it stands at the largest number.
+        // An error means that it is at the largest number.
         let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_add(1));
     }
 

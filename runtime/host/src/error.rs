@@ -14,7 +14,7 @@ pub enum BuildError {
     /// There is no folder for temporary files.
     #[error("failed to find the folder for temporary files")]
     Folder(#[from] std::io::Error),
-    /// A policy of the organisation could not be read, so nobody knows what may run.
+    /// A policy of the organisation could not be read, so it is unknown what may run.
     #[error("failed to {0}")]
     Policy(#[source] ConfigError),
 }
@@ -115,7 +115,7 @@ fn known_agents(known: &[String]) -> String {
     }
 }
 
-/// Why nobody can say what an agent's process is started from.
+/// Why it is unknown what an agent's process is started from.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SpecError {
@@ -179,7 +179,7 @@ pub enum FileError {
 }
 
 impl From<crate::files::Refusal> for FileError {
-    /// Its text is part of this error's; as a source it would be told twice.
+    /// Its text is part of this error's; as a source it would be shown twice.
     fn from(refusal: crate::files::Refusal) -> Self {
         Self::Refused(refusal)
     }

@@ -1,4 +1,4 @@
-//! What a session tells its user.
+//! The events of a session.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use trunkline_protocol::{
 
 use crate::request::{Permission, Question};
 
-/// One thing that happened in a session. Serialised, it is the message that tells of it on the wire.
+/// One thing that happened in a session. Serialised, it is the message that reports it on the wire.
 #[derive(Debug)]
 pub struct Event {
     /// The turn that it belongs to.
@@ -46,7 +46,7 @@ pub enum EventKind {
     Log(Log),
     /// Something went wrong; it ends nothing by itself. A refused file and a bad line come so, too.
     Error(ErrorEvent),
-    /// Anything else that the agent tells.
+    /// Anything else that the agent reports.
     Custom(Custom),
     /// Tokens and cost.
     Usage(Box<Usage>),

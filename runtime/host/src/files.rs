@@ -1,6 +1,6 @@
 //! Files that cross the pipe: checked on the opened handle, copied, and only then believed ([file.1-7]).
 //!
-//! An adapter's `file.output` names a path, and a path is a promise that anybody can break: by `..`, by a link, by a
+//! An adapter's `file.output` names a path, and a path is a promise that anyone can break: by `..`, by a link, by a
 //! device, by swapping the file between a look and an open. So nothing here trusts a path twice:
 //!
 //! 1. [`check()`] finds the allowed root ([`Roots`], held as directory handles) that the path lies in, walks from that

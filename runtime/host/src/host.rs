@@ -75,7 +75,7 @@ struct Agent {
     refusal: Option<PolicyRefusal>,
 }
 
-/// How one agent stands.
+/// The state of one agent.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AgentStatus {
@@ -576,7 +576,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Dropping only signals: nobody waits for the ends.
+        // Dropping only signals: no one waits for the ends.
         drop(self.signal(None));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A [`Host`] has agents by id. [`Host::open`] opens a [`Session`], [`Session::send`] begins a [`Turn`]: a stream of
 //! [`Event`]s with exactly one [`TurnEnd`] at its end, whatever the adapter does. One long-lived process serves all
-//! sessions of an agent; when it dies, every turn is told, and the next input starts it again.
+//! sessions of an agent; when it dies, every turn ends with that cause, and the next input starts it again.
 //!
 //! ```no_run
 //! use trunkline_host::{EventKind, Host, SessionOptions, config::{AgentConfig, Command}};

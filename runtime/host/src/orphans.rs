@@ -38,7 +38,7 @@ struct Made {
 impl HostFolder {
     /// Names a folder that nothing else has the name of, among the temporary ones. Makes nothing.
     pub(crate) fn new(records: Option<PathBuf>) -> io::Result<Self> {
-        // Without links, and in letters that the wire can carry: its paths are told to adapters, and are roots.
+        // Without links, and in letters that the wire can carry: adapters see its paths, which are roots.
         let place = std::env::temp_dir().canonicalize()?;
         if place.to_str().is_none() {
             let message = format!("the folder for temporary files, {place:?}, is not named in UTF-8");

@@ -67,7 +67,7 @@ pub struct Decision {
     pub always_allow: Option<bool>,
     /// The tool's input as the user changed it.
     pub updated_input: Option<Json>,
-    /// What to tell the agent.
+    /// A message to the agent.
     pub message: Option<String>,
     /// Whether the turn ends with this denial.
     pub end_turn: Option<bool>,

@@ -1,7 +1,7 @@
 //! What readers have not read yet and memory does not hold: on disk, bounded, in one unlinked file a host.
 //!
 //! One thread does all reading and writing of this file; both begin at the first overflow. The link hands over buffers and
-//! never waits; [`Pressure`] tells it when the disk is too slow, and then it pauses reading.
+//! never waits; [`Pressure`] shows it when the disk is too slow, and then it pauses reading.
 
 mod disk;
 
@@ -71,7 +71,7 @@ enum Job {
         from: u64,
         to: u64,
     },
-    /// Nobody reads what this mailbox has on disk.
+    /// No one reads what this mailbox has on disk.
     Forget {
         number: u64,
     },
@@ -196,7 +196,7 @@ impl Queue {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // No mailbox is left, so nobody waits for a job.
+        // No mailbox is left, so no one waits for a job.
         let jobs = self.queue.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         self.queue.closed.store(true, Ordering::Release);
         drop(jobs);
@@ -358,7 +358,7 @@ fn serve(queue: &Queue, mut disk: Disk) {
                         }
                     }
                 });
-                // Gives the disk back, while nobody waits for the mailbox.
+                // Gives the disk back, while no one waits for the mailbox.
                 disk.forget_before(number, from + used);
             }
             Job::Forget { number } => disk.forget(number),

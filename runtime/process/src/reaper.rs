@@ -77,7 +77,7 @@ fn run(bell: &OwnedFd) {
     }
 }
 
-/// The owned of a child that has ended, while what ran in its cgroup is dying.
+/// The resources of a child that has ended, while what ran in its cgroup is dying.
 #[derive(Debug)]
 struct Clearing {
     owned: OwnedResources,

@@ -39,11 +39,11 @@ counters! {
     unknown_type,
     /// Messages for sessions that never were ([session.5]).
     unknown_session,
-    /// Messages for closed sessions, and answers that nobody waits for ([session.4], [permission.4]).
+    /// Messages for closed sessions, and answers that no one waits for ([session.4], [permission.4]).
     late,
     /// A second `session.start` or `session.close` ([session.7]).
     repeated,
-    /// What agents said of turns that had ended, for a hub that cannot tell it from the next turn ([turn.9]).
+    /// What agents said of turns that had ended, for a hub that cannot distinguish it from the next turn ([turn.9]).
     late_output,
     /// Refused inputs whose ends the hub had not read when the relay ended, beyond what is still written then.
     unanswered,

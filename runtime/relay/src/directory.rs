@@ -13,7 +13,7 @@ use trunkline_protocol::{
 /// The longest line that any reader takes, in bytes ([frame.5]).
 const LINE: usize = 1024 * 1024;
 
-/// What agents told of themselves in any session, by agent id.
+/// What agents reported of themselves in any session, by agent id.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     learnt: Mutex<HashMap<String, Learnt>>,
@@ -26,7 +26,7 @@ struct Learnt {
 }
 
 impl Directory {
-    /// Keeps what an agent told last.
+    /// Keeps what an agent reported last.
     pub(crate) fn learn(&self, agent: &str, info: &SessionInfo) {
         if info.capabilities.is_none() && info.models.is_none() {
             return;

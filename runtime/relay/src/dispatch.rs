@@ -36,7 +36,7 @@ const INBOX: usize = 64;
 /// How many closed ids are remembered, to count what is late apart from what is unknown.
 const REMEMBERED: usize = 1024;
 
-/// For how long the files of an ended session can still be read by a hub that has just been told of them ([file.3]).
+/// For how long the files of an ended session can still be read by a hub that has just learnt of them ([file.3]).
 const FILES_STAY: Duration = Duration::from_secs(30);
 
 /// The sessions of a hub.
@@ -102,7 +102,7 @@ impl Dispatch {
         &self.common.counters
     }
 
-    /// Says goodbye to the sessions, which then finish, and hands their tasks over.
+    /// Closes the inboxes of the sessions, which then finish, and hands their tasks over.
     pub(crate) fn close(self) -> (Sessions, Arc<Common>) {
         (self.sessions, self.common)
     }
@@ -306,7 +306,7 @@ impl Dispatch {
         let Gone { id, key, session } = match gone {
             Ok(gone) => gone,
             Err(error) => {
-                // Whose it was is not known: nobody waits for the closing ones any more.
+                // Whose it was is not known: no one waits for the closing ones any more.
                 self.closing.clear();
                 return tracing::error!(%error, "a session's task has failed");
             }

@@ -144,8 +144,8 @@ impl Fair {
 
     /// Appends the next batch to `out` and names those that gave to it. Nothing given: nothing can be written now.
     ///
-    /// A batch is one round at most: meanwhile those that have run dry put more, and nobody profits from the moment.
-    /// Only when nobody could write in a round does the next one follow at once.
+    /// A batch is one round at most: meanwhile those that have run dry put more, and no one profits from the moment.
+    /// Only when no one could write in a round does the next one follow at once.
     pub(crate) fn take(&mut self, out: &mut Vec<u8>, gave: &mut Vec<Key>) {
         let start = out.len();
         loop {
@@ -191,7 +191,7 @@ impl Fair {
         self.queues.values().any(|queue| !queue.paused && !queue.messages.is_empty())
     }
 
-    /// Forgives all debts: the hub has read everything, so nobody was kept waiting.
+    /// Forgives all debts: the hub has read everything, so no one was kept waiting.
     pub(crate) fn forgive(&mut self) {
         self.queues.retain(|_, queue| {
             queue.credit = 0;

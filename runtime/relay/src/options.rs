@@ -15,7 +15,7 @@ pub struct RelayOptions {
     pub version: String,
     /// The longest line that is read from the hub, in bytes; a longer one is skipped and counted. Never below 1 MiB.
     pub max_line: usize,
-    /// Whether tools are told to a hub without `events` ([ext.3]).
+    /// Whether tools are shown to a hub without `events` ([ext.3]).
     pub tools_as_output: ToolsAsOutput,
 }
 
@@ -45,7 +45,7 @@ impl RelayOptions {
         self
     }
 
-    /// With tools told to hubs without `events`, or not.
+    /// With tools shown to hubs without `events`, or not.
     #[must_use]
     pub fn tools_as_output(mut self, tools: ToolsAsOutput) -> Self {
         self.tools_as_output = tools;

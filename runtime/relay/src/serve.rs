@@ -1,4 +1,4 @@
-//! A relay's life: reads until the input ends, it is told to stop or the output breaks; then ends in time ([relay.9]).
+//! A relay's life: reads until the input ends, it is asked to stop or the output breaks; then ends in time ([relay.9]).
 
 use std::{
     future::Future,
@@ -32,7 +32,7 @@ const LEAST_LINE: usize = 1024 * 1024;
 pub enum Ended {
     /// The hub closed its side.
     EndOfInput,
-    /// It was told to: by SIGTERM, say.
+    /// It was asked to: by SIGTERM, say.
     Stopped,
     /// The hub does not read any more.
     BrokenOutput,
@@ -63,7 +63,8 @@ where
 /// most, and the host is shut down meanwhile: it returns within 4 s ([relay.9]).
 ///
 /// # Cancel safety
-/// Dropping the future drops everything at once: sessions are closed, processes told to end, and nothing is waited for.
+/// Dropping the future drops everything at once: sessions are closed, processes signalled to end, and nothing is
+/// waited for.
 ///
 /// # Panics
 /// Outside a tokio runtime.

@@ -1,4 +1,4 @@
-//! One session of the hub: drives one session of the host and tells the hub what happens in it.
+//! One session of the hub: drives one session of the host and reports to the hub what happens in it.
 //!
 //! A task of its own owns everything of the session. It takes the hub's messages whenever they come, and events from
 //! the host only while its queue to the hub has room ([flow.3], [relay.6]). What it answers the hub is never dropped.
@@ -35,7 +35,7 @@ use crate::{
     upstream::Outlet,
 };
 
-/// For how long a session tells what happened before the relay's end; the rest of [relay.9]'s second is the writer's.
+/// For how long a session reports what happened before the relay's end; the rest of [relay.9]'s second is the writer's.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// What all sessions of a relay share.
@@ -79,17 +79,17 @@ pub(crate) struct HubSession {
     gave_files: bool,
 }
 
-/// Where a session stands towards its hub.
+/// The state of a session towards its hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Open,
     /// It has ended below. What the hub waits for comes first, then why.
     Ending,
-    /// The hub has been told why, and cannot know that it has ended: each further input is answered ([session.8]).
+    /// The hub has learnt why, and cannot know that it has ended: each further input is answered ([session.8]).
     Ended,
-    /// The relay ends: what happened is told, and nothing more is taken.
+    /// The relay ends: what happened is reported, and nothing more is taken.
     Finishing,
-    /// The hub has closed it, or has been told its end.
+    /// The hub has closed it, or has learnt of its end.
     Closed,
 }
 
@@ -240,7 +240,7 @@ impl HubSession {
         }
     }
 
-    /// The relay ends: tells what has happened, then ends every open turn ([relay.9]).
+    /// The relay ends: reports what has happened, then ends every open turn ([relay.9]).
     async fn finish(&mut self) {
         self.phase = Phase::Finishing;
         self.outlet.flow(Flow::Resume);

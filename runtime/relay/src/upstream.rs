@@ -172,7 +172,7 @@ impl Upstream {
         }
     }
 
-    /// Fills the next batch and tells those that gave to it. Whether nothing more will be put.
+    /// Fills the next batch and wakes those that gave to it. Whether nothing more will be put.
     fn take(&self, out: &mut Vec<u8>, gave: &mut Vec<Key>) -> bool {
         let mut state = self.lock();
         let state = &mut *state;

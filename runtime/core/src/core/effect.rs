@@ -23,7 +23,7 @@ pub enum Effect {
     Write { key: Key, input_of: Option<TurnNo>, message: HostMessage },
     /// Report an event to the session's user: the message of the adapter, or one that the core makes in its form.
     Deliver { key: Key, scope: TurnScope, body: AdapterBody, meta: Option<Box<Meta>> },
-    /// Ask the session's user for a permission; `serial` tells it from another of the same id ([permission.4]).
+    /// Ask the session's user for a permission; `serial` distinguishes it from another of the same id ([permission.4]).
     Ask { key: Key, scope: TurnScope, request: Box<PermissionRequest>, serial: u64, meta: Option<Box<Meta>> },
     /// Ask the session's user a question.
     AskInput { key: Key, scope: TurnScope, request: Box<InputRequest>, serial: u64, meta: Option<Box<Meta>> },

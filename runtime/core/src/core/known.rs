@@ -1,4 +1,4 @@
-//! What the adapter told of a session, as far as it is needed again, within bounds.
+//! What the adapter reported of a session, as far as it is needed again, within bounds.
 
 use trunkline_protocol::{Category, ErrorEvent, Json, Resume, TurnComplete};
 
@@ -11,7 +11,7 @@ const OF_ONE: u64 = 1024 * 1024;
 /// How many bytes are remembered of all sessions of an adapter.
 pub(super) const OF_ALL: u64 = 64 * 1024 * 1024;
 
-/// What the adapter told of a session.
+/// What the adapter reported of a session.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     native_session_id: Option<String>,
@@ -38,7 +38,7 @@ impl Known {
 
 impl Core {
     /// Remembers what a session goes on with after a restart. What is too much is forgotten with what was there before, which
-    /// would lead to an older state, and the session is told.
+    /// would lead to an older state, and the session learns of it.
     pub(super) fn remember(&mut self, index: u32, native_id: Option<&String>, params: Option<&Json>) {
         if native_id.is_none() && params.is_none() {
             return;

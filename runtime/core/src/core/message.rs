@@ -68,7 +68,8 @@ impl Core {
         Ok(())
     }
 
-    /// A line that named a session and was no message: its session is told, nobody else suffers ([msg.3], [frame.5]).
+    /// A line that named a session and was no message: its session learns of it, and no other is affected ([msg.3],
+    /// [frame.5]).
     pub fn handle_bad(&mut self, wire_id: &str, category: Category, why: &str) {
         if let Some(index) = self.find(wire_id) {
             self.tell_bad(index, category, why);
@@ -100,7 +101,7 @@ impl Core {
         running.map_or(TurnScope::Outside, |running| TurnScope::Running(running.no))
     }
 
-    /// Settles what is agreed on by the adapter's first message of the session, and tells whether context was kept.
+    /// Settles what is agreed on by the adapter's first message of the session, and reports whether context was kept.
     fn agree(&mut self, index: u32, kind: AdapterKind, now: Instant) {
         let Some(session) = self.get(index) else { return };
         // A sign of life from an agent that is still resuming says nothing of what it remembers.
@@ -166,7 +167,7 @@ impl Core {
                 let key = self.key_of(index);
                 self.effect(super::Effect::CheckFile { key, scope, file, meta });
             }
-            // A replayed request asks nobody.
+            // A replayed request asks no one.
             AdapterBody::PermissionRequest(request) if request.history != Some(true) => {
                 self.ask(index, turn, scope, request, meta, now);
             }
@@ -178,7 +179,7 @@ impl Core {
             AdapterBody::SessionReady(ready) => self.ready(index, *ready, meta, now),
             AdapterBody::SessionInfo(info) => self.info(index, info, meta, now),
             AdapterBody::SteerResult(result) => self.steered(index, &result),
-            // Before the context nothing is told ([process.5]); the turn's deadline has heard it.
+            // Before the context nothing is reported ([process.5]); the turn's deadline has heard it.
             AdapterBody::Working(_) if self.get(index).is_some_and(|session| session.context_due) => {}
             AdapterBody::SessionClosed(closed) => {
                 let reason = closed.reason.unwrap_or(trunkline_protocol::ClosedReason::Finished);
@@ -230,7 +231,7 @@ impl Core {
         self.remember(index, info.native_session_id.as_ref(), None);
         let Some(session) = self.get(index) else { return };
         if session.context_due {
-            // After a restart the context is told once, by the host; what comes with it goes on without. An adapter
+            // After a restart the context is reported once, by the host; what comes with it goes on without. An adapter
             // that cannot resume has nothing to add later.
             let resumes = session.has_agreed(Extensions::RESUME);
             if let Some(context) = info.context.take().or((!resumes).then_some(Context::Lost)) {
@@ -260,7 +261,7 @@ impl Core {
     }
 }
 
-/// Whether a message tells of the session rather than of a turn.
+/// Whether a message reports on the session rather than on a turn.
 fn is_news(body: &AdapterBody) -> bool {
     matches!(body, AdapterBody::SessionReady(_) | AdapterBody::SessionInfo(_))
 }

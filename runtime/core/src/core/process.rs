@@ -11,7 +11,7 @@ use crate::{
     supervise::{Next, Supervisor},
 };
 
-/// Where the process stands.
+/// The state of the process.
 ///
 /// ```text
 ///       demand               it runs               it ends after a completed turn
@@ -32,7 +32,7 @@ enum State {
     Starting { since: Instant },
     /// It runs.
     Running { heard: bool, completed: bool },
-    /// It was told to end; its end is still to come.
+    /// It is being ended; its end is still to come.
     Ending,
     /// A start failed; it is started again no sooner than this.
     Waiting { until: Instant },
@@ -54,7 +54,7 @@ pub(super) struct Process {
 /// Why the process is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// It ended by itself, or somebody else ended it.
+    /// It ended by itself, or someone else ended it.
     Exit,
     /// It closed its stdout and was ended by the host.
     EndOfStream,
@@ -243,7 +243,7 @@ impl Core {
         Failure::new(Category::ProcessExit, why)
     }
 
-    /// Answers updates that nobody will answer any more.
+    /// Answers updates that no one will answer any more.
     pub(super) fn fail_updates(&mut self, index: u32) {
         let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
         for ticket in std::mem::take(&mut work.updates) {
@@ -301,7 +301,7 @@ impl Core {
                     .waiting_since
                     .is_some_and(|since| since + self.rules.start_timeout <= now) =>
             {
-                // Who began to wait may have been stopped since; while nobody waits it may stay silent.
+                // The first input to wait may have been stopped since; while none waits, silence is allowed.
                 self.process.waiting_since = self.indices().filter_map(|index| self.begun(index)).min();
                 if self.process.waiting_since.is_some_and(|since| since + self.rules.start_timeout <= now) {
                     self.process.state = State::Ending;

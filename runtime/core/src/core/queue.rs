@@ -10,7 +10,7 @@ use trunkline_protocol::{
 use super::{Core, Effect, Key, Ticket, turn::Running};
 use crate::{Cause, SteerError, TurnNo, UpdateError};
 
-/// How long an update waits for the adapter's first message, which tells whether it knows `options`.
+/// How long an update waits for the adapter's first message, which shows whether it knows `options`.
 const READY_WAIT: Duration = Duration::from_secs(5);
 
 /// One thing that is held back.
@@ -194,7 +194,7 @@ impl Core {
         })
     }
 
-    /// Removes a waiting input. Whether it waited is told.
+    /// Removes a waiting input; returns whether it waited.
     pub(super) fn unqueue(&mut self, index: u32, turn: TurnNo, reason: StopReason) -> bool {
         let key = self.key_of(index);
         let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return false };

@@ -213,7 +213,7 @@ impl Core {
         own.chain(self.rules.work_dirs.iter().map(PathBuf::as_path)).collect()
     }
 
-    /// Whether nobody may be asked: the turn is stopping or has ended, or too many requests wait, which is counted.
+    /// Whether no one may be asked: the turn is stopping or has ended, or too many requests wait, which is counted.
     fn must_deny(&mut self, index: u32, turn: Option<TurnNo>, scope: TurnScope, bytes: usize) -> bool {
         let Some(session) = self.get(index) else { return true };
         let stopping = turn.is_some() && session.running().is_some_and(|running| running.is_stopping());

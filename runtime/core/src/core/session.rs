@@ -1,4 +1,4 @@
-//! One session: where it stands on the wire, what is known of it, what waits.
+//! One session: its state on the wire, what is known of it, what waits.
 
 use std::{collections::VecDeque, path::Path, time::Instant};
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{Cause, TurnScope};
 
-/// A session's place in the core, told from those that had the place before.
+/// A session's place in the core, distinct from those that had the place before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(u64);
 
@@ -95,7 +95,7 @@ pub(super) struct Session {
     was_started: bool,
     /// Whether this process knew it under another id.
     renamed: bool,
-    /// Whether the user has yet to be told if the context was kept ([process.5]).
+    /// Whether the user has yet to learn if the context was kept ([process.5]).
     pub(super) context_due: bool,
     /// Whether inputs wait until the adapter has said which options it applies ([ext.7]).
     pub(super) options_due: bool,
@@ -322,7 +322,7 @@ impl Core {
     }
 
     /// Ends the wire session and begins a new one with the next input, since what the adapter still says of the old
-    /// one cannot be told from the new ([turn.8]).
+    /// one cannot be distinguished from the new ([turn.8]).
     pub(super) fn replace_wire(&mut self, index: u32) {
         let key = self.key_of(index);
         let Some(session) = self.get(index) else { return };

@@ -21,7 +21,7 @@ impl Timers {
         self.0.len()
     }
 
-    /// Keeps the entries that somebody still needs.
+    /// Keeps the entries that someone still needs.
     pub(crate) fn retain(&mut self, needed: impl Fn(Instant, u32) -> bool) {
         self.0.retain(|Reverse((due, index))| needed(*due, *index));
     }

@@ -14,7 +14,7 @@ use crate::{Cause, TurnEnd, TurnNo, TurnScope};
 /// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
 const OPEN_TOOLS: usize = 256;
 
-/// How many timers that nobody needs any more may wait, besides two a session.
+/// How many timers that no one needs any more may wait, besides two a session.
 const SPARE_TIMERS: usize = 1024;
 
 /// A turn whose input was written and that has not ended.
@@ -28,7 +28,7 @@ const SPARE_TIMERS: usize = 1024;
 ///    └───────────────▶ ended, once: `Effect::End` ◀─────────────────────────┘
 /// ```
 ///
-/// A queued turn is a `Queued::Input`; `phase` tells the other two apart.
+/// A queued turn is a `Queued::Input`; `phase` distinguishes the other two.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) no: TurnNo,
@@ -44,7 +44,7 @@ pub(super) struct Running {
     deadline: Option<Instant>,
     /// When its stop counts as unanswered.
     stop_deadline: Option<Instant>,
-    /// Why it was told to stop, where that was not its user.
+    /// Why it was stopped, where that was not its user.
     stopped_by: Option<Cause>,
     stop_reason: Option<StopReason>,
     output: u64,

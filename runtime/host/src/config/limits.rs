@@ -20,7 +20,7 @@ pub struct Timeouts {
     pub inactivity: Option<Duration>,
     /// `stop_timeout`: from a `stop` to the end of its turn ([turn.8]).
     pub stop: Duration,
-    /// `permission_timeout`: until a request that nobody answers is denied. `None` waits as long as the turn.
+    /// `permission_timeout`: until a request that no one answers is denied. `None` waits as long as the turn.
     pub permission: Option<Duration>,
     /// `shutdown`: the steps of an orderly end ([process.2]).
     pub shutdown: Shutdown,
@@ -57,7 +57,7 @@ pub struct Limits {
 }
 
 /// How a process that ended is started again: waits of `base` · 2ⁿ up to `cap`, with full jitter; after `failures`
-/// failed starts within `window` the agent is `failed` until `retry` has passed or somebody asks.
+/// failed starts within `window` the agent is `failed` until `retry` has passed or someone asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
     /// The first wait.

@@ -43,7 +43,7 @@ impl Source {
         }
     }
 
-    /// Whether somebody named the file, so that its absence is an error.
+    /// Whether someone named the file, so that its absence is an error.
     pub(super) fn must_exist(&self) -> bool {
         matches!(self, Self::Explicit(_) | Self::Environment(_))
     }
@@ -87,7 +87,7 @@ pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf>
     user_folder("XDG_STATE_HOME", ".local/state", &variable)
 }
 
-/// Where a host keeps output that nobody has read yet, unless it is told: the system's folder for large temporary
+/// Where a host keeps output that no one has read yet, unless it is told: the system's folder for large temporary
 /// files, else that for any.
 pub fn spool_dir() -> PathBuf {
     let var_tmp = PathBuf::from("/var/tmp");

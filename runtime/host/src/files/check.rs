@@ -45,7 +45,7 @@ struct Seen {
 ///
 /// # Errors
 ///
-/// The [`Refusal`], as precise as the system tells.
+/// The [`Refusal`], as precise as the system reports it.
 pub fn check(path: &Path, roots: &Roots, max_bytes: u64) -> Result<CheckedFile, Refusal> {
     check_by(open_folder, path, roots, max_bytes)
 }

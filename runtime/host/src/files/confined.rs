@@ -57,7 +57,7 @@ pub(super) fn walk_to_folder(root: BorrowedFd<'_>, folder: &Path) -> Result<Owne
         let here = at.as_ref().map_or(root, AsFd::as_fd);
         let opened = rustix::fs::openat(here, name, flags, Mode::empty());
         let next = opened.map_err(|errno| match errno {
-            // A link answers like a file here; a look tells them apart, for the report only.
+            // A link answers like a file here; a look distinguishes them, for the report only.
             Errno::NOTDIR if is_symlink(here, name) => Refusal::Symlink,
             other => Refusal::on_open(other),
         })?;

@@ -39,7 +39,7 @@ pub struct Exchanges {
     path: PathBuf,
     opened: OnceLock<Opened>,
     next: AtomicU64,
-    /// Who removes what is dropped, beside everything else; nobody where it is done at once.
+    /// Who removes what is dropped, beside everything else; no one where it is done at once.
     remover: Option<Arc<Remover>>,
 }
 

@@ -20,7 +20,7 @@ pub struct Roots {
 
 /// One allowed folder.
 pub(super) struct Root {
-    /// As it was given: what the adapter was told.
+    /// As it was given: what the adapter knows.
     named: PathBuf,
     /// Without links: what an adapter that resolves its own directory says.
     real: PathBuf,
@@ -30,7 +30,7 @@ pub(super) struct Root {
 /// A folder that may become a root, and where its path led when this was found out.
 ///
 /// A root is opened anew for each file, and whoever may write above it can turn a folder on the way into a link to
-/// anywhere. So links are followed once, while nobody hostile runs; from then on the place itself is opened, without
+/// anywhere. So links are followed once, while no one hostile runs; from then on the place itself is opened, without
 /// any link. The folder need not be there yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pinned {

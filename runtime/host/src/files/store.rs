@@ -24,7 +24,7 @@ pub struct StoreDir {
 /// A copy in a [`StoreDir`]: read-only, under a random name, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredFile {
-    /// Where it is, absolute: this is what a hub is told ([file.7]).
+    /// Where it is, absolute: this is what a hub sees ([file.7]).
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
@@ -35,7 +35,7 @@ impl StoreDir {
     ///
     /// # Errors
     ///
-    /// When it cannot be made or opened, is a link, or belongs to somebody else.
+    /// When it cannot be made or opened, is a link, or belongs to someone else.
     pub fn open(path: &Path) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
         DirBuilder::new().recursive(true).mode(0o700).create(&path)?;

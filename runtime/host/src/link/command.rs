@@ -70,7 +70,8 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// The link is gone: what the command would have begun ends here. Who waits for an answer learns it by the drop.
+    /// The link is gone: what the command would have begun ends here. A caller that waits learns it by
+    /// the drop.
     pub(super) fn lose(self) {
         match self {
             Self::Open { session, .. } => session.lose(),

@@ -23,7 +23,7 @@ use trunkline_protocol::{Category, Failure, LineReader};
 use super::outbox::Outbox;
 use crate::config::EnvError;
 
-/// How long the process may take to end after its output has, unless it was told to end.
+/// How long the process may take to end after its output has, unless it is being stopped.
 pub(super) const EXIT_GRACE: Duration = Duration::from_millis(250);
 /// What [`Signal::Kill`] is in an exit status.
 const SIGKILL: i32 = 9;
@@ -37,7 +37,7 @@ pub(crate) type MakeSpec = Arc<dyn Fn() -> Result<ChildSpec, EnvError> + Send + 
 pub(crate) enum Connect {
     /// By starting a process. What is started is made anew for each start, and blocks.
     Process(MakeSpec),
-    /// Over streams that somebody else makes, such as an in-memory pipe.
+    /// Over streams that someone else makes, such as an in-memory pipe.
     Streams(Box<dyn FnMut() -> Streams + Send>),
 }
 
@@ -119,7 +119,7 @@ impl Connection {
         self.ending.get_or_insert(why);
         self.close_input();
         match &self.child {
-            // An error means that nobody is left whom we may signal.
+            // An error means that no process is left that we may signal.
             Some(child) => drop(child.signal_tree(Signal::Kill)),
             None => self.output = None,
         }
@@ -240,7 +240,7 @@ impl Input {
     }
 }
 
-/// Starts a process, and says what the sessions that wait are told where it does not start.
+/// Starts a process, and gives what the sessions that wait learn where it does not start.
 pub(super) async fn spawn(make: MakeSpec) -> Result<Child, Failure> {
     let spec = match tokio::task::spawn_blocking(move || make()).await {
         Ok(Ok(spec)) => spec,
@@ -251,7 +251,7 @@ pub(super) async fn spawn(make: MakeSpec) -> Result<Child, Failure> {
     trunkline_process::spawn(spec).await.map_err(|error| start_failure(&error))
 }
 
-/// What a spawn error tells the sessions that wait.
+/// What the sessions that wait learn of a spawn error.
 fn start_failure(error: &SpawnError) -> Failure {
     let category = match error {
         SpawnError::NotFound { .. } | SpawnError::Interpreter { .. } => Category::NotInstalled,

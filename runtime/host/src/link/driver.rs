@@ -67,7 +67,7 @@ pub(crate) struct Driver {
     /// When a process whose input is broken is killed.
     broken: Option<Instant>,
     stopping: Escalation,
-    /// How long a process that was told to end may go on without its output.
+    /// How long a process that is being stopped may go on without its output.
     last_wait: Option<Duration>,
     stopped: Vec<oneshot::Sender<()>>,
     down: bool,
@@ -156,10 +156,10 @@ impl Driver {
             self.report();
         }
         let stopped = std::mem::take(&mut self.stopped);
-        // Who waits for the end finds everything let go.
+        // Callers that wait for the end find everything released.
         drop(self);
         for done in stopped {
-            // Who waits no more needs no answer.
+            // A caller that no longer waits needs no answer.
             let _ = done.send(());
         }
     }
@@ -318,7 +318,7 @@ impl Driver {
 
 impl Drop for Driver {
     /// However the driver ends, with its runtime too: what is on its way or comes later is let go, and every turn that
-    /// is open is told.
+    /// is open ends.
     fn drop(&mut self) {
         self.inbox.close();
         self.commands.drain(..).for_each(Command::lose);

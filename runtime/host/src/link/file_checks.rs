@@ -1,4 +1,4 @@
-//! Files that the adapter names: checked and copied beside the driver, told in their place ([file.4], [file.7]).
+//! Files that the adapter names: checked and copied beside the driver, reported in their place ([file.4], [file.7]).
 
 mod dispatch;
 
@@ -68,7 +68,7 @@ impl FileChecks {
 }
 
 impl Drop for FileChecks {
-    /// The driver has gone, and with it whoever the files are for.
+    /// The driver has gone, and with it the readers of the files.
     fn drop(&mut self) {
         let waiting = self.0.dispatch().clear();
         // After the lock: a promise that is dropped wakes its reader.

@@ -17,7 +17,7 @@ use crate::{TurnNo, error::SendError, files::Exchanges, spool::Store};
 /// The queue from the users of a link to its driver.
 ///
 /// Inputs are bounded by count a session and by bytes a link; every other command answers or ends something that is
-/// bounded itself. Nobody waits here.
+/// bounded itself. No one waits here.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// The commands that wait; nothing once the driver has gone.
@@ -66,7 +66,7 @@ impl Inbox {
         }
         let accepted = self.accepted.fetch_add(bytes, Ordering::AcqRel);
         let before = accepted + self.unwritten.load(Ordering::Acquire);
-        // Where nothing waits one input may go, however large: it is bounded by whoever made it.
+        // Where nothing waits one input may go, however large: its maker bounds it.
         if before > 0 && before + bytes > self.limits.outbox {
             self.release(waiting, bytes);
             return Err(SendError::Busy);
@@ -80,7 +80,7 @@ impl Inbox {
         self.accepted.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Adds a command. Once the driver has gone it is dropped, and what waits for its answer is told so.
+    /// Adds a command. Once the driver has gone it is dropped, and what waits for its answer learns so.
     pub(crate) fn push(&self, command: Command) {
         self.add(self.lock(), command);
     }

@@ -172,7 +172,7 @@ struct Writer {
     lost: u64,
     /// All of them.
     lost_ever: u64,
-    /// How many of them the log has told of.
+    /// How many of them the log has reported.
     said: u64,
 }
 
@@ -285,7 +285,7 @@ mod tests {
     fn turns_without_room_are_counted_and_the_file_says_so() {
         let folder = tempfile::tempdir().unwrap();
         let log = UsageLog::new(folder.path().to_owned(), u64::MAX);
-        // Nobody writes yet.
+        // No one writes yet.
         let file = log.shared.lock().file.take().unwrap();
         log.push(&mut ended(0..10));
         log.push(&mut ended(10..QUEUED as u64 + 5));

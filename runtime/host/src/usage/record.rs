@@ -98,7 +98,7 @@ impl Tokens {
     }
 }
 
-/// What an adapter has told of a session's model and of its running turn's usage, until the turn ends.
+/// What an adapter has reported of a session's model and of its running turn's usage, until the turn ends.
 #[derive(Debug, Default)]
 pub(crate) struct SessionUsage {
     model: Option<Arc<str>>,
@@ -117,7 +117,7 @@ pub(crate) struct EndedTurn {
     took: Duration,
     /// The session's model.
     model: Option<Arc<str>>,
-    /// What was told of this turn, where anything was.
+    /// What was reported of this turn, where anything was.
     used: Option<Box<Used>>,
 }
 
@@ -150,7 +150,7 @@ impl SessionUsage {
         }
     }
 
-    /// What is written of a turn that ended at this time: its own word counts more than what was told during it, and
+    /// What is written of a turn that ended at this time: its own word counts more than what was reported during it, and
     /// that more than what holds for the session.
     pub(crate) fn ended(
         &mut self,

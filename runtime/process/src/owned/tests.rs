@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::record::Entry;
 
-/// OwnedResources below `parent`, whose record is in `records`.
+/// Resources below `parent`, whose record is in `records`.
 fn owned(parent: &Path, records: &Path) -> OwnedResources {
     fs::create_dir(parent).unwrap();
     let private = PrivateDir::create(parent, Some(b"{}")).unwrap();

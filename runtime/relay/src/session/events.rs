@@ -1,4 +1,4 @@
-//! What comes from the host, as the hub is told of it ([relay.7]).
+//! What comes from the host, as the hub receives it ([relay.7]).
 
 use trunkline_host::{Event, EventKind, File, SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
@@ -95,14 +95,14 @@ impl HubSession {
     fn take_closed(&mut self, end: SessionEnd) {
         let closed = SessionClosed { reason: Some(end.reason), error: end.error };
         if self.phase == Phase::Finishing {
-            // The hub has ended the pipe: there is nothing to tell but the ends of the turns ([relay.9]).
+            // The hub has ended the pipe: there is nothing to report but the ends of the turns ([relay.9]).
             self.over = Some(closed);
             return;
         }
         self.end_from_here(closed);
     }
 
-    /// Ends what is open. Why nothing more will come is told when the hub has had what it waits for.
+    /// Ends what is open. Why nothing more will come is reported when the hub has had what it waits for.
     pub(super) fn end_from_here(&mut self, closed: SessionClosed) {
         let end = never_sent(&closed);
         if self.knows(Extensions::TURNS) {
@@ -135,7 +135,7 @@ impl HubSession {
         }
     }
 
-    /// Keeps what is in force, and tells input modes as the relay has them: it queues for every agent ([relay.8]).
+    /// Keeps what is in force, and reports input modes as the relay has them: it queues for every agent ([relay.8]).
     fn learn(&mut self, mut info: SessionInfo) -> Box<SessionInfo> {
         self.common.directory.learn(&self.agent, &info);
         self.in_force.take(&info);
@@ -156,7 +156,8 @@ impl HubSession {
         }
     }
 
-    /// Ends a turn that the host did not take: at once where the hub can tell its end from others, else in its order.
+    /// Ends a turn that the host did not take: at once where the hub can distinguish its end from others, else in its
+    /// order.
     pub(super) fn refuse(&mut self, serial: Serial, end: TurnComplete) {
         if !self.knows(Extensions::TURNS) {
             self.turns.refuse(serial, end);

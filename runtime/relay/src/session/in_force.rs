@@ -1,13 +1,13 @@
-//! The options that are in force in a session, as far as the agent told them.
+//! The options that are in force in a session, as far as the agent reported them.
 
 use trunkline_protocol::SessionInfo;
 
-/// What `session.update` can change, as it stands. Answers an update that the agent does not know ([relay.8]).
+/// What `session.update` can change, as it is. Answers an update that the agent does not know ([relay.8]).
 #[derive(Debug, Default)]
 pub(super) struct InForce(SessionInfo);
 
 impl InForce {
-    /// Keeps what is told.
+    /// Keeps what is reported.
     pub(super) fn take(&mut self, info: &SessionInfo) {
         let keep = |kept: &mut Option<String>, told: &Option<String>| {
             if told.is_some() {

@@ -1,4 +1,4 @@
-//! What the hub says in a session, as the host is told of it.
+//! What the hub says in a session, as the host receives it.
 //!
 //! Inputs, files and updates go on in the order in which they came; a file is copied first, and those behind it wait.
 //! Everything else overtakes ([turn.11]).
@@ -114,7 +114,7 @@ impl HubSession {
         self.order(Ordered::Input(serial, input));
     }
 
-    /// Answers an input of a session that has ended, for a hub that could not be told so otherwise ([session.8]).
+    /// Answers an input of a session that has ended, for a hub that could not learn of it otherwise ([session.8]).
     fn answer_after_the_end(&mut self, turn: Option<TurnId>) {
         let Some(closed) = self.over.clone() else { return };
         let end = if self.knows(Extensions::TURNS) { never_sent(&closed) } else { TurnComplete::default() };
@@ -280,7 +280,7 @@ impl HubSession {
                 end_turn: response.end_turn,
                 reason: response.reason,
             }),
-            // Not what was asked: nobody has decided, and that denies.
+            // Not what was asked: no one has decided, and that denies.
             Some(PendingRequest::Question(question)) => question.cancel(),
             None => self.common.counters.late.one(),
         }

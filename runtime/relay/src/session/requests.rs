@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use trunkline_host::{Permission, Question, TurnNo};
 use trunkline_protocol::RequestId;
 
-/// How many requests are remembered that were settled while the hub could not be told. Of an older one the id is never
-/// used again, so that its late answer answers nothing.
+/// How many requests are remembered that were settled without a way to report it to the hub. Of an older one the id
+/// is never used again, so that its late answer answers nothing.
 const SETTLED: usize = 1024;
 
 /// What waits for the hub's answer. Dropped unanswered, it is denied or cancelled.
@@ -22,7 +22,7 @@ struct Request<A> {
     /// The adapter's own id.
     own: RequestId,
     turn: Option<TurnNo>,
-    /// Nothing where it was settled and the hub could not be told: its answer will be late.
+    /// Nothing where it was settled and the hub could not learn of it: its answer will be late.
     asked: Option<A>,
 }
 
@@ -54,7 +54,7 @@ impl<A> Default for Requests<A> {
 
 impl<A> Requests<A> {
     /// Takes a request and says under which id the hub is asked: the adapter's own, unless the hub may still have one
-    /// pending under it that it could not be told the end of.
+    /// pending under it whose end it could not learn.
     pub(super) fn ask(&mut self, own: &RequestId, turn: Option<TurnNo>, asked: A) -> RequestId {
         let mut hub = own.clone();
         // An own id in the form of a fresh one could be given twice.
@@ -74,7 +74,7 @@ impl<A> Requests<A> {
         hub
     }
 
-    /// Takes out what the hub answers; nothing where nobody waits for an answer.
+    /// Takes out what the hub answers; nothing where none waits for an answer.
     pub(super) fn answered(&mut self, hub: &RequestId) -> Option<A> {
         let request = self.pending.remove(hub)?;
         if request.asked.is_some() {

@@ -4,7 +4,7 @@
 //!            the host takes it           its end
 //! Waiting ───────────────────▶ Given ─────────────▶ gone
 //!    │                                                ▲
-//!    └── refused: told at once, or Refused in order ──┘
+//!    └── refused: sent at once, or Refused in order ──┘
 //! ```
 
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ pub(super) enum Stage {
     /// The host has it.
     Given(TurnNo),
     /// The host did not take it, nor those that followed: so many ends, all alike. Only for a hub that does not know
-    /// `turns`: it can tell ends by their order alone, so these wait for the ends before them.
+    /// `turns`: it distinguishes ends by their order alone, so these wait for the ends before them.
     Refused(Box<TurnComplete>, u64),
 }
 

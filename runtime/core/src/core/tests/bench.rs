@@ -23,7 +23,7 @@ pub(super) enum Did {
     /// The line that was written.
     Wrote(String),
     /// An event, by its scope and kind.
-    Told(TurnScope, &'static str),
+    Reported(TurnScope, &'static str),
     Ended(TurnNo, Cause),
     Closed,
 }
@@ -153,16 +153,16 @@ impl Bench {
                     let line = String::from_utf8(message.to_line()).unwrap();
                     self.did.push(Did::Wrote(line.trim_end().to_owned()));
                 }
-                Effect::Deliver { scope, body, .. } => self.did.push(Did::Told(scope, name_of(&body))),
+                Effect::Deliver { scope, body, .. } => self.did.push(Did::Reported(scope, name_of(&body))),
                 Effect::Ask { key, scope, request, serial, .. } => {
                     self.serials.push((key, request.request_id.clone(), serial));
-                    self.did.push(Did::Told(scope, "permission"));
+                    self.did.push(Did::Reported(scope, "permission"));
                 }
                 Effect::AskInput { key, scope, request, serial, .. } => {
                     self.serials.push((key, request.request_id.clone(), serial));
-                    self.did.push(Did::Told(scope, "question"));
+                    self.did.push(Did::Reported(scope, "question"));
                 }
-                Effect::CheckFile { scope, .. } => self.did.push(Did::Told(scope, "file")),
+                Effect::CheckFile { scope, .. } => self.did.push(Did::Reported(scope, "file")),
                 Effect::End { end, .. } => {
                     self.did.push(Did::Ended(end.turn, end.cause));
                     self.ends.push(*end);

@@ -139,7 +139,10 @@ fn the_next_input_after_a_crash_starts_afresh_and_says_once_that_the_context_is_
     let turn = bench.ends[0].turn.get() + 1;
     assert_eq!(
         bench.take(),
-        [Did::Told(TurnScope::Outside, "info"), Did::Told(TurnScope::Running(crate::TurnNo(turn)), "output")]
+        [
+            Did::Reported(TurnScope::Outside, "info"),
+            Did::Reported(TurnScope::Running(crate::TurnNo(turn)), "output")
+        ]
     );
     bench.say(r#"{"type":"output","session_id":"s","content":"y"}"#);
     assert_eq!(bench.take().len(), 1);
@@ -162,7 +165,7 @@ fn a_sign_of_life_while_an_agent_resumes_does_not_say_that_the_context_is_lost()
     bench.say(r#"{"type":"working","session_id":"s"}"#);
     assert!(bench.take().is_empty());
     bench.say(r#"{"type":"session.info","session_id":"s","context":"kept"}"#);
-    assert_eq!(bench.take(), [Did::Told(TurnScope::Outside, "info")]);
+    assert_eq!(bench.take(), [Did::Reported(TurnScope::Outside, "info")]);
     bench.say(r#"{"type":"working","session_id":"s"}"#);
     assert_eq!(bench.take().len(), 1);
 }
@@ -215,7 +218,7 @@ fn an_unanswered_stop_with_turn_ids_keeps_the_wire_session_and_marks_the_rest_la
     bench.take();
     bench.say(&format!(r#"{{"type":"output","session_id":"s","turn_id":"{first}","content":"late"}}"#));
     bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{first}"}}"#));
-    assert_eq!(bench.take(), [Did::Told(TurnScope::Ended(first), "output")]);
+    assert_eq!(bench.take(), [Did::Reported(TurnScope::Ended(first), "output")]);
     bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{second}"}}"#));
     assert_eq!(
         bench.ends.iter().map(|end| end.cause).collect::<Vec<_>>(),
@@ -328,7 +331,7 @@ fn policies_decide_deny_first_and_a_withdrawn_request_is_told() {
         }
     }
     bench.say(r#"{"type":"permission.cancel","session_id":"s","request_id":"Bash"}"#);
-    assert_eq!(bench.take(), [Did::Told(TurnScope::Running(turn), "withdrawn")]);
+    assert_eq!(bench.take(), [Did::Reported(TurnScope::Running(turn), "withdrawn")]);
 }
 
 #[test]
@@ -446,7 +449,7 @@ fn tools_that_a_turn_leaves_open_are_closed_with_an_error() {
     bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#));
     assert_eq!(
         bench.take(),
-        [Did::Told(TurnScope::Running(turn), "tool.end"), Did::Ended(turn, Cause::Complete)]
+        [Did::Reported(TurnScope::Running(turn), "tool.end"), Did::Ended(turn, Cause::Complete)]
     );
 }
 

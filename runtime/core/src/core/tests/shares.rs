@@ -41,7 +41,7 @@ fn turn(bench: &mut Bench, id: usize, key: Key, bytes: usize) -> Vec<Did> {
 }
 
 fn errors(did: &[Did]) -> usize {
-    did.iter().filter(|did| matches!(did, Did::Told(_, "error"))).count()
+    did.iter().filter(|did| matches!(did, Did::Reported(_, "error"))).count()
 }
 
 /// What the session is started with after the process has ended.

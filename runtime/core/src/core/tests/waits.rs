@@ -1,4 +1,5 @@
-//! What waits for a start, for the first message, for an answer: it is stopped, timed and told from its neighbours.
+//! What waits for a start, for the first message, for an answer: it is stopped, timed and kept
+//! apart from its neighbours.
 
 use std::time::Duration;
 
@@ -148,9 +149,9 @@ fn tools_that_a_dead_process_leaves_open_are_closed_with_an_error() {
     assert_eq!(
         bench.take(),
         [
-            Did::Told(TurnScope::Running(turn), "tool.end"),
+            Did::Reported(TurnScope::Running(turn), "tool.end"),
             Did::Ended(turn, Cause::ProcessExit),
-            Did::Told(TurnScope::Outside, "error")
+            Did::Reported(TurnScope::Outside, "error")
         ]
     );
 }

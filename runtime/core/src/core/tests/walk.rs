@@ -1,5 +1,5 @@
 //! A random walk over all interleavings of users, adapter, process and clock. Whatever happens: one end for each input,
-//! order on the wire, nothing for a session after its end, no approval that nobody gave.
+//! order on the wire, nothing for a session after its end, no approval that no one gave.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -56,7 +56,7 @@ struct Model {
     accepted: HashMap<TurnNo, Key>,
     ended: HashSet<TurnNo>,
     closed: HashSet<Key>,
-    /// Updates that nobody has answered.
+    /// Updates that no one has answered.
     updates: HashSet<Ticket>,
     running_process: bool,
     wants_start: bool,

@@ -76,7 +76,7 @@ impl Driver {
                 self.core.handle_close(key_of(&session), WhyClosed::User, now);
                 self.apply(now);
                 if let Some(done) = done {
-                    // Who waits no more needs no answer.
+                    // A caller that no longer waits needs no answer.
                     let _ = done.send(());
                 }
             }

@@ -49,7 +49,7 @@ impl Driver {
                                 spans.begun(turn);
                             }
                         }
-                        // Where nobody takes it, it is never written.
+                        // Where there is no writer, it is never written.
                         let at = writer.as_ref().map_or(u64::MAX, |connection| connection.outbox.end());
                         self.core.handle_written_at(key, turn, at);
                     }
@@ -105,7 +105,7 @@ impl Driver {
                 }
                 Effect::Steered { ticket, result } => {
                     if let Some(Waiting::Steer(reply)) = self.waiting.remove(&ticket) {
-                        // Who waits no more needs no answer; so below.
+                        // A caller that no longer waits needs no answer; so below.
                         let _ = reply.send(result);
                     }
                 }

@@ -22,7 +22,7 @@ impl Driver {
             self.apply_with(Some(&mut connection), now);
         }
         self.inbox.unwritten.store(0, Ordering::Release);
-        // One that was told to end may take the time that its stop gives it: it may have closed its output to save.
+        // One that is being stopped may take the time that its stop gives it: it may have closed its output to save.
         let grace = self.last_wait.unwrap_or(EXIT_GRACE);
         self.ending = Some(Box::pin(connection.finish(grace)));
     }

@@ -20,7 +20,7 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    /// A session begins; nothing where nobody looks.
+    /// A session begins; nothing where no one subscribes.
     #[inline]
     pub(super) fn opened(id: &SessionId) -> Option<Box<Self>> {
         tracing::enabled!(Level::DEBUG).then(|| Self::open(id))
@@ -60,7 +60,7 @@ impl Spans {
         tracing::debug!(parent: span, tool, "a permission is asked for");
     }
 
-    /// A request for a permission is answered, by whomever.
+    /// A request for a permission is answered, by a user or not.
     pub(super) fn answered(&self, approved: bool) {
         let span = self.turn.as_ref().map_or(&self.session, |(_, span)| span);
         tracing::debug!(parent: span, approved, "the request for a permission is answered");
