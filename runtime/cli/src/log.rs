@@ -29,11 +29,12 @@ pub(crate) fn start(verbose: u8, reader: Reader) {
         (_, _) => "trace",
     };
     let given = std::env::var(VARIABLE).ok().filter(|given| !given.trim().is_empty());
-    let (filter, wrong) = match given.as_deref().map(str::parse::<Targets>) {
-        Some(Ok(filter)) => (filter, None),
-        Some(Err(error)) => (default.parse().unwrap_or_default(), Some(error)),
-        None => (default.parse().unwrap_or_default(), None),
+    let (given, wrong) = match given.as_deref().map(str::parse::<Targets>) {
+        Some(Ok(filter)) => (Some(filter), None),
+        Some(Err(error)) => (None, Some(error)),
+        None => (None, None),
     };
+    let filter = given.unwrap_or_else(|| default.parse().unwrap_or_default());
     let filter = filter.with_target(SILENT.0, SILENT.1);
     let colours = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
     let lines = tracing_subscriber::fmt::layer()

@@ -91,9 +91,10 @@ impl<'a> Reader<'a> {
             _ => return Err(wrong(at, "a value is missing")),
         };
         if anchor > 0 {
-            self.anchors.insert(anchor, (value.clone(), self.values - before + 1));
+            let size = self.values - before + 1;
             // The copy that waits for its aliases counts too.
-            self.count(self.values - before + 1, at)?;
+            self.count(size, at)?;
+            self.anchors.insert(anchor, (value.clone(), size));
         }
         Ok(value)
     }

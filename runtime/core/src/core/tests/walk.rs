@@ -240,28 +240,19 @@ fn check(bench: &mut Bench, model: &mut Model) {
                 model.wants_start = true;
             }
             Effect::Kill(why) => {
-                if model.running_process {
-                    model.running_process = false;
-                    let end = ProcessEnd {
-                        why,
-                        exit: ExitStatus::default(),
-                        memory_kills: 0,
-                        stderr_tail: None,
-                        written: 0,
-                    };
+                if std::mem::take(&mut model.running_process) {
                     model.wire.clear();
-                    bench.core.handle_ended(&end, bench.now);
                 } else {
                     model.wants_start = false;
-                    let end = ProcessEnd {
-                        why,
-                        exit: ExitStatus::default(),
-                        memory_kills: 0,
-                        stderr_tail: None,
-                        written: 0,
-                    };
-                    bench.core.handle_ended(&end, bench.now);
                 }
+                let end = ProcessEnd {
+                    why,
+                    exit: ExitStatus::default(),
+                    memory_kills: 0,
+                    stderr_tail: None,
+                    written: 0,
+                };
+                bench.core.handle_ended(&end, bench.now);
             }
             Effect::Write { key, message, input_of } => check_write(bench, model, key, &message, input_of),
             Effect::Deliver { key, scope, .. } | Effect::CheckFile { key, scope, .. } => {
