@@ -1,6 +1,9 @@
 //! What hosts are asked, by family. A host is driven as a relay; the stub below it does what its inputs say.
 
+use std::collections::HashSet;
+
 use crate::{
+    clauses::Side,
     trial::{Session, Trial, TurnSeen},
     verdict::Outcome,
 };
@@ -41,6 +44,18 @@ fn demand_unheard(t: &Trial<'_>, token: &str) -> Outcome {
 fn demand_ends(t: &Trial<'_>, session: &Session, wanted: usize) -> Outcome {
     let ends = t.count(session, "turn.complete");
     t.demand(ends == wanted, format!("{wanted} `turn.complete` for {}", session.id()), format!("{ends}"))
+}
+
+/// Demands that the host has started no id twice in one process of the adapter below; how many it has started.
+fn demand_fresh_ids(t: &Trial<'_>, wanted: &str) -> Outcome<usize> {
+    let mut ids = HashSet::new();
+    for below in t.below() {
+        if below.by == Side::Host && below.seen.kind() == "session.start" {
+            let id = below.seen.session().to_owned();
+            t.demand(ids.insert((below.process, id.clone())), wanted, format!("{id} twice"))?;
+        }
+    }
+    Ok(ids.len())
 }
 
 fn shown(text: &str) -> String {

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fs};
 
 use serde_json::{Value, json};
 
-use super::{demand_answer, demand_ends, demand_unheard};
+use super::{demand_answer, demand_ends, demand_fresh_ids, demand_unheard};
 use crate::{
     case::Case,
     clauses::{Basis, Level, Side},
@@ -210,18 +210,8 @@ fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
         t.end_of(s, *from)?;
     }
     t.settle()?;
-    let mut ids = HashSet::new();
-    for below in t.below() {
-        if below.by == Side::Host && below.seen.kind() == "session.start" {
-            let id = below.seen.session().to_owned();
-            t.demand(
-                ids.insert((below.process, id.clone())),
-                "a fresh id for each session",
-                format!("{id} twice"),
-            )?;
-        }
-    }
-    t.demand(ids.len() >= 50, "50 sessions at the adapter", format!("{}", ids.len()))
+    let sessions = demand_fresh_ids(t, "a fresh id for each session")?;
+    t.demand(sessions >= 50, "50 sessions at the adapter", format!("{sessions}"))
 }
 
 fn one_process(t: &mut Trial<'_>) -> Outcome {

@@ -1,10 +1,8 @@
 //! A user's session outlives the process beneath it.
 
-use std::collections::HashSet;
-
 use serde_json::json;
 
-use super::super::{demand_answer, demand_ends, full_hub};
+use super::super::{demand_answer, demand_ends, demand_fresh_ids, full_hub};
 use crate::{
     case::Case,
     clauses::Side,
@@ -170,16 +168,5 @@ fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
         t.act(&c, &json!([["complete"]]))?;
     }
     t.settle()?;
-    let mut ids = HashSet::new();
-    for below in t.below() {
-        if below.by == Side::Host && below.seen.kind() == "session.start" {
-            let id = below.seen.session().to_owned();
-            t.demand(
-                ids.insert((below.process, id.clone())),
-                "an id once in a process",
-                format!("{id} twice"),
-            )?;
-        }
-    }
-    Ok(())
+    demand_fresh_ids(t, "an id once in a process").map(drop)
 }
