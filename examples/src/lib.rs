@@ -1,1 +1,3 @@
 //! Adapters and hubs to copy from.
+
+#![forbid(unsafe_code)]

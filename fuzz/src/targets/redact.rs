@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use trunkline_process::redact::{Redactor, Stream};
+use trunkline_redact::{Redactor, Stream};
 
 use super::{Target, portions};
 

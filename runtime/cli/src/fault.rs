@@ -4,7 +4,7 @@ use std::{fmt, io, process::ExitCode};
 
 use anstream::eprintln;
 use anyhow::Error;
-use trunkline_host::process::redact;
+use trunkline_host::redact;
 
 use crate::{exit, paint};
 

@@ -9,7 +9,7 @@ use std::{
 use anstream::{AutoStream, ColorChoice};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
-use trunkline_host::process::redact;
+use trunkline_host::redact;
 
 /// The variable that says what is logged: `level` or `target=level`, with commas between.
 pub(crate) const VARIABLE: &str = "TRUNKLINE_LOG";

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use trunkline_process::redact;
+use trunkline_host::redact;
 
 mod args;
 mod ask;

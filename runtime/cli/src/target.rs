@@ -8,7 +8,7 @@ use clap::Args;
 use trunkline_host::{
     BuildError, Host, OpenError, Session, SessionOptions,
     config::{AgentConfig, Command, Config, SessionMay, Source},
-    process::redact,
+    redact,
 };
 use trunkline_profiles::PROFILES;
 

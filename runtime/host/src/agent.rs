@@ -12,11 +12,9 @@ use std::{
 
 use serde_json::Value;
 use trunkline_core::{Backoff, Rules};
-use trunkline_process::{
-    ChildSpec, Inherit,
-    redact::{self, Given, HeldSecrets},
-};
+use trunkline_process::{ChildSpec, Inherit};
 use trunkline_protocol::{AgentState, Extensions, SessionStart};
+use trunkline_redact::{self as redact, Given, HeldSecrets};
 
 use crate::{
     config::{AgentConfig, EnvError, EnvValue, Limits, OnAdapterExit, Profile, Unenforced},
@@ -199,7 +197,7 @@ pub(crate) fn register_secrets(config: &AgentConfig) {
     if let Some(json) = &config.config {
         spec = spec.config(json.to_string());
     }
-    redact::register_spec(&spec);
+    spec.register_secrets();
 }
 
 /// How the agent's process is started, with the values that its variables have now. A built-in profile is the same

@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use thiserror::Error;
-use trunkline_process::redact::TooManySecrets;
+use trunkline_redact::TooManySecrets;
 
 use crate::config::{ConfigError, SessionOption};
 

@@ -67,3 +67,4 @@ pub use turn::Turn;
 pub use trunkline_core::{Cause, ExitStatus, SessionEnd, SteerError, TurnEnd, TurnNo, TurnScope, policy};
 pub use trunkline_process as process;
 pub use trunkline_protocol as protocol;
+pub use trunkline_redact as redact;

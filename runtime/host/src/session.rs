@@ -10,11 +10,11 @@ use std::{
 };
 
 use tokio::sync::oneshot;
-use trunkline_process::redact::HeldSecrets;
 use trunkline_protocol::{
     ClosedReason, FileInput, InputMode, MessageId, Meta, SessionId, SessionInfo, SessionStart, SessionUpdate,
     StopReason, UserInput,
 };
+use trunkline_redact::HeldSecrets;
 
 use crate::{
     Event, EventKind, SessionEnd, SteerError, Turn, TurnNo, TurnScope,

@@ -1,4 +1,4 @@
-//! What the text of the source shows: that the tests that the pages name exist.
+//! What the text of the source shows: that the tests that the pages name exist, and that crates forbid unsafe code.
 
 use std::{collections::HashSet, fs, path::Path};
 
@@ -51,4 +51,23 @@ fn each_test_that_the_invariants_name_exists() {
         }
     }
     assert!(named > 50, "{named} are named");
+}
+
+#[test]
+fn every_crate_but_one_forbids_unsafe_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("the manifest");
+    let members = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next());
+    let members: Vec<_> = members.expect("the members").split('"').skip(1).step_by(2).collect();
+    assert!(members.len() > 10, "{members:?}");
+    let mut without = Vec::new();
+    for member in members {
+        for file in ["src/lib.rs", "src/main.rs"] {
+            let source = fs::read_to_string(root.join(member).join(file));
+            if source.is_ok_and(|source| !source.contains("\n#![forbid(unsafe_code)]\n")) {
+                without.push(format!("{member}/{file}"));
+            }
+        }
+    }
+    assert_eq!(without, ["runtime/process/src/lib.rs"], "these do not forbid unsafe code");
 }

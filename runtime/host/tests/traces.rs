@@ -9,7 +9,7 @@ use std::{
 
 use support::{agent, played, soon};
 use tracing_subscriber::fmt::MakeWriter;
-use trunkline_host::{EventKind, SessionOptions, process::redact, protocol::SessionId};
+use trunkline_host::{EventKind, SessionOptions, protocol::SessionId, redact};
 
 #[derive(Clone, Default)]
 struct Shown(Arc<Mutex<Vec<u8>>>);

@@ -70,7 +70,6 @@ mod private_dir;
 mod proc;
 mod reaper;
 mod record;
-pub mod redact;
 mod remove;
 pub mod sandbox;
 mod search_path;

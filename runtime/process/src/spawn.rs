@@ -178,7 +178,7 @@ async fn blocking<T: Send + 'static>(
 fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
     let mark = Mark::new();
     check_declared(&spec)?;
-    crate::redact::register_spec(&spec);
+    spec.register_secrets();
     let work_dir = check_work_dir(spec.work_dir.as_deref())?;
     let root = spec.private_root.clone().unwrap_or_else(env::temp_dir);
     let private = PrivateDir::create(&root, spec.config.as_deref())

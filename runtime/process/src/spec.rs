@@ -5,6 +5,9 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use serde_json::Value;
+use trunkline_redact::Given;
+
 use crate::containment::Containment;
 use crate::limits::Limits;
 use crate::sandbox::Sandbox;
@@ -188,6 +191,19 @@ impl ChildSpec {
         self.record_dir = Some(dir.into());
         self
     }
+
+    /// Registers what the child is given under a sensitive name, so that no sink shows it: declared variables, texts of
+    /// its configuration, options.
+    ///
+    /// A start does so by itself. What a session [holds](Given::hold) is the session's, and not registered.
+    pub fn register_secrets(&self) {
+        let mut given = Given::default().variables(&self.env).arguments(&self.args);
+        // A configuration that is no JSON is the adapter's to complain about.
+        if let Some(Ok(config)) = self.config.as_deref().map(serde_json::from_slice::<Value>) {
+            given = given.json(&config);
+        }
+        given.register();
+    }
 }
 
 impl fmt::Debug for ChildSpec {
@@ -211,5 +227,36 @@ impl fmt::Debug for ChildSpec {
             .field("unwritable", &self.unwritable)
             .field("reserved", &self.reserved)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_redact as redact;
+
+    use super::*;
+
+    #[test]
+    fn what_a_child_is_given_in_secret_is_known() {
+        let config = r#"{"name":"plain-name-kept",
+            "api_key":"config-value-aaaa","nested":[{"tokens":["config-value-bbbb"]}],
+            "credentials":{"user":"config-value-cccc"}}"#;
+        let spec = ChildSpec::new("agent")
+            .env("SPEC_TEST_TOKEN", "env-value-aaaa")
+            .env("SPEC_TEST_PLAIN", "env-value-bbbb")
+            .arg("--api-key=arg-value-aaaa")
+            .args(["--token", "arg-value-bbbb", "--model", "arg-value-cccc"])
+            .config(config);
+        spec.register_secrets();
+        let text = "config-value-cccc config-value-aaaa config-value-bbbb plain-name-kept env-value-aaaa env-value-bbbb \
+                    arg-value-aaaa arg-value-bbbb arg-value-cccc";
+        let shown = "[REDACTED:credentials] [REDACTED:api_key] [REDACTED:tokens] plain-name-kept [REDACTED:SPEC_TEST_TOKEN] env-value-bbbb \
+                     [REDACTED:api-key] [REDACTED:token] arg-value-cccc";
+        assert_eq!(redact::text(text), shown);
+    }
+
+    #[test]
+    fn a_configuration_that_is_no_json_does_no_harm() {
+        ChildSpec::new("agent").config("{").register_secrets();
     }
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
+use trunkline_redact as redact;
 
 use crate::pipe::read_held;
-use crate::redact;
 use crate::stderr::lines::LineCutter;
 
 pub use crate::stderr::lines::{MAX_STDERR_LINE, StderrLine};
@@ -165,7 +165,7 @@ mod tests {
     #[tokio::test]
     async fn a_secret_that_comes_in_two_reads_is_in_no_line_and_not_in_the_tail() {
         let secret = "a-secret-of-the-stderr-test";
-        crate::redact::register("STDERR_TEST", secret);
+        redact::register("STDERR_TEST", secret);
         let (mut child, host) = tokio::io::duplex(8192);
         let mut drain = StderrDrain::new(host, StderrTail::default());
         let mut lines = Vec::new();

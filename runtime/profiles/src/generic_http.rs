@@ -20,7 +20,7 @@ use reqwest::{
 };
 use serde::de::IgnoredAny;
 use tokio::{net::TcpStream, time::timeout};
-use trunkline_process::redact;
+use trunkline_redact as redact;
 use trunkline_sdk::{
     Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
     Status, Turn, TurnComplete, protocol::Capabilities,

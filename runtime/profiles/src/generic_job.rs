@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use tokio::{io::AsyncWriteExt, time::sleep};
-use trunkline_process::{Exit, redact::HeldSecrets};
+use trunkline_process::Exit;
+use trunkline_redact::HeldSecrets;
 use trunkline_sdk::{
     Adapter, Category, Check, Description, Error, Input, Session, SessionStart, Status, Turn, TurnComplete,
     protocol::{Capabilities, Failure},

@@ -11,9 +11,7 @@ use tokio::{
     task::{JoinError, JoinSet},
     time::Instant,
 };
-use trunkline_host::{
-    EventDelivery, Host, OpenError, Session, SessionOptions, config::Unenforced, process::redact,
-};
+use trunkline_host::{EventDelivery, Host, OpenError, Session, SessionOptions, config::Unenforced, redact};
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, Capabilities, Category, ClosedReason, Envelope, Extensions,
     Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, SessionClosed, SessionId, SessionInfo,

@@ -10,7 +10,7 @@ use std::{
 use anstream::eprintln;
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
-use trunkline_host::{config, process::redact};
+use trunkline_host::{config, redact};
 
 use crate::{
     exit,

@@ -11,8 +11,8 @@ use clap::Args;
 use trunkline_host::{
     Cause, Host, TurnEnd,
     config::Shutdown,
-    process::redact,
     protocol::{ClosedReason, Status},
+    redact,
 };
 
 use crate::{

@@ -17,8 +17,9 @@ use tokio::{
     time::timeout,
 };
 use trunkline_core::{Ended, ExitStatus, ProcessEnd};
-use trunkline_process::{Child, ChildSpec, Signal, SpawnError, StderrDrain, StderrTail, read_held, redact};
+use trunkline_process::{Child, ChildSpec, Signal, SpawnError, StderrDrain, StderrTail, read_held};
 use trunkline_protocol::{Category, Failure, LineReader};
+use trunkline_redact as redact;
 
 use super::outbox::Outbox;
 use crate::config::EnvError;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use trunkline_core::Key;
-use trunkline_process::redact;
 use trunkline_protocol::{Category, ErrorEvent, FileOutput, Meta};
+use trunkline_redact as redact;
 
 use self::dispatch::Dispatch;
 use crate::{

@@ -9,8 +9,8 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use trunkline_process::redact;
 use trunkline_protocol::{ModelUsage, SessionId, SessionInfo, Status, TurnComplete, Usage, UsageScope};
+use trunkline_redact as redact;
 
 use crate::TurnEnd;
 

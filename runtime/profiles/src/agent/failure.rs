@@ -72,7 +72,7 @@ pub(crate) fn of(category: Category, text: impl Into<String>, http: Option<u16>)
 pub(crate) fn message(text: &str) -> String {
     let text = super::ansi::strip(text);
     let text = text.trim();
-    let text = trunkline_process::redact::text(start(text, LONGEST_MESSAGE * 2));
+    let text = trunkline_redact::text(start(text, LONGEST_MESSAGE * 2));
     let cut = start(&text, LONGEST_MESSAGE - '…'.len_utf8());
     if text.len() <= LONGEST_MESSAGE { text.into_owned() } else { format!("{cut}…") }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use trunkline_process::redact::HeldSecrets;
+use trunkline_redact::HeldSecrets;
 use trunkline_sdk::protocol::{Resume, SystemPromptMode};
 use trunkline_sdk::{Error, Json, Session, SessionStart};
 

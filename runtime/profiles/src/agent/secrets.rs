@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use trunkline_process::redact::{Given, HeldSecrets};
+use trunkline_redact::{Given, HeldSecrets};
 use trunkline_sdk::{Category, Error, SessionStart};
 
 /// Hides it wherever something is shown, while what is returned lives.

@@ -1,7 +1,7 @@
 //! What a response's body means: bytes in, pieces of the answer out.
 
 use serde_json::Value;
-use trunkline_process::redact;
+use trunkline_redact as redact;
 use trunkline_sdk::{Category, Error};
 
 use super::{

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::{StatusCode, Url, header::HeaderMap};
-use trunkline_process::redact;
+use trunkline_redact as redact;
 use trunkline_sdk::{Category, Error};
 
 /// How many bytes of a refusal's body are told.

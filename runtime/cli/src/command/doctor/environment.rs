@@ -9,8 +9,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use trunkline_host::config::{AgentConfig, EnvValue};
-use trunkline_host::process::redact::{self, is_sensitive};
 use trunkline_host::process::{ChildSpec, Environment, Inherit, child_environment};
+use trunkline_host::redact::{self, is_sensitive};
 
 use super::report::{Check, Code};
 

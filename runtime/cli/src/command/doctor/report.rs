@@ -1,7 +1,7 @@
 //! What was checked and how it came out. The worst check decides.
 
 use serde::Serialize;
-use trunkline_host::process::redact;
+use trunkline_host::redact;
 
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use trunkline_process::redact;
 use trunkline_protocol::{Category, Head, Item, Unread, session_named_in, type_named_in};
+use trunkline_redact as redact;
 
 use super::Driver;
 

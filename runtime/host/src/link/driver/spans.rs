@@ -3,8 +3,8 @@
 //! Without a subscriber that wants them nothing is made.
 
 use tracing::{Level, Span};
-use trunkline_process::redact;
 use trunkline_protocol::{ClosedReason, SessionId};
+use trunkline_redact as redact;
 
 use crate::{TurnEnd, TurnNo, TurnScope};
 

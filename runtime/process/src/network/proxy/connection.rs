@@ -5,11 +5,11 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
+use trunkline_redact as redact;
 
 use crate::network::head::{HeadBuffer, Request, Whole, target_of};
 use crate::network::host::Target;
 use crate::network::refusal::{Denial, Failure, Reason, Stop};
-use crate::redact;
 
 use super::Shared;
 

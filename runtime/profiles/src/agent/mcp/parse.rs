@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use trunkline_process::redact::Given;
+use trunkline_redact::Given;
 
 use super::{McpServer, Secret, Transport};
 

@@ -100,10 +100,9 @@ fn secret_headers_and_variables_are_hidden_from_now_on() {
         &json!({"a": {"url": "http://x", "headers": {"Authorization": "Bearer very-own-header-value", "X-Agent-ID": "plain-agent-identity"}}, "b": {"command": "x", "env": {"THE_TOKEN": "very-own-token-value"}}}),
     );
     assert_eq!(servers.len(), 2);
-    let shown =
-        trunkline_process::redact::text("very-own-header-value plain-agent-identity very-own-token-value");
+    let shown = trunkline_redact::text("very-own-header-value plain-agent-identity very-own-token-value");
     assert!(!shown.contains("own-") && shown.contains("plain-agent-identity"), "{shown}");
-    let whole = trunkline_process::redact::text("sent Bearer very-own-header-value");
+    let whole = trunkline_redact::text("sent Bearer very-own-header-value");
     assert!(!whole.contains("header-value"), "{whole}");
 }
 

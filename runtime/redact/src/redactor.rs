@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use super::anchors;
-use super::forms::parts;
-use super::shared::clean_name;
-use super::span::{Label, Span, merge};
-use super::values::{Secret, Values};
+use crate::anchors;
+use crate::forms::parts;
+use crate::shared::clean_name;
+use crate::span::{Label, Span, merge};
+use crate::values::{Secret, Values};
 
 /// Hides registered values and well-known shapes of secrets; see the [module](super).
 ///
@@ -105,7 +105,7 @@ pub(super) fn write(text: &[u8], spans: &[Span], shown: &mut Vec<u8>) {
             Label::Value(name) => name,
             Label::Shape(name) => *name,
         };
-        shown.extend_from_slice(super::value::PLACEHOLDER);
+        shown.extend_from_slice(crate::value::PLACEHOLDER);
         shown.extend_from_slice(name.as_bytes());
         shown.push(b']');
         at = span.hidden.end;

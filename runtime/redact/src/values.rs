@@ -6,11 +6,11 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::escaped::{self, View};
-use super::forms::{Form, forms};
-use super::grams::{Grams, SHORTEST, STEP};
-use super::span::{Label, Span};
-use super::wrapped::{EDGE, Heads, is_base64};
+use crate::escaped::{self, View};
+use crate::forms::{Form, forms};
+use crate::grams::{Grams, SHORTEST, STEP};
+use crate::span::{Label, Span};
+use crate::wrapped::{EDGE, Heads, is_base64};
 
 /// How many layers of escapes are read: a JSON text in a JSON text, an address in an address.
 const MAX_ESCAPES: usize = 2;

@@ -1,5 +1,7 @@
 //! Keeps secrets out of what people and files get to see: logs, errors, stderr, reports.
 //!
+//! # Theory of operation
+//!
 //! A secret is found in two ways. **By value**: what [`register`] was given, and what the host's own sensitive
 //! variables hold ([`is_sensitive`]), from 12 bytes on; also as it stands inside JSON or Rust's `Debug` text
 //! (escaped, once or twice, its letters as `\uXXXX` too), in lower case as a host's name, percent-encoded, and in base64 at
@@ -9,13 +11,17 @@
 //! field (escaped or not), a bearer token or the password of a URL. A hidden part reads `[REDACTED:name]`: the name of
 //! the variable, or that of the shape.
 //!
-//! What a program is given for good is registered, and counts against [`MAX_VALUES`]. The secrets of a session are
-//! [held](Given::hold) instead: for as long as it lives, within bounds of their own.
+//! A [`Redactor`] holds the known values. One is [`shared`] by the whole program; nothing runs behind it, no thread and no
+//! task, and any thread may use it. What a program is given for good is registered, and counts against [`MAX_VALUES`];
+//! nothing takes it back. The secrets of a session are [held](Given::hold) instead, within bounds of their own: dropping
+//! the last [`HeldSecrets`] releases them, and the latest [`MAX_RELEASED`] stay hidden for what is still on its way to a
+//! log.
 //!
 //! Sinks hide; the way to the adapter and to the consumer of its output does not. [`text`] and [`bytes`] hide in what
-//! is at hand, [`Stream`] in what comes in chunks, [`Writer`] in what is written. What this crate reads from a child's
-//! stderr has passed here. Whoever embeds it gives the subscriber of its logs a [`Writer`]: a program's path or the
-//! name of a folder, which are logged as they are, may hold a secret, too.
+//! is at hand, [`Stream`] in what comes in chunks, [`Writer`] in what is written; dropping a writer writes its unfinished
+//! last line, hidden too. What is read from a child's stderr has passed here. A program that embeds the runtime gives the
+//! subscriber of its logs a [`Writer`]: a program's path or the name of a folder, which are logged as they are, may hold
+//! a secret, too.
 //!
 //! What is not found: secrets below 12 bytes that nothing names, other encodings (hexadecimal, compressed), a value behind
 //! three layers of escapes, JSON Web Tokens longer than 8 KiB on a line longer than 64 KiB.
@@ -23,13 +29,17 @@
 //! A text without a secret is searched once for literal anchors (and, with values registered, once more in steps of
 //! five bytes) and returned as it came.
 //!
+//! # Example
+//!
 //! ```
-//! use trunkline_process::redact;
+//! use trunkline_redact as redact;
 //!
 //! redact::register("DEMO_TOKEN", "correct-horse-battery");
 //! assert_eq!(redact::text("sent correct-horse-battery"), "sent [REDACTED:DEMO_TOKEN]");
 //! assert_eq!(redact::text("--password=hunter2"), "--password=[REDACTED:option]");
 //! ```
+
+#![forbid(unsafe_code)]
 
 mod anchors;
 mod escaped;
@@ -53,10 +63,10 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use crate::redact::given::{Given, register_spec};
-pub use crate::redact::names::is_sensitive;
-pub use crate::redact::redactor::Redactor;
-pub use crate::redact::sessions::{HeldSecrets, MAX_HELD, MAX_RELEASED, TooManySecrets};
-pub use crate::redact::shared::{MAX_VALUES, bytes, register, register_all, shared, text};
-pub use crate::redact::stream::{MAX_PENDING, Stream};
-pub use crate::redact::writer::Writer;
+pub use crate::given::Given;
+pub use crate::names::is_sensitive;
+pub use crate::redactor::Redactor;
+pub use crate::sessions::{HeldSecrets, MAX_HELD, MAX_RELEASED, TooManySecrets};
+pub use crate::shared::{MAX_VALUES, bytes, register, register_all, shared, text};
+pub use crate::stream::{MAX_PENDING, Stream};
+pub use crate::writer::Writer;

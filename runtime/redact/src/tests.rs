@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::shared::Shared;
-use super::{MAX_PENDING, MAX_VALUES, Redactor, Stream, Writer};
+use crate::shared::Shared;
+use crate::{MAX_PENDING, MAX_VALUES, Redactor, Stream, Writer};
 
 fn nothing_known() -> Redactor {
     Redactor::new(std::iter::empty::<(&str, &str)>())
@@ -467,7 +467,7 @@ fn a_secret_as_long_as_what_is_kept_is_hidden_to_the_end_of_its_line() {
 
 #[test]
 fn a_writer_writes_whole_lines_and_the_rest_when_dropped() {
-    super::register("WRITER_TEST", "writer-secret-value");
+    crate::register("WRITER_TEST", "writer-secret-value");
     let mut written = Vec::new();
     {
         let mut writer = Writer::new(&mut written);

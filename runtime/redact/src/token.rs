@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use super::span::{Label, Span};
+use crate::span::{Label, Span};
 
 /// Each form, the narrower before the wider. A word boundary closes all of them.
 const TOKENS: [(&str, &str); 18] = [

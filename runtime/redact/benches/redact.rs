@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use trunkline_process::redact::{Redactor, Stream};
+use trunkline_redact::{Redactor, Stream};
 
 /// A kilobyte of what logs are made of: prose, paths, numbers, ids, fields; nothing secret.
 fn clean_line() -> String {

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::stream::Stream;
+use crate::stream::Stream;
 
-/// Writes whole lines with the secrets hidden, by the [`shared`](super::shared) redactor.
+/// Writes whole lines with the secrets hidden, by the [`shared`](crate::shared) redactor.
 ///
 /// The unfinished last line waits, in bounded memory, until its end comes, or this is dropped; `flush` does not write
 /// it, or a secret could be cut in two.

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use super::span::{Label, Span};
-use super::{field, token, url};
+use crate::span::{Label, Span};
+use crate::{field, token, url};
 
 /// What may begin, or stand, at a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::shared;
-use super::values::{Secret, Values};
+use crate::shared;
+use crate::values::{Secret, Values};
 
 /// The most parts of secrets that one session may hold, and all of them together: keys of a pool, lines of a PEM text and
 /// the like counted each, and what several sessions hold once.
@@ -139,8 +139,8 @@ impl Sessions {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shared::Shared;
     use super::*;
+    use crate::shared::Shared;
 
     fn shared() -> Shared {
         Shared::new([("OWN", "own-variable-0")])
@@ -175,9 +175,7 @@ mod tests {
         shared.register([("KEPT", "the-operators-secret")]);
         let held: Vec<_> =
             (0..MAX_HELD_BY_ALL / MAX_HELD).map(|n| shared.hold(secrets(n, MAX_HELD)).unwrap()).collect();
-        shared.register(
-            (0..super::super::MAX_VALUES - 1).map(|n| (format!("N{n}"), format!("registered-{n:06}"))),
-        );
+        shared.register((0..crate::MAX_VALUES - 1).map(|n| (format!("N{n}"), format!("registered-{n:06}"))));
         let text = "own-variable-0 the-operators-secret session-00000-00000 session-00031-00511";
         let shown = "[REDACTED:OWN] [REDACTED:KEPT] [REDACTED:S0] [REDACTED:S31]";
         assert_eq!(shared.snapshot().text(text), shown);

@@ -142,7 +142,7 @@ pub(super) fn is_hidden(value: &[u8]) -> bool {
     let Some(name) = value.strip_prefix(PLACEHOLDER).and_then(|rest| rest.strip_suffix(b"]")) else {
         return false;
     };
-    name.len() <= super::shared::LONGEST_NAME && name.iter().all(|byte| super::shared::is_name(*byte))
+    name.len() <= crate::shared::LONGEST_NAME && name.iter().all(|byte| crate::shared::is_name(*byte))
 }
 
 /// Whether there is nothing in a value.

@@ -6,11 +6,11 @@ use std::env;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use super::forms::parts;
-use super::names::is_sensitive;
-use super::redactor::Redactor;
-use super::sessions::{Sessions, TooManySecrets};
-use super::values::{Secret, Values};
+use crate::forms::parts;
+use crate::names::is_sensitive;
+use crate::redactor::Redactor;
+use crate::sessions::{Sessions, TooManySecrets};
+use crate::values::{Secret, Values};
 
 /// How many values that were registered at run time are known, keys of a pool and the like counted each; for more, the
 /// oldest are forgotten. What the host's own variables hold is never forgotten.
@@ -46,7 +46,7 @@ pub fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
 
 /// Makes a secret known to the [`shared`] redactor, whatever its name says. One that is known already costs a look-up.
 ///
-/// It stays known; what is a session's is [held](super::Given::hold) instead.
+/// It stays known; what is a session's is [held](crate::Given::hold) instead.
 pub fn register(name: impl AsRef<str>, value: impl AsRef<[u8]>) {
     register_all([(name, value)]);
 }
@@ -56,7 +56,7 @@ pub fn register_all<N: AsRef<str>, V: AsRef<[u8]>>(secrets: impl IntoIterator<It
     SHARED.register(secrets);
 }
 
-/// Makes known what no session [holds](super::Given::hold): that is forgotten with its session.
+/// Makes known what no session [holds](crate::Given::hold): that is forgotten with its session.
 pub(super) fn register_unheld(secrets: Vec<(String, Vec<u8>)>) {
     SHARED.add(secrets, Skip::Held);
 }

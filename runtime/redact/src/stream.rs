@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::redactor::{Redactor, write};
-use super::shared::shared;
+use crate::redactor::{Redactor, write};
+use crate::shared::shared;
 
 /// How much of an unfinished line is kept, in bytes, before its beginning goes on without its end.
 pub const MAX_PENDING: usize = 64 * 1024;

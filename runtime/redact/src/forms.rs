@@ -3,8 +3,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-use super::grams::SHORTEST;
-use super::wrapped::HEAD;
+use crate::grams::SHORTEST;
+use crate::wrapped::HEAD;
 
 /// A longer value is looked for in pieces of this many bytes. A multiple of 3, so that the base64 text of the whole
 /// is that of the pieces.
@@ -52,7 +52,7 @@ fn pieces(value: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Every form of one part, each at least 12 bytes long. Other escapes than these are read before values are looked for;
-/// see [`escaped`](super::escaped).
+/// see [`escaped`](crate::escaped).
 pub(super) fn forms(part: &[u8]) -> Vec<(Form, Vec<u8>)> {
     let mut forms = vec![(Form::Plain, part.to_vec())];
     let mut add = |form, pattern: Vec<u8>| {

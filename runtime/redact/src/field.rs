@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::names::{LONGEST, Meaning, meaning};
-use super::span::{Label, Span};
-use super::value::{self, Quote, blank, quote};
+use crate::names::{LONGEST, Meaning, meaning};
+use crate::span::{Label, Span};
+use crate::value::{self, Quote, blank, quote};
 
 /// How a name and its value are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

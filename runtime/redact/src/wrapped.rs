@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::span::{Label, Span};
+use crate::span::{Label, Span};
 
 /// As many characters as three bytes make, and padding.
 pub(super) const EDGE: usize = 6;
 
 /// The characters by which the beginning of a value is known at the end of a line. Of one that is cut after fewer, what
-/// the next line begins with is found by itself; see [`forms`](super::forms).
+/// the next line begins with is found by itself; see [`forms`](crate::forms).
 pub(super) const HEAD: usize = 4;
 
 /// No pattern is longer: base64 of a piece.
@@ -181,7 +181,7 @@ pub(super) fn is_base64(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+/-_=".contains(&byte)
 }
 
-/// Multiplicative hashing, as in [`grams`](super::grams).
+/// Multiplicative hashing, as in [`grams`](crate::grams).
 fn place(head: [u8; HEAD]) -> (usize, u64) {
     let hash = (u32::from_ne_bytes(head).wrapping_mul(0x9E37_79B1) >> (32 - BITS.ilog2())) as usize;
     (hash / 64, 1 << (hash % 64))

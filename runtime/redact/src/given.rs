@@ -5,10 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde_json::Value;
 
-use super::names::{is_sensitive, meaning};
-use super::sessions::{HeldSecrets, TooManySecrets};
-use super::shared::register_unheld;
-use crate::spec::ChildSpec;
+use crate::names::{is_sensitive, meaning};
+use crate::sessions::{HeldSecrets, TooManySecrets};
+use crate::shared::register_unheld;
 
 /// The secrets among variables, options and JSON values, by the names that they stand beside.
 #[derive(Default)]
@@ -106,48 +105,5 @@ impl Given {
     /// Where the session, or all of them together, would have more than can be hidden. Nothing of it is known then.
     pub fn hold(self) -> Result<HeldSecrets, TooManySecrets> {
         HeldSecrets::new(self.0)
-    }
-}
-
-/// Registers what a child is given under a sensitive name: declared variables, texts of its configuration, options.
-///
-/// A start does so by itself. What a session [holds](Given::hold) is the session's, and not registered.
-pub fn register_spec(spec: &ChildSpec) {
-    let mut given = Given::default().variables(&spec.env).arguments(&spec.args);
-    // A configuration that is no JSON is the adapter's to complain about.
-    if let Some(Ok(config)) = spec.config.as_deref().map(serde_json::from_slice::<Value>) {
-        given = given.json(&config);
-    }
-    given.register();
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::redact;
-
-    use super::*;
-
-    #[test]
-    fn what_a_child_is_given_in_secret_is_known() {
-        let config = r#"{"name":"plain-name-kept",
-            "api_key":"config-value-aaaa","nested":[{"tokens":["config-value-bbbb"]}],
-            "credentials":{"user":"config-value-cccc"}}"#;
-        let spec = ChildSpec::new("agent")
-            .env("SPEC_TEST_TOKEN", "env-value-aaaa")
-            .env("SPEC_TEST_PLAIN", "env-value-bbbb")
-            .arg("--api-key=arg-value-aaaa")
-            .args(["--token", "arg-value-bbbb", "--model", "arg-value-cccc"])
-            .config(config);
-        register_spec(&spec);
-        let text = "config-value-cccc config-value-aaaa config-value-bbbb plain-name-kept env-value-aaaa env-value-bbbb \
-                    arg-value-aaaa arg-value-bbbb arg-value-cccc";
-        let shown = "[REDACTED:credentials] [REDACTED:api_key] [REDACTED:tokens] plain-name-kept [REDACTED:SPEC_TEST_TOKEN] env-value-bbbb \
-                     [REDACTED:api-key] [REDACTED:token] arg-value-cccc";
-        assert_eq!(redact::text(text), shown);
-    }
-
-    #[test]
-    fn a_configuration_that_is_no_json_does_no_harm() {
-        register_spec(&ChildSpec::new("agent").config("{"));
     }
 }
