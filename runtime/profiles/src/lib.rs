@@ -26,8 +26,7 @@ mod play;
 mod profile;
 mod raw_process;
 mod replay;
-mod schema;
 mod utf8;
 
 pub use echo::Echo;
-pub use profile::{PROFILES, Profile, run};
+pub use profile::{PROFILES, Profile, Refused, run};

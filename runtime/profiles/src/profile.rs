@@ -1,13 +1,21 @@
 //! Which profiles there are, and how one is run.
 
-use std::{ffi::OsString, process::ExitCode, time::Duration};
+use std::{ffi::OsString, marker::PhantomData, process::ExitCode, time::Duration};
 
-use trunkline_sdk::Program;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use trunkline_sdk::{Adapter, Program};
 
-use crate::{Echo, acp, gemini_cli, github_copilot, kilo_code, opencode, pi::PiAdapter, schema};
+use crate::{
+    Echo, acp, claude_code, codex, gemini_cli, generic_cli, generic_http, generic_job, github_copilot,
+    kilo_code, mock, opencode, pi, replay,
+};
 
 /// How long what an ended adapter has dropped may take to be gone. What is left of the 5 s of [process.1] is its host's.
 const SETTLE: Duration = Duration::from_secs(1);
+
+/// Why an object is no configuration of a profile, and at which key. The text may show the value.
+pub type Refused = serde_path_to_error::Error<serde_json::Error>;
 
 /// A built-in adapter.
 #[derive(Debug, Clone, Copy)]
@@ -16,117 +24,158 @@ pub struct Profile {
     pub name: &'static str,
     /// What it is for, in a line.
     pub description: &'static str,
+    check: fn(&Value) -> Result<(), Refused>,
     run: fn(Vec<OsString>) -> ExitCode,
+    #[cfg(test)]
+    schema: Option<tests::Checked>,
+}
+
+impl Profile {
+    /// Reads an object as the adapter does when it starts, and changes nothing.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn check(&self, config: &Value) -> Result<(), Refused> {
+        (self.check)(config)
+    }
+}
+
+/// The type that a profile reads as its configuration, and the schema that was made of it.
+struct Configured<C>(&'static str, PhantomData<C>);
+
+impl<C: DeserializeOwned> Configured<C> {
+    fn by<A: Adapter>(self, build: impl FnOnce(C) -> A + Send + 'static) -> Program {
+        Program::configured_by(self.0, build)
+    }
+}
+
+/// An entry of the table. What is read, what is checked and what the schema describes are the one type that it names.
+macro_rules! profile {
+    ($name:literal, $description:literal, $Config:ty, $run:expr) => {{
+        // Checked in, and held against the type by a test, so that no schema generator is in the build.
+        const SCHEMA: &str = include_str!(concat!("../schema/", $name, ".schema.json"));
+        Profile {
+            name: $name,
+            description: $description,
+            check: |config| serde_path_to_error::deserialize::<_, $Config>(config).map(drop),
+            run: |arguments| {
+                let run: fn(Configured<$Config>, Vec<OsString>) -> ExitCode = $run;
+                run(Configured(SCHEMA, PhantomData), arguments)
+            },
+            #[cfg(test)]
+            schema: Some(tests::Checked { is: SCHEMA, of_type: || schemars::schema_for!($Config) }),
+        }
+    }};
 }
 
 /// Every profile, in the order in which they are listed. A `static`, so that no other crate compiles the adapters again.
 pub static PROFILES: &[Profile] = &[
-    Profile {
-        name: "claude-code",
-        description: "Claude Code: one long-lived `claude` process for each session",
-        run: |arguments| {
-            let program = Program::configured_by(schema::CLAUDE_CODE, crate::claude_code::ClaudeCode::new);
-            program.stop_grace(crate::claude_code::STOP_GRACE).arguments(arguments).run()
-        },
-    },
-    Profile {
-        name: "codex",
-        description: "OpenAI's Codex, one app server for all sessions, with approvals, steering and resume",
-        run: |arguments| {
-            Program::configured_by(schema::CODEX, crate::codex::Codex::new).arguments(arguments).run()
-        },
-    },
-    Profile {
-        name: "gemini-cli",
-        description: "Gemini CLI over ACP, else one process a turn",
-        run: |arguments| {
-            Program::configured_by(schema::GEMINI_CLI, gemini_cli::adapter).arguments(arguments).run()
-        },
-    },
-    Profile {
-        name: "github-copilot",
-        description: "GitHub Copilot CLI over ACP, else one process a turn",
-        run: |arguments| {
-            Program::configured_by(schema::GITHUB_COPILOT, github_copilot::adapter).arguments(arguments).run()
-        },
-    },
-    Profile {
-        name: "kilo-code",
-        description: "Kilo Code over ACP, else one process a turn",
-        run: |arguments| {
-            Program::configured_by(schema::KILO_CODE, kilo_code::adapter).arguments(arguments).run()
-        },
-    },
-    Profile {
-        name: "opencode",
-        description: "opencode over ACP, else one process a turn",
-        run: |arguments| {
-            Program::configured_by(schema::OPENCODE, opencode::adapter).arguments(arguments).run()
-        },
-    },
-    Profile {
-        name: "pi",
-        description: "pi by its RPC mode: a small coding agent whose turns take steers",
-        run: |arguments| Program::configured_by(schema::PI, PiAdapter::new).arguments(arguments).run(),
-    },
-    Profile {
-        name: "acp",
-        description: "Any agent that speaks the Agent Client Protocol",
-        run: |arguments| {
-            Program::configured_by(schema::ACP, acp::adapter)
-                .described(acp::description())
-                .arguments(arguments)
-                .run()
-        },
-    },
-    Profile {
-        name: "generic-cli",
-        description: "Any interactive program: input to its stdin, its output the answer",
-        run: |arguments| {
-            crate::generic_cli::pty::asked(&arguments).unwrap_or_else(|| {
-                let own = crate::generic_cli::pty::Own::of(&arguments);
-                let build = |config| crate::generic_cli::GenericCli::new(config, own);
-                let program = Program::configured_by(schema::GENERIC_CLI, build);
-                program.described(crate::generic_cli::description(false)).arguments(arguments).run()
+    profile!(
+        "claude-code",
+        "Claude Code: one long-lived `claude` process for each session",
+        claude_code::Settings,
+        |config, arguments| {
+            let program = config.by(claude_code::ClaudeCode::new).stop_grace(claude_code::STOP_GRACE);
+            program.arguments(arguments).run()
+        }
+    ),
+    profile!(
+        "codex",
+        "OpenAI's Codex, one app server for all sessions, with approvals, steering and resume",
+        codex::Settings,
+        |config, arguments| config.by(codex::Codex::new).arguments(arguments).run()
+    ),
+    profile!(
+        "gemini-cli",
+        "Gemini CLI over ACP, else one process a turn",
+        gemini_cli::Gemini,
+        |config, arguments| config.by(gemini_cli::adapter).arguments(arguments).run()
+    ),
+    profile!(
+        "github-copilot",
+        "GitHub Copilot CLI over ACP, else one process a turn",
+        github_copilot::Copilot,
+        |config, arguments| config.by(github_copilot::adapter).arguments(arguments).run()
+    ),
+    profile!(
+        "kilo-code",
+        "Kilo Code over ACP, else one process a turn",
+        kilo_code::Kilo,
+        |config, arguments| config.by(kilo_code::adapter).arguments(arguments).run()
+    ),
+    profile!(
+        "opencode",
+        "opencode over ACP, else one process a turn",
+        opencode::Opencode,
+        |config, arguments| config.by(opencode::adapter).arguments(arguments).run()
+    ),
+    profile!(
+        "pi",
+        "pi by its RPC mode: a small coding agent whose turns take steers",
+        pi::Pi,
+        |config, arguments| config.by(pi::PiAdapter::new).arguments(arguments).run()
+    ),
+    profile!(
+        "acp",
+        "Any agent that speaks the Agent Client Protocol",
+        acp::generic::Settings,
+        |config, arguments| {
+            config.by(acp::adapter).described(acp::description()).arguments(arguments).run()
+        }
+    ),
+    profile!(
+        "generic-cli",
+        "Any interactive program: input to its stdin, its output the answer",
+        generic_cli::CliConfig,
+        |config, arguments| {
+            generic_cli::pty::asked(&arguments).unwrap_or_else(|| {
+                let own = generic_cli::pty::Own::of(&arguments);
+                let program = config.by(|config| generic_cli::GenericCli::new(config, own));
+                program.described(generic_cli::description(false)).arguments(arguments).run()
             })
-        },
-    },
-    Profile {
-        name: "generic-job",
-        description: "Any program that runs to its end: each input a run, its output the answer",
-        run: |arguments| {
-            let program = Program::configured_by(schema::GENERIC_JOB, crate::generic_job::GenericJob::new);
-            program.described(crate::generic_job::description()).arguments(arguments).run()
-        },
-    },
-    Profile {
-        name: "generic-http",
-        description: "Any server: each input a request, its response the answer, streamed where it is",
-        run: |arguments| {
-            let program = Program::configured_by(schema::GENERIC_HTTP, crate::generic_http::GenericHttp::new);
-            program.described(crate::generic_http::description()).arguments(arguments).run()
-        },
-    },
+        }
+    ),
+    profile!(
+        "generic-job",
+        "Any program that runs to its end: each input a run, its output the answer",
+        generic_job::JobConfig,
+        |config, arguments| {
+            let program = config.by(generic_job::GenericJob::new);
+            program.described(generic_job::description()).arguments(arguments).run()
+        }
+    ),
+    profile!(
+        "generic-http",
+        "Any server: each input a request, its response the answer, streamed where it is",
+        generic_http::HttpConfig,
+        |config, arguments| {
+            let program = config.by(generic_http::GenericHttp::new);
+            program.described(generic_http::description()).arguments(arguments).run()
+        }
+    ),
     Profile {
         name: "echo",
         description: "Says what it is told; commands show permissions, files, stops and failures",
+        check: |_| Ok(()),
         run: |arguments| Program::new(Echo).arguments(arguments).run(),
+        #[cfg(test)]
+        schema: None,
     },
-    Profile {
-        name: "mock",
-        description: "What a script says: outputs, delays, tools, permissions, failures; for tests",
-        run: |arguments| {
-            Program::configured_by(schema::MOCK, crate::mock::Mock::new).arguments(arguments).run()
-        },
-    },
-    Profile {
-        name: "replay",
-        description: "A recorded session, played back in its own time or at once",
-        run: |arguments| {
-            let program = Program::configured_by(schema::REPLAY, crate::replay::Replay::new);
-            program.described(crate::replay::description()).arguments(arguments).run()
-        },
-    },
+    profile!(
+        "mock",
+        "What a script says: outputs, delays, tools, permissions, failures; for tests",
+        mock::MockConfig,
+        |config, arguments| config.by(mock::Mock::new).arguments(arguments).run()
+    ),
+    profile!(
+        "replay",
+        "A recorded session, played back in its own time or at once",
+        replay::ReplayConfig,
+        |config, arguments| {
+            let program = config.by(replay::Replay::new);
+            program.described(replay::description()).arguments(arguments).run()
+        }
+    ),
 ];
 
 /// Runs a profile as this process's adapter until its host is done with it, and returns what `main` returns. Nothing
@@ -140,4 +189,45 @@ pub fn run<S: Into<OsString>>(name: &str, arguments: impl IntoIterator<Item = S>
         tracing::debug!("what agents leave behind is left to the host");
     }
     Some(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, path::PathBuf};
+
+    use super::*;
+
+    /// The schema that is checked in, and that of the type.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct Checked {
+        pub(super) is: &'static str,
+        pub(super) of_type: fn() -> schemars::Schema,
+    }
+
+    #[test]
+    fn the_checked_in_schemas_are_current() {
+        for Profile { name, schema, .. } in PROFILES {
+            let Some(schema) = schema else { continue };
+            let now = serde_json::to_string_pretty(&(schema.of_type)().to_value()).unwrap() + "\n";
+            let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("schema/{name}.schema.json"));
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                fs::write(&file, now).unwrap();
+                continue;
+            }
+            assert!(schema.is == now, "{} has drifted; UPDATE_GOLDEN=1 rewrites it", file.display());
+        }
+    }
+
+    #[test]
+    fn a_configuration_is_checked_as_the_adapter_reads_it() {
+        let check = |name: &str, config: Value| {
+            let profile = PROFILES.iter().find(|profile| profile.name == name).unwrap();
+            profile.check(&config).map_err(|refused| (refused.path().to_string(), refused.to_string()))
+        };
+        assert!(check("codex", serde_json::json!({ "model": "m" })).is_ok());
+        let (path, why) = check("mock", serde_json::json!({ "turns": [{ "stps": [] }] })).unwrap_err();
+        assert!(path == "turns[0].stps" && why.contains("unknown field `stps`"), "{path}: {why}");
+        assert!(check("acp", serde_json::json!({})).unwrap_err().1.contains("`command` is missing"));
+        assert!(check("echo", serde_json::json!({ "any": 1 })).is_ok());
+    }
 }
