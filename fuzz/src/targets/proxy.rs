@@ -1,6 +1,6 @@
 //! What a sandboxed program and its servers say to the proxy.
 
-use trunkline_process::network::fuzz;
+use trunkline_sandbox::network::fuzz;
 
 use super::{Target, portions};
 

@@ -83,6 +83,7 @@ fn the_core_depends_on_no_runtime_and_no_system() {
         "trunkline_host",
         "trunkline_process",
         "trunkline_redact",
+        "trunkline_sandbox",
     ];
     for name in tree.lines() {
         assert!(!banned.iter().any(|banned| name.starts_with(banned)), "{name} is not pure:\n{tree}");

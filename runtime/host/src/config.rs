@@ -101,7 +101,8 @@ pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, spool_dir, state_
 pub use organisation::Organisation;
 pub use profile::Profile;
 pub use session_may::{SessionMay, SessionOption, UnknownOption};
-pub use trunkline_process::{Backend, Containment, Limits as Resources, Network, Sandbox};
+pub use trunkline_process::{Containment, Limits as Resources};
+pub use trunkline_sandbox::{Backend, Network, Sandbox};
 
 /// The largest configuration file, in bytes; it bounds what a wrong path can make us read.
 const MAX_FILE: u64 = 4 * 1024 * 1024;

@@ -68,3 +68,4 @@ pub use trunkline_core::{Cause, ExitStatus, SessionEnd, SteerError, TurnEnd, Tur
 pub use trunkline_process as process;
 pub use trunkline_protocol as protocol;
 pub use trunkline_redact as redact;
+pub use trunkline_sandbox as sandbox;

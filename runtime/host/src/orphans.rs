@@ -9,7 +9,8 @@ use std::{
 };
 
 use tokio::runtime::Handle;
-use trunkline_process::{Backend, FolderRecord, remove_tree, sandbox::sweep_containers, sweep};
+use trunkline_process::{FolderRecord, remove_tree, sweep};
+use trunkline_sandbox::{Backend, sweep_containers};
 
 use crate::files::{Remover, StoreDir, remove_empty_folders};
 

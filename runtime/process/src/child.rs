@@ -1,5 +1,6 @@
 //! A running child and its pipes.
 
+use std::any::Any;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::task::{Context, Poll, ready};
@@ -8,7 +9,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::task::spawn_blocking;
 
 use crate::exit::Exit;
-use crate::network::{Proxy, ProxyCounters};
+use crate::isolation::Attachment;
 use crate::signal::Signal;
 use crate::spawner::Launched;
 use crate::system::EndWatch;
@@ -24,8 +25,8 @@ use crate::tree::Tree;
 pub struct Child {
     tree: Tree,
     end: EndWatch,
-    /// Dropping it ends what the child has left of connections.
-    proxy: Option<Proxy>,
+    /// What its sandbox keeps for it, such as a proxy and its connections.
+    attachment: Attachment,
     private_dir: PathBuf,
     temp_dir: PathBuf,
     stdin: Option<ChildStdin>,
@@ -35,7 +36,7 @@ pub struct Child {
 
 impl Child {
     /// Makes a started child known to the current runtime; on an error it is killed.
-    pub(crate) fn new(launched: Launched, proxy: Option<Proxy>) -> io::Result<Self> {
+    pub(crate) fn new(launched: Launched, attachment: Attachment) -> io::Result<Self> {
         let Launched { tree, stdin, stdout, stderr } = launched;
         let end = EndWatch::new(tree.pidfd())?;
         let (private_dir, temp_dir) = match &tree.owned().private {
@@ -45,7 +46,7 @@ impl Child {
         Ok(Self {
             tree,
             end,
-            proxy,
+            attachment,
             private_dir,
             temp_dir,
             stdin: stdin.map(ChildStdin::from_std).transpose()?,
@@ -170,10 +171,11 @@ impl Child {
         self.tree.memory_kills()
     }
 
-    /// What its network proxy has counted, if it has one: a sandboxed child that may reach some of the network.
+    /// What its [sandbox](crate::Isolation) keeps for it, where that is a `T`: of one that may reach some of the
+    /// network, the proxy, which counts.
     #[must_use]
-    pub fn network(&self) -> Option<ProxyCounters> {
-        self.proxy.as_ref().map(Proxy::counters)
+    pub fn attachment<T: Any>(&self) -> Option<&T> {
+        self.attachment.get()
     }
 
     /// How it ended, if [`Child::wait`] has told that before.

@@ -41,7 +41,8 @@ impl Containment {
     }
 
     /// How much it holds; `Auto` promises nothing by itself.
-    pub(crate) fn strength(self) -> u8 {
+    #[must_use]
+    pub fn strength(self) -> u8 {
         match self {
             Self::Auto => 0,
             Self::Group => 1,

@@ -148,7 +148,8 @@ pub fn loads_code(name: &OsStr) -> bool {
 }
 
 /// Whether a variable makes the loader or the C library of any program load code or data.
-pub(crate) fn loads_natively(name: &OsStr) -> bool {
+#[must_use]
+pub fn loads_natively(name: &OsStr) -> bool {
     let name = name.as_bytes();
     name.starts_with(b"LD_")
         || [&b"GLIBC_TUNABLES"[..], b"GCONV_PATH", b"LOCPATH", b"NLSPATH"].contains(&name)

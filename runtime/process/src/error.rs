@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 
 use crate::limits::{Limits, shown_size};
-use crate::sandbox::SandboxError;
 
 /// Why a child did not start; the texts read after "failed to".
 ///
@@ -77,7 +76,7 @@ pub enum SpawnError {
         /// The program as it was asked for.
         program: OsString,
         /// What stood in the way.
-        refusal: SandboxError,
+        refusal: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The containment that was asked for could not be made, or what makes the sandbox failed.
     #[error("contain {program:?}: {reason}")]

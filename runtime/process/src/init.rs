@@ -29,6 +29,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::OnceLock;
 
+pub mod bridge;
 mod namespace;
 mod options;
 mod program;

@@ -27,6 +27,9 @@
 //! lives: a descendant that makes a session of its own leaves the group. Where a cgroup can be made, which
 //! [`limit_support`] tells, it is met there when the child ends.
 //!
+//! This crate makes no sandbox. [`ChildSpec::sandbox`] takes one, an [`Isolation`], which turns what is to run into a
+//! command line of its own; what it keeps for the child is dropped with the [`Child`].
+//!
 //! What a host that was killed could not end or remove is in its records ([`ChildSpec::record_dir`]), by which the
 //! next one does ([`sweep`]).
 //!
@@ -61,9 +64,10 @@ mod containment;
 mod environment;
 mod error;
 mod exit;
+mod identity;
 pub mod init;
+mod isolation;
 mod limits;
-pub mod network;
 mod owned;
 mod pipe;
 mod private_dir;
@@ -71,7 +75,6 @@ mod proc;
 mod reaper;
 mod record;
 mod remove;
-pub mod sandbox;
 mod search_path;
 mod settle;
 mod signal;
@@ -86,14 +89,17 @@ mod wrap;
 
 pub use crate::child::Child;
 pub use crate::containment::{Choice, Containment, Support, support as containment_support};
-pub use crate::environment::{Environment, child_environment, loads_code};
+pub use crate::environment::{Environment, child_environment, loads_code, loads_natively};
 pub use crate::error::SpawnError;
 pub use crate::exit::Exit;
+pub use crate::identity::ProcessIdentity;
+pub use crate::isolation::{
+    Attachment, Descriptors, Holder, Inside, Isolated, Isolation, IsolationError, Outlet,
+};
 pub use crate::limits::{Enforcement, Enforcer, LimitSupport, Limits, shown_size, support as limit_support};
 pub use crate::pipe::{PipeEnd, read_held};
 pub use crate::record::{FolderRecord, Swept, sweep};
 pub use crate::remove::remove_tree;
-pub use crate::sandbox::{Backend, Network, Sandbox};
 pub use crate::search_path::{DEFAULT_PATH, candidates as program_candidates};
 pub use crate::settle::settle;
 pub use crate::signal::Signal;

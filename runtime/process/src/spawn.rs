@@ -23,13 +23,12 @@ use crate::child::Child;
 use crate::environment::{ADAPTER_CONFIG, TMPDIR, child_environment, problem};
 use crate::error::SpawnError;
 use crate::init::{RECORD, Report};
+use crate::isolation::{Attachment, IsolationError};
 use crate::limits::{self, Cgroup, Limits};
-use crate::network::Proxy;
 use crate::owned::OwnedResources;
 use crate::pipe::read_held;
 use crate::private_dir::PrivateDir;
 use crate::record::{Entry, Record};
-use crate::sandbox::SandboxError;
 use crate::search_path::{DEFAULT_PATH, candidates, is_path};
 use crate::settle::Mark;
 use crate::signal::Signal;
@@ -73,14 +72,14 @@ fn boxed(spec: ChildSpec) -> Pin<Box<dyn Future<Output = Result<Child, SpawnErro
 
 async fn start(spec: ChildSpec) -> Result<Child, SpawnError> {
     let program = spec.program.clone();
-    let Prepared { start, status, proxy, attempt } = blocking(&program, move || prepare(spec)).await??;
+    let Prepared { start, status, attachment, attempt } = blocking(&program, move || prepare(spec)).await??;
     let refused = match spawner::launch(start).await {
         Ok(launched) => {
             let pid = launched.tree.leader();
             if let Some(record) = launched.tree.owned().record.as_ref().map(Record::writer) {
                 blocking(&program, move || record.leader(pid)).await?;
             }
-            match begin(launched, status, proxy).await {
+            match begin(launched, status, attachment).await {
                 Ok(child) => {
                     tracing::debug!(pid, ?program, "started a child");
                     return Ok(child);
@@ -107,8 +106,12 @@ enum Refused {
 
 /// Makes a started process known to the runtime, and waits until an init has told that the program runs. Whatever
 /// was started is killed when it does not, or when nobody waits any more.
-async fn begin(launched: Launched, status: Option<OwnedFd>, proxy: Option<Proxy>) -> Result<Child, Refused> {
-    let mut child = Child::new(launched, proxy).map_err(Refused::Start)?;
+async fn begin(
+    launched: Launched,
+    status: Option<OwnedFd>,
+    attachment: Attachment,
+) -> Result<Child, Refused> {
+    let mut child = Child::new(launched, attachment).map_err(Refused::Start)?;
     let Some(status) = status else { return Ok(child) };
     let mut record = [0; RECORD];
     let mut status = pipe::Receiver::from_owned_fd(status).map_err(Refused::Start)?;
@@ -154,7 +157,7 @@ struct Prepared {
     start: Start,
     /// Where an init tells whether the program runs.
     status: Option<OwnedFd>,
-    proxy: Option<Proxy>,
+    attachment: Attachment,
     attempt: Attempt,
 }
 
@@ -203,11 +206,15 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
         let program = spec.program.clone();
         match error {
             WrapError::Refused(reason) => SpawnError::Containment { program, reason },
-            WrapError::Sandbox(SandboxError::NotFound { program, path }) => {
+            WrapError::Isolation(IsolationError::NotFound { program, path }) => {
                 SpawnError::NotFound { path: (!is_path(&program)).then_some(path), program }
             }
-            WrapError::Sandbox(refusal) => SpawnError::Sandbox { program, refusal },
-            WrapError::System(source) => SpawnError::Resources { program, limits: spec.limits, source },
+            WrapError::Isolation(IsolationError::Refused(refusal)) => {
+                SpawnError::Sandbox { program, refusal }
+            }
+            WrapError::System(source) | WrapError::Isolation(IsolationError::System(source)) => {
+                SpawnError::Resources { program, limits: spec.limits, source }
+            }
         }
     })?;
     let limits = match wrapped.limiter {
@@ -239,7 +246,7 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
             lifeline: wrapped.lifeline,
         },
         status: wrapped.status,
-        proxy: wrapped.proxy,
+        attachment: wrapped.attachment,
         attempt: Attempt { program: spec.program, path, work_dir, limits: spec.limits },
     })
 }

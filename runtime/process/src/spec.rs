@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::Value;
 use trunkline_redact::Given;
 
 use crate::containment::Containment;
+use crate::isolation::Isolation;
 use crate::limits::Limits;
-use crate::sandbox::Sandbox;
 
 /// Everything that decides how a child starts.
 ///
@@ -44,17 +45,17 @@ pub struct ChildSpec {
     /// How much of the machine its tree may take.
     pub limits: Limits,
     /// What it may see and reach. `None` is what the host itself may.
-    pub sandbox: Option<Sandbox>,
+    pub sandbox: Option<Arc<dyn Isolation>>,
     /// A folder that the host and the child both write, absolute; a sandbox grants it at the same path.
     pub exchange: Option<PathBuf>,
     /// Where the tree is recorded while it lives, so that [`sweep`](crate::sweep) finds what a power cut left.
     /// `None` records nothing.
     pub record_dir: Option<PathBuf>,
-    /// Folders that nothing in a sandbox sees, beside `record_dir`; see [`Inside::hidden`](crate::sandbox::Inside).
+    /// Folders that nothing in a sandbox sees, beside `record_dir`; see [`Inside::hidden`](crate::Inside).
     pub hidden: Vec<PathBuf>,
-    /// Files that nothing in a sandbox changes; see [`Inside::unwritable`](crate::sandbox::Inside).
+    /// Files that nothing in a sandbox changes; see [`Inside::unwritable`](crate::Inside).
     pub unwritable: Vec<PathBuf>,
-    /// Names that nothing in a sandbox makes or changes; see [`Inside::reserved`](crate::sandbox::Inside).
+    /// Names that nothing in a sandbox makes or changes; see [`Inside::reserved`](crate::Inside).
     pub reserved: Vec<PathBuf>,
 }
 
@@ -173,8 +174,8 @@ impl ChildSpec {
 
     /// Sets the sandbox.
     #[must_use]
-    pub fn sandbox(mut self, sandbox: Sandbox) -> Self {
-        self.sandbox = Some(sandbox);
+    pub fn sandbox(mut self, sandbox: impl Isolation + 'static) -> Self {
+        self.sandbox = Some(Arc::new(sandbox));
         self
     }
 

@@ -11,15 +11,11 @@ use std::path::Path;
 use crate::containment::{self, Containment};
 use crate::environment::shielded;
 use crate::init::{self, Keep, Options};
-use crate::network::{AllowList, Proxy};
+use crate::isolation::{Attachment, Holder, Inside, Isolated, Isolation, IsolationError};
 use crate::pipe::pair;
 use crate::private_dir::PrivateDir;
-use crate::sandbox::{self, Inside, Network, Outlet, Sandbox, SandboxError};
 use crate::spec::ChildSpec;
 use crate::system::before_exec::{Death, Keys, Manner, Privileges, StopSignals};
-
-/// Where the proxy is found inside. The loopback there is the child's own.
-const PROXY_PORT: u16 = 3128;
 
 /// What is known of a child by the time that its command line is made.
 #[derive(Debug)]
@@ -49,8 +45,8 @@ pub(crate) struct Wrapped {
     pub(crate) lifeline: Option<OwnedFd>,
     /// Who else holds the tree to its limits, if somebody does.
     pub(crate) limiter: Limiter,
-    /// Its way to the network, as long as it lives.
-    pub(crate) proxy: Option<Proxy>,
+    /// What its sandbox keeps for it.
+    pub(crate) attachment: Attachment,
 }
 
 /// Who holds a tree to its limits.
@@ -68,7 +64,7 @@ pub(crate) enum WrapError {
     /// What was asked for does not work here.
     Refused(String),
     /// The sandbox that was asked for cannot be made.
-    Sandbox(SandboxError),
+    Isolation(IsolationError),
     /// The system is short of descriptors.
     System(io::Error),
 }
@@ -83,7 +79,7 @@ impl From<io::Error> for WrapError {
 pub(crate) fn wrap(scene: Scene<'_>) -> Result<Wrapped, WrapError> {
     let spec = scene.spec;
     if let Some(sandbox) = &spec.sandbox {
-        return sandboxed(sandbox, &scene);
+        return isolated(&**sandbox, &scene);
     }
     // Nothing is tried out for a child that asks for nothing.
     if spec.containment == Containment::Group && spec.at_least == Containment::Auto {
@@ -118,7 +114,7 @@ fn plain(Scene { spec, environment, .. }: Scene<'_>) -> Wrapped {
         status: None,
         lifeline: None,
         limiter: Limiter::Host,
-        proxy: None,
+        attachment: Attachment::default(),
     }
 }
 
@@ -147,15 +143,14 @@ fn within(init: &Path, scene: Scene<'_>, keep: Keep, mut manner: Manner) -> Resu
         status: Some(status),
         lifeline: Some(lifeline),
         limiter: Limiter::Host,
-        proxy: None,
+        attachment: Attachment::default(),
     })
 }
 
 /// The command line of a sandbox in which an init runs the program. A sandbox contains: it has a PID namespace.
-fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError> {
+fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapError> {
     let spec = scene.spec;
     let init = init::program().ok_or_else(|| WrapError::Refused(init::MISSING.to_owned()))?;
-    let (outlet, proxy) = outlet(sandbox, scene)?.unzip();
     let (status, told) = pair()?;
     if let Some(dir) = &spec.record_dir {
         // A folder that is not there cannot be covered inside. One that cannot be made gets no record either.
@@ -163,6 +158,7 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
     }
     let hidden: Vec<_> = spec.hidden.iter().chain(&spec.record_dir).cloned().collect();
     let inside = Inside {
+        label: &spec.label,
         program: &spec.program,
         args: &spec.args,
         environment: &scene.environment,
@@ -173,28 +169,29 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
         exchange: spec.exchange.as_deref(),
         init,
         status: Some(told.as_raw_fd()),
-        outlet: outlet.as_ref(),
+        outlet: None,
         limits: spec.limits,
         hidden: &hidden,
         unwritable: &spec.unwritable,
         reserved: &spec.reserved,
     };
-    let line = sandbox::wrap(sandbox, &inside).map_err(WrapError::Sandbox)?;
-    let Some(container) = &line.container else {
+    let Isolated { program, args, environment, holder, attachment } =
+        sandbox.isolate(&inside).map_err(WrapError::Isolation)?;
+    let Holder::Engine { removal } = holder else {
         // Signals are for the program inside: by default they would end what holds the sandbox, and all with it.
         let kept = vec![told.as_raw_fd()];
         let manner = Manner { kept, stop: StopSignals::Ignored, keys: Keys::Own, ..Manner::default() };
         return Ok(Wrapped {
-            program: line.program.into(),
+            program,
             name: None,
-            args: line.args,
-            environment: line.environment,
+            args,
+            environment,
             manner,
             lent: vec![told],
             status: Some(status),
             lifeline: None,
             limiter: Limiter::Host,
-            proxy,
+            attachment,
         });
     };
     // The end of its client does not end a container: an init outside removes it, also when the host is gone.
@@ -204,8 +201,8 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
         lifeline: Some(held.as_raw_fd()),
         status: Some(told.as_raw_fd()),
         bridge: None,
-        after: container.removal_line(),
-        command: std::iter::once(line.program.into()).chain(line.args).collect(),
+        after: removal,
+        command: std::iter::once(program).chain(args).collect(),
     };
     let manner = Manner {
         kept: vec![told.as_raw_fd(), held.as_raw_fd()],
@@ -218,23 +215,14 @@ fn sandboxed(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Wrapped, WrapError>
         program: init::executable().unwrap_or(init).into(),
         name: Some(init::MARKER),
         args: options.to_args(),
-        environment: line.environment,
+        environment,
         manner,
         lent: vec![told, held],
         status: Some(status),
         lifeline: Some(lifeline),
         limiter: Limiter::Engine,
-        proxy,
+        attachment,
     })
-}
-
-/// Starts the proxy of a child that may reach some of the network.
-fn outlet(sandbox: &Sandbox, scene: &Scene<'_>) -> Result<Option<(Outlet, Proxy)>, WrapError> {
-    let Network::Allow(entries) = &sandbox.network else { return Ok(None) };
-    let allowed = AllowList::parse(entries).map_err(|error| WrapError::Refused(error.to_string()))?;
-    let socket = scene.private.path().join("proxy.sock");
-    let proxy = Proxy::start(&socket, allowed, &scene.spec.label)?;
-    Ok(Some((Outlet { port: PROXY_PORT, socket }, proxy)))
 }
 
 /// Says once that children are contained less well than they could be elsewhere.

@@ -183,7 +183,7 @@ impl Doctor {
         let mut inside = Ok(());
         if matches!(found, Found::At(_)) {
             let candidates = program_candidates(&spec.program, &path, &work_dir);
-            match isolation::find_inside(&spec, &environment, &work_dir, candidates) {
+            match isolation::find_inside(agent, &spec, &environment, &work_dir, candidates) {
                 Some(Ok(at)) => found = Found::At(at),
                 Some(Err(refused)) => inside = Err(refused),
                 None => {}

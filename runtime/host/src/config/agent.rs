@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use trunkline_process::{Containment, Limits as Resources, Sandbox};
+use trunkline_process::{Containment, Limits as Resources};
+use trunkline_sandbox::Sandbox;
 
 use super::env_value::EnvValue;
 use super::limits::{Limits, Restart, Timeouts};

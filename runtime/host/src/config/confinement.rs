@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use trunkline_process::network::AllowList;
-use trunkline_process::{Backend, Containment, Limits, Network, Sandbox};
+use trunkline_process::{Containment, Limits};
+use trunkline_sandbox::network::AllowList;
+use trunkline_sandbox::{Backend, Network, Sandbox};
 
 use super::error::ConfigError;
 use super::limits::none_if_zero;

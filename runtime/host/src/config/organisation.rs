@@ -13,14 +13,14 @@
 //! }
 //! ```
 //!
-//! Every key is optional, and what is not there narrows nothing; see [`Policy`](trunkline_process::sandbox::Policy) for
+//! Every key is optional, and what is not there narrows nothing; see [`Policy`](trunkline_sandbox::Policy) for
 //! what each means.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use trunkline_process::Inherit;
-use trunkline_process::sandbox::{Asked, Policy, PolicyError};
+use trunkline_sandbox::{Asked, Policy, PolicyError};
 
 use super::agent::AgentConfig;
 use super::confinement::{network_holds, read_containment, read_network};
@@ -168,7 +168,8 @@ fn parse(text: &[u8], folder: &Path) -> Result<Policy, ConfigError> {
 mod tests {
     use std::fs;
 
-    use trunkline_process::{Backend, Containment, Network, Sandbox};
+    use trunkline_process::Containment;
+    use trunkline_sandbox::{Backend, Network, Sandbox};
 
     use super::*;
 

@@ -11,10 +11,10 @@ use rustix::process::{
     set_parent_process_death_signal,
 };
 
+use super::bridge;
 use super::program::{self, News, Reaped};
 use super::report::Step;
 use super::{Keep, NOT_STARTED, Options, Ties};
-use crate::network::bridge;
 use crate::proc::{self, Stat};
 use crate::system::init as system;
 

@@ -8,9 +8,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use trunkline_process::{Backend, Enforcer, containment_support, limit_support, sandbox};
+use trunkline_process::{Enforcer, containment_support, limit_support};
 use trunkline_testing::skipped;
 
+use super::INIT;
 use super::cell::{Cell, Dying, Holder, all};
 use super::host::CELL;
 
@@ -24,31 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(240);
 pub(crate) const CAP: u32 = 300;
 const CHAMBER: &str = "TRUNKLINE_TEST_CHAMBER";
 
-#[test]
-fn nothing_is_left_in_a_namespace() {
-    run(Holder::Namespace);
-}
-
-#[test]
-fn a_reaper_leaves_nothing() {
-    run(Holder::Reaper);
-}
-
-#[test]
-fn a_group_leaves_nothing_that_stays_in_it() {
-    run(Holder::Group);
-}
-
-#[test]
-fn nothing_is_left_in_a_sandbox() {
-    if let Some(why) = sandbox::support(&Backend::Bubblewrap).problem {
-        return skipped(&format!("no bubblewrap: {why}"));
-    }
-    run(Holder::Bubblewrap);
-}
-
 /// Runs all cells of a holder in a chamber.
-fn run(holder: Holder) {
+pub(crate) fn run(holder: Holder) {
     let cap = Cap::new(CAP);
     let hoppers = if cap.is_some() { "1" } else { "" };
     let variables = [(CHAMBER, &*holder.name()), ("HOPPERS", hoppers)];
@@ -57,12 +35,11 @@ fn run(holder: Holder) {
 
 /// Runs an ignored test of this program in a chamber; it succeeds when it says `word`.
 pub(crate) fn enter(cap: Option<&Cap>, test: &str, variables: &[(&str, &str)], word: &str) {
-    let init = env!("CARGO_BIN_EXE_trunkline-init");
-    trunkline_process::init::use_program(init);
+    trunkline_process::init::use_program(INIT);
     if let Err(why) = containment_support().namespace {
         return skipped(&format!("no PID namespace: {why}"));
     }
-    let mut command = Command::new(init);
+    let mut command = Command::new(INIT);
     command.args(["trunkline-init", "--namespace", "--"]);
     if let Some(cap) = cap {
         command.args(["/bin/sh", "-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(cap.0.join("cgroup.procs"));

@@ -4,12 +4,13 @@ use std::io::BufRead;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
-use trunkline_process::{Backend, ChildSpec, Sandbox, StopSteps, spawn, stop};
+use trunkline_process::{ChildSpec, StopSteps, spawn, stop};
 
 use super::cell::{Cell, Dying, Holder};
+use super::{INIT, sandboxed};
 
 pub(crate) const CELL: &str = "TRUNKLINE_TEST_CELL";
-const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trees/tree.py");
+const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../process/tests/trees/tree.py");
 
 /// Short, so that only the order counts.
 const STEPS: StopSteps =
@@ -19,15 +20,15 @@ const STEPS: StopSteps =
 #[ignore = "a part of the matrix, which runs it in a process of its own"]
 async fn host() {
     let Some(cell) = std::env::var(CELL).ok().and_then(|name| Cell::of(&name)) else { return };
-    trunkline_process::init::use_program(env!("CARGO_BIN_EXE_trunkline-init"));
+    trunkline_process::init::use_program(INIT);
     let python = Python::find();
+    let tree = std::fs::canonicalize(TREE).unwrap().into_os_string().into_string().unwrap();
     let mut spec = match cell.kind {
-        "wrapper" => ChildSpec::new("/bin/sh").args(["-c", "\"$0\" \"$1\" plain; :", &python.program, TREE]),
-        kind => ChildSpec::new(&python.program).args([TREE, kind]),
+        "wrapper" => ChildSpec::new("/bin/sh").args(["-c", "\"$0\" \"$1\" plain; :", &python.program, &tree]),
+        kind => ChildSpec::new(&python.program).args([&tree, kind]),
     };
     if cell.holder == Holder::Bubblewrap {
-        let read_only = vec![python.prefix.into(), TREE.into()];
-        spec = spec.work_dir("/usr").sandbox(Sandbox { read_only, ..Sandbox::new(Backend::Bubblewrap) });
+        spec = sandboxed(spec.work_dir("/usr"), [&python.prefix, &tree]);
     }
     let mut child = spawn(spec.containment(cell.holder.containment())).await.unwrap();
     let mut stdout = BufReader::new(child.take_stdout().unwrap());

@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use trunkline_host::config::{AgentConfig, Backend, Network, Resources};
-use trunkline_host::process::sandbox::{self, Inside, Outlet};
 use trunkline_host::process::{
     ChildSpec, Containment, Enforcer, Environment, LimitSupport, Support, containment_support, limit_support,
     shown_size,
 };
+use trunkline_host::sandbox::{self, Inside, Outlet};
 
 use super::report::{Check, Code};
 
@@ -161,12 +161,13 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
 /// Where the program is in its bubblewrap: the first place in the order of the search that is there inside. `None`
 /// without one: the host's own search counts then, and in a container the image's.
 pub(super) fn find_inside(
+    agent: &AgentConfig,
     spec: &ChildSpec,
     environment: &Environment,
     work_dir: &Path,
     candidates: Vec<PathBuf>,
 ) -> Option<Result<PathBuf, String>> {
-    let sandbox = spec.sandbox.as_ref().filter(|sandbox| sandbox.backend == Backend::Bubblewrap)?;
+    let sandbox = agent.sandbox.as_ref().filter(|sandbox| sandbox.backend == Backend::Bubblewrap)?;
     // Below the host's own folder, which goes with the host.
     let private = spec.private_root.clone().unwrap_or_else(std::env::temp_dir).join("doctor");
     let temp = private.join("tmp");
@@ -178,6 +179,7 @@ pub(super) fn find_inside(
             let _ = std::fs::remove_dir_all(&private);
             std::fs::create_dir_all(&temp).map_err(|error| format!("make {}: {error}", temp.display()))?;
             let inside = Inside {
+                label: &spec.label,
                 program,
                 args: &spec.args,
                 environment: &environment.variables,

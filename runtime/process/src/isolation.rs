@@ -1,0 +1,185 @@
+//! The door for sandboxes: what is to run in one, and the command line that comes out.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+
+use crate::init::{Keep, Options};
+use crate::limits::Limits;
+
+/// What keeps a child from the host's files, processes and network: a sandbox.
+///
+/// It has a PID namespace: whatever runs inside ends with the process that was started, or with its container.
+pub trait Isolation: fmt::Debug + Send + Sync {
+    /// The command line that runs a program inside; the [init program](crate::init) runs first, by [`Inside::init_line`].
+    ///
+    /// A start calls it where blocking is allowed, within the runtime of [`spawn`](crate::spawn()).
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be made here, or would lack what the program needs.
+    fn isolate(&self, inside: &Inside<'_>) -> Result<Isolated, IsolationError>;
+}
+
+/// How a program is started inside.
+#[derive(Debug)]
+pub struct Isolated {
+    /// The program that makes the sandbox.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its whole environment.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// What ends the sandbox.
+    pub holder: Holder,
+    /// What lives as long as the child, such as a proxy.
+    pub attachment: Attachment,
+}
+
+/// What holds a sandbox, and ends all that runs in it.
+#[derive(Debug)]
+pub enum Holder {
+    /// The process that is started.
+    Process,
+    /// The engine of a container. It limits the container itself, and may outlive its client.
+    Engine {
+        /// The command line that removes the container, run when the client has ended or the host is gone.
+        removal: Vec<OsString>,
+    },
+}
+
+/// What lives as long as a child: dropping the [`Child`](crate::Child) drops it.
+#[derive(Default)]
+pub struct Attachment(Option<Box<dyn Any + Send + Sync>>);
+
+impl Attachment {
+    /// Keeps a value.
+    pub fn new(value: impl Any + Send + Sync) -> Self {
+        Self(Some(Box::new(value)))
+    }
+
+    pub(crate) fn get<T: Any>(&self) -> Option<&T> {
+        self.0.as_ref()?.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Attachment").field(&self.0.is_some()).finish()
+    }
+}
+
+/// Why a sandbox could not be made.
+#[derive(Debug)]
+pub enum IsolationError {
+    /// It cannot be made here, or not as it was asked for; the text reads after "failed to".
+    Refused(Box<dyn Error + Send + Sync>),
+    /// There is no such program, inside or outside.
+    NotFound {
+        /// The program.
+        program: OsString,
+        /// The child's `PATH`.
+        path: OsString,
+    },
+    /// The system is short of something.
+    System(io::Error),
+}
+
+/// What is to run in a sandbox. All paths are absolute.
+#[derive(Clone, Copy)]
+pub struct Inside<'a> {
+    /// What logs of it say.
+    pub label: &'a str,
+    /// The program. Without a slash it is searched in the child's `PATH`, with one it counts from `work_dir`.
+    pub program: &'a OsStr,
+    /// Its arguments, without the program's own name.
+    pub args: &'a [OsString],
+    /// The child's whole environment.
+    pub environment: &'a BTreeMap<OsString, OsString>,
+    /// What of it the configuration declared.
+    pub declared: &'a BTreeMap<OsString, OsString>,
+    /// Where it runs.
+    pub work_dir: &'a Path,
+    /// Its private folder, whose parent holds those of others.
+    pub private: &'a Path,
+    /// The temporary folder, within the private one.
+    pub temp: &'a Path,
+    /// The folder by which host and child hand files over: the host's to grant, whatever a policy says.
+    pub exchange: Option<&'a Path>,
+    /// The init program, which runs first.
+    pub init: &'a Path,
+    /// The descriptor on which the init program reports a failed start.
+    pub status: Option<RawFd>,
+    /// The way to a proxy. A start knows none: the sandbox that makes one says it.
+    pub outlet: Option<&'a Outlet>,
+    /// What the tree may take; a container is started with it.
+    pub limits: Limits,
+    /// Further folders of the host that nothing inside may see: an empty one lies over each that is there and lies in
+    /// something that may be read. A grant to write around one, or within, is refused.
+    pub hidden: &'a [PathBuf],
+    /// Files that the host reads and trusts: read-only inside, wherever they lie. One that is absent where the child could
+    /// make it is refused.
+    pub unwritable: &'a [PathBuf],
+    /// Files that the host would read and trust if they were there: as `unwritable`, but where the child could make one, an
+    /// empty one is made before it starts.
+    pub reserved: &'a [PathBuf],
+}
+
+/// The way from inside to a proxy outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outlet {
+    /// The port on which the init program listens inside.
+    pub port: u16,
+    /// The proxy's socket, outside.
+    pub socket: PathBuf,
+}
+
+/// Whether descriptors of the host are open inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Descriptors {
+    /// They are, under their own numbers.
+    Passed,
+    /// They are not.
+    Lost,
+}
+
+impl fmt::Debug for Inside<'_> {
+    /// Leaves out the values of variables, and the arguments: they may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inside")
+            .field("program", &self.program)
+            .field("args", &format_args!("{} of them", self.args.len()))
+            .field("work_dir", &self.work_dir)
+            .field("private", &self.private)
+            .field("init", &self.init)
+            .field("outlet", &self.outlet)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inside<'_> {
+    /// The command line of the init program, seen from inside, where the proxy's socket is `socket`.
+    #[must_use]
+    pub fn init_line(&self, descriptors: Descriptors, socket: &Path) -> Vec<OsString> {
+        let status = match descriptors {
+            Descriptors::Passed => self.status,
+            Descriptors::Lost => None,
+        };
+        let bridge = self.outlet.map(|outlet| (outlet.port, socket.to_owned()));
+        let command = std::iter::once(self.program.to_owned()).chain(self.args.iter().cloned()).collect();
+        let options =
+            Options { keep: Keep::Plain, lifeline: None, status, bridge, after: Vec::new(), command };
+        std::iter::once(self.init.into()).chain(options.to_args()).collect()
+    }
+
+    /// The variable `name` of the child.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.environment.get(OsStr::new(name)).map(OsString::as_os_str)
+    }
+}

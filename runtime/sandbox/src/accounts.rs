@@ -1,0 +1,96 @@
+//! The files of `/etc` that a bubblewrap has of its own: who the user is, and what `localhost` means.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::SandboxError;
+
+/// The user's name inside.
+const NAME: &str = "agent";
+
+/// Without it `localhost` is a question to a name server that is not there.
+const HOSTS: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
+
+/// Where the files lie outside.
+#[derive(Debug, Clone)]
+pub(crate) struct Own {
+    pub(crate) passwd: PathBuf,
+    pub(crate) group: PathBuf,
+    pub(crate) hosts: PathBuf,
+}
+
+impl Own {
+    /// Their places in a private folder.
+    pub(crate) fn within(private: &Path) -> Self {
+        let file = |name| private.join("etc").join(name);
+        Self { passwd: file("passwd"), group: file("group"), hosts: file("hosts") }
+    }
+}
+
+/// Writes them into the private folder. Blocks.
+pub(crate) fn write(private: &Path, user: (u32, u32), home: &OsStr) -> Result<Own, SandboxError> {
+    let own = Own::within(private);
+    let folder = private.join("etc");
+    fs::create_dir(&folder).map_err(|source| SandboxError::Write { path: folder, source })?;
+    for (path, content) in [
+        (&own.passwd, passwd(user, home).as_bytes()),
+        (&own.group, group(user.1).as_bytes()),
+        (&own.hosts, HOSTS.as_bytes()),
+    ] {
+        let write = || -> io::Result<()> {
+            OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?.write_all(content)
+        };
+        write().map_err(|source| SandboxError::Write { path: path.clone(), source })?;
+    }
+    Ok(own)
+}
+
+/// Root, the user inside, and nobody.
+fn passwd((user, group): (u32, u32), home: &OsStr) -> OsString {
+    let mut text = OsString::new();
+    if user != 0 {
+        text.push("root:x:0:0::/:/usr/sbin/nologin\n");
+    }
+    text.push(format!("{NAME}:x:{user}:{group}::"));
+    // A line break or a colon would begin another account or another field.
+    let odd = home.as_bytes().iter().any(|byte| matches!(byte, b':' | b'\n'));
+    text.push(if odd { OsStr::new("/") } else { home });
+    text.push(":/bin/sh\n");
+    if user != NOBODY {
+        text.push(format!("nobody:x:{NOBODY}:{NOBODY}::/:/usr/sbin/nologin\n"));
+    }
+    text
+}
+
+fn group(group: u32) -> String {
+    let root = if group == 0 { "" } else { "root:x:0:\n" };
+    let nobody = if group == NOBODY { String::new() } else { format!("nogroup:x:{NOBODY}:\n") };
+    format!("{root}{NAME}:x:{group}:\n{nobody}")
+}
+
+/// The number of what belongs to nobody inside: everything outside that is not the host's user.
+const NOBODY: u32 = 65_534;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_inside_has_a_name_and_a_home() {
+        assert_eq!(
+            passwd((1000, 1000), "/home/u".as_ref()),
+            "root:x:0:0::/:/usr/sbin/nologin\nagent:x:1000:1000::/home/u:/bin/sh\nnobody:x:65534:65534::/:/usr/sbin/nologin\n"
+        );
+        assert_eq!(group(1000), "root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n");
+        assert_eq!(group(0), "agent:x:0:\nnogroup:x:65534:\n");
+    }
+
+    #[test]
+    fn a_home_with_a_line_break_makes_no_second_account() {
+        assert_eq!(passwd((0, 0), "/a\nb:x:0:0".as_ref()).to_str().unwrap().lines().count(), 2);
+    }
+}

@@ -1,0 +1,100 @@
+//! The command line of bubblewrap, as a function of what was seen.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use crate::grant::Access;
+use crate::network::proxy_variables;
+use crate::support::Bubblewrap;
+use crate::view::{PROXY_SOCKET, View, What};
+use crate::{CommandLine, Inside, Network};
+use trunkline_process::Descriptors;
+use trunkline_process::loads_natively;
+
+/// The most that `/tmp` holds, in memory. What is meant to be large belongs into `TMPDIR`.
+const TMP_BYTES: &str = "1073741824";
+
+/// The command line that runs the init program, and it the child, in a bubblewrap.
+pub(crate) fn command_line(
+    tool: &Bubblewrap,
+    view: &View,
+    network: &Network,
+    user: (u32, u32),
+    home: &OsStr,
+    inside: &Inside<'_>,
+) -> CommandLine {
+    let mut args = Arguments(isolation(tool.disable_userns, network));
+    args.push(["--uid", &user.0.to_string(), "--gid", &user.1.to_string()]);
+    for mount in &view.mounts {
+        args.mount(&mount.at, &mount.what);
+    }
+    // After what lies within them is mounted there.
+    for cover in view.mounts.iter().filter(|mount| mount.what == What::Host(Access::Covered)) {
+        args.push([OsStr::new("--remount-ro"), cover.at.as_os_str()]);
+    }
+    args.push(["--remount-ro", "/"]);
+    args.push([OsStr::new("--chdir"), inside.work_dir.as_os_str()]);
+
+    let mut environment = environment(home, inside);
+    // A variable that loads code would have bwrap load it, outside.
+    let loading: Vec<OsString> = environment.keys().filter(|name| loads_natively(name)).cloned().collect();
+    for name in loading {
+        if let Some(value) = environment.remove(&name) {
+            args.push([OsStr::new("--setenv"), &name, &value]);
+        }
+    }
+    args.push(["--"]);
+    args.0.extend(inside.init_line(Descriptors::Passed, Path::new(PROXY_SOCKET)));
+    CommandLine { program: tool.program.clone(), args: args.0, environment, container: None }
+}
+
+/// What keeps a child apart, whatever it sees.
+pub(crate) fn isolation(disable_userns: bool, network: &Network) -> Vec<OsString> {
+    let mut args = vec!["--unshare-user", "--unshare-all"];
+    if matches!(network, Network::All) {
+        args.push("--share-net");
+    }
+    if disable_userns {
+        args.push("--disable-userns");
+    }
+    args.extend(["--die-with-parent", "--cap-drop", "ALL"]);
+    args.into_iter().map(Into::into).collect()
+}
+
+fn environment(home: &OsStr, inside: &Inside<'_>) -> BTreeMap<OsString, OsString> {
+    let mut environment = inside.environment.clone();
+    environment.insert("HOME".into(), home.to_owned());
+    if let Some(outlet) = inside.outlet {
+        environment.extend(proxy_variables(outlet.port));
+    }
+    environment
+}
+
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn push<A: AsRef<OsStr>>(&mut self, args: impl IntoIterator<Item = A>) {
+        self.0.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+    }
+
+    fn mount(&mut self, at: &Path, what: &What) {
+        let at = at.as_os_str();
+        match what {
+            What::Host(Access::Covered) => self.push([OsStr::new("--tmpfs"), at]),
+            What::Host(Access::Read) => self.push([OsStr::new("--ro-bind"), at, at]),
+            What::Host(Access::Write) => self.push([OsStr::new("--bind"), at, at]),
+            What::Other(source) => self.push([OsStr::new("--ro-bind"), source.as_os_str(), at]),
+            What::Link(target) => self.push([OsStr::new("--symlink"), target.as_os_str(), at]),
+            What::Proc => {
+                self.push([OsStr::new("--proc"), at]);
+                self.push([OsStr::new("--remount-ro"), at]);
+            }
+            What::Dev => self.push([OsStr::new("--dev"), at]),
+            What::Empty => self.push([OsStr::new("--size"), TMP_BYTES.as_ref(), "--tmpfs".as_ref(), at]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! The network of a sandboxed program: an allow-list, the proxy that holds it, and the bridge to that proxy.
+//!
+//! ```text
+//!   sandbox, without a network                     host
+//!  ┌───────────────────────────────────────┐
+//!  │ program ──► 127.0.0.1:PORT ── Bridge ─┼─► unix socket ── Proxy ──► target
+//!  └───────────────────────────────────────┘
+//! ```
+//!
+//! The program has no route and no resolver; its one way out is a socket that is bound into its file system. What
+//! goes through it is decided here, by target, for every connection, whoever connects:
+//!
+//! - The target is on the [`AllowList`], in one spelling (lower case, no final dot, addresses in plain form).
+//! - A name is looked up here, once, and the connection goes to an address that was judged. A name leads to public
+//!   addresses; to a private, loopback or other special-purpose one only if that address is on the list too.
+//! - A tunnel (CONNECT) to a name carries TLS, whose ClientHello names the same server, and so does the second
+//!   one if the server asks for it. No name, or an encrypted one, is refused. A tunnel to an address on the list
+//!   carries anything.
+//! - A plain HTTP request names its URL whole, its `Host` is that of the URL, and what it sends is rewritten so
+//!   that no server can read it as two. One request for each connection.
+//!
+//! A refusal is an HTTP answer (403 as a rule) with the header `X-Trunkline-Denied: REASON` and a sentence that
+//! says what to change; inside a tunnel it is a TLS alert. Each is counted and is one event of the target
+//! `trunkline::network` with agent, host, port and reason, and never a path.
+
+mod address;
+mod allow_list;
+mod chunked;
+mod client_hello;
+#[doc(hidden)]
+pub mod fuzz;
+mod head;
+mod host;
+mod proxy;
+mod record;
+mod refusal;
+mod resolve;
+mod server_hello;
+mod variables;
+
+pub use self::allow_list::{AllowList, AllowListError};
+pub use self::proxy::{Proxy, ProxyCounters, ProxyLimits, ProxyOptions};
+pub use self::resolve::{Resolve, Resolving};
+pub use self::variables::proxy_variables;

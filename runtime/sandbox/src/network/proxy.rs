@@ -1,0 +1,158 @@
+//! The proxy outside the sandbox: one unix socket, one task, a bounded number of connections.
+
+mod connection;
+mod copy;
+mod counters;
+mod dial;
+mod forward;
+mod limits;
+mod tunnel;
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use trunkline_process::init::bridge::SocketFile;
+
+use super::allow_list::AllowList;
+use super::refusal::crowded;
+use super::resolve::{Resolve, SystemResolver};
+
+pub use self::counters::ProxyCounters;
+pub use self::limits::ProxyLimits;
+
+use self::connection::Connection;
+use self::counters::Counters;
+
+/// How long the proxy accepts nothing after the system was short of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A running proxy. Dropping it ends every connection and removes the socket.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    /// Holds the one task, which holds all others.
+    _task: JoinSet<()>,
+    _file: SocketFile,
+}
+
+/// How a proxy works, where the defaults do not fit.
+#[derive(Debug, Clone)]
+pub struct ProxyOptions {
+    /// Bounds and deadlines.
+    pub limits: ProxyLimits,
+    /// Who looks names up.
+    pub resolver: Arc<dyn Resolve>,
+}
+
+impl Default for ProxyOptions {
+    fn default() -> Self {
+        Self { limits: ProxyLimits::default(), resolver: Arc::new(SystemResolver::default()) }
+    }
+}
+
+/// What all connections of a proxy share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    allow: AllowList,
+    label: String,
+    limits: ProxyLimits,
+    resolver: Arc<dyn Resolve>,
+    counters: Counters,
+}
+
+impl Proxy {
+    /// Serves `allow` on a new socket at `socket_path`; `label`, the agent's id, is told with every denial.
+    ///
+    /// The path may be longer than a socket's address allows. If its folder is private, everyone who reaches the
+    /// socket may connect, a container's own user too.
+    ///
+    /// # Errors
+    ///
+    /// The socket cannot be made, or this is not called on a tokio runtime that has I/O.
+    pub fn start(socket_path: impl AsRef<Path>, allow: AllowList, label: &str) -> io::Result<Self> {
+        Self::start_with(socket_path, allow, label, ProxyOptions::default())
+    }
+
+    /// [`Proxy::start`] with other bounds, or another way to look names up.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Proxy::start`].
+    pub fn start_with(
+        socket_path: impl AsRef<Path>,
+        allow: AllowList,
+        label: &str,
+        options: ProxyOptions,
+    ) -> io::Result<Self> {
+        let path = socket_path.as_ref();
+        let told = |error: io::Error| {
+            io::Error::new(error.kind(), format!("make the network proxy's socket {path:?}: {error}"))
+        };
+        let runtime = Handle::try_current().map_err(io::Error::other).map_err(told)?;
+        let (listener, file) = SocketFile::bind(path).map_err(told)?;
+        listener.set_nonblocking(true).map_err(told)?;
+        let listener = UnixListener::from_std(listener).map_err(told)?;
+        let ProxyOptions { limits, resolver } = options;
+        let shared = Arc::new(Shared {
+            allow,
+            label: label.to_owned(),
+            limits,
+            resolver,
+            counters: Counters::default(),
+        });
+        let mut task = JoinSet::new();
+        task.spawn_on(accept(listener, Arc::clone(&shared)), &runtime);
+        Ok(Self { shared, _task: task, _file: file })
+    }
+
+    /// What was counted until now.
+    pub fn counters(&self) -> ProxyCounters {
+        self.shared.counters.read()
+    }
+}
+
+/// Accepts until it is dropped, and with it every connection.
+async fn accept(listener: UnixListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        // What has ended makes room first.
+        tokio::select! {
+            biased;
+            Some(_ended) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((client, _)) if connections.len() < shared.limits.connections => {
+                    shared.counters.accepted();
+                    connections.spawn(Connection::new(client, Arc::clone(&shared)).run());
+                }
+                Ok((client, _)) => {
+                    shared.counters.crowded();
+                    tracing::warn!(
+                        target: "trunkline::network",
+                        agent = shared.label,
+                        limit = shared.limits.connections,
+                        "too many connections at once"
+                    );
+                    refuse(client);
+                }
+                Err(error) => {
+                    tracing::warn!(target: "trunkline::network", agent = shared.label, %error, "could not accept a connection");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+}
+
+/// Answers without waiting: a new socket has room for it.
+fn refuse(client: UnixStream) {
+    if let Ok(mut client) = client.into_std() {
+        // A client that has gone already misses nothing.
+        let _ = client.write(&crowded());
+    }
+}

@@ -1,0 +1,206 @@
+//! Containers that outlive their client: removing one, and finding those of hosts that are gone.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::ffi::OsString;
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use trunkline_process::ProcessIdentity;
+
+use crate::support::{Finished, find_tool, run_bounded};
+use crate::{Backend, SandboxError};
+
+/// The label of every container of ours.
+pub(crate) const LABEL: &str = "trunkline";
+
+/// How long an engine may take to answer. Removing takes 0.2 s on a machine with nothing else to do.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// The most containers that one sweep removes.
+const MAX_SWEPT: usize = 1000;
+
+/// A container that is to be removed once its client has ended.
+///
+/// The end of its client, by SIGKILL above all, does not end a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    pub(crate) program: PathBuf,
+    pub(crate) options: Vec<String>,
+    /// What removing one at once takes.
+    pub(crate) removal: &'static [&'static str],
+    pub(crate) name: String,
+    pub(crate) variables: BTreeMap<OsString, OsString>,
+}
+
+impl Container {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Kills what runs in it and removes it; one that is gone already is a success. Blocks, for 20 s at most.
+    ///
+    /// # Errors
+    ///
+    /// When the engine does not answer in time, or says that it could not.
+    pub fn remove(&self) -> io::Result<()> {
+        let finished = self.run(&[self.removal, &["--volumes", &self.name]].concat())?;
+        if finished.success || says_gone(&finished.stderr, &self.name) {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "failed to remove the container {}: {}",
+            self.name,
+            finished.complaint()
+        )))
+    }
+
+    /// The command line that does so.
+    pub(crate) fn removal_line(&self) -> Vec<OsString> {
+        let mut line: Vec<OsString> = vec![self.program.clone().into()];
+        line.extend(self.options.iter().map(OsString::from));
+        line.extend(self.removal.iter().chain(&["--volumes", &self.name]).map(OsString::from));
+        line
+    }
+
+    fn run(&self, args: &[&str]) -> io::Result<Finished> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.options).args(args).env_clear().envs(&self.variables);
+        run_bounded(command, DEADLINE)
+    }
+}
+
+/// Whether an engine says of this very container that there is none: podman that it has `no container with name or ID
+/// "NAME"`, docker that there is `No such container: NAME`. An engine of which something is "not found" says nothing.
+fn says_gone(said: &str, name: &str) -> bool {
+    said.lines().any(|line| {
+        let before = line.split(name).next().filter(|before| before.len() < line.len());
+        before.map(str::to_lowercase).is_some_and(|before| {
+            ["no such container: ", "no container with name or id \"", "no container with id or name \""]
+                .iter()
+                .any(|text| before.ends_with(text))
+        })
+    })
+}
+
+/// The arguments that kill what runs in a container and remove it. Podman asks first, and waits for ten seconds,
+/// unless it is told not to; docker does neither, and does not know the flag.
+pub(crate) fn removal(backend: &Backend) -> &'static [&'static str] {
+    match backend {
+        Backend::Podman { .. } => &["rm", "--force", "--time=0"],
+        Backend::Docker { .. } | Backend::Bubblewrap => &["rm", "--force"],
+    }
+}
+
+/// Removes the containers of hosts of this machine that are gone, as a power cut or SIGKILL leaves them; says how
+/// many. Blocks.
+///
+/// # Errors
+///
+/// When the backend is not installed, or its engine does not answer. `Ok(0)` for bubblewrap, which leaves nothing.
+pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
+    let (Backend::Podman { options, .. } | Backend::Docker { options, .. }) = backend else { return Ok(0) };
+    let tool = backend.program();
+    let any = Container {
+        program: find_tool(tool)?,
+        options: options.clone(),
+        removal: removal(backend),
+        name: String::new(),
+        variables: crate::container::clients_variables(),
+    };
+    let unusable = |problem| SandboxError::Unusable { tool, problem };
+    let listed = any
+        .run(&["ps", "--all", "--filter", &format!("label={LABEL}"), "--format", "{{.Names}}"])
+        .map_err(|error| unusable(error.to_string()))?;
+    if !listed.success {
+        return Err(unusable(listed.complaint()));
+    }
+    let mut removed = 0;
+    for name in listed.stdout.lines().map(str::trim).filter(|name| is_orphan(name)).take(MAX_SWEPT) {
+        let orphan = Container { name: name.to_owned(), ..any.clone() };
+        match orphan.remove() {
+            Ok(()) => removed += 1,
+            Err(error) => tracing::warn!(%error, "a container of a host that is gone stays"),
+        }
+    }
+    Ok(removed)
+}
+
+/// A name that no other container has, and that says whose it is.
+pub(crate) fn unique_name() -> String {
+    let random = RandomState::new().build_hasher().finish();
+    match ProcessIdentity::of_this() {
+        Some(owner) => format!("{LABEL}.{owner}.{random:016x}"),
+        None => format!("{LABEL}.{random:016x}"),
+    }
+}
+
+/// The host of a container, from its name.
+fn owner(name: &str) -> Option<ProcessIdentity> {
+    ProcessIdentity::parse(name.strip_prefix(LABEL)?.strip_prefix('.')?)
+}
+
+fn is_orphan(name: &str) -> bool {
+    owner(name).is_some_and(|owner| owner.is_gone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_whose_the_container_is() {
+        let name = unique_name();
+        assert_eq!(owner(&name), ProcessIdentity::of_this(), "{name}");
+        assert_ne!(name, unique_name());
+        assert!(!is_orphan(&name), "its host runs");
+    }
+
+    #[test]
+    fn only_what_an_engine_says_of_this_container_means_that_it_is_gone() {
+        for said in [
+            "Error: no container with name or ID \"trunkline.a\" found: no such container",
+            "warning: something\nError: no container with ID or name \"trunkline.a\" found: no such container",
+            "Error response from daemon: No such container: trunkline.a",
+            "Error: No such container: trunkline.a",
+        ] {
+            assert!(says_gone(said, "trunkline.a"), "{said}");
+        }
+        for said in [
+            "",
+            "exec: \"crun\": executable file not found in $PATH",
+            "Error: container trunkline.a: runtime not found",
+            "Error: no container with name or ID \"trunkline.b\" found: no such container",
+            "Error: open /var/lib/no such container/x: permission denied",
+        ] {
+            assert!(!says_gone(said, "trunkline.a"), "{said}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_certainly_abandoned_is_an_orphan() {
+        let name = unique_name();
+        let parts: Vec<&str> = name.split('.').collect();
+        let [_, boot, namespace, pid, began, random] = parts[..] else { panic!("{name}") };
+        let (other, elsewhere) = (began.parse::<u64>().unwrap() + 1, namespace.parse::<u64>().unwrap() + 1);
+        assert!(!is_orphan(&format!("trunkline.{boot}.{namespace}.{pid}.{began}.{random}")));
+        for (orphan, why) in [
+            (format!("trunkline.before.{namespace}.{pid}.{began}.{random}"), "the machine was started again"),
+            (format!("trunkline.{boot}.{namespace}.{pid}.{other}.{random}"), "the number is another's now"),
+        ] {
+            assert!(is_orphan(&orphan), "{why}");
+        }
+        let far = format!("trunkline.{boot}.{elsewhere}.{pid}.{other}.{random}");
+        assert!(!is_orphan(&far), "numbers of another namespace say nothing");
+        for strange in
+            ["", "trunkline.", "trunkline.x", "trunkline.a.b.c.d.e", "nginx", "trunkline-1.2.3.4.5"]
+        {
+            assert!(!is_orphan(strange), "{strange}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Whether a backend can be used here, and what its program knows.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::bubblewrap::isolation;
+use crate::{Backend, Network, SandboxError};
+
+/// How long a program may take to say whether it works.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// What podman's `image` is asked for one.
+const EXISTS: &[&str] = &["exists"];
+
+/// What docker's is.
+const INSPECT: &[&str] = &["inspect", "--format", "{{.Id}}"];
+
+/// The most that is read of what a program said.
+const MAX_SAID: u64 = 64 * 1024;
+
+/// Whether a backend can be used here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Support {
+    /// Where its program is.
+    pub program: Option<PathBuf>,
+    /// Its version, as it says it.
+    pub version: Option<String>,
+    /// Why it cannot be used, and what to do about it. `None` when it can.
+    pub problem: Option<String>,
+    /// What is weaker here than it could be, and why.
+    pub weaker: Vec<String>,
+    /// Whether it works and the image is not on this machine: a start pulls none.
+    pub lacks_image: bool,
+}
+
+impl Support {
+    /// Whether it can be used.
+    #[must_use]
+    pub fn usable(&self) -> bool {
+        self.problem.is_none()
+    }
+
+    /// Asks an engine for an image by one of its `image` commands.
+    fn look_for(&mut self, program: &Path, image: &str, options: &[String], asked: &[&str]) {
+        if !is_image(image) {
+            self.problem = Some(format!("{image:?} is not the name of an image"));
+            return;
+        }
+        let mut command = Command::new(program);
+        command.args(options).arg("image").args(asked).arg(image);
+        match run_bounded(command, DEADLINE) {
+            Ok(finished) if finished.success => {}
+            // `podman image exists` says it by this code, and what failed by another; docker says it by this text.
+            Ok(finished) if asked == EXISTS && finished.code == Some(1) => self.lacks_image = true,
+            Ok(finished) if asked != EXISTS && finished.says("no such image") => self.lacks_image = true,
+            Ok(finished) => self.problem = Some(finished.complaint()),
+            Err(error) => self.problem = Some(format!("no word of the image: {error}")),
+        }
+    }
+}
+
+/// Whether an engine would read this as an image: not as an option.
+pub(crate) fn is_image(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('-')
+}
+
+/// Says whether `backend` can be used here. Changes nothing; blocks, for some seconds at most.
+#[must_use]
+pub fn support(backend: &Backend) -> Support {
+    let mut found =
+        Support { program: None, version: None, problem: None, weaker: Vec::new(), lacks_image: false };
+    let tool = backend.program();
+    let program = match find_tool(tool) {
+        Ok(program) => program,
+        Err(error) => {
+            found.problem = Some(format!("failed to {error}"));
+            return found;
+        }
+    };
+    match ask(&program, &["--version"]) {
+        Ok(said) => found.version = Some(said.lines().next().unwrap_or_default().trim().to_owned()),
+        Err(problem) => found.problem = Some(problem),
+    }
+    found.program = Some(program.clone());
+    if found.problem.is_some() {
+        return found;
+    }
+    match backend {
+        Backend::Bubblewrap => match probe(&program) {
+            Ok(bubblewrap) if bubblewrap.disable_userns => {}
+            Ok(_) => found.weaker.push(
+                "user namespaces cannot be forbidden inside: that takes bubblewrap 0.8 that is not set-user-id".to_owned(),
+            ),
+            Err(error) => found.problem = Some(format!("failed to {error}")),
+        },
+        Backend::Podman { image, options } => found.look_for(&program, image, options, EXISTS),
+        Backend::Docker { image, options } => {
+            let before = options.iter().map(String::as_str);
+            let args: Vec<&str> = before.chain(["version", "--format", "{{.Server.Version}}"]).collect();
+            if let Err(problem) = ask(&program, &args) {
+                found.problem = Some(format!("the docker daemon does not answer: {problem}"));
+            } else {
+                found.look_for(&program, image, options, INSPECT);
+            }
+        }
+    }
+    found
+}
+
+/// A bwrap that works here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bubblewrap {
+    pub(crate) program: PathBuf,
+    /// Whether it can forbid user namespaces inside.
+    pub(crate) disable_userns: bool,
+}
+
+/// The bwrap of this machine, tried out once: what works goes on working. Blocks.
+pub(crate) fn bubblewrap() -> Result<Arc<Bubblewrap>, SandboxError> {
+    static FOUND: Mutex<Option<Arc<Bubblewrap>>> = Mutex::new(None);
+    let program = find_tool("bwrap")?;
+    let known = FOUND.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if let Some(known) = known.filter(|known| known.program == program) {
+        return Ok(known);
+    }
+    let probed = Arc::new(probe(&program)?);
+    *FOUND.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&probed));
+    Ok(probed)
+}
+
+/// Runs bwrap with what isolates a child and nothing else, once with and, if that fails, once without the flag that
+/// not every one knows.
+fn probe(program: &Path) -> Result<Bubblewrap, SandboxError> {
+    let setuid = fs::metadata(program).is_ok_and(|meta| meta.mode() & 0o4000 != 0);
+    let mut problem = String::new();
+    for disable_userns in [true, false] {
+        if disable_userns && setuid {
+            continue;
+        }
+        let mut args = isolation(disable_userns, &Network::None);
+        let view =
+            ["--uid", "1000", "--gid", "1000", "--ro-bind", "/", "/", "--proc", "/proc", "--remount-ro"];
+        args.extend(view.map(OsString::from));
+        args.extend(["/proc", "--dev", "/dev", "--"].map(OsString::from));
+        args.extend([program.as_os_str().to_owned(), "--version".into()]);
+        match ask(program, &args) {
+            Ok(_) => return Ok(Bubblewrap { program: program.to_owned(), disable_userns }),
+            Err(said) => problem = said,
+        }
+    }
+    if problem.contains("namespace") || problem.contains("uid map") || problem.contains("not permitted") {
+        problem.push_str(
+            "; user namespaces seem to be forbidden here (by sysctl, AppArmor, or the container around)",
+        );
+    }
+    Err(SandboxError::Unusable { tool: "bwrap", problem })
+}
+
+/// What `program` says, or why it says nothing.
+fn ask<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> Result<String, String> {
+    let mut command = Command::new(program);
+    command.args(args);
+    match run_bounded(command, DEADLINE) {
+        Ok(finished) if finished.success => Ok(finished.stdout),
+        Ok(finished) => Err(finished.complaint()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The place of a tool, by the host's own `PATH`.
+pub(crate) fn find_tool(tool: &'static str) -> Result<PathBuf, SandboxError> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let runs = |file: &PathBuf| {
+        file.is_absolute() && file.is_file() && accessat(CWD, file, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+    };
+    let found = env::split_paths(&path).map(|dir| dir.join(tool)).find(runs);
+    found.ok_or(SandboxError::Tool { tool, path })
+}
+
+/// What a program said until it ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) success: bool,
+    code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    /// Whether its complaints contain this, in lower case.
+    fn says(&self, text: &str) -> bool {
+        self.stderr.to_lowercase().contains(text)
+    }
+
+    /// The last line of what it complained about.
+    pub(crate) fn complaint(&self) -> String {
+        let said = self.stderr.lines().rev().find(|line| !line.trim().is_empty());
+        said.map_or_else(|| "it failed without a word".to_owned(), |line| line.trim().to_owned())
+    }
+}
+
+/// Runs a program to its end, or kills it. Blocks.
+///
+/// # Errors
+///
+/// When it cannot be started, or does not end in time.
+pub(crate) fn run_bounded(mut command: Command, deadline: Duration) -> io::Result<Finished> {
+    // Files, so that nobody has to read while it runs, and what it leaves running holds up nobody.
+    let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
+    let mut child = command.spawn()?;
+    let ended = wait(&mut child, deadline);
+    if !matches!(ended, Ok(true)) {
+        let _ = child.kill();
+    }
+    let status = child.wait()?;
+    if !ended? {
+        return Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no answer within {} s", deadline.as_secs()),
+        ));
+    }
+    Ok(Finished {
+        success: status.success(),
+        code: status.code(),
+        stdout: said(&mut out)?,
+        stderr: said(&mut err)?,
+    })
+}
+
+/// Whether it ends in time.
+fn wait(child: &mut std::process::Child, deadline: Duration) -> io::Result<bool> {
+    let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let began = Instant::now();
+    loop {
+        let left = deadline.saturating_sub(began.elapsed());
+        let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) {
+            Ok(0) => return Ok(false),
+            Ok(_) => return Ok(true),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn said(file: &mut fs::File) -> io::Result<String> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_SAID).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_does_not_end_is_killed() {
+        let mut command = Command::new("sleep");
+        command.arg("600");
+        let error = run_bounded(command, Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn what_a_program_leaves_running_holds_up_nobody() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 3 & echo said; echo wrong >&2; exit 3"]);
+        let finished = run_bounded(command, Duration::from_secs(20)).unwrap();
+        assert!(!finished.success);
+        assert_eq!((finished.stdout.as_str(), finished.complaint().as_str()), ("said\n", "wrong"));
+    }
+
+    #[test]
+    fn support_of_every_backend_is_said_without_a_panic() {
+        let image = || "none".to_owned();
+        for backend in [
+            Backend::Bubblewrap,
+            Backend::Podman { image: image(), options: vec![] },
+            Backend::Docker { image: image(), options: vec!["--host=unix:///nonexistent.sock".to_owned()] },
+        ] {
+            let found = support(&backend);
+            assert!(
+                found.usable() || found.problem.is_some_and(|problem| !problem.is_empty()),
+                "{backend:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A proxy between raw clients and servers of this machine.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use trunkline_sandbox::network::{
+    AllowList, Proxy, ProxyCounters, ProxyLimits, ProxyOptions, Resolve, Resolving,
+};
+
+use super::server::Server;
+
+/// Where the servers are that may be reached. All of 127.0.0.0/8 is this machine.
+pub(crate) const SERVED: &str = "127.0.0.2";
+
+/// Bounds a wait that ends much earlier unless something is broken.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(DEADLINE, wait).await {
+        Ok(done) => done,
+        Err(_) => panic!("{what} took longer than {DEADLINE:?}"),
+    }
+}
+
+/// Gives each name its answers, one after the other; the last one stays.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    answers: Mutex<BTreeMap<String, Vec<Vec<IpAddr>>>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Names {
+    pub(crate) fn set(&self, name: &str, answers: &[&[&str]]) {
+        let parsed = answers
+            .iter()
+            .map(|answer| answer.iter().map(|address| address.parse().unwrap()).collect())
+            .collect();
+        self.answers.lock().unwrap().insert(name.to_owned(), parsed);
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Resolve for Names {
+    fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+        self.asked.lock().unwrap().push(name.to_owned());
+        let mut names = self.answers.lock().unwrap();
+        let answer = names.get_mut(name).and_then(|answers| match answers.len() {
+            0 => None,
+            1 => answers.first().cloned(),
+            _ => Some(answers.remove(0)),
+        });
+        Box::pin(async move { answer.ok_or_else(|| io::Error::other("no such name")) })
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) proxy: Proxy,
+    pub(crate) socket: PathBuf,
+    pub(crate) names: Arc<Names>,
+    _folder: tempfile::TempDir,
+}
+
+/// A proxy with the list `entries`; `{}` in them stands for the port of `server`.
+pub(crate) fn world(server: &Server, entries: &[&str]) -> World {
+    world_with(server, entries, ProxyLimits { linger: Duration::from_secs(20), ..ProxyLimits::default() })
+}
+
+pub(crate) fn world_with(server: &Server, entries: &[&str], limits: ProxyLimits) -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("proxy.sock");
+    let names = Arc::new(Names::default());
+    names.set("allowed.test", &[&[SERVED]]);
+    names.set("other.test", &[&[SERVED]]);
+    let entries = entries.iter().map(|entry| entry.replace("{}", &server.port.to_string()));
+    let options = ProxyOptions { limits, resolver: Arc::<Names>::clone(&names) };
+    let proxy = Proxy::start_with(&socket, AllowList::parse(entries).unwrap(), "tester", options).unwrap();
+    World { proxy, socket, names, _folder: folder }
+}
+
+/// What most tests allow: one name, and the loopback address that it leads to.
+pub(crate) const USUAL: [&str; 2] = ["allowed.test:{}", "127.0.0.2:{}"];
+
+impl World {
+    pub(crate) async fn connect(&self) -> UnixStream {
+        within("a connection to the proxy", UnixStream::connect(&self.socket)).await.unwrap()
+    }
+
+    /// Says `request` and reads to the end.
+    pub(crate) async fn ask(&self, request: impl AsRef<[u8]>) -> String {
+        let mut client = self.connect().await;
+        // The proxy may have heard enough before the request is whole.
+        let _ = client.write_all(request.as_ref()).await;
+        read_all(&mut client).await
+    }
+
+    /// Opens a tunnel; gives the stream after the proxy's answer.
+    pub(crate) async fn tunnel(&self, to: &str) -> UnixStream {
+        let mut client = self.connect().await;
+        client.write_all(format!("CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n\r\n").as_bytes()).await.unwrap();
+        let expected = b"HTTP/1.1 200 Connection Established\r\n\r\n";
+        let mut answer = vec![0; expected.len()];
+        within("the tunnel", client.read_exact(&mut answer)).await.unwrap();
+        assert_eq!(answer.escape_ascii().to_string(), expected.escape_ascii().to_string());
+        client
+    }
+
+    /// Waits for the counters, which follow what a client sees.
+    pub(crate) async fn counted(&self, what: &str, holds: impl Fn(ProxyCounters) -> bool) {
+        let wait = async {
+            while !holds(self.proxy.counters()) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        if tokio::time::timeout(DEADLINE, wait).await.is_err() {
+            panic!("{what}: {:?}", self.proxy.counters());
+        }
+    }
+}
+
+pub(crate) async fn read_all(client: &mut (impl AsyncReadExt + Unpin)) -> String {
+    let mut answer = Vec::new();
+    // An end by reset is an end.
+    let _ = within("the end of the answer", client.read_to_end(&mut answer)).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// The reason code of a refusal.
+#[track_caller]
+pub(crate) fn reason(answer: &str) -> &str {
+    match answer.split("X-Trunkline-Denied: ").nth(1).and_then(|rest| rest.split("\r\n").next()) {
+        Some(reason) => reason,
+        None => panic!("no refusal: {answer:?}"),
+    }
+}

@@ -1,0 +1,5 @@
+//! The init program of the tests here.
+
+fn main() {
+    trunkline_process::init::hook();
+}

@@ -1,0 +1,31 @@
+//! A sandbox × way of dying × kind of tree: nothing is left. The cells are those of `trunkline-process`.
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "these are tests")]
+
+#[path = "../../process/tests/trees"]
+mod trees {
+    use trunkline_process::ChildSpec;
+    use trunkline_sandbox::{Backend, Sandbox, support};
+    use trunkline_testing::skipped;
+
+    use self::cell::Holder;
+
+    mod cell;
+    mod chamber;
+    mod host;
+
+    /// The init program of these tests.
+    pub(crate) const INIT: &str = env!("CARGO_BIN_EXE_sandboxed-init");
+
+    pub(crate) fn sandboxed(spec: ChildSpec, read_only: [&String; 2]) -> ChildSpec {
+        let read_only = read_only.map(Into::into).into();
+        spec.sandbox(Sandbox { read_only, ..Sandbox::new(Backend::Bubblewrap) })
+    }
+
+    #[test]
+    fn nothing_is_left_in_a_sandbox() {
+        if let Some(why) = support(&Backend::Bubblewrap).problem {
+            return skipped(&format!("no bubblewrap: {why}"));
+        }
+        chamber::run(Holder::Bubblewrap);
+    }
+}
