@@ -11,7 +11,7 @@ use super::{
 use crate::{
     case::Case,
     class::Class,
-    clauses::{Basis, Level},
+    clauses::Level,
     run::CaseResult,
     verdict::{Finding, Tier, Verdict},
 };
@@ -21,12 +21,12 @@ const HOSTILE: &str = "]]>--><script>alert('1')</script>\"&amp;\u{1b}[2J\u{0}\u{
     ::error::x\n```\n|\\`*_[a](javascript:x) # SKIP\n  ...\nok 99 - {{7*7}} @someone \u{9b}31m\u{85}\t%0A";
 
 static CASES: [Case; 6] = [
-    Case { id: "A-FRM-01", title: "one <&> title", clause: "frame.1", basis: Basis::Spec, ..Case::NEW },
-    Case { id: "A-FRM-02", title: "two # titles", clause: "frame.2", ..Case::NEW },
-    Case { id: "A-STP-01", title: "three", clause: "turn.2", level: Level::Should, ..Case::NEW },
-    Case { id: "A-STP-02", title: "four", clause: "turn.3", ..Case::NEW },
-    Case { id: "A-STP-03", title: "five", clause: "turn.4", ..Case::NEW },
-    Case { id: "A-TRN-01", title: "six", clause: "turn.1", ..Case::NEW },
+    Case::spec("A-FRM-01", "frame.1", "one <&> title", |_| Ok(())),
+    Case::derived("A-FRM-02", "frame.2", "two # titles", |_| Ok(())),
+    Case::derived("A-STP-01", "turn.2", "three", |_| Ok(())).should(),
+    Case::derived("A-STP-02", "turn.3", "four", |_| Ok(())),
+    Case::derived("A-STP-03", "turn.4", "five", |_| Ok(())),
+    Case::derived("A-TRN-01", "turn.1", "six", |_| Ok(())),
 ];
 
 fn ended(case: &'static Case, verdict: Verdict) -> Repeated {

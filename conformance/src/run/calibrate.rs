@@ -48,8 +48,8 @@ pub(crate) struct NotStarted {
     pub stderr: String,
 }
 
-static CASE: Case = Case { id: "A-CAL", title: "calibration", clause: "turn.1", ..Case::NEW };
-static HOST_CASE: Case = Case { id: "H-CAL", title: "calibration", clause: "turn.7", ..Case::NEW };
+static CASE: Case = Case::derived("A-CAL", "turn.1", "calibration", |_| Ok(()));
+static HOST_CASE: Case = Case::derived("H-CAL", "turn.7", "calibration", |_| Ok(()));
 
 /// Starts the program once, takes four turns, asks for the probe and offers all extensions. Fills in what the subject
 /// learns of itself.

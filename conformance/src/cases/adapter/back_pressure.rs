@@ -6,67 +6,34 @@ use serde_json::json;
 
 use crate::{
     case::Case,
-    clauses::{Basis, Level},
     needs::{Ability, Need},
     trial::{Seen, Session, Trial},
     verdict::{FailureContext, Outcome, Stop},
 };
 
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "A-FLW-01",
-        title: "a host that reads late",
-        clause: "session.3",
-        needs: &[Need::Probe(&["burst"])],
-        stimulus: "4 MB of numbered output, of which nothing is read for 3 s",
-        expected: "afterwards all of it, in order, and the end of the turn",
-        run: read_late,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-FLW-02",
-        title: "stdin is read during a turn",
-        clause: "session.3",
-        needs: &[Need::Probe(&["until_stop"])],
-        stimulus: "a turn that runs; 1 MiB of input for 16 other sessions",
-        expected: "the pipe takes it within 5 s; each is answered",
-        run: stdin_is_read,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-FLW-03",
-        title: "a flood beside a conversation",
-        clause: "session.3",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: &[Need::Probe(&["burst", "echo"]), Need::Ability(Ability::ConcurrentTurns)],
-        stimulus: "a burst of 32 MB in one session, an echo every 100 ms in another",
-        expected: "19 of 20 echoes within 2 s",
-        run: flood_beside_a_conversation,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-FLW-04",
-        title: "1,600 turns in 32 sessions",
-        clause: "turn.1",
-        needs: &[Need::Probe(&["echo"])],
-        stimulus: "50 rounds of a turn in each of 32 sessions, in random order",
-        expected: "one `turn.complete` for each input, its echo before it",
-        run: many_turns,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-FLW-05",
-        title: "memory while nobody reads",
-        clause: "flow.3",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: &[Need::Probe(&["burst"])],
-        stimulus: "a burst of 400 MB of which nothing is read, until memory stands still or a minute has passed",
-        expected: "resident memory grows by less than 256 MiB",
-        run: memory_is_bounded,
-        ..Case::NEW
-    },
+    Case::derived("A-FLW-01", "session.3", "a host that reads late", read_late)
+        .needs(&[Need::Probe(&["burst"])])
+        .when("4 MB of numbered output, of which nothing is read for 3 s")
+        .then("afterwards all of it, in order, and the end of the turn"),
+    Case::derived("A-FLW-02", "session.3", "stdin is read during a turn", stdin_is_read)
+        .needs(&[Need::Probe(&["until_stop"])])
+        .when("a turn that runs; 1 MiB of input for 16 other sessions")
+        .then("the pipe takes it within 5 s; each is answered"),
+    Case::choice("A-FLW-03", "session.3", "a flood beside a conversation", flood_beside_a_conversation)
+        .should()
+        .needs(&[Need::Probe(&["burst", "echo"]), Need::Ability(Ability::ConcurrentTurns)])
+        .when("a burst of 32 MB in one session, an echo every 100 ms in another")
+        .then("19 of 20 echoes within 2 s"),
+    Case::derived("A-FLW-04", "turn.1", "1,600 turns in 32 sessions", many_turns)
+        .needs(&[Need::Probe(&["echo"])])
+        .when("50 rounds of a turn in each of 32 sessions, in random order")
+        .then("one `turn.complete` for each input, its echo before it"),
+    Case::choice("A-FLW-05", "flow.3", "memory while nobody reads", memory_is_bounded)
+        .should()
+        .needs(&[Need::Probe(&["burst"])])
+        .when("a burst of 400 MB of which nothing is read, until memory stands still or a minute has passed")
+        .then("resident memory grows by less than 256 MiB"),
 ];
 
 /// The most by which a flood that nobody reads may make a process grow, in MiB.

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use crate::{
     case::Case,
-    clauses::{Basis, Level},
     needs::Need,
     trial::{Seen, Session, Trial},
     verdict::{FailureContext, Outcome, Stop},
@@ -26,91 +25,40 @@ const FILE_OUT: Need = Need::ProbeOr(&["file"], "file_out");
 const SENT: usize = 2_000_000;
 
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "A-FIL-01",
-        title: "a file alone is no turn",
-        clause: "file.2",
-        level: Level::Should,
-        basis: Basis::Choice,
-        stimulus: "`file.input` alone; a fence and a quiet window",
-        expected: "no `turn.complete`",
-        run: file_is_no_turn,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-FIL-02",
-        title: "the file at the path is read",
-        clause: "file.1",
-        needs: &[REPORT],
-        stimulus: "`file.input`, its name another than its path's; then a report",
-        expected: "length and SHA-256 of the file",
-        run: file_is_read,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-FIL-03",
-        title: "files that cannot be opened",
-        clause: "file.2",
-        basis: Basis::Choice,
-        stimulus: "a path where nothing is, a folder, a file without permissions; then a turn",
-        expected: "the process lives and the turn is answered",
-        run: files_that_cannot_be_opened,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-FIL-04",
-        title: "a name is a label",
-        clause: "file.1",
-        basis: Basis::Choice,
-        needs: &[REPORT],
-        stimulus: "names with spaces, emoji, a leading dash, `../`, an absolute path",
-        expected: "the same names in the report; nothing is created at any of them",
-        run: names_are_labels,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-FIL-05",
-        title: "a sent file is complete",
-        clause: "file.3",
-        needs: &[FILE_OUT],
-        stimulus: "a `file.output`, opened the moment it is announced, again after 500 ms, and after another turn",
-        expected: "an absolute path; the same contents each time",
-        run: sent_file_is_complete,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-FIL-06",
-        title: "a sent file has a name and a type",
-        clause: "file.5",
-        basis: Basis::Spec,
-        needs: &[FILE_OUT],
-        stimulus: "a `file.output`",
-        expected: "`file_name` and `file_mime_type` are written and not empty",
-        run: sent_file_is_named,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-FIL-07",
-        title: "no file and a large one",
-        clause: "file.2",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: &[REPORT],
-        stimulus: "an empty file and one of 50 MB; then a report",
-        expected: "length and SHA-256 of both",
-        run: empty_and_large,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-FIL-08",
-        title: "a file belongs to its session",
-        clause: "session.3",
-        needs: &[REPORT],
-        stimulus: "a file for one session; a report from another",
-        expected: "it is not listed",
-        run: file_of_its_session,
-        ..Case::NEW
-    },
+    Case::choice("A-FIL-01", "file.2", "a file alone is no turn", file_is_no_turn)
+        .should()
+        .when("`file.input` alone; a fence and a quiet window")
+        .then("no `turn.complete`"),
+    Case::derived("A-FIL-02", "file.1", "the file at the path is read", file_is_read)
+        .needs(&[REPORT])
+        .when("`file.input`, its name another than its path's; then a report")
+        .then("length and SHA-256 of the file"),
+    Case::choice("A-FIL-03", "file.2", "files that cannot be opened", files_that_cannot_be_opened)
+        .when("a path where nothing is, a folder, a file without permissions; then a turn")
+        .then("the process lives and the turn is answered"),
+    Case::choice("A-FIL-04", "file.1", "a name is a label", names_are_labels)
+        .needs(&[REPORT])
+        .when("names with spaces, emoji, a leading dash, `../`, an absolute path")
+        .then("the same names in the report; nothing is created at any of them"),
+    Case::derived("A-FIL-05", "file.3", "a sent file is complete", sent_file_is_complete)
+        .needs(&[FILE_OUT])
+        .when(
+            "a `file.output`, opened the moment it is announced, again after 500 ms, and after another turn",
+        )
+        .then("an absolute path; the same contents each time"),
+    Case::spec("A-FIL-06", "file.5", "a sent file has a name and a type", sent_file_is_named)
+        .needs(&[FILE_OUT])
+        .when("a `file.output`")
+        .then("`file_name` and `file_mime_type` are written and not empty"),
+    Case::choice("A-FIL-07", "file.2", "no file and a large one", empty_and_large)
+        .should()
+        .needs(&[REPORT])
+        .when("an empty file and one of 50 MB; then a report")
+        .then("length and SHA-256 of both"),
+    Case::derived("A-FIL-08", "session.3", "a file belongs to its session", file_of_its_session)
+        .needs(&[REPORT])
+        .when("a file for one session; a report from another")
+        .then("it is not listed"),
 ];
 
 /// Announces a file; a name of its own where none is given.

@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::{
     case::Case,
-    clauses::{Basis, Level},
     needs::Need,
     process::{Launch, StderrMode, usage_of},
     trial::{Session, Trial},
@@ -21,117 +20,47 @@ use crate::{
 const BUSY: Need = Need::ProbeOr(&["until_stop"], "long");
 
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "A-LIF-01",
-        title: "the end of stdin at once",
-        clause: "process.1",
-        smoke: true,
-        stimulus: "the process is started, and its stdin closed",
-        expected: "it exits within 5 s",
-        run: eof_at_once,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-LIF-02",
-        title: "the end of stdin when idle",
-        clause: "process.1",
-        stimulus: "two sessions, one of them with a turn; stdin is closed",
-        expected: "it exits within 5 s, with status 0 (SHOULD)",
-        run: eof_when_idle,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-LIF-03",
-        title: "the end of stdin in a turn",
-        clause: "process.1",
-        needs: &[BUSY],
-        stimulus: "stdin is closed while a turn runs",
-        expected: "it stops the turn and exits within 5 s and the time that a stop takes",
-        run: eof_in_a_turn,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-LIF-04",
-        title: "SIGTERM",
-        clause: "process.1",
-        level: Level::Should,
-        basis: Basis::Choice,
-        stimulus: "SIGTERM to the process",
-        expected: "it exits within 5 s",
-        run: sigterm,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-LIF-05",
-        title: "a broken stdout",
-        clause: "process.1",
-        basis: Basis::Choice,
-        needs: &[BUSY],
-        stimulus: "the runner closes its end of stdout while a turn runs",
-        expected: "it exits within 5 s, and does not spin meanwhile",
-        run: broken_stdout,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-LIF-06",
-        title: "input that stands there already",
-        clause: "session.6",
-        stimulus: "two starts and two inputs, written right after the spawn",
-        expected: "both sessions are served",
-        run: input_at_once,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-LIF-07",
-        title: "nothing is left behind",
-        clause: "process.1",
-        level: Level::Should,
-        basis: Basis::Choice,
-        stimulus: "a turn; stdin is closed; the process exits",
-        expected: "no process that it started outlives it by a second",
-        run: nothing_left,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-LIF-08",
-        title: "a bare environment",
-        clause: "session.6",
-        level: Level::Should,
-        stimulus: "no variables but HOME, PATH, TMPDIR and the configured ones; another working directory",
-        expected: "an ordinary turn",
-        run: bare_environment,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-LIF-09",
-        title: "the locale C",
-        clause: "session.6",
-        stimulus: "LANG=C and no other variable of locale or encoding; text and an id beyond ASCII",
-        expected: "an ordinary turn under the same id; an echo is identical",
-        run: locale_c,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-LIF-10",
-        title: "a closed stderr",
-        clause: "session.6",
-        level: Level::Should,
-        basis: Basis::Choice,
-        stimulus: "the process is started with a stderr that nobody reads and that takes nothing",
-        expected: "an ordinary turn",
-        run: closed_stderr,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-LIF-11",
-        title: "idle costs nothing",
-        clause: "session.6",
-        level: Level::Should,
-        stimulus: "a session is open and idle for 4 s",
-        expected: "less than 5 % of a processor",
-        run: idle_costs_nothing,
-        ..Case::NEW
-    },
+    Case::derived("A-LIF-01", "process.1", "the end of stdin at once", eof_at_once)
+        .smoke()
+        .when("the process is started, and its stdin closed")
+        .then("it exits within 5 s"),
+    Case::derived("A-LIF-02", "process.1", "the end of stdin when idle", eof_when_idle)
+        .when("two sessions, one of them with a turn; stdin is closed")
+        .then("it exits within 5 s, with status 0 (SHOULD)"),
+    Case::derived("A-LIF-03", "process.1", "the end of stdin in a turn", eof_in_a_turn)
+        .needs(&[BUSY])
+        .when("stdin is closed while a turn runs")
+        .then("it stops the turn and exits within 5 s and the time that a stop takes"),
+    Case::choice("A-LIF-04", "process.1", "SIGTERM", sigterm)
+        .should()
+        .when("SIGTERM to the process")
+        .then("it exits within 5 s"),
+    Case::choice("A-LIF-05", "process.1", "a broken stdout", broken_stdout)
+        .needs(&[BUSY])
+        .when("the runner closes its end of stdout while a turn runs")
+        .then("it exits within 5 s, and does not spin meanwhile"),
+    Case::derived("A-LIF-06", "session.6", "input that stands there already", input_at_once)
+        .when("two starts and two inputs, written right after the spawn")
+        .then("both sessions are served"),
+    Case::choice("A-LIF-07", "process.1", "nothing is left behind", nothing_left)
+        .should()
+        .when("a turn; stdin is closed; the process exits")
+        .then("no process that it started outlives it by a second"),
+    Case::derived("A-LIF-08", "session.6", "a bare environment", bare_environment)
+        .should()
+        .when("no variables but HOME, PATH, TMPDIR and the configured ones; another working directory")
+        .then("an ordinary turn"),
+    Case::derived("A-LIF-09", "session.6", "the locale C", locale_c)
+        .when("LANG=C and no other variable of locale or encoding; text and an id beyond ASCII")
+        .then("an ordinary turn under the same id; an echo is identical"),
+    Case::choice("A-LIF-10", "session.6", "a closed stderr", closed_stderr)
+        .should()
+        .when("the process is started with a stderr that nobody reads and that takes nothing")
+        .then("an ordinary turn"),
+    Case::derived("A-LIF-11", "session.6", "idle costs nothing", idle_costs_nothing)
+        .should()
+        .when("a session is open and idle for 4 s")
+        .then("less than 5 % of a processor"),
 ];
 
 const READS_EOF: &str =

@@ -6,96 +6,44 @@ use serde_json::{Value, json};
 
 use crate::{
     case::Case,
-    clauses::{Basis, Level},
+    clauses::Level,
     trial::{Session, Trial},
     verdict::Outcome,
 };
 
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "A-MSG-01",
-        title: "messages have the members of their type",
-        clause: "msg.1",
-        basis: Basis::Spec,
-        smoke: true,
-        stimulus: "ordinary turns, one with an empty input; with the probe also texts, a file and a permission",
-        expected: "every message has the required members, each of its type",
-        run: shapes,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-MSG-02",
-        title: "ids are copied byte for byte",
-        clause: "msg.1",
-        basis: Basis::Spec,
-        stimulus: "sessions with ids of one letter, of 256 bytes, with spaces, quotes, slashes, emoji, `../..`, \
+    Case::spec("A-MSG-01", "msg.1", "messages have the members of their type", shapes)
+        .smoke()
+        .when("ordinary turns, one with an empty input; with the probe also texts, a file and a permission")
+        .then("every message has the required members, each of its type"),
+    Case::spec("A-MSG-02", "msg.1", "ids are copied byte for byte", odd_ids)
+        .when(
+            "sessions with ids of one letter, of 256 bytes, with spaces, quotes, slashes, emoji, `../..`, \
                    `__proto__`, `constructor`",
-        expected: "the answers carry the same bytes",
-        run: odd_ids,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-MSG-03",
-        title: "ids are not normalised",
-        clause: "msg.1",
-        basis: Basis::Spec,
-        stimulus: "pairs of sessions whose ids differ only in case, in a space at the end, in NFC and NFD",
-        expected: "they are different sessions",
-        run: similar_ids,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-MSG-04",
-        title: "unknown types",
-        clause: "msg.2",
-        basis: Basis::Choice,
-        stimulus: "messages of unknown types before, between and inside turns",
-        expected: "no reaction; one `turn.complete` for each input",
-        run: unknown_types,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-MSG-05",
-        title: "unknown fields, and any order",
-        clause: "msg.2",
-        basis: Basis::Choice,
-        stimulus: "unknown fields of every JSON type on every message, `type` as the last member",
-        expected: "ordinary turns",
-        run: unknown_fields,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-MSG-06",
-        title: "missing members and wrong types",
-        clause: "msg.3",
-        basis: Basis::Choice,
-        stimulus: "messages whose `type`, `session_id` or `content` is missing or of the wrong type, then an input",
-        expected: "they are dropped; the input makes one ordinary turn",
-        run: bad_messages,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-MSG-07",
-        title: "an input without content",
-        clause: "msg.3",
-        level: Level::Should,
-        basis: Basis::Choice,
-        stimulus: "an input without `content`, and one with `null`",
-        expected: "exactly one `turn.complete` for each",
-        run: absent_content,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-MSG-08",
-        title: "the channels in use",
-        clause: "msg.5",
-        level: Level::May,
-        basis: Basis::Spec,
-        stimulus: "an ordinary turn",
-        expected: "the channels are listed",
-        run: channels,
-        ..Case::NEW
-    },
+        )
+        .then("the answers carry the same bytes"),
+    Case::spec("A-MSG-03", "msg.1", "ids are not normalised", similar_ids)
+        .when("pairs of sessions whose ids differ only in case, in a space at the end, in NFC and NFD")
+        .then("they are different sessions"),
+    Case::choice("A-MSG-04", "msg.2", "unknown types", unknown_types)
+        .when("messages of unknown types before, between and inside turns")
+        .then("no reaction; one `turn.complete` for each input"),
+    Case::choice("A-MSG-05", "msg.2", "unknown fields, and any order", unknown_fields)
+        .when("unknown fields of every JSON type on every message, `type` as the last member")
+        .then("ordinary turns"),
+    Case::choice("A-MSG-06", "msg.3", "missing members and wrong types", bad_messages)
+        .when(
+            "messages whose `type`, `session_id` or `content` is missing or of the wrong type, then an input",
+        )
+        .then("they are dropped; the input makes one ordinary turn"),
+    Case::choice("A-MSG-07", "msg.3", "an input without content", absent_content)
+        .should()
+        .when("an input without `content`, and one with `null`")
+        .then("exactly one `turn.complete` for each"),
+    Case::spec("A-MSG-08", "msg.5", "the channels in use", channels)
+        .may()
+        .when("an ordinary turn")
+        .then("the channels are listed"),
 ];
 
 /// O-SHAPE judges every message; the case sees to it that there are some of each type.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     case::Case,
-    clauses::{Basis, Level},
+    clauses::Level,
     needs::{Ability, Need},
     trial::{Ask, Request, Session, Trial},
     verdict::{FailureContext, Outcome},
@@ -16,151 +16,62 @@ const ASK: Need = Need::ProbeOr(&["ask"], "permission");
 const PROBE: Need = Need::Probe(&["ask"]);
 
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "A-PRM-01",
-        title: "what a request says",
-        clause: "msg.3",
-        basis: Basis::Spec,
-        needs: &[ASK],
-        stimulus: "a guarded action; then a denial",
-        expected: "`request_id`, `tool`, `description` and `resource`, for the session of the turn",
-        run: request_says_all,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-02",
-        title: "an approval lets it happen",
-        clause: "permission.4",
-        basis: Basis::Spec,
-        needs: &[ASK],
-        stimulus: "a guarded action, approved",
-        expected: "it has happened when the turn ends; one `turn.complete`",
-        run: approval,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-03",
-        title: "a denial prevents it",
-        clause: "permission.2",
-        basis: Basis::Spec,
-        needs: &[ASK],
-        stimulus: "a guarded action, denied",
-        expected: "it has not happened; one `turn.complete`",
-        run: denial,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-04",
-        title: "nothing happens before the answer",
-        clause: "permission.2",
-        basis: Basis::Spec,
-        needs: &[ASK],
-        stimulus: "a guarded action, not answered for 3 s",
-        expected: "it has not happened, and the turn goes on",
-        run: no_answer,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-05",
-        title: "an answer to another request",
-        clause: "permission.1",
-        needs: &[PROBE],
-        stimulus: "an approval with another `request_id`; then the right one",
-        expected: "the first is ignored, the second works",
-        run: other_request,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-06",
-        title: "an answer in another session",
-        clause: "permission.1",
-        needs: &[PROBE],
-        stimulus: "an approval with the right `request_id` under another session's id; then a denial",
-        expected: "the first is ignored",
-        run: other_session,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-07",
-        title: "only true approves",
-        clause: "permission.4",
-        needs: &[PROBE],
-        stimulus: "`approved` absent, null, \"true\", 1, 0, {} and [true]",
-        expected: "each denies: the action does not happen, and the turn ends",
-        run: only_true,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-08",
-        title: "the first answer stands",
-        clause: "permission.4",
-        level: Level::Should,
-        needs: &[PROBE],
-        stimulus: "a denial and at once an approval of the same request",
-        expected: "the action does not happen",
-        run: first_answer,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-09",
-        title: "two requests, answered in reverse",
-        clause: "permission.1",
-        needs: &[PROBE],
-        stimulus: "two requests in one turn; the second is approved, then the first denied",
-        expected: "each answer concerns its own action",
-        run: in_reverse,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-10",
-        title: "requests in two sessions",
-        clause: "session.3",
-        needs: &[PROBE, Need::Ability(Ability::ConcurrentTurns)],
-        stimulus: "a request in each of two sessions; one is approved",
-        expected: "only its own action happens; the other turn waits",
-        run: two_sessions,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-11",
-        title: "the ids of a hundred requests",
-        clause: "permission.4",
-        needs: &[PROBE],
-        stimulus: "20 requests at once in each of 5 sessions",
-        expected: "no two that are pending in a session have the same `request_id`",
-        run: a_hundred,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-12",
-        title: "a request blocks nobody",
-        clause: "permission.5",
-        needs: &[PROBE, Need::Ability(Ability::ConcurrentTurns)],
-        stimulus: "a request that waits; an ordinary turn in another session",
-        expected: "the turn is answered",
-        run: blocks_nobody,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-13",
-        title: "a close denies what is pending",
-        clause: "permission.3",
-        basis: Basis::Choice,
-        needs: &[PROBE],
-        stimulus: "`session.close` while a request waits; then an approval",
-        expected: "silence; the action does not happen",
-        run: close_denies,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PRM-14",
-        title: "an answer that nobody asked for",
-        clause: "permission.4",
-        stimulus: "`permission.response` in a session where nothing waits; a fence and a quiet window; a turn",
-        expected: "it is ignored",
-        run: nobody_asked,
-        ..Case::NEW
-    },
+    Case::spec("A-PRM-01", "msg.3", "what a request says", request_says_all)
+        .needs(&[ASK])
+        .when("a guarded action; then a denial")
+        .then("`request_id`, `tool`, `description` and `resource`, for the session of the turn"),
+    Case::spec("A-PRM-02", "permission.4", "an approval lets it happen", approval)
+        .needs(&[ASK])
+        .when("a guarded action, approved")
+        .then("it has happened when the turn ends; one `turn.complete`"),
+    Case::spec("A-PRM-03", "permission.2", "a denial prevents it", denial)
+        .needs(&[ASK])
+        .when("a guarded action, denied")
+        .then("it has not happened; one `turn.complete`"),
+    Case::spec("A-PRM-04", "permission.2", "nothing happens before the answer", no_answer)
+        .needs(&[ASK])
+        .when("a guarded action, not answered for 3 s")
+        .then("it has not happened, and the turn goes on"),
+    Case::derived("A-PRM-05", "permission.1", "an answer to another request", other_request)
+        .needs(&[PROBE])
+        .when("an approval with another `request_id`; then the right one")
+        .then("the first is ignored, the second works"),
+    Case::derived("A-PRM-06", "permission.1", "an answer in another session", other_session)
+        .needs(&[PROBE])
+        .when("an approval with the right `request_id` under another session's id; then a denial")
+        .then("the first is ignored"),
+    Case::derived("A-PRM-07", "permission.4", "only true approves", only_true)
+        .needs(&[PROBE])
+        .when("`approved` absent, null, \"true\", 1, 0, {} and [true]")
+        .then("each denies: the action does not happen, and the turn ends"),
+    Case::derived("A-PRM-08", "permission.4", "the first answer stands", first_answer)
+        .should()
+        .needs(&[PROBE])
+        .when("a denial and at once an approval of the same request")
+        .then("the action does not happen"),
+    Case::derived("A-PRM-09", "permission.1", "two requests, answered in reverse", in_reverse)
+        .needs(&[PROBE])
+        .when("two requests in one turn; the second is approved, then the first denied")
+        .then("each answer concerns its own action"),
+    Case::derived("A-PRM-10", "session.3", "requests in two sessions", two_sessions)
+        .needs(&[PROBE, Need::Ability(Ability::ConcurrentTurns)])
+        .when("a request in each of two sessions; one is approved")
+        .then("only its own action happens; the other turn waits"),
+    Case::derived("A-PRM-11", "permission.4", "the ids of a hundred requests", a_hundred)
+        .needs(&[PROBE])
+        .when("20 requests at once in each of 5 sessions")
+        .then("no two that are pending in a session have the same `request_id`"),
+    Case::derived("A-PRM-12", "permission.5", "a request blocks nobody", blocks_nobody)
+        .needs(&[PROBE, Need::Ability(Ability::ConcurrentTurns)])
+        .when("a request that waits; an ordinary turn in another session")
+        .then("the turn is answered"),
+    Case::choice("A-PRM-13", "permission.3", "a close denies what is pending", close_denies)
+        .needs(&[PROBE])
+        .when("`session.close` while a request waits; then an approval")
+        .then("silence; the action does not happen"),
+    Case::derived("A-PRM-14", "permission.4", "an answer that nobody asked for", nobody_asked)
+        .when("`permission.response` in a session where nothing waits; a fence and a quiet window; a turn")
+        .then("it is ignored"),
 ];
 
 const SETTLE_ONE: &str = "look requests up by session and `request_id`, and ignore answers to others";

@@ -4,7 +4,6 @@ use serde_json::json;
 
 use crate::{
     case::Case,
-    clauses::Basis,
     needs::Need,
     property::{Palette, generate, perform},
     rng::Rng,
@@ -14,26 +13,13 @@ use crate::{
 };
 
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "A-PROP-01",
-        title: "500 random actions",
-        clause: "turn.3",
-        needs: &[Need::Probe(&["say", "sleep", "burst", "ask", "until_stop"])],
-        stimulus: "500 seeded actions over up to 8 sessions: open, input, stop, answer, file, close",
-        expected: "every rule holds; each input has one end; only approved actions happen",
-        run: random_actions,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-PROP-02",
-        title: "2,000 mutated lines",
-        clause: "msg.2",
-        basis: Basis::Choice,
-        stimulus: "1,000 lines that a mutation has made noise, then 1,000 that are still objects, with fences between",
-        expected: "the process lives, what is left of valid inputs is answered, no foreign ids are written",
-        run: mutated_lines,
-        ..Case::NEW
-    },
+    Case::derived("A-PROP-01", "turn.3", "500 random actions", random_actions)
+        .needs(&[Need::Probe(&["say", "sleep", "burst", "ask", "until_stop"])])
+        .when("500 seeded actions over up to 8 sessions: open, input, stop, answer, file, close")
+        .then("every rule holds; each input has one end; only approved actions happen"),
+    Case::choice("A-PROP-02", "msg.2", "2,000 mutated lines", mutated_lines)
+        .when("1,000 lines that a mutation has made noise, then 1,000 that are still objects, with fences between")
+        .then("the process lives, what is left of valid inputs is answered, no foreign ids are written"),
 ];
 
 /// How many actions A-PROP-01 performs.

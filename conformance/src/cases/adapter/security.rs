@@ -4,21 +4,14 @@ use serde_json::{Value, json};
 
 use crate::{
     case::Case,
-    clauses::Basis,
     trial::Trial,
     verdict::{FailureContext, Outcome},
 };
 
-pub(in crate::cases) static CASES: &[Case] = &[Case {
-    id: "A-SEC-01",
-    title: "a script is text without the switch",
-    clause: "turn.1",
-    basis: Basis::Choice,
-    stimulus: "a script of the probe to a process whose environment has no CONFORM_PROBE",
-    expected: "an ordinary turn: no answer of the probe, no file",
-    run: script_is_text,
-    ..Case::NEW
-}];
+pub(in crate::cases) static CASES: &[Case] =
+    &[Case::choice("A-SEC-01", "turn.1", "a script is text without the switch", script_is_text)
+        .when("a script of the probe to a process whose environment has no CONFORM_PROBE")
+        .then("an ordinary turn: no answer of the probe, no file")];
 
 const SWITCH: &str = "CONFORM_PROBE";
 

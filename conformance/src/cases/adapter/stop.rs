@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     case::Case,
-    clauses::{Basis, Level},
+    clauses::Level,
     needs::{Ability, Need},
     process::descendants,
     trial::{Seen, Session, Trial},
@@ -18,143 +18,58 @@ use crate::{
 const BUSY: Need = Need::ProbeOr(&["until_stop"], "long");
 
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "A-STP-01",
-        title: "stop ends the running turn",
-        clause: "turn.4",
-        basis: Basis::Choice,
-        needs: &[BUSY],
-        stimulus: "`stop` in a running turn; then a fence and a quiet window",
-        expected: "exactly one `turn.complete`, within 5 s (SHOULD)",
-        run: stop_ends_the_turn,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-02",
-        title: "a stopped session goes on",
-        clause: "turn.4",
-        needs: &[BUSY],
-        stimulus: "`stop` in a running turn; then an ordinary input",
-        expected: "it is answered",
-        run: session_goes_on,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-03",
-        title: "stop after the end",
-        clause: "turn.5",
-        basis: Basis::Choice,
-        smoke: true,
-        stimulus: "a turn; `stop` after its end; a fence and a quiet window; another turn",
-        expected: "one `turn.complete` for each input, none for the stop",
-        run: stop_after_the_end,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-04",
-        title: "stop before any input",
-        clause: "turn.5",
-        basis: Basis::Choice,
-        stimulus: "`stop` in a session without an input; a fence and a quiet window; then a turn",
-        expected: "no `turn.complete` for the stop, one for the input",
-        run: stop_before_any_input,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-05",
-        title: "stop concerns its own session",
-        clause: "turn.4",
-        needs: &[BUSY, Need::Ability(Ability::ConcurrentTurns)],
-        stimulus: "two running turns; one is stopped",
-        expected: "the other runs on for more than 1 s",
-        run: only_its_own_session,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-06",
-        title: "five stops, one end",
-        clause: "turn.1",
-        needs: &[BUSY],
-        stimulus: "five `stop` in one write in a running turn",
-        expected: "exactly one `turn.complete`; the next turn is answered by its own",
-        run: five_stops,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-07",
-        title: "stop races completion",
-        clause: "turn.5",
-        needs: &[Need::Probe(&["sleep"])],
-        stimulus: "200 short turns, each with a `stop` at a seeded moment around its natural end",
-        expected: "exactly one `turn.complete` for each",
-        run: stop_races_completion,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-08",
-        title: "stop denies what is pending",
-        clause: "permission.3",
-        basis: Basis::Choice,
-        needs: &[Need::Probe(&["ask"])],
-        stimulus: "`stop` while a permission is pending; an approval after the end of the turn",
-        expected: "one `turn.complete`; the action does not happen",
-        run: stop_denies,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-09",
-        title: "nothing after a stopped turn",
-        clause: "turn.2",
-        needs: &[Need::Probe(&["until_stop"])],
-        stimulus: "`stop` in a turn that ticks; a fence and a quiet window",
-        expected: "no tick after the `turn.complete`",
-        run: no_tick_after_the_end,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-10",
-        title: "stop during a flood",
-        clause: "turn.4",
-        needs: &[Need::Probe(&["burst"])],
-        stimulus: "`stop` at the first piece of a burst of 200 MB that the runner reads",
-        expected: "the turn ends long before the burst would",
-        run: stop_in_a_flood,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-11",
-        title: "queued turns run after a stop",
-        clause: "turn.4",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: &[Need::Probe(&["until_stop", "say"]), Need::Ability(Ability::QueuesInput)],
-        stimulus: "a running turn and a queued input; one `stop`",
-        expected: "two `turn.complete`, and the queued turn has run",
-        run: queued_turn_runs,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-12",
-        title: "stop for an unknown id",
-        clause: "session.5",
-        basis: Basis::Choice,
-        stimulus: "`stop` for an id that was never started; a fence and a quiet window",
-        expected: "it is ignored",
-        run: stop_of_a_stranger,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-STP-13",
-        title: "stop ends what the turn started",
-        clause: "turn.4",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: &[Need::Recipe("long")],
-        stimulus: "`stop` in a turn of recipe `long` that has started a process",
-        expected: "the processes of the turn are gone within 5 s",
-        run: children_end,
-        ..Case::NEW
-    },
+    Case::choice("A-STP-01", "turn.4", "stop ends the running turn", stop_ends_the_turn)
+        .needs(&[BUSY])
+        .when("`stop` in a running turn; then a fence and a quiet window")
+        .then("exactly one `turn.complete`, within 5 s (SHOULD)"),
+    Case::derived("A-STP-02", "turn.4", "a stopped session goes on", session_goes_on)
+        .needs(&[BUSY])
+        .when("`stop` in a running turn; then an ordinary input")
+        .then("it is answered"),
+    Case::choice("A-STP-03", "turn.5", "stop after the end", stop_after_the_end)
+        .smoke()
+        .when("a turn; `stop` after its end; a fence and a quiet window; another turn")
+        .then("one `turn.complete` for each input, none for the stop"),
+    Case::choice("A-STP-04", "turn.5", "stop before any input", stop_before_any_input)
+        .when("`stop` in a session without an input; a fence and a quiet window; then a turn")
+        .then("no `turn.complete` for the stop, one for the input"),
+    Case::derived("A-STP-05", "turn.4", "stop concerns its own session", only_its_own_session)
+        .needs(&[BUSY, Need::Ability(Ability::ConcurrentTurns)])
+        .when("two running turns; one is stopped")
+        .then("the other runs on for more than 1 s"),
+    Case::derived("A-STP-06", "turn.1", "five stops, one end", five_stops)
+        .needs(&[BUSY])
+        .when("five `stop` in one write in a running turn")
+        .then("exactly one `turn.complete`; the next turn is answered by its own"),
+    Case::derived("A-STP-07", "turn.5", "stop races completion", stop_races_completion)
+        .needs(&[Need::Probe(&["sleep"])])
+        .when("200 short turns, each with a `stop` at a seeded moment around its natural end")
+        .then("exactly one `turn.complete` for each"),
+    Case::choice("A-STP-08", "permission.3", "stop denies what is pending", stop_denies)
+        .needs(&[Need::Probe(&["ask"])])
+        .when("`stop` while a permission is pending; an approval after the end of the turn")
+        .then("one `turn.complete`; the action does not happen"),
+    Case::derived("A-STP-09", "turn.2", "nothing after a stopped turn", no_tick_after_the_end)
+        .needs(&[Need::Probe(&["until_stop"])])
+        .when("`stop` in a turn that ticks; a fence and a quiet window")
+        .then("no tick after the `turn.complete`"),
+    Case::derived("A-STP-10", "turn.4", "stop during a flood", stop_in_a_flood)
+        .needs(&[Need::Probe(&["burst"])])
+        .when("`stop` at the first piece of a burst of 200 MB that the runner reads")
+        .then("the turn ends long before the burst would"),
+    Case::choice("A-STP-11", "turn.4", "queued turns run after a stop", queued_turn_runs)
+        .should()
+        .needs(&[Need::Probe(&["until_stop", "say"]), Need::Ability(Ability::QueuesInput)])
+        .when("a running turn and a queued input; one `stop`")
+        .then("two `turn.complete`, and the queued turn has run"),
+    Case::choice("A-STP-12", "session.5", "stop for an unknown id", stop_of_a_stranger)
+        .when("`stop` for an id that was never started; a fence and a quiet window")
+        .then("it is ignored"),
+    Case::choice("A-STP-13", "turn.4", "stop ends what the turn started", children_end)
+        .should()
+        .needs(&[Need::Recipe("long")])
+        .when("`stop` in a turn of recipe `long` that has started a process")
+        .then("the processes of the turn are gone within 5 s"),
 ];
 
 /// Stops the running turn and waits for its end, as long as the author said that it may take.

@@ -6,127 +6,56 @@ use serde_json::json;
 
 use crate::{
     case::Case,
-    clauses::{Basis, Level},
     needs::{Ability, Need},
     trial::Trial,
     verdict::Outcome,
 };
 
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "A-TRN-01",
-        title: "one input, one end",
-        clause: "turn.1",
-        basis: Basis::Spec,
-        smoke: true,
-        stimulus: "one input; then a fence and a quiet window",
-        expected: "exactly one `turn.complete`",
-        run: one_end,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-TRN-02",
-        title: "five inputs in sequence",
-        clause: "turn.1",
-        basis: Basis::Spec,
-        stimulus: "five inputs, each after the end of the last",
-        expected: "five `turn.complete`",
-        run: five_in_sequence,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-TRN-03",
-        title: "no output after the end",
-        clause: "turn.2",
-        stimulus: "one turn; then a fence and a quiet window",
-        expected: "no output of that turn after its `turn.complete`",
-        run: nothing_after_the_end,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-TRN-04",
-        title: "empty content",
-        clause: "turn.1",
-        stimulus: "an input whose content is the empty string",
-        expected: "exactly one `turn.complete`",
-        run: |t| exactly_one_each(t, &[""]),
-        ..Case::NEW
-    },
-    Case {
-        id: "A-TRN-05",
-        title: "odd content",
-        clause: "turn.1",
-        stimulus: "white space only; a leading slash, dash and brace; 5,000 newlines",
-        expected: "one `turn.complete` for each",
-        run: |t| exactly_one_each(t, &["   ", "/x", "-x", "{", &"\n".repeat(5_000)]),
-        ..Case::NEW
-    },
-    Case {
-        id: "A-TRN-06",
-        title: "a failure still ends its turn",
-        clause: "turn.1",
-        needs: &[Need::ProbeOr(&["fail"], "error")],
-        stimulus: "a turn that fails inside the adapter",
-        expected: "exactly one `turn.complete`; the process lives",
-        run: failure_ends,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-TRN-07",
-        title: "two inputs back to back",
-        clause: "turn.3",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: &[Need::Ability(Ability::QueuesInput)],
-        stimulus: "two inputs in one write",
-        expected: "exactly two `turn.complete`",
-        run: two_back_to_back,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-TRN-08",
-        title: "queued inputs are served in order",
-        clause: "turn.3",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: &[Need::Ability(Ability::QueuesInput), Need::Probe(&["echo"])],
-        stimulus: "five inputs in one write, each echoed",
-        expected: "answered in order, the output of each before its end",
-        run: queued_in_order,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-TRN-09",
-        title: "turns of two sessions run at once",
-        clause: "session.3",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: &[Need::Ability(Ability::ConcurrentTurns), Need::Probe(&["sleep"])],
-        stimulus: "a turn of 3 s in one session, a quick one in another",
-        expected: "the quick one ends first",
-        run: quick_overtakes,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-TRN-10",
-        title: "no turn without an input",
-        clause: "turn.1",
-        stimulus: "a session is opened and left alone for 3 s",
-        expected: "no `turn.complete`",
-        run: idle,
-        ..Case::NEW
-    },
-    Case {
-        id: "A-TRN-11",
-        title: "a turn without output",
-        clause: "turn.1",
-        basis: Basis::Spec,
-        needs: &[Need::Probe(&["complete"])],
-        stimulus: "a turn that says nothing",
-        expected: "exactly one `turn.complete`",
-        run: silent_turn,
-        ..Case::NEW
-    },
+    Case::spec("A-TRN-01", "turn.1", "one input, one end", one_end)
+        .smoke()
+        .when("one input; then a fence and a quiet window")
+        .then("exactly one `turn.complete`"),
+    Case::spec("A-TRN-02", "turn.1", "five inputs in sequence", five_in_sequence)
+        .when("five inputs, each after the end of the last")
+        .then("five `turn.complete`"),
+    Case::derived("A-TRN-03", "turn.2", "no output after the end", nothing_after_the_end)
+        .when("one turn; then a fence and a quiet window")
+        .then("no output of that turn after its `turn.complete`"),
+    Case::derived("A-TRN-04", "turn.1", "empty content", |t| exactly_one_each(t, &[""]))
+        .when("an input whose content is the empty string")
+        .then("exactly one `turn.complete`"),
+    Case::derived("A-TRN-05", "turn.1", "odd content", |t| {
+        exactly_one_each(t, &["   ", "/x", "-x", "{", &"\n".repeat(5_000)])
+    })
+    .when("white space only; a leading slash, dash and brace; 5,000 newlines")
+    .then("one `turn.complete` for each"),
+    Case::derived("A-TRN-06", "turn.1", "a failure still ends its turn", failure_ends)
+        .needs(&[Need::ProbeOr(&["fail"], "error")])
+        .when("a turn that fails inside the adapter")
+        .then("exactly one `turn.complete`; the process lives"),
+    Case::choice("A-TRN-07", "turn.3", "two inputs back to back", two_back_to_back)
+        .should()
+        .needs(&[Need::Ability(Ability::QueuesInput)])
+        .when("two inputs in one write")
+        .then("exactly two `turn.complete`"),
+    Case::choice("A-TRN-08", "turn.3", "queued inputs are served in order", queued_in_order)
+        .should()
+        .needs(&[Need::Ability(Ability::QueuesInput), Need::Probe(&["echo"])])
+        .when("five inputs in one write, each echoed")
+        .then("answered in order, the output of each before its end"),
+    Case::choice("A-TRN-09", "session.3", "turns of two sessions run at once", quick_overtakes)
+        .should()
+        .needs(&[Need::Ability(Ability::ConcurrentTurns), Need::Probe(&["sleep"])])
+        .when("a turn of 3 s in one session, a quick one in another")
+        .then("the quick one ends first"),
+    Case::derived("A-TRN-10", "turn.1", "no turn without an input", idle)
+        .when("a session is opened and left alone for 3 s")
+        .then("no `turn.complete`"),
+    Case::spec("A-TRN-11", "turn.1", "a turn without output", silent_turn)
+        .needs(&[Need::Probe(&["complete"])])
+        .when("a turn that says nothing")
+        .then("exactly one `turn.complete`"),
 ];
 
 fn one_end(t: &mut Trial<'_>) -> Outcome {

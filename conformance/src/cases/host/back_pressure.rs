@@ -7,7 +7,7 @@ use serde_json::json;
 use super::demand_answer;
 use crate::{
     case::Case,
-    clauses::{Basis, Level, Side},
+    clauses::Side,
     history::{Event, Link},
     needs::Need,
     process::usage_of,
@@ -18,70 +18,31 @@ use crate::{
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-FLW-01",
-        title: "both pipes full",
-        clause: "session.3",
-        smoke: true,
-        stimulus: "the adapter stops reading and writes 8 MiB, while 1 MiB of inputs waits for it",
-        expected: "all 8 MiB are delivered, then the inputs arrive",
-        run: both_full,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FLW-02",
-        title: "one session paused",
-        clause: "session.3",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: &[Need::Extension("flow")],
-        stimulus: "the hub pauses one session, into which the adapter writes 8 MiB; another session takes turns",
-        expected: "the other's output within 2 s; after `flow.resume` all 8 MiB in order",
-        run: one_paused,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FLW-03",
-        title: "an adapter that does not read",
-        clause: "session.3",
-        level: Level::Should,
-        stimulus: "1 MiB of inputs waits for an adapter that does not read; then a stop, a close, a new session",
-        expected: "the host takes them within 2 s and serves another adapter meanwhile; all arrive afterwards",
-        run: not_reading,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FLW-04",
-        title: "100,000 outputs",
-        clause: "session.3",
-        stimulus: "one turn with 100,000 small outputs",
-        expected: "all of them, in order",
-        run: many_outputs,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FLW-05",
-        title: "memory in a flood",
-        clause: "flow.3",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: &[Need::Extension("flow")],
-        stimulus: "the hub pauses a session, into which the adapter writes 256 MiB",
-        expected: "the host's memory grows by less than 128 MiB, and others are served",
-        run: memory,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FLW-06",
-        title: "ticks beside a flood",
-        clause: "session.3",
-        level: Level::Should,
-        basis: Basis::Choice,
-        stimulus: "the hub reads 10 MB a second; one session floods, another says a word every 100 ms",
-        expected: "95 % of the words within 2 s",
-        run: ticks,
-        ..Case::NEW
-    },
+    Case::derived("H-FLW-01", "session.3", "both pipes full", both_full)
+        .smoke()
+        .when("the adapter stops reading and writes 8 MiB, while 1 MiB of inputs waits for it")
+        .then("all 8 MiB are delivered, then the inputs arrive"),
+    Case::choice("H-FLW-02", "session.3", "one session paused", one_paused)
+        .should()
+        .needs(&[Need::Extension("flow")])
+        .when("the hub pauses one session, into which the adapter writes 8 MiB; another session takes turns")
+        .then("the other's output within 2 s; after `flow.resume` all 8 MiB in order"),
+    Case::derived("H-FLW-03", "session.3", "an adapter that does not read", not_reading)
+        .should()
+        .when("1 MiB of inputs waits for an adapter that does not read; then a stop, a close, a new session")
+        .then("the host takes them within 2 s and serves another adapter meanwhile; all arrive afterwards"),
+    Case::derived("H-FLW-04", "session.3", "100,000 outputs", many_outputs)
+        .when("one turn with 100,000 small outputs")
+        .then("all of them, in order"),
+    Case::choice("H-FLW-05", "flow.3", "memory in a flood", memory)
+        .should()
+        .needs(&[Need::Extension("flow")])
+        .when("the hub pauses a session, into which the adapter writes 256 MiB")
+        .then("the host's memory grows by less than 128 MiB, and others are served"),
+    Case::choice("H-FLW-06", "session.3", "ticks beside a flood", ticks)
+        .should()
+        .when("the hub reads 10 MB a second; one session floods, another says a word every 100 ms")
+        .then("95 % of the words within 2 s"),
 ];
 
 fn both_full(t: &mut Trial<'_>) -> Outcome {

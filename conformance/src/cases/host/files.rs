@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::demand_answer;
 use crate::{
     case::Case,
-    clauses::{Basis, Level},
     needs::{Ability, Need},
     trial::{Seen, Session, Trial, TurnSeen},
     verdict::{FailureContext, Outcome, Stop},
@@ -23,95 +22,41 @@ const OUT: &[Need] = &[Need::Ability(Ability::FilesOut)];
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-FIL-01",
-        title: "a file for the adapter",
-        clause: "file.2",
-        needs: IN,
-        stimulus: "the hub attaches a file of 100 kB and an empty one",
-        expected: "the announced paths are absolute, and the adapter reads the same bytes there",
-        run: attached,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FIL-02",
-        title: "a file from the adapter",
-        clause: "file.5",
-        needs: OUT,
-        stimulus: "the adapter sends files from its temporary and its exchange folder",
-        expected: "the hub finds the same bytes at an absolute path, and the same name and type",
-        run: sent,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FIL-03",
-        title: "a file that is not there",
-        clause: "file.4",
-        basis: Basis::Choice,
-        needs: OUT,
-        stimulus: "`file.output` with a path where nothing is, a relative one and an empty one",
-        expected: "no file for the hub, which is told so; the turn goes on",
-        run: missing,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FIL-04",
-        title: "a name is a label",
-        clause: "file.1",
-        basis: Basis::Choice,
-        needs: OUT,
-        stimulus: "files with names that lead upwards, absolute ones, with backslashes, with NUL",
-        expected: "nothing is written where the names lead to; the turn goes on",
-        run: names,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FIL-05",
-        title: "files from elsewhere",
-        clause: "file.4",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: OUT,
-        stimulus: "a path outside the adapter's folders, by `..`, by links to a file and a folder, a second hard link",
-        expected: "none is taken, and the hub is told of each",
-        run: elsewhere,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FIL-06",
-        title: "no name, no type",
-        clause: "file.5",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: OUT,
-        stimulus: "`file.output` without name and type",
-        expected: "the hub is told the path's base name and `application/octet-stream`, or may conclude them",
-        run: defaults,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FIL-07",
-        title: "no regular file",
-        clause: "file.4",
-        basis: Basis::Choice,
-        needs: OUT,
-        stimulus: "`file.output` of a FIFO, a folder and an endless device, while another session talks",
-        expected: "the other session is served within 2 s; no file for the hub, which is told so; the turn goes on",
-        run: no_regular_file,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FIL-08",
-        title: "large files",
-        clause: "session.3",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: OUT,
-        stimulus: "four files of 8 MiB and one of 48 MiB, while another session takes turns",
-        expected: "each of those turns within 2 s; each file is announced or its refusal told",
-        run: large,
-        ..Case::NEW
-    },
+    Case::derived("H-FIL-01", "file.2", "a file for the adapter", attached)
+        .needs(IN)
+        .when("the hub attaches a file of 100 kB and an empty one")
+        .then("the announced paths are absolute, and the adapter reads the same bytes there"),
+    Case::derived("H-FIL-02", "file.5", "a file from the adapter", sent)
+        .needs(OUT)
+        .when("the adapter sends files from its temporary and its exchange folder")
+        .then("the hub finds the same bytes at an absolute path, and the same name and type"),
+    Case::choice("H-FIL-03", "file.4", "a file that is not there", missing)
+        .needs(OUT)
+        .when("`file.output` with a path where nothing is, a relative one and an empty one")
+        .then("no file for the hub, which is told so; the turn goes on"),
+    Case::choice("H-FIL-04", "file.1", "a name is a label", names)
+        .needs(OUT)
+        .when("files with names that lead upwards, absolute ones, with backslashes, with NUL")
+        .then("nothing is written where the names lead to; the turn goes on"),
+    Case::choice("H-FIL-05", "file.4", "files from elsewhere", elsewhere)
+        .should()
+        .needs(OUT)
+        .when("a path outside the adapter's folders, by `..`, by links to a file and a folder, a second hard link")
+        .then("none is taken, and the hub is told of each"),
+    Case::choice("H-FIL-06", "file.5", "no name, no type", defaults)
+        .should()
+        .needs(OUT)
+        .when("`file.output` without name and type")
+        .then("the hub is told the path's base name and `application/octet-stream`, or may conclude them"),
+    Case::choice("H-FIL-07", "file.4", "no regular file", no_regular_file)
+        .needs(OUT)
+        .when("`file.output` of a FIFO, a folder and an endless device, while another session talks")
+        .then("the other session is served within 2 s; no file for the hub, which is told so; the turn goes on"),
+    Case::choice("H-FIL-08", "session.3", "large files", large)
+        .should()
+        .needs(OUT)
+        .when("four files of 8 MiB and one of 48 MiB, while another session takes turns")
+        .then("each of those turns within 2 s; each file is announced or its refusal told"),
 ];
 
 /// Where every Unix has a file that belongs to no adapter.

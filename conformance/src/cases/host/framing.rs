@@ -6,187 +6,64 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 
 use super::{demand_answer, demand_ends};
-use crate::{
-    case::Case,
-    cases::corpus,
-    clauses::{Basis, Level},
-    process::usage_of,
-    trial::Trial,
-    verdict::Outcome,
-};
+use crate::{case::Case, cases::corpus, process::usage_of, trial::Trial, verdict::Outcome};
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-FRM-01",
-        title: "a message byte by byte",
-        clause: "frame.4",
-        stimulus: "the adapter writes an output one byte at a time",
-        expected: "the text is delivered as it is",
-        run: byte_by_byte,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-02",
-        title: "characters cut by reads",
-        clause: "frame.4",
-        stimulus: "characters of two to four bytes cut at every inner byte, and at offsets 4096, 8192 and 65536",
-        expected: "the text is delivered as it is, without U+FFFD",
-        run: cut_characters,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-03",
-        title: "many messages in one write",
-        clause: "frame.4",
-        stimulus: "the adapter writes 100 outputs at once",
-        expected: "all are delivered, in order",
-        run: many_at_once,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-04",
-        title: "CR before LF",
-        clause: "frame.3",
-        basis: Basis::Json,
-        stimulus: "the adapter ends its lines with CRLF",
-        expected: "the text has no CR and the turn ends",
-        run: carriage_return,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-05",
-        title: "line separators inside strings",
-        clause: "frame.2",
-        basis: Basis::Json,
-        smoke: true,
-        stimulus: "an output with raw U+2028, U+2029 and U+0085",
-        expected: "one message, its text as it is",
-        run: separators,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-06",
-        title: "blank lines",
-        clause: "frame.3",
-        basis: Basis::Choice,
-        stimulus: "blank lines between two outputs",
-        expected: "they are skipped, and nobody is told",
-        run: blank_lines,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-07",
-        title: "malformed lines",
-        clause: "frame.6",
-        basis: Basis::Choice,
-        smoke: true,
-        stimulus: "every line of the corpus of malformed lines, between valid outputs",
-        expected: "the valid outputs and nothing else",
-        run: malformed_lines,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-08",
-        title: "a line that is not UTF-8",
-        clause: "frame.6",
-        basis: Basis::Choice,
-        stimulus: "an output whose content has the byte 0xFF",
-        expected: "it is not delivered; the next output is",
-        run: not_utf8,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-09",
-        title: "a byte order mark",
-        clause: "frame.3",
-        basis: Basis::Choice,
-        stimulus: "the adapter's first bytes are a BOM",
-        expected: "its first message is understood",
-        run: byte_order_mark,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-10",
-        title: "lines about 64 KiB and 1 MiB",
-        clause: "frame.5",
-        basis: Basis::Choice,
-        stimulus: "output lines of 65535, 65536, 65537, 1048575 and 1048576 bytes",
-        expected: "delivered whole",
-        run: long_lines,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-11",
-        title: "a line of 16 MiB",
-        clause: "frame.5",
-        level: Level::Should,
-        basis: Basis::Choice,
-        stimulus: "an output line of 16 MiB",
-        expected: "delivered whole",
-        run: very_long_line,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-12",
-        title: "a line that does not end",
-        clause: "frame.5",
-        basis: Basis::Choice,
-        stimulus: "256 MiB without an LF; then an input for another session",
-        expected: "memory stays bounded, and the input leaves within 2 s",
-        run: endless_line,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-13",
-        title: "a line over the limit",
-        clause: "frame.5",
-        basis: Basis::Choice,
-        stimulus: "a line longer than the host's limit, then a valid output",
-        expected: "the output is delivered, and the session is told of the line",
-        run: over_the_limit,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-14",
-        title: "a last line without LF",
-        clause: "frame.7",
-        basis: Basis::Choice,
-        stimulus: "the adapter exits after a message without LF, while a child of it holds stdout",
-        expected: "the turn is ended; the message should be delivered",
-        run: last_line,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-15",
-        title: "every escape",
-        clause: "frame.1",
-        basis: Basis::Json,
-        stimulus: "all escapes of JSON, NUL, and a surrogate pair",
-        expected: "the text that they mean",
-        run: escapes,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-16",
-        title: "odd JSON",
-        clause: "frame.10",
-        basis: Basis::Choice,
-        stimulus: "an unpaired surrogate, a duplicate key, numbers out of range, 10,000 levels in a field that nobody reads",
-        expected: "U+FFFD, the last key, and the messages stand",
-        run: odd_json,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-FRM-17",
-        title: "a banner",
-        clause: "frame.6",
-        basis: Basis::Choice,
-        stimulus: "the adapter greets with text before its first message",
-        expected: "the session works",
-        run: banner,
-        ..Case::NEW
-    },
+    Case::derived("H-FRM-01", "frame.4", "a message byte by byte", byte_by_byte)
+        .when("the adapter writes an output one byte at a time")
+        .then("the text is delivered as it is"),
+    Case::derived("H-FRM-02", "frame.4", "characters cut by reads", cut_characters)
+        .when("characters of two to four bytes cut at every inner byte, and at offsets 4096, 8192 and 65536")
+        .then("the text is delivered as it is, without U+FFFD"),
+    Case::derived("H-FRM-03", "frame.4", "many messages in one write", many_at_once)
+        .when("the adapter writes 100 outputs at once")
+        .then("all are delivered, in order"),
+    Case::json("H-FRM-04", "frame.3", "CR before LF", carriage_return)
+        .when("the adapter ends its lines with CRLF")
+        .then("the text has no CR and the turn ends"),
+    Case::json("H-FRM-05", "frame.2", "line separators inside strings", separators)
+        .smoke()
+        .when("an output with raw U+2028, U+2029 and U+0085")
+        .then("one message, its text as it is"),
+    Case::choice("H-FRM-06", "frame.3", "blank lines", blank_lines)
+        .when("blank lines between two outputs")
+        .then("they are skipped, and nobody is told"),
+    Case::choice("H-FRM-07", "frame.6", "malformed lines", malformed_lines)
+        .smoke()
+        .when("every line of the corpus of malformed lines, between valid outputs")
+        .then("the valid outputs and nothing else"),
+    Case::choice("H-FRM-08", "frame.6", "a line that is not UTF-8", not_utf8)
+        .when("an output whose content has the byte 0xFF")
+        .then("it is not delivered; the next output is"),
+    Case::choice("H-FRM-09", "frame.3", "a byte order mark", byte_order_mark)
+        .when("the adapter's first bytes are a BOM")
+        .then("its first message is understood"),
+    Case::choice("H-FRM-10", "frame.5", "lines about 64 KiB and 1 MiB", long_lines)
+        .when("output lines of 65535, 65536, 65537, 1048575 and 1048576 bytes")
+        .then("delivered whole"),
+    Case::choice("H-FRM-11", "frame.5", "a line of 16 MiB", very_long_line)
+        .should()
+        .when("an output line of 16 MiB")
+        .then("delivered whole"),
+    Case::choice("H-FRM-12", "frame.5", "a line that does not end", endless_line)
+        .when("256 MiB without an LF; then an input for another session")
+        .then("memory stays bounded, and the input leaves within 2 s"),
+    Case::choice("H-FRM-13", "frame.5", "a line over the limit", over_the_limit)
+        .when("a line longer than the host's limit, then a valid output")
+        .then("the output is delivered, and the session is told of the line"),
+    Case::choice("H-FRM-14", "frame.7", "a last line without LF", last_line)
+        .when("the adapter exits after a message without LF, while a child of it holds stdout")
+        .then("the turn is ended; the message should be delivered"),
+    Case::json("H-FRM-15", "frame.1", "every escape", escapes)
+        .when("all escapes of JSON, NUL, and a surrogate pair")
+        .then("the text that they mean"),
+    Case::choice("H-FRM-16", "frame.10", "odd JSON", odd_json)
+        .when("an unpaired surrogate, a duplicate key, numbers out of range, 10,000 levels in a field that nobody reads")
+        .then("U+FFFD, the last key, and the messages stand"),
+    Case::choice("H-FRM-17", "frame.6", "a banner", banner)
+        .when("the adapter greets with text before its first message")
+        .then("the session works"),
 ];
 
 /// Characters of one to four bytes.

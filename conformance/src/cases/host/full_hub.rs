@@ -5,16 +5,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::{
-    case::Case,
-    clauses::{Basis, Side},
+    clauses::Side,
     history::{Event, Link},
     run::EXTENSIONS,
     trial::{Below, Lower, Seen, Session, Trial, TurnSeen},
     verdict::{Outcome, Stop},
 };
-
-/// What a case of extensions is before its table says more.
-pub(super) const NEW: Case = Case { basis: Basis::Choice, ..Case::NEW };
 
 /// The types of the core that a host may write.
 pub(super) const DOWN: [&str; 6] =

@@ -5,83 +5,34 @@ use serde_json::json;
 use super::{demand_answer, demand_ends, demand_unheard};
 use crate::{
     case::Case,
-    clauses::{Basis, Level},
     trial::{Seen, Trial},
     verdict::Outcome,
 };
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-MSG-01",
-        title: "unknown types",
-        clause: "msg.2",
-        basis: Basis::Choice,
-        stimulus: "messages of unknown types inside a turn",
-        expected: "ignored; the turn goes on",
-        run: unknown_types,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-MSG-02",
-        title: "unknown fields and odd order",
-        clause: "msg.2",
-        basis: Basis::Choice,
-        stimulus: "outputs with unknown fields, the type last",
-        expected: "delivered",
-        run: unknown_fields,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-MSG-03",
-        title: "no channel",
-        clause: "msg.3",
-        basis: Basis::Spec,
-        stimulus: "outputs without channel, with null, with an empty one",
-        expected: "all are the answer",
-        run: no_channel,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-MSG-04",
-        title: "an unknown channel",
-        clause: "msg.2",
-        level: Level::Should,
-        basis: Basis::Choice,
-        stimulus: "an output on a channel of its own name",
-        expected: "it is not lost",
-        run: unknown_channel,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-MSG-05",
-        title: "output without content",
-        clause: "msg.3",
-        basis: Basis::Choice,
-        stimulus: "outputs without content, with null, with a number, with an array",
-        expected: "dropped and reported; nothing is invented",
-        run: no_content,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-MSG-06",
-        title: "no type",
-        clause: "msg.3",
-        basis: Basis::Choice,
-        stimulus: "messages without type, with null, with a number",
-        expected: "dropped",
-        run: no_type,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-MSG-07",
-        title: "empty output",
-        clause: "turn.7",
-        stimulus: "an output whose content is empty",
-        expected: "the turn ends as usual",
-        run: empty_output,
-        ..Case::NEW
-    },
+    Case::choice("H-MSG-01", "msg.2", "unknown types", unknown_types)
+        .when("messages of unknown types inside a turn")
+        .then("ignored; the turn goes on"),
+    Case::choice("H-MSG-02", "msg.2", "unknown fields and odd order", unknown_fields)
+        .when("outputs with unknown fields, the type last")
+        .then("delivered"),
+    Case::spec("H-MSG-03", "msg.3", "no channel", no_channel)
+        .when("outputs without channel, with null, with an empty one")
+        .then("all are the answer"),
+    Case::choice("H-MSG-04", "msg.2", "an unknown channel", unknown_channel)
+        .should()
+        .when("an output on a channel of its own name")
+        .then("it is not lost"),
+    Case::choice("H-MSG-05", "msg.3", "output without content", no_content)
+        .when("outputs without content, with null, with a number, with an array")
+        .then("dropped and reported; nothing is invented"),
+    Case::choice("H-MSG-06", "msg.3", "no type", no_type)
+        .when("messages without type, with null, with a number")
+        .then("dropped"),
+    Case::derived("H-MSG-07", "turn.7", "empty output", empty_output)
+        .when("an output whose content is empty")
+        .then("the turn ends as usual"),
 ];
 
 fn unknown_types(t: &mut Trial<'_>) -> Outcome {

@@ -6,73 +6,33 @@ use serde_json::json;
 
 use crate::{
     case::Case,
-    clauses::{Basis, Level, Side},
+    clauses::Side,
     trial::{Session, Trial},
     verdict::Outcome,
 };
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-OUT-01",
-        title: "lines are messages",
-        clause: "frame.1",
-        basis: Basis::Spec,
-        smoke: true,
-        stimulus: "two sessions with turns, a stop, a close",
-        expected: "each line to the adapter is one JSON object in UTF-8, ended by LF",
-        run: ordinary_traffic,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-OUT-02",
-        title: "texts arrive as they are",
-        clause: "frame.1",
-        basis: Basis::Json,
-        stimulus: "inputs with newlines, quotes, tabs, emoji, U+2028, NUL, and nearly 1 MiB",
-        expected: "the adapter receives the same strings",
-        run: texts,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-OUT-03",
-        title: "sessions do not mix bytes",
-        clause: "frame.8",
-        stimulus: "16 sessions send 200 kB at once",
-        expected: "every line to the adapter is whole, every text as it was sent",
-        run: at_once,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-OUT-04",
-        title: "every type has its fields",
-        clause: "msg.3",
-        basis: Basis::Spec,
-        stimulus: "an empty input, a file, a permission, a stop, a close",
-        expected: "required fields are there, with their types; an empty content is written",
-        run: every_type,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-OUT-05",
-        title: "inputs are flushed",
-        clause: "frame.8",
-        stimulus: "one short input and then nothing",
-        expected: "at the adapter within 1 s",
-        run: flushed,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-OUT-06",
-        title: "nothing but the core to a core-only adapter",
-        clause: "ext.2",
-        level: Level::Should,
-        basis: Basis::Choice,
-        stimulus: "ordinary traffic with an adapter that sends no `session.ready`",
-        expected: "only the six types of the core",
-        run: core_only,
-        ..Case::NEW
-    },
+    Case::spec("H-OUT-01", "frame.1", "lines are messages", ordinary_traffic)
+        .smoke()
+        .when("two sessions with turns, a stop, a close")
+        .then("each line to the adapter is one JSON object in UTF-8, ended by LF"),
+    Case::json("H-OUT-02", "frame.1", "texts arrive as they are", texts)
+        .when("inputs with newlines, quotes, tabs, emoji, U+2028, NUL, and nearly 1 MiB")
+        .then("the adapter receives the same strings"),
+    Case::derived("H-OUT-03", "frame.8", "sessions do not mix bytes", at_once)
+        .when("16 sessions send 200 kB at once")
+        .then("every line to the adapter is whole, every text as it was sent"),
+    Case::spec("H-OUT-04", "msg.3", "every type has its fields", every_type)
+        .when("an empty input, a file, a permission, a stop, a close")
+        .then("required fields are there, with their types; an empty content is written"),
+    Case::derived("H-OUT-05", "frame.8", "inputs are flushed", flushed)
+        .when("one short input and then nothing")
+        .then("at the adapter within 1 s"),
+    Case::choice("H-OUT-06", "ext.2", "nothing but the core to a core-only adapter", core_only)
+        .should()
+        .when("ordinary traffic with an adapter that sends no `session.ready`")
+        .then("only the six types of the core"),
 ];
 
 fn traffic(t: &mut Trial<'_>) -> Outcome<(Session, Session)> {

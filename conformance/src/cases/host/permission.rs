@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::demand_answer;
 use crate::{
     case::Case,
-    clauses::{Basis, Level, Side},
+    clauses::Side,
     needs::{Ability, Need},
     trial::{Lower, Seen, Session, Trial},
     verdict::Outcome,
@@ -19,141 +19,65 @@ const NEEDS: &[Need] = &[Need::Ability(Ability::Permissions)];
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-PRM-01",
-        title: "what is asked is shown",
-        clause: "permission.1",
-        basis: Basis::Spec,
-        needs: NEEDS,
-        stimulus: "requests with plain, odd, empty and long texts",
-        expected: "tool, description and resource reach the hub unchanged",
-        run: shown_unchanged,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PRM-02",
-        title: "an approval",
-        clause: "permission.2",
-        basis: Basis::Spec,
-        needs: NEEDS,
-        stimulus: "the hub approves",
-        expected: "one response with the request's ids, `approved` is `true`",
-        run: |t| decided(t, true),
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PRM-03",
-        title: "a denial",
-        clause: "permission.4",
-        basis: Basis::Spec,
-        needs: NEEDS,
-        stimulus: "the hub denies",
-        expected: "one response with the request's ids, `approved` is there and `false`",
-        run: |t| decided(t, false),
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PRM-04",
-        title: "nobody decides",
-        clause: "permission.3",
-        basis: Basis::Choice,
-        needs: NEEDS,
-        stimulus: "the hub leaves requests unanswered; one turn is stopped later, the other ends by itself",
-        expected: "no approval, and one `approved: false` for each at the latest with its turn",
-        run: unanswered::undecided,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PRM-05",
-        title: "two pending",
-        clause: "permission.1",
-        basis: Basis::Spec,
-        needs: NEEDS,
-        stimulus: "two requests of one turn, answered in reverse and differently",
-        expected: "each gets its own answer",
-        run: several::two_pending,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PRM-06",
-        title: "one id in two sessions",
-        clause: "permission.1",
-        basis: Basis::Spec,
-        needs: NEEDS,
-        stimulus: "two sessions ask under the same `request_id`; one is approved, one denied",
-        expected: "two requests for the hub, and each session its own answer",
-        run: several::two_sessions,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PRM-07",
-        title: "one id twice in a session",
-        clause: "permission.4",
-        level: Level::Should,
-        basis: Basis::Spec,
-        needs: NEEDS,
-        stimulus: "a `request_id` is used again after its approval, and another one while it is pending",
-        expected: "nothing is approved by an earlier answer; the pending one stands and is answered once",
-        run: several::id_again,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PRM-08",
-        title: "requests of nobody's session",
-        clause: "permission.2",
-        basis: Basis::Choice,
-        needs: NEEDS,
-        stimulus: "requests for an id that was never opened, and for one that is closed",
-        expected: "nobody is asked and nothing is answered",
-        run: refused::strangers,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PRM-09",
-        title: "bad requests",
-        clause: "permission.2",
-        basis: Basis::Choice,
-        needs: NEEDS,
-        stimulus: "requests without an id, a tool, a description, a resource, and with wrong types",
-        expected: "nobody is asked, nothing is approved, the turn goes on",
-        run: refused::bad_requests,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PRM-10",
-        title: "pending at stop, close and crash",
-        clause: "permission.3",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: NEEDS,
-        stimulus: "while a request is pending the turn is stopped, the session closed, the process gone; \
+    Case::spec("H-PRM-01", "permission.1", "what is asked is shown", shown_unchanged)
+        .needs(NEEDS)
+        .when("requests with plain, odd, empty and long texts")
+        .then("tool, description and resource reach the hub unchanged"),
+    Case::spec("H-PRM-02", "permission.2", "an approval", |t| decided(t, true))
+        .needs(NEEDS)
+        .when("the hub approves")
+        .then("one response with the request's ids, `approved` is `true`"),
+    Case::spec("H-PRM-03", "permission.4", "a denial", |t| decided(t, false))
+        .needs(NEEDS)
+        .when("the hub denies")
+        .then("one response with the request's ids, `approved` is there and `false`"),
+    Case::choice("H-PRM-04", "permission.3", "nobody decides", unanswered::undecided)
+        .needs(NEEDS)
+        .when("the hub leaves requests unanswered; one turn is stopped later, the other ends by itself")
+        .then("no approval, and one `approved: false` for each at the latest with its turn"),
+    Case::spec("H-PRM-05", "permission.1", "two pending", several::two_pending)
+        .needs(NEEDS)
+        .when("two requests of one turn, answered in reverse and differently")
+        .then("each gets its own answer"),
+    Case::spec("H-PRM-06", "permission.1", "one id in two sessions", several::two_sessions)
+        .needs(NEEDS)
+        .when("two sessions ask under the same `request_id`; one is approved, one denied")
+        .then("two requests for the hub, and each session its own answer"),
+    Case::spec("H-PRM-07", "permission.4", "one id twice in a session", several::id_again)
+        .should()
+        .needs(NEEDS)
+        .when("a `request_id` is used again after its approval, and another one while it is pending")
+        .then("nothing is approved by an earlier answer; the pending one stands and is answered once"),
+    Case::choice("H-PRM-08", "permission.2", "requests of nobody's session", refused::strangers)
+        .needs(NEEDS)
+        .when("requests for an id that was never opened, and for one that is closed")
+        .then("nobody is asked and nothing is answered"),
+    Case::choice("H-PRM-09", "permission.2", "bad requests", refused::bad_requests)
+        .needs(NEEDS)
+        .when("requests without an id, a tool, a description, a resource, and with wrong types")
+        .then("nobody is asked, nothing is approved, the turn goes on"),
+    Case::choice(
+        "H-PRM-10",
+        "permission.3",
+        "pending at stop, close and crash",
+        unanswered::settled_otherwise,
+    )
+    .should()
+    .needs(NEEDS)
+    .when(
+        "while a request is pending the turn is stopped, the session closed, the process gone; \
                    then the hub approves",
-        expected: "at stop one denial after the `stop`; after the close and the end nothing; no approval",
-        run: unanswered::settled_otherwise,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PRM-11",
-        title: "a request holds nobody up",
-        clause: "permission.5",
-        needs: NEEDS,
-        stimulus: "while a request is pending its session and another one talk",
-        expected: "both are delivered meanwhile, and the other session's input too",
-        run: several::meanwhile,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PRM-12",
-        title: "a thousand requests",
-        clause: "permission.2",
-        level: Level::Should,
-        basis: Basis::Choice,
-        needs: NEEDS,
-        stimulus: "1,000 requests at once; the hub answers whatever reaches it",
-        expected: "another session is served; each request gets one answer, an approval only from the hub",
-        run: several::a_thousand,
-        ..Case::NEW
-    },
+    )
+    .then("at stop one denial after the `stop`; after the close and the end nothing; no approval"),
+    Case::derived("H-PRM-11", "permission.5", "a request holds nobody up", several::meanwhile)
+        .needs(NEEDS)
+        .when("while a request is pending its session and another one talk")
+        .then("both are delivered meanwhile, and the other session's input too"),
+    Case::choice("H-PRM-12", "permission.2", "a thousand requests", several::a_thousand)
+        .should()
+        .needs(NEEDS)
+        .when("1,000 requests at once; the hub answers whatever reaches it")
+        .then("another session is served; each request gets one answer, an approval only from the hub"),
 ];
 
 /// An action that asks under an id; its resource is the token by which the hub knows it.

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use crate::{
     case::Case,
-    clauses::Basis,
     property::{Palette, generate, perform},
     rng::Rng,
     trial::Trial,
@@ -15,26 +14,17 @@ use crate::{
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-PROP-01",
-        title: "500 random actions",
-        clause: "turn.7",
-        stimulus: "500 seeded actions over up to 8 sessions: open, input, stop, answer, file, close; \
+    Case::derived("H-PROP-01", "turn.7", "500 random actions", random_actions)
+        .when(
+            "500 seeded actions over up to 8 sessions: open, input, stop, answer, file, close; \
                    the adapter talks, asks, errs, or waits to be stopped",
-        expected: "every rule holds on both sides; each input has one end; only what the hub approved is approved",
-        run: random_actions,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-PROP-02",
-        title: "2,000 mutated lines",
-        clause: "frame.6",
-        basis: Basis::Choice,
-        stimulus: "the adapter writes 2,000 lines that a mutation broke, with a valid output after every fourth",
-        expected: "the valid outputs in order and nothing else on their channel; the session goes on",
-        run: mutated_lines,
-        ..Case::NEW
-    },
+        )
+        .then(
+            "every rule holds on both sides; each input has one end; only what the hub approved is approved",
+        ),
+    Case::choice("H-PROP-02", "frame.6", "2,000 mutated lines", mutated_lines)
+        .when("the adapter writes 2,000 lines that a mutation broke, with a valid output after every fourth")
+        .then("the valid outputs in order and nothing else on their channel; the session goes on"),
 ];
 
 /// How many actions H-PROP-01 performs.

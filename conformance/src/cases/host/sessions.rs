@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{demand_answer, demand_ends, demand_fresh_ids, demand_unheard};
 use crate::{
     case::Case,
-    clauses::{Basis, Level, Side},
+    clauses::Side,
     needs::{Ability, Need},
     trial::Trial,
     verdict::Outcome,
@@ -17,147 +17,55 @@ mod closing;
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-SES-01",
-        title: "session.start first and once",
-        clause: "session.1",
-        basis: Basis::Spec,
-        smoke: true,
-        stimulus: "three sessions with turns",
-        expected: "of each id the adapter sees `session.start` first, and once",
-        run: start_first,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-02",
-        title: "ids are never used again",
-        clause: "session.2",
-        stimulus: "25 sessions one after another, then 25 at the same time",
-        expected: "no id twice in one adapter process",
-        run: fresh_ids,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-03",
-        title: "two sessions in one process",
-        clause: "session.3",
-        basis: Basis::Spec,
-        needs: &[Need::Ability(Ability::Multiplexes)],
-        stimulus: "two sessions on one adapter",
-        expected: "one process sees both",
-        run: one_process,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-04",
-        title: "answers go to their own session",
-        clause: "session.3",
-        smoke: true,
-        stimulus: "two inputs; the second is answered first",
-        expected: "each text in its own session only",
-        run: own_session,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-05",
-        title: "order within each session",
-        clause: "session.3",
-        stimulus: "eight sessions with 500 numbered outputs each, at the same time",
-        expected: "each session's outputs complete and ascending",
-        run: ascending,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-06",
-        title: "an unknown session",
-        clause: "session.5",
-        basis: Basis::Choice,
-        smoke: true,
-        stimulus: "output and `turn.complete` for ids that the host never opened, `constructor` and `__proto__` among them",
-        expected: "delivered to nobody",
-        run: unknown_id,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-07",
-        title: "output after the close",
-        clause: "session.4",
-        stimulus: "the adapter writes for a closed id at once, after 10 ms, 500 ms, and when another session is open",
-        expected: "delivered to nobody",
-        run: closing::after_the_close,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-08",
-        title: "nothing after session.close",
-        clause: "session.4",
-        basis: Basis::Spec,
-        stimulus: "the hub closes a session and then sends input, stop, file and an answer for it",
-        expected: "no line of that id follows its `session.close`",
-        run: closing::nothing_after_close,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-09",
-        title: "closing one of two",
-        clause: "session.3",
-        stimulus: "one of two sessions is closed",
-        expected: "the other goes on, in the same process",
-        run: closing::other_goes_on,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-10",
-        title: "output without a session",
-        clause: "msg.1",
-        basis: Basis::Choice,
-        stimulus: "outputs without, with null, with numeric and with empty session_id",
-        expected: "delivered to nobody",
-        run: no_session,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-11",
-        title: "nearly the same id",
-        clause: "msg.1",
-        basis: Basis::Spec,
-        stimulus: "outputs for the id in another case, with a space, with a NUL, without its last character",
-        expected: "delivered to nobody",
-        run: similar_ids,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-12",
-        title: "closed twice",
-        clause: "session.4",
-        level: Level::Should,
-        stimulus: "the hub closes a session twice",
-        expected: "one `session.close` at the adapter",
-        run: closing::closed_twice,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-13",
-        title: "a file first",
-        clause: "session.1",
-        basis: Basis::Spec,
-        needs: &[Need::Ability(Ability::FilesIn)],
-        stimulus: "a file is the first thing in a session",
-        expected: "`session.start` precedes it, with the same id",
-        run: file_first,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-SES-14",
-        title: "opened and closed",
-        clause: "session.1",
-        level: Level::Should,
-        basis: Basis::Choice,
-        stimulus: "20 sessions are opened and closed without an input",
-        expected: "start and close of each, or neither",
-        run: closing::opened_and_closed,
-        ..Case::NEW
-    },
+    Case::spec("H-SES-01", "session.1", "session.start first and once", start_first)
+        .smoke()
+        .when("three sessions with turns")
+        .then("of each id the adapter sees `session.start` first, and once"),
+    Case::derived("H-SES-02", "session.2", "ids are never used again", fresh_ids)
+        .when("25 sessions one after another, then 25 at the same time")
+        .then("no id twice in one adapter process"),
+    Case::spec("H-SES-03", "session.3", "two sessions in one process", one_process)
+        .needs(&[Need::Ability(Ability::Multiplexes)])
+        .when("two sessions on one adapter")
+        .then("one process sees both"),
+    Case::derived("H-SES-04", "session.3", "answers go to their own session", own_session)
+        .smoke()
+        .when("two inputs; the second is answered first")
+        .then("each text in its own session only"),
+    Case::derived("H-SES-05", "session.3", "order within each session", ascending)
+        .when("eight sessions with 500 numbered outputs each, at the same time")
+        .then("each session's outputs complete and ascending"),
+    Case::choice("H-SES-06", "session.5", "an unknown session", unknown_id)
+        .smoke()
+        .when("output and `turn.complete` for ids that the host never opened, `constructor` and `__proto__` among them")
+        .then("delivered to nobody"),
+    Case::derived("H-SES-07", "session.4", "output after the close", closing::after_the_close)
+        .when("the adapter writes for a closed id at once, after 10 ms, 500 ms, and when another session is open")
+        .then("delivered to nobody"),
+    Case::spec("H-SES-08", "session.4", "nothing after session.close", closing::nothing_after_close)
+        .when("the hub closes a session and then sends input, stop, file and an answer for it")
+        .then("no line of that id follows its `session.close`"),
+    Case::derived("H-SES-09", "session.3", "closing one of two", closing::other_goes_on)
+        .when("one of two sessions is closed")
+        .then("the other goes on, in the same process"),
+    Case::choice("H-SES-10", "msg.1", "output without a session", no_session)
+        .when("outputs without, with null, with numeric and with empty session_id")
+        .then("delivered to nobody"),
+    Case::spec("H-SES-11", "msg.1", "nearly the same id", similar_ids)
+        .when("outputs for the id in another case, with a space, with a NUL, without its last character")
+        .then("delivered to nobody"),
+    Case::derived("H-SES-12", "session.4", "closed twice", closing::closed_twice)
+        .should()
+        .when("the hub closes a session twice")
+        .then("one `session.close` at the adapter"),
+    Case::spec("H-SES-13", "session.1", "a file first", file_first)
+        .needs(&[Need::Ability(Ability::FilesIn)])
+        .when("a file is the first thing in a session")
+        .then("`session.start` precedes it, with the same id"),
+    Case::choice("H-SES-14", "session.1", "opened and closed", closing::opened_and_closed)
+        .should()
+        .when("20 sessions are opened and closed without an input")
+        .then("start and close of each, or neither"),
 ];
 
 fn start_first(t: &mut Trial<'_>) -> Outcome {

@@ -7,74 +7,35 @@ use serde_json::{Value, json};
 use super::{demand_answer, demand_ends};
 use crate::{
     case::Case,
-    clauses::{Basis, Level},
     trial::{Session, Trial},
     verdict::{FailureContext, Outcome},
 };
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-STP-01",
-        title: "one stop at the adapter",
-        clause: "turn.4",
-        basis: Basis::Derived,
-        smoke: true,
-        stimulus: "`stop` during a turn, while another session has one too",
-        expected: "exactly one `stop` with the right id within 1 s, and one end",
-        run: one_stop,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-STP-02",
-        title: "the session lives on",
-        clause: "turn.4",
-        stimulus: "a turn is stopped; the next input",
-        expected: "it is served in the same session; `session.close` was not sent",
-        run: lives_on,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-STP-03",
-        title: "a stop that nobody answers",
-        clause: "turn.7",
-        basis: Basis::Choice,
-        stimulus: "the adapter ignores `stop` in two sessions and goes on talking; one of them is closed",
-        expected: "all others are served and the close reaches the adapter; the other turn is ended by the host \
+    Case::derived("H-STP-01", "turn.4", "one stop at the adapter", one_stop)
+        .smoke()
+        .when("`stop` during a turn, while another session has one too")
+        .then("exactly one `stop` with the right id within 1 s, and one end"),
+    Case::derived("H-STP-02", "turn.4", "the session lives on", lives_on)
+        .when("a turn is stopped; the next input")
+        .then("it is served in the same session; `session.close` was not sent"),
+    Case::choice("H-STP-03", "turn.7", "a stop that nobody answers", unanswered)
+        .when("the adapter ignores `stop` in two sessions and goes on talking; one of them is closed")
+        .then(
+            "all others are served and the close reaches the adapter; the other turn is ended by the host \
                    within the stop's deadline, which says why; the next input begins a new session below",
-        run: unanswered,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-STP-04",
-        title: "a stop during a flood",
-        clause: "turn.4",
-        basis: Basis::Derived,
-        stimulus: "`stop` while the adapter writes without pause",
-        expected: "it reaches the adapter within 2 s, and the turn ends",
-        run: during_a_flood,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-STP-05",
-        title: "a stop behind inputs",
-        clause: "turn.11",
-        level: Level::Should,
-        stimulus: "the adapter does not read, 1 MiB of inputs waits for it, then `stop` of a silent turn",
-        expected: "the host takes the stop within 2 s; it arrives when the adapter reads again",
-        run: behind_inputs,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-STP-06",
-        title: "output after the stop",
-        clause: "turn.7",
-        basis: Basis::Derived,
-        stimulus: "between `stop` and `turn.complete` the adapter says more",
-        expected: "all of it belongs to the turn, which ends at `turn.complete` and not before",
-        run: output_after,
-        ..Case::NEW
-    },
+        ),
+    Case::derived("H-STP-04", "turn.4", "a stop during a flood", during_a_flood)
+        .when("`stop` while the adapter writes without pause")
+        .then("it reaches the adapter within 2 s, and the turn ends"),
+    Case::derived("H-STP-05", "turn.11", "a stop behind inputs", behind_inputs)
+        .should()
+        .when("the adapter does not read, 1 MiB of inputs waits for it, then `stop` of a silent turn")
+        .then("the host takes the stop within 2 s; it arrives when the adapter reads again"),
+    Case::derived("H-STP-06", "turn.7", "output after the stop", output_after)
+        .when("between `stop` and `turn.complete` the adapter says more")
+        .then("all of it belongs to the turn, which ends at `turn.complete` and not before"),
 ];
 
 /// Begins a turn that has said something.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{demand_answer, demand_ends};
 use crate::{
     case::Case,
-    clauses::{Basis, Level, Side},
+    clauses::Side,
     needs::{Ability, Need},
     trial::Trial,
     verdict::Outcome,
@@ -13,101 +13,40 @@ use crate::{
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-TRN-01",
-        title: "one end for one input",
-        clause: "turn.7",
-        smoke: true,
-        stimulus: "an input that is answered by output and `turn.complete`",
-        expected: "the output and exactly one end",
-        run: one_end,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-TRN-02",
-        title: "no end before the adapter's",
-        clause: "turn.7",
-        stimulus: "3 s between the output and `turn.complete`",
-        expected: "the output at once, the end after the adapter's",
-        run: not_before,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-TRN-03",
-        title: "output before the end",
-        clause: "session.3",
-        stimulus: "200 outputs and `turn.complete` in one write",
-        expected: "all outputs precede the end",
-        run: output_before_end,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-TRN-04",
-        title: "an end too many",
-        clause: "turn.8",
-        stimulus: "`turn.complete` twice; later a second input that is answered late",
-        expected: "the stray end does not end the second turn",
-        run: stray_end,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-TRN-05",
-        title: "an end while idle",
-        clause: "turn.7",
-        stimulus: "`turn.complete` when no turn runs",
-        expected: "nobody is told; the next turn has exactly one end",
-        run: idle_end,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-TRN-06",
-        title: "output between turns",
-        clause: "turn.6",
-        basis: Basis::Choice,
-        stimulus: "an output 200 ms after the end of a turn",
-        expected: "it is delivered",
-        run: between_turns,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-TRN-07",
-        title: "a turn that never ends",
-        clause: "turn.7",
-        level: Level::Should,
-        stimulus: "the adapter neither ends the turn nor answers `stop`",
-        expected: "`stop` and `session.close` still reach it",
-        run: never_ends,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-TRN-08",
-        title: "the end of another session's turn",
-        clause: "session.3",
-        needs: &[Need::Ability(Ability::Multiplexes)],
-        stimulus: "during a turn of each of two sessions the second one's ends",
-        expected: "the first goes on",
-        run: other_session,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-TRN-09",
-        title: "an input during a turn",
-        clause: "turn.7",
-        stimulus: "a second input while a turn runs",
-        expected: "it reaches the adapter exactly once, and each input has one end",
-        run: during_a_turn,
-        ..Case::NEW
-    },
-    Case {
-        id: "H-TRN-10",
-        title: "an empty input",
-        clause: "turn.1",
-        level: Level::Should,
-        stimulus: "an input whose content is empty",
-        expected: "one input at the adapter, or a refusal; one end",
-        run: empty_input,
-        ..Case::NEW
-    },
+    Case::derived("H-TRN-01", "turn.7", "one end for one input", one_end)
+        .smoke()
+        .when("an input that is answered by output and `turn.complete`")
+        .then("the output and exactly one end"),
+    Case::derived("H-TRN-02", "turn.7", "no end before the adapter's", not_before)
+        .when("3 s between the output and `turn.complete`")
+        .then("the output at once, the end after the adapter's"),
+    Case::derived("H-TRN-03", "session.3", "output before the end", output_before_end)
+        .when("200 outputs and `turn.complete` in one write")
+        .then("all outputs precede the end"),
+    Case::derived("H-TRN-04", "turn.8", "an end too many", stray_end)
+        .when("`turn.complete` twice; later a second input that is answered late")
+        .then("the stray end does not end the second turn"),
+    Case::derived("H-TRN-05", "turn.7", "an end while idle", idle_end)
+        .when("`turn.complete` when no turn runs")
+        .then("nobody is told; the next turn has exactly one end"),
+    Case::choice("H-TRN-06", "turn.6", "output between turns", between_turns)
+        .when("an output 200 ms after the end of a turn")
+        .then("it is delivered"),
+    Case::derived("H-TRN-07", "turn.7", "a turn that never ends", never_ends)
+        .should()
+        .when("the adapter neither ends the turn nor answers `stop`")
+        .then("`stop` and `session.close` still reach it"),
+    Case::derived("H-TRN-08", "session.3", "the end of another session's turn", other_session)
+        .needs(&[Need::Ability(Ability::Multiplexes)])
+        .when("during a turn of each of two sessions the second one's ends")
+        .then("the first goes on"),
+    Case::derived("H-TRN-09", "turn.7", "an input during a turn", during_a_turn)
+        .when("a second input while a turn runs")
+        .then("it reaches the adapter exactly once, and each input has one end"),
+    Case::derived("H-TRN-10", "turn.1", "an empty input", empty_input)
+        .should()
+        .when("an input whose content is empty")
+        .then("one input at the adapter, or a refusal; one end"),
 ];
 
 fn one_end(t: &mut Trial<'_>) -> Outcome {

@@ -9,64 +9,28 @@ use crate::{case::Case, clauses::Side, needs::Need, run::EXTENSIONS, trial::Tria
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-EXT-01",
-        title: "an offer is whole",
-        clause: "ext.1",
-        stimulus: "sessions of a core-only hub and of one that knows everything",
-        expected: "each `session.start` carries `protocol` 1 and `extensions`, or neither",
-        run: whole_offer,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-02",
-        title: "no waiting for session.ready",
-        clause: "ext.2",
-        stimulus: "an input at once, to an adapter whose `session.ready` takes 800 ms",
-        expected: "`user.input` reaches the adapter before its `session.ready`",
-        run: no_waiting,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-03",
-        title: "no type before it is agreed on",
-        clause: "ext.2",
-        needs: &[Need::Extension("options")],
-        stimulus: "the hub sends update, pause, resume and ping; the adapter agrees late, and on `options` only",
-        expected: "`session.update` after `session.ready` at most, and nothing else beyond the core",
-        run: not_before_ready,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-14",
-        title: "a restriction that is not honoured",
-        clause: "ext.7",
-        needs: &[Need::Extension("options")],
-        stimulus: "the hub asks for `max_cost_usd`; the adapter lists `denied_tools` only",
-        expected: "the hub is told of a refusal; the adapter gets `session.close` and no input",
-        run: not_honoured,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-19",
-        title: "fields that were not agreed on",
-        clause: "ext.2",
-        needs: &[Need::AnyExtension],
-        stimulus: "an adapter without `session.ready` sends types and fields of extensions",
-        expected: "its output and the end reach the hub, and nothing of an extension",
-        run: not_agreed,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-31",
-        title: "messages of the pipe",
-        clause: "ext.9",
-        needs: &[Need::Extension("resume"), Need::Extension("control")],
-        stimulus: "the hub sends `ping` and `sessions.list`; the adapter has agreed on nothing",
-        expected: "both are answered once, and none reaches the adapter",
-        run: of_the_pipe,
-        ..full_hub::NEW
-    },
+    Case::choice("H-EXT-01", "ext.1", "an offer is whole", whole_offer)
+        .when("sessions of a core-only hub and of one that knows everything")
+        .then("each `session.start` carries `protocol` 1 and `extensions`, or neither"),
+    Case::choice("H-EXT-02", "ext.2", "no waiting for session.ready", no_waiting)
+        .when("an input at once, to an adapter whose `session.ready` takes 800 ms")
+        .then("`user.input` reaches the adapter before its `session.ready`"),
+    Case::choice("H-EXT-03", "ext.2", "no type before it is agreed on", not_before_ready)
+        .needs(&[Need::Extension("options")])
+        .when("the hub sends update, pause, resume and ping; the adapter agrees late, and on `options` only")
+        .then("`session.update` after `session.ready` at most, and nothing else beyond the core"),
+    Case::choice("H-EXT-14", "ext.7", "a restriction that is not honoured", not_honoured)
+        .needs(&[Need::Extension("options")])
+        .when("the hub asks for `max_cost_usd`; the adapter lists `denied_tools` only")
+        .then("the hub is told of a refusal; the adapter gets `session.close` and no input"),
+    Case::choice("H-EXT-19", "ext.2", "fields that were not agreed on", not_agreed)
+        .needs(&[Need::AnyExtension])
+        .when("an adapter without `session.ready` sends types and fields of extensions")
+        .then("its output and the end reach the hub, and nothing of an extension"),
+    Case::choice("H-EXT-31", "ext.9", "messages of the pipe", of_the_pipe)
+        .needs(&[Need::Extension("resume"), Need::Extension("control")])
+        .when("the hub sends `ping` and `sessions.list`; the adapter has agreed on nothing")
+        .then("both are answered once, and none reaches the adapter"),
 ];
 
 fn whole_offer(t: &mut Trial<'_>) -> Outcome {

@@ -15,45 +15,21 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-EXT-08",
-        title: "the adapter closes a session",
-        clause: "session.8",
-        stimulus: "`session.closed` in a turn, while another input waits; then the hub closes where it can",
-        expected: "each input has its end, and the host writes nothing more for the id",
-        run: closed_from_below,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-15",
-        title: "a pause holds the session",
-        clause: "relay.5",
-        needs: &[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)],
-        stimulus: "a paused session's adapter, which does not know `flow`, says 500 outputs and ends the turn",
-        expected: "nothing until `flow.resume`, then all in order",
-        run: paused,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-16",
-        title: "ping under load",
-        clause: "ext.5",
-        needs: &[Need::Extension("control")],
-        stimulus: "8 MiB wait for a hub that does not read; it sends `ping`, then reads",
-        expected: "one `pong` with the nonce, before 2 MiB of what waited",
-        run: ping_under_load,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-32",
-        title: "a stop during a pause",
-        clause: "flow.2",
-        needs: &[Need::Extension("flow")],
-        stimulus: "the hub pauses a session in a turn, stops it, and resumes",
-        expected: "`stop` at the adapter while the session is paused; one end after the resume",
-        run: stopped_while_paused,
-        ..full_hub::NEW
-    },
+    Case::choice("H-EXT-08", "session.8", "the adapter closes a session", closed_from_below)
+        .when("`session.closed` in a turn, while another input waits; then the hub closes where it can")
+        .then("each input has its end, and the host writes nothing more for the id"),
+    Case::choice("H-EXT-15", "relay.5", "a pause holds the session", paused)
+        .needs(&[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)])
+        .when("a paused session's adapter, which does not know `flow`, says 500 outputs and ends the turn")
+        .then("nothing until `flow.resume`, then all in order"),
+    Case::choice("H-EXT-16", "ext.5", "ping under load", ping_under_load)
+        .needs(&[Need::Extension("control")])
+        .when("8 MiB wait for a hub that does not read; it sends `ping`, then reads")
+        .then("one `pong` with the nonce, before 2 MiB of what waited"),
+    Case::choice("H-EXT-32", "flow.2", "a stop during a pause", stopped_while_paused)
+        .needs(&[Need::Extension("flow")])
+        .when("the hub pauses a session in a turn, stops it, and resumes")
+        .then("`stop` at the adapter while the session is paused; one end after the resume"),
 ];
 
 fn closed_from_below(t: &mut Trial<'_>) -> Outcome {

@@ -12,56 +12,26 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-EXT-17",
-        title: "_meta and unknown fields",
-        clause: "ext.4",
-        needs: &[Need::AnyExtension],
-        stimulus: "messages of both sides with `_meta` and with a field that nobody knows",
-        expected: "`_meta` reaches the other side untouched, the unknown field does not",
-        run: meta,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-24",
-        title: "optional fields of the wrong type",
-        clause: "msg.5",
-        needs: &[Need::Extension("turns"), Need::Extension("events"), Need::Extension("control")],
-        stimulus: "output, thinking, request and end, each with optional fields of a wrong type",
-        expected: "each reaches the hub without those fields",
-        run: wrong_types,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-25",
-        title: "ids of 257 bytes",
-        clause: "msg.6",
-        needs: &[Need::Extension("turns"), Need::Extension("events")],
-        stimulus: "a request, a tool call and a thought with an id of 256 bytes, and of 257",
-        expected: "those of 256 bytes pass unchanged, the others reach nobody and are not answered",
-        run: long_ids,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-27",
-        title: "_meta that is none",
-        clause: "msg.7",
-        needs: &[Need::AnyExtension],
-        stimulus: "outputs whose `_meta` is a string, and longer than 64 KiB",
-        expected: "the outputs without it",
-        run: bad_meta,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-30",
-        title: "categories of errors",
-        clause: "ext.6",
-        needs: &[Need::Extension("turns")],
-        stimulus: "turns that fail with a category of the list, and with another word",
-        expected: "the first reaches the hub; the other is absent or `other`, and its text stands",
-        run: categories,
-        ..full_hub::NEW
-    },
+    Case::choice("H-EXT-17", "ext.4", "_meta and unknown fields", meta)
+        .needs(&[Need::AnyExtension])
+        .when("messages of both sides with `_meta` and with a field that nobody knows")
+        .then("`_meta` reaches the other side untouched, the unknown field does not"),
+    Case::choice("H-EXT-24", "msg.5", "optional fields of the wrong type", wrong_types)
+        .needs(&[Need::Extension("turns"), Need::Extension("events"), Need::Extension("control")])
+        .when("output, thinking, request and end, each with optional fields of a wrong type")
+        .then("each reaches the hub without those fields"),
+    Case::choice("H-EXT-25", "msg.6", "ids of 257 bytes", long_ids)
+        .needs(&[Need::Extension("turns"), Need::Extension("events")])
+        .when("a request, a tool call and a thought with an id of 256 bytes, and of 257")
+        .then("those of 256 bytes pass unchanged, the others reach nobody and are not answered"),
+    Case::choice("H-EXT-27", "msg.7", "_meta that is none", bad_meta)
+        .needs(&[Need::AnyExtension])
+        .when("outputs whose `_meta` is a string, and longer than 64 KiB")
+        .then("the outputs without it"),
+    Case::choice("H-EXT-30", "ext.6", "categories of errors", categories)
+        .needs(&[Need::Extension("turns")])
+        .when("turns that fail with a category of the list, and with another word")
+        .then("the first reaches the hub; the other is absent or `other`, and its text stands"),
 ];
 
 const ALL: &[&str] = &["turns", "events", "usage", "options", "questions", "control"];

@@ -13,73 +13,31 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-EXT-09",
-        title: "a withdrawn request",
-        clause: "permission.2",
-        needs: &[Need::Ability(Ability::Multiplexes)],
-        stimulus: "the adapter asks, withdraws, and ends the turn later; the hub answers in between",
-        expected: "no answer reaches the adapter",
-        run: withdrawn,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-10",
-        title: "a request_id that is pending",
-        clause: "permission.4",
-        stimulus: "a second request with the id of one that waits; the hub approves",
-        expected: "the hub is asked once, for the first; one answer reaches the adapter",
-        run: asked_twice,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-11",
-        title: "options of a permission",
-        clause: "permission.4",
-        needs: &[Need::Extension("control")],
-        stimulus: "approval by an allow option, by a reject option and by none that was offered; denial by an allow option",
-        expected: "the options reach the hub; the first approves with its option, all others deny",
-        run: options,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-12",
-        title: "a question is answered once",
-        clause: "ext.5",
-        needs: &[Need::Extension("questions")],
-        stimulus: "a question with fields; the hub answers twice",
-        expected: "the hub sees its fields; one `input.response` with the values reaches the adapter",
-        run: question,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-13",
-        title: "a question at stop",
-        clause: "permission.3",
-        needs: &[Need::Extension("questions")],
-        stimulus: "the hub stops a turn while its question waits, and answers afterwards",
-        expected: "`stop`, then one `input.response` with `cancelled: true`",
-        run: question_at_stop,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-26",
-        title: "a question to a core-only hub",
-        clause: "ext.3",
-        stimulus: "a question in a session of a hub without extensions",
-        expected: "its text as `output` on channel `question`; at once one `input.response` with `cancelled: true`",
-        run: question_to_core,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-28",
-        title: "what is not understood is not answered",
-        clause: "msg.4",
-        stimulus: "requests without a tool, without an id and with an id that is a number; unknown types with an id",
-        expected: "the hub is not asked, and nothing is written to the adapter",
-        run: not_understood,
-        ..full_hub::NEW
-    },
+    Case::choice("H-EXT-09", "permission.2", "a withdrawn request", withdrawn)
+        .needs(&[Need::Ability(Ability::Multiplexes)])
+        .when("the adapter asks, withdraws, and ends the turn later; the hub answers in between")
+        .then("no answer reaches the adapter"),
+    Case::choice("H-EXT-10", "permission.4", "a request_id that is pending", asked_twice)
+        .when("a second request with the id of one that waits; the hub approves")
+        .then("the hub is asked once, for the first; one answer reaches the adapter"),
+    Case::choice("H-EXT-11", "permission.4", "options of a permission", options)
+        .needs(&[Need::Extension("control")])
+        .when("approval by an allow option, by a reject option and by none that was offered; denial by an allow option")
+        .then("the options reach the hub; the first approves with its option, all others deny"),
+    Case::choice("H-EXT-12", "ext.5", "a question is answered once", question)
+        .needs(&[Need::Extension("questions")])
+        .when("a question with fields; the hub answers twice")
+        .then("the hub sees its fields; one `input.response` with the values reaches the adapter"),
+    Case::choice("H-EXT-13", "permission.3", "a question at stop", question_at_stop)
+        .needs(&[Need::Extension("questions")])
+        .when("the hub stops a turn while its question waits, and answers afterwards")
+        .then("`stop`, then one `input.response` with `cancelled: true`"),
+    Case::choice("H-EXT-26", "ext.3", "a question to a core-only hub", question_to_core)
+        .when("a question in a session of a hub without extensions")
+        .then("its text as `output` on channel `question`; at once one `input.response` with `cancelled: true`"),
+    Case::choice("H-EXT-28", "msg.4", "what is not understood is not answered", not_understood)
+        .when("requests without a tool, without an id and with an id that is a number; unknown types with an id")
+        .then("the hub is not asked, and nothing is written to the adapter"),
 ];
 
 fn ask(request: &str, more: &Value) -> Value {

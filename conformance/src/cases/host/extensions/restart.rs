@@ -13,45 +13,21 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-EXT-20",
-        title: "an agent that resumes",
-        clause: "process.5",
-        needs: &[Need::Ability(Ability::Restarts), Need::Extension("resume")],
-        stimulus: "an adapter tells its own id and parameters, dies, and says `kept` at the next start",
-        expected: "`session.start` carries both in `resume`; the hub is told `kept` once, before the answer",
-        run: resumed,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-21",
-        title: "a context that is lost",
-        clause: "process.5",
-        needs: &[Need::Ability(Ability::Restarts), Need::Extension("resume")],
-        stimulus: "an adapter that cannot resume dies while idle; the next input",
-        expected: "the hub is told `lost` once, before the answer",
-        run: lost,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-22",
-        title: "an input is never sent again",
-        clause: "process.5",
-        needs: &[Need::Ability(Ability::Restarts)],
-        stimulus: "the adapter dies of an input while another waits; then a third is sent",
-        expected: "the first reaches the adapter once, the second never after its end, the third is answered",
-        run: never_again,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-23",
-        title: "no id twice in a process",
-        clause: "session.2",
-        stimulus: "sessions that go on after the adapter has ended them or has died",
-        expected: "no process sees an id in two `session.start`",
-        run: fresh_ids,
-        ..full_hub::NEW
-    },
+    Case::choice("H-EXT-20", "process.5", "an agent that resumes", resumed)
+        .needs(&[Need::Ability(Ability::Restarts), Need::Extension("resume")])
+        .when("an adapter tells its own id and parameters, dies, and says `kept` at the next start")
+        .then("`session.start` carries both in `resume`; the hub is told `kept` once, before the answer"),
+    Case::choice("H-EXT-21", "process.5", "a context that is lost", lost)
+        .needs(&[Need::Ability(Ability::Restarts), Need::Extension("resume")])
+        .when("an adapter that cannot resume dies while idle; the next input")
+        .then("the hub is told `lost` once, before the answer"),
+    Case::choice("H-EXT-22", "process.5", "an input is never sent again", never_again)
+        .needs(&[Need::Ability(Ability::Restarts)])
+        .when("the adapter dies of an input while another waits; then a third is sent")
+        .then("the first reaches the adapter once, the second never after its end, the third is answered"),
+    Case::choice("H-EXT-23", "session.2", "no id twice in a process", fresh_ids)
+        .when("sessions that go on after the adapter has ended them or has died")
+        .then("no process sees an id in two `session.start`"),
 ];
 
 /// What the hub was told of the context since a place, and the first answer since then.

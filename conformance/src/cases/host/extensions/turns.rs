@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::super::{demand_answer, demand_ends, full_hub};
 use crate::{
     case::Case,
-    clauses::Level,
     needs::{Ability, Need},
     trial::{Seen, Trial},
     verdict::Outcome,
@@ -15,64 +14,28 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-EXT-04",
-        title: "every input has a turn_id",
-        clause: "turn.9",
-        stimulus: "three inputs each of a core-only hub and of one with `turns`, to an adapter with `turns`",
-        expected: "each has a `turn_id`, and no session has one twice",
-        run: minted,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-05",
-        title: "an end of another turn",
-        clause: "turn.9",
-        stimulus: "in a second turn: `turn.complete` with the first one's id, with a foreign id, without one",
-        expected: "the second turn goes on to its own end",
-        run: foreign_end,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-06",
-        title: "late output",
-        clause: "turn.9",
-        needs: &[Need::Extension("turns")],
-        stimulus: "in a second turn an output with the first one's id",
-        expected: "it is delivered, and is no part of the second turn",
-        run: late_output,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-07",
-        title: "a steer where it can be taken",
-        clause: "turn.10",
-        needs: &[Need::Extension("turns"), Need::Ability(Ability::Multiplexes)],
-        stimulus: "a steer to an agent that takes none, and to the same agent when it says that it does",
-        expected: "`delivered: false` and nothing at the adapter; then it is passed on",
-        run: steered,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-18",
-        title: "tool calls that are left open",
-        clause: "ext.5",
-        needs: &[Need::Extension("events"), Need::Extension("turns")],
-        stimulus: "a turn ends while one of its two tool calls is open",
-        expected: "one `tool.end` with `is_error` before the end of the turn, and none for the other",
-        run: tools_closed,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-EXT-29",
-        title: "one turn at a time",
-        clause: "turn.3",
-        level: Level::Should,
-        stimulus: "a second input during a turn of an adapter that does not list `queue`",
-        expected: "it is written after the first turn has ended",
-        run: one_at_a_time,
-        ..full_hub::NEW
-    },
+    Case::choice("H-EXT-04", "turn.9", "every input has a turn_id", minted)
+        .when("three inputs each of a core-only hub and of one with `turns`, to an adapter with `turns`")
+        .then("each has a `turn_id`, and no session has one twice"),
+    Case::choice("H-EXT-05", "turn.9", "an end of another turn", foreign_end)
+        .when("in a second turn: `turn.complete` with the first one's id, with a foreign id, without one")
+        .then("the second turn goes on to its own end"),
+    Case::choice("H-EXT-06", "turn.9", "late output", late_output)
+        .needs(&[Need::Extension("turns")])
+        .when("in a second turn an output with the first one's id")
+        .then("it is delivered, and is no part of the second turn"),
+    Case::choice("H-EXT-07", "turn.10", "a steer where it can be taken", steered)
+        .needs(&[Need::Extension("turns"), Need::Ability(Ability::Multiplexes)])
+        .when("a steer to an agent that takes none, and to the same agent when it says that it does")
+        .then("`delivered: false` and nothing at the adapter; then it is passed on"),
+    Case::choice("H-EXT-18", "ext.5", "tool calls that are left open", tools_closed)
+        .needs(&[Need::Extension("events"), Need::Extension("turns")])
+        .when("a turn ends while one of its two tool calls is open")
+        .then("one `tool.end` with `is_error` before the end of the turn, and none for the other"),
+    Case::choice("H-EXT-29", "turn.3", "one turn at a time", one_at_a_time)
+        .should()
+        .when("a second input during a turn of an adapter that does not list `queue`")
+        .then("it is written after the first turn has ended"),
 ];
 
 fn minted(t: &mut Trial<'_>) -> Outcome {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, demand_ends, full_hub};
+use super::super::{demand_answer, demand_ends};
 use crate::{
     case::Case,
     clauses::Side,
@@ -16,46 +16,22 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-RLY-01",
-        title: "an agent that there is not",
-        clause: "relay.1",
-        needs: &[Need::Extension("options")],
-        stimulus: "sessions that ask for an unknown agent, with `control` and without, and an input in each",
-        expected: "`session.closed` with `unknown_agent`, or the same as text; nothing reaches an adapter",
-        run: unknown_agent,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-02",
-        title: "ids are the hub's",
-        clause: "relay.2",
-        needs: &[Need::AnyExtension],
-        stimulus: "a session is closed and opened again under the same id",
-        expected: "the id unchanged at the adapter, then another",
-        run: mapped,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-03",
-        title: "agents.list",
-        clause: "relay.4",
-        needs: &[Need::AnyExtension],
-        stimulus: "`agents.list` before any session; then a session for each agent that is named",
-        expected: "one result with the same request_id and an id for each agent; each agent answers",
-        run: agents,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-31",
-        title: "reserved names",
-        clause: "relay.3",
-        needs: &[Need::AnyExtension],
-        stimulus: "the hub offers `journal` and sends `session.attach`",
-        expected: "neither is agreed on, offered or passed on, and no message has a `seq`",
-        run: reserved,
-        ..full_hub::NEW
-    },
+    Case::choice("H-RLY-01", "relay.1", "an agent that there is not", unknown_agent)
+        .needs(&[Need::Extension("options")])
+        .when("sessions that ask for an unknown agent, with `control` and without, and an input in each")
+        .then("`session.closed` with `unknown_agent`, or the same as text; nothing reaches an adapter"),
+    Case::choice("H-RLY-02", "relay.2", "ids are the hub's", mapped)
+        .needs(&[Need::AnyExtension])
+        .when("a session is closed and opened again under the same id")
+        .then("the id unchanged at the adapter, then another"),
+    Case::choice("H-RLY-03", "relay.4", "agents.list", agents)
+        .needs(&[Need::AnyExtension])
+        .when("`agents.list` before any session; then a session for each agent that is named")
+        .then("one result with the same request_id and an id for each agent; each agent answers"),
+    Case::choice("H-RLY-31", "relay.3", "reserved names", reserved)
+        .needs(&[Need::AnyExtension])
+        .when("the hub offers `journal` and sends `session.attach`")
+        .then("neither is agreed on, offered or passed on, and no message has a `seq`"),
 ];
 
 fn unknown_agent(t: &mut Trial<'_>) -> Outcome {

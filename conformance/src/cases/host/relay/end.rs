@@ -15,42 +15,22 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-RLY-19",
-        title: "the end of stdin",
-        clause: "relay.9",
-        stimulus: "stdin is closed during turns of a core-only hub and of one with extensions",
-        expected: "each turn gets its end; `session.close` below; gone within 4 s with status 0, and nothing left",
-        run: end_of_stdin,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-20",
-        title: "SIGTERM",
-        clause: "relay.9",
-        stimulus: "SIGTERM during turns of a core-only hub and of one with extensions",
-        expected: "each turn gets its end; `session.close` below; gone within 4 s with status 0, and nothing left",
-        run: sigterm,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-21",
-        title: "nobody reads stdout",
-        clause: "relay.9",
-        stimulus: "the reader of its stdout goes away during a turn with output",
-        expected: "gone within 4 s with status 0, and nothing left",
-        run: broken_stdout,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-22",
-        title: "an adapter that stays",
-        clause: "relay.9",
-        stimulus: "the end of stdin, and an adapter that ignores its own and SIGTERM",
-        expected: "gone within 4 s with status 0, and nothing left",
-        run: adapter_stays,
-        ..full_hub::NEW
-    },
+    Case::choice("H-RLY-19", "relay.9", "the end of stdin", end_of_stdin)
+        .when("stdin is closed during turns of a core-only hub and of one with extensions")
+        .then(
+            "each turn gets its end; `session.close` below; gone within 4 s with status 0, and nothing left",
+        ),
+    Case::choice("H-RLY-20", "relay.9", "SIGTERM", sigterm)
+        .when("SIGTERM during turns of a core-only hub and of one with extensions")
+        .then(
+            "each turn gets its end; `session.close` below; gone within 4 s with status 0, and nothing left",
+        ),
+    Case::choice("H-RLY-21", "relay.9", "nobody reads stdout", broken_stdout)
+        .when("the reader of its stdout goes away during a turn with output")
+        .then("gone within 4 s with status 0, and nothing left"),
+    Case::choice("H-RLY-22", "relay.9", "an adapter that stays", adapter_stays)
+        .when("the end of stdin, and an adapter that ignores its own and SIGTERM")
+        .then("gone within 4 s with status 0, and nothing left"),
 ];
 
 /// What a stated bound is given besides: the runner's own start of the clock, and the scheduling of many processes.

@@ -12,70 +12,34 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-RLY-07",
-        title: "a turn that the host ended",
-        clause: "relay.7",
-        needs: &[Need::Extension("turns"), Need::Ability(Ability::Restarts)],
-        stimulus: "the adapter exits with status 3 in a turn after a word on stderr; later it is killed before it says anything",
-        expected: "`failed`, `process_exit`, the text with the words of stderr; `exit_code` and `yes`, then `signal` and `unknown`",
-        run: turn_ended,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-09",
-        title: "a process that ended",
-        clause: "relay.7",
-        needs: &[Need::Extension("events")],
-        stimulus: "the adapter exits while two sessions are idle",
-        expected: "`error` with `process_exit` and `fatal: false` in each, within 1 s",
-        run: process_ended,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-11",
-        title: "a request that the hub did not settle",
-        clause: "relay.7",
-        needs: &[
+    Case::choice("H-RLY-07", "relay.7", "a turn that the host ended", turn_ended)
+        .needs(&[Need::Extension("turns"), Need::Ability(Ability::Restarts)])
+        .when("the adapter exits with status 3 in a turn after a word on stderr; later it is killed before it says anything")
+        .then("`failed`, `process_exit`, the text with the words of stderr; `exit_code` and `yes`, then `signal` and `unknown`"),
+    Case::choice("H-RLY-09", "relay.7", "a process that ended", process_ended)
+        .needs(&[Need::Extension("events")])
+        .when("the adapter exits while two sessions are idle")
+        .then("`error` with `process_exit` and `fatal: false` in each, within 1 s"),
+    Case::choice("H-RLY-11", "relay.7", "a request that the hub did not settle", request_settled)
+        .needs(&[
             Need::Extension("control"),
             Need::Extension("questions"),
             Need::Ability(Ability::Multiplexes),
-        ],
-        stimulus: "the adapter ends a turn while a permission and a question wait; the hub answers later",
-        expected: "`permission.cancel` for each; each is denied once at the adapter",
-        run: request_settled,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-13",
-        title: "what was refused",
-        clause: "relay.7",
-        needs: &[Need::Extension("events")],
-        stimulus: "a file that is not there, a bad message and a line beyond the limit, each naming a session",
-        expected: "`error` with `file_refused`, `protocol` and `oversize`, each `fatal: false`",
-        run: refused,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-15",
-        title: "noise",
-        clause: "relay.7",
-        needs: &[Need::AnyExtension],
-        stimulus: "noise, unknown ids, unknown types and a late end during a turn",
-        expected: "nothing of it on the wire",
-        run: noise,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-17",
-        title: "a session that has ended",
-        clause: "relay.7",
-        needs: &[Need::Extension("control")],
-        stimulus: "the adapter ends an idle session with reason `failed`",
-        expected: "`session.closed` with that reason and its error, and nothing more",
-        run: session_ended,
-        ..full_hub::NEW
-    },
+        ])
+        .when("the adapter ends a turn while a permission and a question wait; the hub answers later")
+        .then("`permission.cancel` for each; each is denied once at the adapter"),
+    Case::choice("H-RLY-13", "relay.7", "what was refused", refused)
+        .needs(&[Need::Extension("events")])
+        .when("a file that is not there, a bad message and a line beyond the limit, each naming a session")
+        .then("`error` with `file_refused`, `protocol` and `oversize`, each `fatal: false`"),
+    Case::choice("H-RLY-15", "relay.7", "noise", noise)
+        .needs(&[Need::AnyExtension])
+        .when("noise, unknown ids, unknown types and a late end during a turn")
+        .then("nothing of it on the wire"),
+    Case::choice("H-RLY-17", "relay.7", "a session that has ended", session_ended)
+        .needs(&[Need::Extension("control")])
+        .when("the adapter ends an idle session with reason `failed`")
+        .then("`session.closed` with that reason and its error, and nothing more"),
 ];
 
 fn error_of(

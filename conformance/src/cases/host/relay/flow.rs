@@ -14,46 +14,22 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-RLY-23",
-        title: "fair by bytes",
-        clause: "relay.6",
-        needs: &[Need::AnyExtension],
-        stimulus: "4 MiB in long lines and 4 MiB in short ones wait for a hub that does not read, then a word of a third session",
-        expected: "the word within the first 2 MiB; the two sessions get their bytes side by side",
-        run: fair,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-24",
-        title: "64 MiB held",
-        clause: "relay.5",
-        needs: &[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)],
-        stimulus: "a paused session's adapter says 66 MiB; another session goes on; then `flow.resume`",
-        expected: "the other is answered meanwhile, memory stays bounded, and all 66 MiB come in order",
-        run: much_held,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-25",
-        title: "closed while paused",
-        clause: "flow.1",
-        needs: &[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)],
-        stimulus: "a session is closed while 200 outputs are held",
-        expected: "nothing of it comes",
-        run: closed_while_paused,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-27",
-        title: "held first",
-        clause: "flow.1",
-        needs: &[Need::Extension("flow")],
-        stimulus: "a turn of 4 MiB and half of the next are held; the session is resumed while that goes on",
-        expected: "both turns in order, each with its end behind its output",
-        run: held_first,
-        ..full_hub::NEW
-    },
+    Case::choice("H-RLY-23", "relay.6", "fair by bytes", fair)
+        .needs(&[Need::AnyExtension])
+        .when("4 MiB in long lines and 4 MiB in short ones wait for a hub that does not read, then a word of a third session")
+        .then("the word within the first 2 MiB; the two sessions get their bytes side by side"),
+    Case::choice("H-RLY-24", "relay.5", "64 MiB held", much_held)
+        .needs(&[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)])
+        .when("a paused session's adapter says 66 MiB; another session goes on; then `flow.resume`")
+        .then("the other is answered meanwhile, memory stays bounded, and all 66 MiB come in order"),
+    Case::choice("H-RLY-25", "flow.1", "closed while paused", closed_while_paused)
+        .needs(&[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)])
+        .when("a session is closed while 200 outputs are held")
+        .then("nothing of it comes"),
+    Case::choice("H-RLY-27", "flow.1", "held first", held_first)
+        .needs(&[Need::Extension("flow")])
+        .when("a turn of 4 MiB and half of the next are held; the session is resumed while that goes on")
+        .then("both turns in order, each with its end behind its output"),
 ];
 
 /// Opens a session, names it to the stub, and pauses it.

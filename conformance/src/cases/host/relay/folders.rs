@@ -19,35 +19,17 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-RLY-28",
-        title: "the environment is chosen",
-        clause: "process.6",
-        stimulus: "the host itself has a variable that nobody configured",
-        expected: "the adapter does not see it",
-        run: environment,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-29",
-        title: "folders of its own",
-        clause: "file.6",
-        needs: &[Need::Ability(Ability::FilesOut)],
-        stimulus: "the adapter writes a file to TMPDIR and one to `exchange_dir`; the session is closed",
-        expected: "both are private and taken from; the exchange folder is removed after the close",
-        run: folders,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-30",
-        title: "a copy is announced",
-        clause: "file.7",
-        needs: &[Need::Ability(Ability::FilesOut)],
-        stimulus: "the adapter sends a file and overwrites it afterwards; the hub sends a file",
-        expected: "the hub opens another file with the first content; the adapter is given a copy in its exchange folder",
-        run: copied,
-        ..full_hub::NEW
-    },
+    Case::choice("H-RLY-28", "process.6", "the environment is chosen", environment)
+        .when("the host itself has a variable that nobody configured")
+        .then("the adapter does not see it"),
+    Case::choice("H-RLY-29", "file.6", "folders of its own", folders)
+        .needs(&[Need::Ability(Ability::FilesOut)])
+        .when("the adapter writes a file to TMPDIR and one to `exchange_dir`; the session is closed")
+        .then("both are private and taken from; the exchange folder is removed after the close"),
+    Case::choice("H-RLY-30", "file.7", "a copy is announced", copied)
+        .needs(&[Need::Ability(Ability::FilesOut)])
+        .when("the adapter sends a file and overwrites it afterwards; the hub sends a file")
+        .then("the hub opens another file with the first content; the adapter is given a copy in its exchange folder"),
 ];
 
 /// A variable that a host has and nobody configured.

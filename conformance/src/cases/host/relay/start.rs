@@ -14,55 +14,25 @@ use crate::{
 
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case {
-        id: "H-RLY-04",
-        title: "ready at once",
-        clause: "relay.8",
-        needs: &[Need::AnyExtension],
-        stimulus: "a session with an adapter whose `session.ready` takes 800 ms",
-        expected: "`session.ready` first and before the adapter's, naming no more than the hub knows",
-        run: ready_at_once,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-05",
-        title: "the offer is the relay's own",
-        clause: "relay.8",
-        needs: &[Need::AnyExtension],
-        stimulus: "sessions of a core-only hub, of one that knows `turns`, and of one that knows everything",
-        expected: "the same `extensions` in each `session.start` at the adapter",
-        run: own_offer,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-06",
-        title: "what the agent cannot do",
-        clause: "relay.8",
-        needs: &[Need::Extension("options"), Need::Extension("turns")],
-        stimulus: "an update and a steer for an adapter without extensions",
-        expected: "one `session.info`, one `steer.result` with `delivered: false`, nothing at the adapter",
-        run: answered_by_relay,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-26",
-        title: "the core for a core-only hub",
-        clause: "ext.2",
-        stimulus: "an adapter with every extension says everything that there is",
-        expected: "only the four types of the core, with the fields of the core",
-        run: core_alone,
-        ..full_hub::NEW
-    },
-    Case {
-        id: "H-RLY-32",
-        title: "facts of the agent",
-        clause: "relay.8",
-        needs: &[Need::Extension("options")],
-        stimulus: "an adapter names its models in `session.ready`, and the one in force later",
-        expected: "both reach the hub by `session.info`",
-        run: facts,
-        ..full_hub::NEW
-    },
+    Case::choice("H-RLY-04", "relay.8", "ready at once", ready_at_once)
+        .needs(&[Need::AnyExtension])
+        .when("a session with an adapter whose `session.ready` takes 800 ms")
+        .then("`session.ready` first and before the adapter's, naming no more than the hub knows"),
+    Case::choice("H-RLY-05", "relay.8", "the offer is the relay's own", own_offer)
+        .needs(&[Need::AnyExtension])
+        .when("sessions of a core-only hub, of one that knows `turns`, and of one that knows everything")
+        .then("the same `extensions` in each `session.start` at the adapter"),
+    Case::choice("H-RLY-06", "relay.8", "what the agent cannot do", answered_by_relay)
+        .needs(&[Need::Extension("options"), Need::Extension("turns")])
+        .when("an update and a steer for an adapter without extensions")
+        .then("one `session.info`, one `steer.result` with `delivered: false`, nothing at the adapter"),
+    Case::choice("H-RLY-26", "ext.2", "the core for a core-only hub", core_alone)
+        .when("an adapter with every extension says everything that there is")
+        .then("only the four types of the core, with the fields of the core"),
+    Case::choice("H-RLY-32", "relay.8", "facts of the agent", facts)
+        .needs(&[Need::Extension("options")])
+        .when("an adapter names its models in `session.ready`, and the one in force later")
+        .then("both reach the hub by `session.info`"),
 ];
 
 fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
