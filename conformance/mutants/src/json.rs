@@ -23,16 +23,7 @@ pub fn members(text: &str) -> Option<Vec<Member<'_>>> {
         scan.at += 1;
     } else {
         loop {
-            scan.space();
-            let key = scan.string()?;
-            scan.space();
-            scan.expect(b':')?;
-            scan.space();
-            let from = scan.at;
-            let depth = scan.value()?;
-            let raw = &text[from..scan.at];
-            members.push(Member { key: decode(key).0, raw, depth });
-            scan.space();
+            members.push(scan.member()?);
             match scan.next()? {
                 b',' => {}
                 b'}' => break,
@@ -56,18 +47,10 @@ pub fn session_named_in(head: &[u8]) -> Option<String> {
     scan.space();
     scan.expect(b'{')?;
     loop {
-        scan.space();
-        let key = scan.string()?;
-        scan.space();
-        scan.expect(b':')?;
-        scan.space();
-        let from = scan.at;
-        scan.value()?;
-        let raw = &text[from..scan.at];
-        if decode(key).0 == "session_id" {
-            return raw.starts_with('"').then(|| decode(raw).0);
+        let member = scan.member()?;
+        if member.key == "session_id" {
+            return member.raw.starts_with('"').then(|| decode(member.raw).0);
         }
-        scan.space();
         scan.expect(b',')?;
     }
 }
@@ -142,6 +125,19 @@ pub fn clean(raw: &str) -> String {
         rest = &tail[length..];
     }
     out.push_str(rest);
+    out
+}
+
+/// The same JSON in ASCII alone.
+pub fn ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c.is_ascii() {
+            out.push(c);
+        } else {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
     out
 }
 
@@ -304,10 +300,23 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn key(&mut self) -> Option<()> {
-        self.string()?;
+    fn key(&mut self) -> Option<&'a str> {
+        let key = self.string()?;
         self.space();
-        self.expect(b':')
+        self.expect(b':')?;
+        Some(key)
+    }
+
+    /// One member of an object, and the space around it.
+    fn member(&mut self) -> Option<Member<'a>> {
+        self.space();
+        let key = decode(self.key()?).0;
+        self.space();
+        let from = self.at;
+        let depth = self.value()?;
+        let raw = &self.text[from..self.at];
+        self.space();
+        Some(Member { key, raw, depth })
     }
 }
 

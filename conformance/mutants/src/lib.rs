@@ -2,3 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod json;
+mod switches;
+
+pub use switches::{adapter, host};

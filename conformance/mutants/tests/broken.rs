@@ -25,8 +25,13 @@ fn entries(kind: &str) -> Vec<Table> {
     file[kind].as_array().unwrap().iter().map(|entry| entry.as_table().unwrap().clone()).collect()
 }
 
+/// The entry's own command; a switch of the broken adapter where it has none.
 fn command(entry: &Table) -> Vec<String> {
-    let words = entry["command"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
+    let Some(words) = entry.get("command") else {
+        let flag = if entry.contains_key("bug") { "--mutant" } else { "--variant" };
+        return vec![BROKEN.to_owned(), flag.to_owned(), entry["name"].as_str().unwrap().to_owned()];
+    };
+    let words = words.as_array().unwrap().iter().map(|word| word.as_str().unwrap());
     words
         .map(|word| if word == "broken-adapter" { BROKEN.to_owned() } else { word.replace("{here}", HERE) })
         .collect()
@@ -89,7 +94,7 @@ fn the_list_and_the_program_agree() {
     let known: BTreeSet<_> = String::from_utf8(output)
         .unwrap()
         .lines()
-        .map(|line| line.split(' ').next().unwrap().to_owned())
+        .map(|line| line.split('\t').next().unwrap().to_owned())
         .collect();
     let mut listed = BTreeSet::new();
     for entry in entries("mutant").iter().chain(&entries("variant")) {

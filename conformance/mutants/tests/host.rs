@@ -124,14 +124,14 @@ fn every_variant_serves_a_hub_through_a_crash() {
 #[test]
 fn the_table_names_every_switch_and_no_other() {
     let table = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/hosts.toml")).expect("a table");
+    let table: toml::Table = table.parse().expect("TOML");
     let out = Command::new(env!("CARGO_BIN_EXE_broken-host")).arg("--list").output().expect("a list");
     let list = String::from_utf8(out.stdout).expect("text");
-    let mut known: Vec<String> =
-        list.lines().filter_map(|line| line.split('\t').next().map(str::to_lowercase)).collect();
-    let mut named: Vec<String> = table
-        .lines()
-        .filter(|line| line.starts_with("command = [\"broken-host\""))
-        .filter_map(|line| line.split('"').nth(5).map(str::to_lowercase))
+    let mut known: Vec<&str> = list.lines().filter_map(|line| line.split('\t').next()).collect();
+    let entries = ["mutant", "variant"].into_iter().flat_map(|kind| table[kind].as_array().expect("a list"));
+    let mut named: Vec<&str> = entries
+        .filter(|entry| entry.get("command").is_none())
+        .map(|entry| entry["name"].as_str().expect("a name"))
         .collect();
     known.sort();
     named.sort();

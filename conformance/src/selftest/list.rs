@@ -43,7 +43,8 @@ pub(crate) enum ListError {
 pub(crate) struct Mutant {
     /// Its name.
     pub name: String,
-    /// How it is started.
+    /// How it is started; as a switch of the broken program of its side where nothing is said.
+    #[serde(default)]
     pub command: Vec<String>,
     /// Variables that it needs.
     #[serde(default)]
@@ -66,11 +67,15 @@ pub(crate) struct Mutant {
 pub(crate) struct Variant {
     /// Its name.
     pub name: String,
-    /// How it is started.
+    /// How it is started; as a switch of the broken program of its side where nothing is said.
+    #[serde(default)]
     pub command: Vec<String>,
     /// Variables that it needs.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
+    /// What the code of the broken program calls it.
+    #[serde(default, rename = "switch")]
+    _switch: String,
     /// What is odd about it.
     #[serde(rename = "about")]
     _about: String,
@@ -110,12 +115,25 @@ impl Programs {
         let mut programs: Self = toml::from_str(&text)
             .map_err(|error| ListError::Parse { path: path.clone(), reason: error.to_string() })?;
         let here = folder.canonicalize().map_err(|source| ListError::Read { path, source })?;
-        let commands = programs.mutants.iter_mut().map(|mutant| &mut mutant.command);
-        for command in commands.chain(programs.variants.iter_mut().map(|variant| &mut variant.command)) {
+        let mutants = programs.mutants.iter_mut().map(|of| (&mut of.command, "--mutant", &of.name));
+        let variants = programs.variants.iter_mut().map(|of| (&mut of.command, "--variant", &of.name));
+        for (command, flag, name) in mutants.chain(variants) {
+            if command.is_empty() {
+                *command = switched(side, flag, name);
+            }
             resolve(command, &here, binaries)?;
         }
         Ok(programs)
     }
+}
+
+/// How the broken program of a side is started with one of its switches.
+fn switched(side: Side, flag: &str, name: &str) -> Vec<String> {
+    let (program, adapters): (_, &[_]) = match side {
+        Side::Adapter => ("broken-adapter", &[]),
+        Side::Host => ("broken-host", &["--adapter", "{adapter}", "--adapter2", "{adapter2}"]),
+    };
+    [program, flag, name].iter().chain(adapters).map(ToString::to_string).collect()
 }
 
 /// Puts paths in the place of names: `{here}` and the compiled programs.

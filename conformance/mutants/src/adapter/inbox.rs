@@ -9,10 +9,9 @@ use crate::{
     fields::{Field, Fields},
     lines::Item,
     message::{Message, pong},
-    mutant::Mutant,
     negotiation::{Extension, Start},
     session::{Announced, Input, Session},
-    switches::broken,
+    switches::{Mutant, broken},
     world::World,
 };
 

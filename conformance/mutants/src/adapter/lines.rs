@@ -1,6 +1,6 @@
 //! Bytes into lines, at 0x0A and nowhere else ([frame.2], [frame.4], [frame.5]).
 
-use crate::{mutant::Mutant, switches::broken};
+use crate::switches::{Mutant, broken};
 
 /// The longest line that is read ([frame.5]).
 const LONGEST: usize = 16 * 1024 * 1024;
@@ -98,13 +98,13 @@ impl Splitter {
 }
 
 fn longest() -> usize {
-    if broken(Mutant::Limit64K) {
+    if broken(Mutant::Limit64k) {
         return 64 * 1024;
     }
-    if broken(Mutant::Limit4M) {
+    if broken(Mutant::Limit4m) {
         return 4 * 1024 * 1024;
     }
-    if broken(Mutant::LimitBelow1M) {
+    if broken(Mutant::LimitBelow1m) {
         return 1024 * 1024 - 1;
     }
     LONGEST

@@ -7,13 +7,10 @@ mod fields;
 mod inbox;
 mod lines;
 mod message;
-mod mutant;
 mod negotiation;
 mod outbox;
 mod probe;
 mod session;
-mod switches;
-mod variant;
 mod world;
 
 use std::{
@@ -24,13 +21,12 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags, poll};
+use trunkline_conformance_mutants::adapter as switches;
 
 use crate::{
     inbox::Inbox,
     lines::Splitter,
-    mutant::Mutant,
-    switches::{Switches, broken, varied},
-    variant::Variant,
+    switches::{Mutant, Variant, broken, varied},
     world::World,
 };
 
@@ -39,37 +35,21 @@ const USAGE: &str = "usage: broken-adapter [--mutant NAME | --variant VA-nn | --
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
-    let switches = match words[..] {
-        [] => Some(Switches::default()),
-        ["--list"] => return list(),
-        ["--mutant", name] => {
-            Mutant::named(name).map(|mutant| Switches { mutant: Some(mutant), variant: None })
+    match words[..] {
+        [] => {}
+        ["--list"] => {
+            switches::list();
+            return ExitCode::SUCCESS;
         }
-        ["--variant", name] => {
-            Variant::named(name).map(|variant| Switches { variant: Some(variant), mutant: None })
-        }
-        _ => None,
-    };
-    let Some(switches) = switches else {
-        // Nobody may read it.
-        let _ = writeln!(std::io::stderr(), "{USAGE}");
-        return ExitCode::from(2);
-    };
-    switches::set(switches);
-    serve();
-    ExitCode::from(u8::from(varied(Variant::StatusOne)))
-}
-
-fn list() -> ExitCode {
-    let mut stdout = std::io::stdout().lock();
-    let mutants = Mutant::ALL.iter().map(|mutant| format!("{:<28}{}\n", mutant.name(), mutant.bug()));
-    let variants = Variant::ALL.iter().map(|(name, variant)| format!("{name:<28}{variant:?}\n"));
-    for line in mutants.chain(variants) {
-        if stdout.write_all(line.as_bytes()).is_err() {
-            break;
+        [flag, name] if switches::choose(flag, name) => {}
+        _ => {
+            // Its stderr may be closed.
+            let _ = writeln!(std::io::stderr(), "{USAGE}");
+            return ExitCode::from(2);
         }
     }
-    ExitCode::SUCCESS
+    serve();
+    ExitCode::from(u8::from(varied(Variant::StatusOne)))
 }
 
 /// Serves stdin to its end ([process.1]).

@@ -1,12 +1,9 @@
 //! What is written: one message as one line ([frame.1], [frame.2]).
 
 use serde_json::{Map, Value, json};
+use trunkline_conformance_mutants::json::ascii;
 
-use crate::{
-    mutant::Mutant,
-    switches::{broken, varied},
-    variant::Variant,
-};
+use crate::switches::{Mutant, Variant, broken, varied};
 
 /// The members of a message, or of a part of one.
 pub(crate) type Members = Map<String, Value>;
@@ -103,17 +100,10 @@ fn framed(members: &str) -> String {
         line = line.chars().map(|letter| if letter.is_ascii() { letter } else { '?' }).collect();
     }
     if varied(Variant::Escaped) {
-        line = line.chars().map(escaped).collect();
+        line = ascii(&line);
     }
     line.push_str(if broken(Mutant::CrlfOutput) { "\r\n" } else { "\n" });
     line
-}
-
-fn escaped(character: char) -> String {
-    if character.is_ascii() {
-        return character.to_string();
-    }
-    character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     fields::{Field, Fields},
     message::{Members, Message},
-    mutant::Mutant,
-    switches::broken,
+    switches::{Mutant, broken},
 };
 
 /// The version that this program speaks.

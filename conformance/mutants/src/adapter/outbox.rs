@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{mutant::Mutant, session::Session, switches::broken};
+use crate::{
+    session::Session,
+    switches::{Mutant, broken},
+};
 
 /// What one session gives to one write, unless a single message is longer.
 const SHARE: usize = 64 * 1024;

@@ -11,10 +11,8 @@ use serde_json::{Value, json};
 use self::script::{Operation, Script};
 use crate::{
     message::{Members, Message},
-    mutant::Mutant,
     session::{End, Over, Turn},
-    switches::{broken, varied},
-    variant::Variant,
+    switches::{Mutant, Variant, broken, varied},
 };
 
 const TICK: Duration = Duration::from_millis(50);

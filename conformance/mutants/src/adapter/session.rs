@@ -21,10 +21,8 @@ pub(crate) use self::{
 use crate::{
     fields::Fields,
     message::Message,
-    mutant::Mutant,
     negotiation::{Agreed, Extension, Options, PROTOCOL, Start},
-    switches::{broken, varied},
-    variant::Variant,
+    switches::{Mutant, Variant, broken, varied},
     world::{Values, World},
 };
 use turns::Running;

@@ -11,7 +11,12 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{message::Message, mutant::Mutant, outbox::Outbox, session::Session, switches::broken};
+use crate::{
+    message::Message,
+    outbox::Outbox,
+    session::Session,
+    switches::{Mutant, broken},
+};
 
 /// The most conversations that are remembered after their session, to be resumed.
 const MEMORIES: usize = 1024;

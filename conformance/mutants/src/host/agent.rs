@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::mutant::{Mutant as M, Variant as V, broken, varied};
+use crate::switches::{Mutant as M, Variant as V, broken, varied};
 
 /// Failed starts within [`WINDOW`] after which the agent is `failed`.
 const FAILURES: usize = 5;

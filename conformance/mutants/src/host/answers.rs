@@ -3,10 +3,10 @@
 use trunkline_conformance_mutants::json::quote;
 
 use crate::message::Message;
-use crate::mutant::{Mutant as M, broken};
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::Session;
+use crate::switches::{Mutant as M, broken};
 
 /// The facts that an update may change.
 const UPDATED: [&str; 6] =

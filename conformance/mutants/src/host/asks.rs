@@ -5,10 +5,10 @@ use std::time::Instant;
 use trunkline_conformance_mutants::json::quote;
 
 use crate::message::Message;
-use crate::mutant::{Mutant as M, broken};
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{Request, Session};
+use crate::switches::{Mutant as M, broken};
 
 /// The requests of one session that may wait at a time; further ones are denied at once.
 const MAX_REQUESTS: usize = 4096;

@@ -17,8 +17,8 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use crate::event::{Credits, Event, Exit};
 use crate::lines::{Lines, Stdout};
-use crate::mutant::{Mutant as M, Variant as V, broken, varied};
 use crate::outbox::Outbox;
+use crate::switches::{Mutant as M, Variant as V, broken, varied};
 
 /// What is kept of stderr ([frame.9]).
 const TAIL: usize = 64 * 1024;

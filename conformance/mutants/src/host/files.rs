@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::mutant::{Mutant as M, broken};
+use crate::switches::{Mutant as M, broken};
 
 /// The largest file ([file.4]).
 const MAX_FILE: u64 = 10 * 1024 * 1024;

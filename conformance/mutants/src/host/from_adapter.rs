@@ -7,10 +7,10 @@ use trunkline_conformance_mutants::json::{quote, session_named_in};
 use crate::files;
 use crate::lines::Line;
 use crate::message::{Fault, Message};
-use crate::mutant::{Mutant as M, broken};
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{End, Session};
+use crate::switches::{Mutant as M, broken};
 
 /// What an adapter may tell of itself before it says what became of the context.
 const MAX_INFOS: usize = 16;

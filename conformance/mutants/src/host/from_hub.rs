@@ -7,11 +7,11 @@ use trunkline_conformance_mutants::json::quote;
 use crate::files::{harmless, place};
 use crate::lines::Line;
 use crate::message::{Fault, Message};
-use crate::mutant::{Mutant as M, Variant as V, broken, varied};
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{End, Held, Session, Stop, Turn};
 use crate::starts::{RESTRICTIONS, Ready};
+use crate::switches::{Mutant as M, Variant as V, broken, varied};
 
 /// Inputs that wait in one session; further ones are refused as `busy`.
 const MAX_INPUTS: usize = 64;

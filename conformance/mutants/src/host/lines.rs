@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use crate::mutant::{Mutant as M, broken};
+use crate::switches::{Mutant as M, broken};
 
 /// The longest line that is read ([frame.5]).
 const MAX_LINE: usize = 16 * 1024 * 1024;

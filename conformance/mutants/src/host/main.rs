@@ -1,6 +1,6 @@
 //! The reference host with switches: without a switch it keeps every clause, with one it breaks one.
 //!
-//! `broken-host --adapter 'COMMAND LINE' [--adapter2 'COMMAND LINE'] [--mutant NAME] [--variant NAME]` speaks the
+//! `broken-host --adapter 'COMMAND LINE' [--adapter2 'COMMAND LINE'] [--mutant NAME | --variant NAME]` speaks the
 //! adapter protocol to a hub on its stdin and stdout and serves it by the adapters that it starts. The agents are
 //! called `first` and `second`. `--list` names the switches.
 #![forbid(unsafe_code)]
@@ -15,7 +15,6 @@ mod from_adapter;
 mod from_hub;
 mod lines;
 mod message;
-mod mutant;
 mod namespace;
 mod outbox;
 mod relay;
@@ -31,7 +30,7 @@ mod upstream;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use mutant::{Mutant, Variant};
+use trunkline_conformance_mutants::host as switches;
 
 /// Writes a line for people to stderr.
 pub(crate) fn note(text: &str) {
@@ -40,11 +39,11 @@ pub(crate) fn note(text: &str) {
 
 fn main() -> ExitCode {
     let mut adapters = [None, None];
-    let (mut mutant, mut variant) = (None, None);
     let mut arguments = std::env::args().skip(1);
     while let Some(flag) = arguments.next() {
         if flag == "--list" {
-            return list();
+            switches::list();
+            return ExitCode::SUCCESS;
         }
         let Some(value) = arguments.next() else { return usage(&format!("{flag} wants a value")) };
         match flag.as_str() {
@@ -52,19 +51,11 @@ fn main() -> ExitCode {
                 Ok(words) if !words.is_empty() => adapters[usize::from(flag == "--adapter2")] = Some(words),
                 _ => return usage(&format!("{flag} wants a command line")),
             },
-            "--mutant" => match Mutant::named(&value) {
-                Some(named) => mutant = Some(named),
-                None => return usage(&format!("there is no mutant {value}")),
-            },
-            "--variant" => match Variant::named(&value) {
-                Some(named) => variant = Some(named),
-                None => return usage(&format!("there is no variant {value}")),
-            },
-            _ => return usage(&format!("there is no {flag}")),
+            _ if switches::choose(&flag, &value) => {}
+            _ => return usage(&format!("there is no {flag} {value}")),
         }
     }
     let [Some(first), second] = adapters else { return usage("--adapter is missing") };
-    mutant::choose(mutant, variant);
     let commands = std::iter::once(first).chain(second).collect();
     match relay::run(commands) {
         Ok(()) => ExitCode::SUCCESS,
@@ -78,19 +69,7 @@ fn main() -> ExitCode {
 fn usage(why: &str) -> ExitCode {
     note(why);
     note(
-        "usage: broken-host --adapter COMMAND [--adapter2 COMMAND] [--mutant NAME] [--variant NAME] | --list",
+        "usage: broken-host --adapter COMMAND [--adapter2 COMMAND] [--mutant NAME | --variant NAME] | --list",
     );
     ExitCode::from(2)
-}
-
-fn list() -> ExitCode {
-    let mut out = std::io::stdout().lock();
-    let mutants = Mutant::ALL.iter().map(|(_, name, about)| (name, about));
-    let variants = Variant::ALL.iter().map(|(_, name, about)| (name, about));
-    for (name, about) in mutants.chain(variants) {
-        if writeln!(out, "{name}\t{}", about.trim()).is_err() {
-            break;
-        }
-    }
-    ExitCode::SUCCESS
 }

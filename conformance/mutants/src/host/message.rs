@@ -2,8 +2,8 @@
 
 use trunkline_conformance_mutants::json;
 
-use crate::mutant::{Mutant as M, Variant as V, broken, varied};
 use crate::schema::{DOWN, Exts, Kind, Shape, UP, of_the_pipe, typed};
+use crate::switches::{Mutant as M, Variant as V, broken, varied};
 
 /// The longest identifier, in bytes ([msg.1], [msg.6]).
 const MAX_ID: usize = 256;
@@ -119,7 +119,7 @@ impl Message {
         }
         let mut line = format!("{{{}}}\n", members.join(","));
         if varied(V::Vh03) {
-            line = escape_non_ascii(&line);
+            line = json::ascii(&line);
         }
         line.into_bytes()
     }
@@ -228,18 +228,4 @@ fn identifier(raw: &str, of_a_session: bool) -> Option<String> {
         return None;
     }
     Some(if of_a_session && broken(M::IdNormalised) { id.trim().to_lowercase() } else { id })
-}
-
-fn escape_non_ascii(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    for c in line.chars() {
-        if c.is_ascii() {
-            out.push(c);
-        } else {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                out.push_str(&format!("\\u{unit:04x}"));
-            }
-        }
-    }
-    out
 }

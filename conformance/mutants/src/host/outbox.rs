@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::mutant::{Mutant as M, Variant as V, broken, varied};
+use crate::switches::{Mutant as M, Variant as V, broken, varied};
 
 /// The most that is written in one call.
 const BATCH: usize = 64 * 1024;

@@ -17,10 +17,10 @@ use crate::child::Process;
 use crate::event::{Credits, Event};
 use crate::lines::Lines;
 use crate::message::Message;
-use crate::mutant::{Mutant as M, Variant as V, broken, varied};
 use crate::outbox::Outbox;
 use crate::schema::Exts;
 use crate::session::Session;
+use crate::switches::{Mutant as M, Variant as V, broken, varied};
 use crate::upstream::Upstream;
 
 /// How often the clock is looked at.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use Kind::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
 
-use crate::mutant::{Mutant as M, broken};
+use crate::switches::{Mutant as M, broken};
 
 /// A set of extensions ([ext.5]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

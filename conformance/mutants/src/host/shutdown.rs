@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use crate::child::Step;
-use crate::mutant::{Mutant as M, broken};
 use crate::relay::Relay;
 use crate::session::End;
+use crate::switches::{Mutant as M, broken};
 
 /// After the closes, after the end of stdin, after SIGTERM.
 const WAITS: [Duration; 3] = [Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(1)];

@@ -8,10 +8,10 @@ use crate::agent::Leave;
 use crate::child::Process;
 use crate::files::private_folder;
 use crate::message::Message;
-use crate::mutant::{Mutant as M, Variant as V, broken, varied};
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{Session, Wire};
+use crate::switches::{Mutant as M, Variant as V, broken, varied};
 
 /// The fields of `session.start` that an agent must honour or not be used ([ext.7]).
 pub(crate) const RESTRICTIONS: [&str; 6] =

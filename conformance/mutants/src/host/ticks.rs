@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use crate::child::Step;
 use crate::event::Exit;
-use crate::mutant::{Mutant as M, Variant as V, broken, varied};
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{End, Held, Session};
+use crate::switches::{Mutant as M, Variant as V, broken, varied};
 
 /// From the write of `stop`; then [turn.8].
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);

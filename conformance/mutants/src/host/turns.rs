@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use trunkline_conformance_mutants::json::quote;
 
 use crate::message::Message;
-use crate::mutant::{Mutant as M, broken};
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{End, Held, Session, Turn};
 use crate::starts::Ready;
+use crate::switches::{Mutant as M, broken};
 
 /// How long an update waits for an adapter that has not yet said what it can.
 const UPDATE_WAIT: Duration = Duration::from_secs(2);

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 
-use crate::mutant::{Mutant as M, broken};
 use crate::outbox::Outbox;
 use crate::spool::Spool;
+use crate::switches::{Mutant as M, broken};
 
 /// What a session may write in its turn, in bytes.
 const QUANTUM: i64 = 64 * 1024;

@@ -11,10 +11,9 @@ use serde_json::{Value, json};
 use super::say;
 use crate::{
     message::{Members, Message},
-    mutant::Mutant,
     negotiation::Extension,
     session::{Answer, Choice, Over, Request, Turn, allows},
-    switches::broken,
+    switches::{Mutant, broken},
 };
 
 /// What is asked for, and what is done only if it is approved ([permission.2]).

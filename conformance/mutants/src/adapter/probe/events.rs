@@ -4,10 +4,9 @@ use serde_json::Value;
 
 use crate::{
     message::{Members, Message},
-    mutant::Mutant,
     negotiation::Extension as E,
     session::{Over, Turn},
-    switches::broken,
+    switches::{Mutant, broken},
 };
 
 /// What a required member is.

@@ -7,9 +7,8 @@ use serde_json::{Value, json};
 use super::{Phase, Session, State};
 use crate::{
     message::{Members, Message},
-    mutant::Mutant,
     negotiation::Extension,
-    switches::broken,
+    switches::{Mutant, broken},
 };
 
 /// The members of `turn.complete`, by their extension.

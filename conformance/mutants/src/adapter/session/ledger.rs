@@ -10,7 +10,7 @@ use std::{
 use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
 
-use crate::{mutant::Mutant, switches::broken};
+use crate::switches::{Mutant, broken};
 
 /// The most that is remembered of each kind.
 const KEPT: usize = 4096;

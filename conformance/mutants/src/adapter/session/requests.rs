@@ -8,9 +8,8 @@ use super::{Over, Phase, ROOM, Session, State, Turn};
 use crate::{
     fields::Fields,
     message::{Members, Message},
-    mutant::Mutant,
     negotiation::Extension,
-    switches::broken,
+    switches::{Mutant, broken},
 };
 
 /// A way to answer that was offered.

@@ -9,11 +9,9 @@ use std::{
 use super::{Answer, End, Over, Phase, ROOM, Session, State};
 use crate::{
     message::Message,
-    mutant::Mutant,
     negotiation::Extension,
     probe,
-    switches::{broken, varied},
-    variant::Variant,
+    switches::{Mutant, Variant, broken, varied},
 };
 
 /// The most that the inputs of one session may hold that wait, in bytes. Further ones fail as `busy`.
