@@ -20,6 +20,8 @@ impl Range {
     }
 
     /// Reads `10.0.0.5`, `10.0.0.0/8` or `fd00::/8`.
+    ///
+    /// By hand: `ipnet` reads `010.0.0.0/8`, which is octal to others, and knows nothing of IPv4-mapped ranges.
     pub(crate) fn parse(text: &str) -> Result<Self, HostProblem> {
         let Some((address, length)) = text.split_once('/') else {
             return text.parse().map(Self::of).map_err(|_| HostProblem::Address);

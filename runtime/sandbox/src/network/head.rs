@@ -261,6 +261,9 @@ impl Response {
 }
 
 /// Splits a head into its first line and its headers.
+///
+/// By hand: `httparse` takes LF alone for the end of a line and skips empty lines before the first, which a server may
+/// read otherwise, and its errors do not tell a folded header from a control character.
 fn split(head: &[u8]) -> Result<(&[u8], Vec<Header<'_>>), HeadProblem> {
     let head = head.strip_suffix(b"\r\n\r\n").ok_or(HeadProblem::NotHttp)?;
     let mut lines = Lines(Some(head));
