@@ -1,6 +1,7 @@
 //! The messages of both directions, typed.
 
 mod adapter;
+mod enforced;
 mod event;
 mod host;
 mod kind;
@@ -9,6 +10,7 @@ mod outcome;
 mod usage;
 
 pub use adapter::*;
+pub use enforced::EnforcedOption;
 pub use event::*;
 pub use host::*;
 pub use kind::{AdapterBody, AdapterKind, HostBody, HostKind};

@@ -259,8 +259,8 @@ impl Dispatch {
         let max_sessions = config.as_ref().and_then(|config| config.limits.max_sessions);
         // The host below refuses the session where the agent does not apply these ([ext.7]).
         let enforced = config.as_ref().is_some_and(|config| config.unenforced == Unenforced::Refuse);
-        let applied: Vec<_> =
-            enforced.then(|| must_apply(start)).into_iter().flatten().map(str::to_owned).collect();
+        let relied_on = start.enforced_options().filter(|_| enforced);
+        let applied: Vec<_> = relied_on.map(|option| option.name().to_owned()).collect();
         SessionReady {
             protocol: Some(PROTOCOL),
             extensions: Some(agreed.to_names()),
@@ -331,19 +331,6 @@ impl Dispatch {
 
 fn count(count: &Count) {
     count.one();
-}
-
-/// The options of a `session.start` that a host must know to be applied ([ext.7]).
-fn must_apply(start: &SessionStart) -> impl Iterator<Item = &'static str> {
-    let asked = [
-        ("denied_tools", start.denied_tools.is_some()),
-        ("allowed_tools", start.allowed_tools.is_some()),
-        ("permission_mode", start.permission_mode.is_some()),
-        ("allowed_domains", start.allowed_domains.is_some()),
-        ("cwd", start.cwd.is_some()),
-        ("max_cost_usd", start.max_cost_usd.is_some()),
-    ];
-    asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name)
 }
 
 /// Why the host did not open a session, in the protocol's words.

@@ -1,6 +1,6 @@
 //! What the adapter reported of a session, as far as it is needed again, within bounds.
 
-use trunkline_protocol::{Category, ErrorEvent, Json, Resume, TurnComplete};
+use trunkline_protocol::{Category, EnforcedOption, ErrorEvent, Json, Resume, TurnComplete};
 
 use super::{Core, session::Session};
 use crate::share::may_take;
@@ -17,7 +17,7 @@ pub(super) struct Known {
     native_session_id: Option<String>,
     params: Option<Json>,
     /// Those of the options that must be enforced.
-    pub(super) options_applied: Vec<&'static str>,
+    pub(super) options_applied: Vec<EnforcedOption>,
     pub(super) steers: bool,
 }
 

@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, Category, Context, ErrorEvent, Extensions, Head, SessionInfo, SessionReady,
-    StopReason, Unread,
+    AdapterBody, AdapterKind, Category, Context, EnforcedOption, ErrorEvent, Extensions, Head, SessionInfo,
+    SessionReady, StopReason, Unread,
     rules::{SessionPhase, SessionRule, from_adapter},
     strip,
 };
 
-use super::{Core, Counter, WhyClosed, queue::turn_named, session::ENFORCED};
+use super::{Core, Counter, WhyClosed, queue::turn_named};
 use crate::{Cause, SteerError, TurnScope};
 
 impl Core {
@@ -222,8 +222,8 @@ impl Core {
     ) {
         let Some(session) = self.get(index) else { return };
         if let Some(applied) = &info.options_applied {
-            let is_applied = |name: &&str| applied.iter().any(|applied| applied == name);
-            session.known().options_applied = ENFORCED.into_iter().filter(is_applied).collect();
+            let is_applied = |option: &EnforcedOption| applied.iter().any(|applied| applied == option.name());
+            session.known().options_applied = EnforcedOption::ALL.into_iter().filter(is_applied).collect();
         }
         if let Some(modes) = &info.input_modes {
             session.known().steers = modes.iter().any(|mode| mode == "steer");

@@ -2,7 +2,9 @@
 
 use std::{collections::VecDeque, path::Path, time::Instant};
 
-use trunkline_protocol::{AdapterBody, Envelope, Extensions, Meta, PROTOCOL, SessionId, SessionStart};
+use trunkline_protocol::{
+    AdapterBody, EnforcedOption, Envelope, Extensions, Meta, PROTOCOL, SessionId, SessionStart,
+};
 
 use super::{
     Core, Effect, Slot, Ticket, USED, WhyClosed, known::Known, queue::Queued, request::Request, turn::Running,
@@ -61,10 +63,6 @@ pub struct NewSession {
     /// Where the links in `start.cwd` lead.
     pub real_cwd: Option<Box<Path>>,
 }
-
-/// The options that must be enforced where a session asks for them ([ext.7]).
-pub(super) const ENFORCED: [&str; 6] =
-    ["denied_tools", "allowed_tools", "permission_mode", "allowed_domains", "cwd", "max_cost_usd"];
 
 /// ```text
 ///           the process runs             first message
@@ -168,23 +166,11 @@ impl Session {
         }
     }
 
-    /// The options that must be enforced and that this session asked for ([ext.7]).
-    fn must_apply(&self) -> impl Iterator<Item = &'static str> {
-        let asked = self.start.as_deref().map(|start| {
-            [
-                start.denied_tools.is_some(),
-                start.allowed_tools.is_some(),
-                start.permission_mode.is_some(),
-                start.allowed_domains.is_some(),
-                start.cwd.is_some(),
-                start.max_cost_usd.is_some(),
-            ]
-        });
-        ENFORCED
-            .into_iter()
-            .zip(asked.into_iter().flatten())
-            .filter(|(_, asked)| *asked)
-            .map(|(name, _)| name)
+    /// The options that this session relies on and the adapter does not list ([ext.7]).
+    fn unenforced(&self) -> impl Iterator<Item = EnforcedOption> {
+        let applied = self.known.as_ref().map(|known| known.options_applied.as_slice()).unwrap_or_default();
+        let asked = self.start.as_deref().into_iter().flat_map(SessionStart::enforced_options);
+        asked.filter(|option| !applied.contains(option))
     }
 }
 
@@ -261,8 +247,8 @@ impl Core {
         session.started_at = Some(now);
         session.context_due = session.was_started;
         session.was_started = true;
-        let must_apply = session.must_apply().next().is_some();
-        session.options_due = must_apply && !self.rules.unenforced_allowed;
+        let relies = session.start.as_ref().is_some_and(|start| start.enforced_options().next().is_some());
+        session.options_due = relies && !self.rules.unenforced_allowed;
 
         let mut start = Box::new(SessionStart::default());
         if offered.contains(Extensions::OPTIONS)
@@ -301,10 +287,7 @@ impl Core {
         if !std::mem::take(&mut session.options_due) {
             return;
         }
-        let applied =
-            session.known.as_ref().map(|known| known.options_applied.as_slice()).unwrap_or_default();
-        let missing = session.must_apply().find(|name| !applied.iter().any(|applied| applied == name));
-        if missing.is_some() {
+        if session.unenforced().next().is_some() {
             session.options_due = true;
             self.refuse_unenforced(index, now);
         } else {
@@ -314,9 +297,7 @@ impl Core {
 
     pub(super) fn refuse_unenforced(&mut self, index: u32, now: Instant) {
         let Some(session) = self.get(index) else { return };
-        let applied = session.known.as_ref().map(|known| known.options_applied.clone()).unwrap_or_default();
-        let missing: Vec<_> =
-            session.must_apply().filter(|name| !applied.iter().any(|applied| applied == name)).collect();
+        let missing: Vec<_> = session.unenforced().map(EnforcedOption::name).collect();
         let why = format!("the adapter does not enforce {}", missing.join(", "));
         self.close_session(index, WhyClosed::Refused(why), now);
     }
