@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
-use trunkline_sdk::protocol::{AdapterBody, Context, ErrorEvent, Log, LogStream, UsageScope};
+use trunkline_sdk::protocol::{AdapterBody, Context, Log, LogStream, UsageScope};
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Status, Turn, TurnComplete};
 
 use crate::agent::attachment;
@@ -285,7 +285,7 @@ impl<D: Dialect> Conversation<D> {
         let end = reader.end(&ended, &mut events);
         let told = memory.take(&mut events, &mut out) || has_events;
         let (stopped, end) = match finish {
-            Finish::Closed | Finish::Lingers => (false, end),
+            Finish::Ended | Finish::Closed | Finish::Lingers => (false, end),
             // What it had to say yet is emitted; how it ended is ours.
             Finish::Early(why) => (why.status() == Status::Stopped, Err(explained(why, &said))),
         };
@@ -310,12 +310,7 @@ impl<R: Reader> turn::Dialect for Running<'_, R> {
     fn message(&mut self, line: Line, _: Instant, out: &mut Out) {
         out.alive();
         match line {
-            Line::TooLong(bytes) => out.emit(ErrorEvent {
-                category: Some(Category::Oversize),
-                message: format!("a line of {bytes} bytes of the agent was left out"),
-                fatal: Some(false),
-                ..ErrorEvent::default()
-            }),
+            Line::TooLong(bytes) => out.left_out(bytes),
             Line::Whole(line) => match serde_json::from_slice::<Value>(&line) {
                 Ok(line @ Value::Object(_)) => {
                     self.reader.line(&line, &mut self.events);

@@ -104,15 +104,24 @@ impl Watch {
 
     /// The user is asked: the deadlines stand still until [`Watch::resume`].
     pub(crate) fn pause(&mut self) {
-        self.paused.get_or_insert_with(Instant::now);
+        self.pause_at(Instant::now());
+    }
+
+    /// The user was asked at this time.
+    pub(crate) fn pause_at(&mut self, now: Instant) {
+        self.paused.get_or_insert(now);
     }
 
     /// No request is open any more.
     pub(crate) fn resume(&mut self) {
+        self.resume_at(Instant::now());
+    }
+
+    /// The last open request was answered at this time.
+    pub(crate) fn resume_at(&mut self, now: Instant) {
         if let Some(since) = self.paused.take() {
-            let rest = since.elapsed();
-            self.began += rest;
-            self.silent_since = Instant::now();
+            self.began += now - since;
+            self.silent_since = now;
         }
     }
 

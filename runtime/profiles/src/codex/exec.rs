@@ -256,7 +256,7 @@ impl Exec {
             }
             // Nothing is left to be said: a process that goes on does not matter.
             Finish::Lingers => agent.end(Duration::ZERO, TERM).await,
-            Finish::Closed => agent.ended().await,
+            Finish::Ended | Finish::Closed => agent.ended().await,
         };
         let said = end.is_some();
         let outcome = match end {

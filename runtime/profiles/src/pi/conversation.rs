@@ -1,12 +1,14 @@
 //! One session with pi: its process, and its turns.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use trunkline_sdk::protocol::{Choice, Context, ContextUsage, QuestionField};
-use trunkline_sdk::{Answer, Category, Error, FieldKind, Input, Question, Session, SessionInfo, Steer, Turn};
+use trunkline_sdk::{
+    Answer, Category, Error, FieldKind, Input, Question, Session, SessionInfo, Status, Turn,
+};
 
 use super::reader::{ExtensionQuestion, PiEvent, Reader};
 use super::{Pi, command_line};
@@ -20,6 +22,7 @@ use crate::agent::process::{Agent, InputClosed, Stdin, explained};
 use crate::agent::report::Report;
 use crate::agent::skills::{self, CommandStyle, Skill};
 use crate::agent::system_prompt::PromptFile;
+use crate::agent::turn::{self, Dialect, Engine, Finish, Grace, Out};
 use crate::oneshot::json::{count, text};
 
 /// What the process has to end by itself after its stdin was closed, and after SIGTERM.
@@ -28,11 +31,13 @@ const END: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(1
 /// The most questions that are open at once.
 const MOST_QUESTIONS: usize = 16;
 
-/// The ids of our commands. Steers are `steer-N`.
+/// The ids of our commands.
 const STATE: &str = "state";
 const PROMPT: &str = "prompt";
 const STATS: &str = "stats";
 const ABORT: &str = "abort";
+/// A number follows.
+const STEER: &str = "steer-";
 
 /// A conversation with pi.
 pub(crate) struct Conversation {
@@ -260,94 +265,103 @@ impl Conversation {
         Ok(())
     }
 
-    /// Runs one prompt to the agent's rest. An error of `None` is the process's end.
+    /// Runs one prompt until the agent rests. An error of `None` is the process's end.
     async fn serve(
         &mut self,
         turn: &Turn,
         agent: &mut Agent,
         prompt: &Value,
     ) -> Result<Reader, Option<Error>> {
-        let input = agent.input().map_err(|_| None)?.clone();
-        send(&input, prompt).await.map_err(|_| None)?;
-        let (mut reader, mut out) = (Reader::default(), Vec::new());
-        let mut watch = Watch::new(self.options.deadlines);
-        let mut questions = FuturesUnordered::new();
-        let mut steers: Vec<(String, Steer)> = Vec::new();
-        let (mut steered, mut aborting, mut asked_stats) = (0_u32, false, false);
-        loop {
-            let line = tokio::select! {
-                biased;
-                () = turn.stopped(), if !aborting => {
-                    aborting = true;
-                    send(&input, &json!({ "id": ABORT, "type": "abort" })).await.map_err(|_| None)?;
-                    continue;
+        send(&agent_input(agent).map_err(|_| None)?, prompt).await.map_err(|_| None)?;
+        let engine = Engine::new(Running::default(), Watch::new(self.options.deadlines));
+        match turn::run(engine, agent, turn, &mut self.report).await {
+            (Running { refused: Some(why), .. }, Finish::Ended) => Err(Some(why)),
+            (running, Finish::Ended) => Ok(running.reader),
+            (_, Finish::Early(why)) => Err(Some(explained(why, &agent.stderr()))),
+            (_, Finish::Closed | Finish::Lingers) => Err(None),
+        }
+    }
+}
+
+/// The engine's view of one prompt.
+#[derive(Default)]
+struct Running {
+    reader: Reader,
+    events: Vec<PiEvent>,
+    /// Questions that are open, by their number.
+    questions: HashMap<u64, ExtensionQuestion>,
+    asked: u64,
+    /// Whether the statistics are asked for, whose answer ends the turn.
+    asked_stats: bool,
+    /// Why pi did not take the prompt.
+    refused: Option<Error>,
+}
+
+impl Dialect for Running {
+    type Message = Line;
+
+    fn message(&mut self, line: Line, _: Instant, out: &mut Out) {
+        out.alive();
+        if let Line::TooLong(bytes) = line {
+            return out.left_out(bytes);
+        }
+        self.reader.line(&parsed(&line), &mut self.events);
+        for event in self.events.drain(..) {
+            match event {
+                PiEvent::Event(event) => out.emit(event),
+                PiEvent::Question(asked) if self.questions.len() >= MOST_QUESTIONS => {
+                    out.write(&answered(&asked.id, &asked.method, &Answer::default()));
                 }
-                error = watch.expired(turn) => return Err(Some(explained(error, &agent.stderr()))),
-                Some(response) = questions.next() => {
-                    if questions.is_empty() {
-                        watch.resume();
-                    }
-                    send(&input, &response).await.map_err(|_| None)?;
-                    continue;
+                PiEvent::Question(asked) => {
+                    self.asked += 1;
+                    out.ask(self.asked, question(&asked));
+                    self.questions.insert(self.asked, asked);
                 }
-                Some(steer) = turn.next_steer(), if !aborting => {
-                    steered += 1;
-                    let id = format!("steer-{steered}");
-                    let message = json!({ "id": id, "type": "steer", "message": steer.content() });
-                    send(&input, &message).await.map_err(|_| None)?;
-                    steers.push((id, steer));
-                    continue;
+                // Whether a retry follows is known once a command after it is answered.
+                PiEvent::Rests => {
+                    if !std::mem::replace(&mut self.asked_stats, true) {
+                        out.write(&json!({ "id": STATS, "type": "get_session_stats" }));
+                    }
                 }
-                line = agent.next() => line.ok_or(None)?,
-            };
-            watch.heard();
-            if let Line::TooLong(bytes) = line {
-                let text = format!("a line of {bytes} bytes of the agent was left out");
-                turn.error(Category::Oversize, text).await;
-                continue;
-            }
-            reader.line(&parsed(&line), &mut out);
-            for told in out.drain(..) {
-                match told {
-                    PiEvent::Event(event) => self.report.emit(turn, event).await.map_err(Some)?,
-                    PiEvent::Question(asked) if questions.len() >= MOST_QUESTIONS => {
-                        let cancelled = answered(&asked.id, &asked.method, &Answer::default());
-                        send(&input, &cancelled).await.map_err(|_| None)?;
-                    }
-                    PiEvent::Question(asked) => {
-                        watch.pause();
-                        questions.push(ask(turn, asked));
-                    }
-                    // Whether a retry follows is known once a command after it is answered.
-                    PiEvent::Rests if !asked_stats => {
-                        asked_stats = true;
-                        let stats = json!({ "id": STATS, "type": "get_session_stats" });
-                        send(&input, &stats).await.map_err(|_| None)?;
-                    }
-                    PiEvent::Rests => {}
-                    PiEvent::Answer { id, result } => match (id.as_str(), result) {
-                        (STATS, stats) => {
-                            asked_stats = false;
-                            if reader.retries {
-                                continue;
+                PiEvent::Answer { id, result } => match (id.as_str(), result) {
+                    (STATS, stats) => {
+                        self.asked_stats = false;
+                        if !self.reader.retries {
+                            if let Some(usage) = stats.ok().as_ref().and_then(context) {
+                                out.emit(usage);
                             }
-                            if let Ok(stats) = stats {
-                                tell_context(turn, &stats).await;
-                            }
-                            return Ok(reader);
+                            out.end();
                         }
-                        (PROMPT, Err(why)) => return Err(Some(failure::failed(why, None))),
-                        (id, result) => {
-                            if let Some(at) = steers.iter().position(|(known, _)| known == id) {
-                                match (steers.swap_remove(at).1, result) {
-                                    (steer, Ok(_)) => drop(steer.accept()),
-                                    (steer, Err(why)) => steer.refuse(why),
-                                }
-                            }
+                    }
+                    (PROMPT, Err(why)) => {
+                        self.refused = Some(failure::failed(why, None));
+                        out.end();
+                    }
+                    (id, result) => {
+                        if let Some(number) = id.strip_prefix(STEER).and_then(|number| number.parse().ok()) {
+                            out.steered(number, result.map(drop));
                         }
-                    },
-                }
+                    }
+                },
             }
+        }
+    }
+
+    fn interrupt(&mut self, why: &Error, out: &mut Out) -> Grace {
+        if why.status() != Status::Stopped {
+            return Grace::None;
+        }
+        out.write(&json!({ "id": ABORT, "type": "abort" }));
+        Grace::AgentEnds
+    }
+
+    fn steer(&mut self, number: u64, text: &str, out: &mut Out) {
+        out.write(&json!({ "id": format!("{STEER}{number}"), "type": "steer", "message": text }));
+    }
+
+    fn answered(&mut self, number: u64, answer: &Answer, out: &mut Out) {
+        if let Some(asked) = self.questions.remove(&number) {
+            out.write(&answered(&asked.id, &asked.method, answer));
         }
     }
 }
@@ -371,24 +385,13 @@ fn parsed(line: &Line) -> Value {
     }
 }
 
-async fn tell_context(turn: &Turn, stats: &Value) {
-    let usage = ContextUsage {
-        used_tokens: count(stats, "/contextUsage/tokens"),
-        total_tokens: count(stats, "/contextUsage/contextWindow"),
-    };
-    if usage.used_tokens.is_some() {
-        turn.context_usage(usage).await;
-    }
+fn context(stats: &Value) -> Option<ContextUsage> {
+    let used_tokens = Some(count(stats, "/contextUsage/tokens")?);
+    Some(ContextUsage { used_tokens, total_tokens: count(stats, "/contextUsage/contextWindow") })
 }
 
 /// The only field of a question.
 const FIELD: &str = "answer";
-
-/// Asks the user what an extension asks, and gives the line that answers it.
-async fn ask(turn: &Turn, asked: ExtensionQuestion) -> Value {
-    let answer = turn.ask(question(&asked)).await;
-    answered(&asked.id, &asked.method, &answer)
-}
 
 fn question(asked: &ExtensionQuestion) -> Question {
     let kind = match asked.method.as_str() {

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use trunkline_sdk::protocol::AdapterBody;
-use trunkline_sdk::{Error, SessionInfo};
+use trunkline_sdk::protocol::{AdapterBody, ErrorEvent};
+use trunkline_sdk::{Answer, Category, Error, Question, SessionInfo};
 
 /// Reads one agent's messages during a turn, and says what to do about them. Pure: no I/O and no clock.
 pub(crate) trait Dialect {
@@ -32,6 +32,11 @@ pub(crate) trait Dialect {
         out.steered(number, Err("the agent takes no input during a turn".to_owned()));
     }
 
+    /// The user's answer to a question of [`Out::ask`].
+    fn answered(&mut self, number: u64, answer: &Answer, out: &mut Out) {
+        let _ = (number, answer, out);
+    }
+
     /// A deadline beside those that are configured for every agent.
     fn deadline(&self) -> Option<Instant> {
         None
@@ -48,17 +53,23 @@ pub(crate) trait Dialect {
 pub(crate) enum Grace {
     /// The turn ends now.
     None,
-    /// Until the agent ends the turn, at most so long.
+    /// Until the agent ends its output, at most so long.
     For(Duration),
+    /// The agent ends the turn as it does any other. Its deadlines still hold.
+    AgentEnds,
 }
 
 /// What shall be done, in this order.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) enum Effect {
     /// Emit an event of the turn.
     Emit(AdapterBody),
     /// Send news of the session.
     Info(Box<SessionInfo>),
+    /// Write a line to the agent.
+    Write(String),
+    /// Ask the user. Until the answer the deadlines stand still.
+    Ask(u64, Box<Question>),
     /// Answer an input that the user added to the turn: taken, or why not.
     Steered(u64, Result<(), String>),
     /// Say that quiet work goes on.
@@ -71,6 +82,7 @@ pub(super) enum Step {
     Effect(Effect),
     Fail(Error),
     EndWithin(Duration),
+    End,
 }
 
 /// Collects what a [`Dialect`] wants done, in order.
@@ -91,9 +103,29 @@ impl Out {
         self.effect(Effect::Emit(event.into()));
     }
 
+    /// Says that a line of this many bytes was left out.
+    pub(crate) fn left_out(&mut self, bytes: u64) {
+        self.emit(ErrorEvent {
+            category: Some(Category::Oversize),
+            message: format!("a line of {bytes} bytes of the agent was left out"),
+            fatal: Some(false),
+            ..ErrorEvent::default()
+        });
+    }
+
     /// Sends news of the session.
     pub(crate) fn info(&mut self, info: SessionInfo) {
         self.effect(Effect::Info(Box::new(info)));
+    }
+
+    /// Writes a line to the agent.
+    pub(crate) fn write(&mut self, line: &impl ToString) {
+        self.effect(Effect::Write(line.to_string()));
+    }
+
+    /// Asks the user; the answer comes by [`Dialect::answered`].
+    pub(crate) fn ask(&mut self, number: u64, question: Question) {
+        self.effect(Effect::Ask(number, Box::new(question)));
     }
 
     /// Answers [`Dialect::steer`].
@@ -109,6 +141,11 @@ impl Out {
     /// The agent has said its last: it has so long to end its output. No other deadline holds from now on.
     pub(crate) fn end_within(&mut self, wait: Duration) {
         self.steps.push_back(Step::EndWithin(wait));
+    }
+
+    /// The agent has ended the turn, and goes on.
+    pub(crate) fn end(&mut self) {
+        self.steps.push_back(Step::End);
     }
 
     fn effect(&mut self, effect: Effect) {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use tokio::time::Instant;
-use trunkline_sdk::Error;
+use trunkline_sdk::{Answer, Error};
 
 use super::dialect::{Dialect, Effect, Grace, Out, Step};
 use crate::agent::deadlines::{Passed, Watch};
@@ -11,6 +11,8 @@ use crate::agent::deadlines::{Passed, Watch};
 /// How the reading of an agent ended.
 #[derive(Debug)]
 pub(crate) enum Finish {
+    /// It has ended the turn, and goes on.
+    Ended,
     /// Its output has ended by itself.
     Closed,
     /// It has said its last, and its output did not end in time.
@@ -22,7 +24,9 @@ pub(crate) enum Finish {
 /// Where a turn is.
 ///
 /// ```text
-/// Running ── the agent says its last ──► Ending ── time ──► Finished(Lingers)
+/// Running ── the agent ends the turn ──► Finished(Ended)
+///    │
+///    ├────── the agent says its last ──► Ending ── time ──► Finished(Lingers)
 ///    │                                     │
 ///    ├── stop, deadline, failure ──────────┤
 ///    │                                     ▼
@@ -46,23 +50,32 @@ pub(crate) struct Engine<D> {
     dialect: D,
     watch: Watch,
     phase: Phase,
+    /// The agent ends the turn because of a stop, and was asked to.
+    is_stopped: bool,
+    /// Questions that wait for the user.
+    open: usize,
     out: Out,
 }
 
 impl<D: Dialect> Engine<D> {
     /// A turn that begins, with its deadlines.
     pub(crate) fn new(dialect: D, watch: Watch) -> Self {
-        Self { dialect, watch, phase: Phase::Running, out: Out::default() }
+        Self { dialect, watch, phase: Phase::Running, is_stopped: false, open: 0, out: Out::default() }
     }
 
     /// Whether a stop would change anything.
     pub(super) fn takes_stop(&self) -> bool {
-        matches!(self.phase, Phase::Running | Phase::Ending { .. }) && self.dialect.takes_stop()
+        self.is_open() && self.dialect.takes_stop()
     }
 
     /// Whether inputs that the user adds are still answered.
     pub(super) fn takes_steers(&self) -> bool {
-        matches!(self.phase, Phase::Running | Phase::Ending { .. })
+        self.is_open()
+    }
+
+    /// Whether nothing has asked for an early end.
+    fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Ending { .. }) && !self.is_stopped
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.
@@ -97,6 +110,15 @@ impl<D: Dialect> Engine<D> {
         self.dialect.steer(number, text, &mut self.out);
     }
 
+    /// The user has answered a question.
+    pub(super) fn handle_answer(&mut self, number: u64, answer: &Answer, now: Instant) {
+        self.open -= 1;
+        if self.open == 0 {
+            self.watch.resume_at(now);
+        }
+        self.dialect.answered(number, answer, &mut self.out);
+    }
+
     /// What was to be done has failed, and the turn must end early.
     pub(super) fn handle_failure(&mut self, why: Error, now: Instant) {
         self.interrupt(why, now);
@@ -127,7 +149,14 @@ impl<D: Dialect> Engine<D> {
     pub(super) fn poll_effect(&mut self, now: Instant) -> Option<Effect> {
         while !matches!(self.phase, Phase::Finished(_)) {
             match self.out.steps.pop_front()? {
-                Step::Effect(effect) => return Some(effect),
+                Step::Effect(effect) => {
+                    if matches!(effect, Effect::Ask(..)) {
+                        self.open += 1;
+                        self.watch.pause_at(now);
+                    }
+                    return Some(effect);
+                }
+                Step::End => self.finish(Finish::Ended),
                 Step::Fail(why) => self.interrupt(why, now),
                 Step::EndWithin(wait) => {
                     if matches!(self.phase, Phase::Running) {
@@ -152,10 +181,11 @@ impl<D: Dialect> Engine<D> {
         if !matches!(self.phase, Phase::Running | Phase::Ending { .. }) {
             return;
         }
-        self.phase = match self.dialect.interrupt(&why, &mut self.out) {
-            Grace::None => Phase::Finished(Finish::Early(why)),
-            Grace::For(wait) => Phase::Interrupted { why, until: now + wait },
-        };
+        match self.dialect.interrupt(&why, &mut self.out) {
+            Grace::None => self.phase = Phase::Finished(Finish::Early(why)),
+            Grace::For(wait) => self.phase = Phase::Interrupted { why, until: now + wait },
+            Grace::AgentEnds => self.is_stopped = true,
+        }
     }
 
     fn finish(&mut self, finish: Finish) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use trunkline_sdk::protocol::{AdapterBody, Output};
-use trunkline_sdk::{Category, Error, SessionInfo};
+use trunkline_sdk::{Category, Error, Question, SessionInfo, Status};
 
 use super::dialect::Effect;
 use super::{Dialect, Engine, Finish, Grace, Out};
@@ -23,21 +23,25 @@ enum Input {
     Wait(u64),
     /// What was to be done has failed.
     Fails,
+    /// The user answers a question.
+    Answer,
 }
 
-use Input::{Closes, Fails, Says, Steer, Stop, Wait};
+use Input::{Answer, Closes, Fails, Says, Steer, Stop, Wait};
 
 /// An agent of a few words.
 #[derive(Debug)]
 struct Script {
     grace: Grace,
+    /// After anything but a stop.
+    grace_of_failures: Grace,
     takes_stop: bool,
     deadline: Option<Instant>,
 }
 
 impl Default for Script {
     fn default() -> Self {
-        Self { grace: Grace::None, takes_stop: true, deadline: None }
+        Self { grace: Grace::None, grace_of_failures: Grace::None, takes_stop: true, deadline: None }
     }
 }
 
@@ -50,6 +54,10 @@ impl Dialect for Script {
                 "alive" => out.alive(),
                 "fail" => out.fail(Error::other("it failed")),
                 "over" => out.end_within(seconds(5)),
+                "end" => out.end(),
+                "ask" => out.ask(7, Question::new("Sure?")),
+                "write" => out.write(&"line"),
+                "long" => out.left_out(9),
                 "retry" => self.deadline = Some(now + seconds(3)),
                 "name" => out.info(SessionInfo::default()),
                 word => out.emit(Output::text(word)),
@@ -59,7 +67,7 @@ impl Dialect for Script {
 
     fn interrupt(&mut self, why: &Error, out: &mut Out) -> Grace {
         out.emit(Output::text(format!("interrupt: {why}")));
-        self.grace
+        if why.status() == Status::Stopped { self.grace } else { self.grace_of_failures }
     }
 
     fn takes_stop(&self) -> bool {
@@ -68,6 +76,10 @@ impl Dialect for Script {
 
     fn steer(&mut self, number: u64, text: &str, out: &mut Out) {
         out.steered(number, if text == "no" { Err("no".to_owned()) } else { Ok(()) });
+    }
+
+    fn answered(&mut self, number: u64, _: &trunkline_sdk::Answer, out: &mut Out) {
+        out.emit(Output::text(format!("answer {number}")));
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -86,7 +98,10 @@ fn seconds(seconds: u64) -> Duration {
 fn shown(effect: Effect) -> String {
     match effect {
         Effect::Emit(AdapterBody::Output(output)) => output.content,
+        Effect::Emit(AdapterBody::Error(error)) => error.message,
         Effect::Emit(event) => format!("{event:?}"),
+        Effect::Write(line) => format!("write {line}"),
+        Effect::Ask(number, _) => format!("ask {number}"),
         Effect::Info(_) => "info".to_owned(),
         Effect::Steered(number, Ok(())) => format!("steer {number} taken"),
         Effect::Steered(number, Err(why)) => format!("steer {number} refused: {why}"),
@@ -107,6 +122,7 @@ fn play(script: Script, deadlines: Deadlines, inputs: &[Input]) -> Vec<String> {
             Stop => done.push("no stop".to_owned()),
             Steer(text) if engine.takes_steers() => engine.handle_steer(1, text),
             Steer(_) => done.push("no steer".to_owned()),
+            Answer => engine.handle_answer(7, &trunkline_sdk::Answer::default(), now),
             Fails => engine.handle_failure(Error::other("not done"), now),
             Wait(wait) => {
                 let until = now + seconds(wait);
@@ -123,6 +139,7 @@ fn play(script: Script, deadlines: Deadlines, inputs: &[Input]) -> Vec<String> {
             ControlFlow::Continue(running) => running,
             ControlFlow::Break((_, finish)) => {
                 done.push(match finish {
+                    Finish::Ended => "ended".to_owned(),
                     Finish::Closed => "closed".to_owned(),
                     Finish::Lingers => "lingers".to_owned(),
                     Finish::Early(why) => format!("early: {why}"),
@@ -135,7 +152,7 @@ fn play(script: Script, deadlines: Deadlines, inputs: &[Input]) -> Vec<String> {
 }
 
 fn graceful() -> Script {
-    Script { grace: Grace::For(seconds(2)), ..Script::default() }
+    Script { grace: Grace::For(seconds(2)), grace_of_failures: Grace::For(seconds(2)), ..Script::default() }
 }
 
 fn unlimited() -> Deadlines {
@@ -207,4 +224,32 @@ fn quiet_work_is_said_to_go_on() {
 fn inputs_that_are_added_are_taken_or_refused_by_the_dialect() {
     let done = play(Script::default(), unlimited(), &[Steer("yes"), Says("over"), Steer("no")]);
     assert_eq!(done, ["steer 1 taken", "steer 1 refused: no"]);
+}
+
+#[test]
+fn an_agent_ends_its_turn_and_nothing_after_that_is_done() {
+    let done = play(Script::default(), unlimited(), &[Says("a write long end b")]);
+    assert_eq!(done, ["a", "write line", "a line of 9 bytes of the agent was left out", "ended"]);
+}
+
+#[test]
+fn an_agent_that_ends_stopped_turns_itself_keeps_its_deadlines() {
+    let script = || Script { grace: Grace::AgentEnds, ..Script::default() };
+    let done = play(script(), unlimited(), &[Stop, Stop, Steer("x"), Says("late"), Says("end")]);
+    assert_eq!(done, ["interrupt: stopped", "no stop", "no steer", "late", "ended"]);
+    assert_eq!(play(script(), unlimited(), &[Stop, Closes]), ["interrupt: stopped", "closed"]);
+    let deadlines = Deadlines { silence: Some(seconds(4)), ..Deadlines::default() };
+    let done = play(script(), deadlines, &[Stop, Wait(4)]);
+    assert_eq!(done, ["interrupt: stopped", "early: the agent said nothing for 4s"]);
+}
+
+#[test]
+fn while_the_user_is_asked_no_deadline_passes() {
+    let deadlines = Deadlines { silence: Some(seconds(4)), turn: Some(seconds(9)), ..Deadlines::default() };
+    let asked = [Says("ask"), Says("ask"), Wait(9), Answer, Wait(9), Answer, Wait(3)];
+    let done = play(Script::default(), deadlines, &asked);
+    assert_eq!(done, ["ask 7", "ask 7", "answer 7", "working", "answer 7", "working"]);
+    let late = [Says("ask"), Wait(9), Answer, Wait(4)];
+    let done = play(Script::default(), deadlines, &late);
+    assert_eq!(done, ["ask 7", "answer 7", "working", "early: the agent said nothing for 4s"]);
 }
