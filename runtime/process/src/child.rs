@@ -119,6 +119,12 @@ impl Child {
         }
     }
 
+    /// What [`Child::wait`] waits for, if the child has ended already. Asks the system: a busy runtime may not have
+    /// noticed yet, so that a [`Child::wait`] polled once would not say so.
+    pub fn try_wait(&mut self) -> Option<Exit> {
+        self.tree.try_reap()
+    }
+
     /// Polls for what [`Child::wait`] waits for. Of several tasks that poll, the last is woken.
     ///
     /// For a driver that polls many sources by hand: a [`Child::wait`] that is dropped between polls wakes nobody.

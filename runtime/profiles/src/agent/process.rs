@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
@@ -194,7 +193,7 @@ impl Agent {
 
     /// Whether it can say nothing more: its process or its stdout has ended. Lines that wait are kept.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.child.wait().now_or_never().is_some() || self.lines.has_ended()
+        self.child.try_wait().is_some() || self.lines.has_ended()
     }
 
     /// Signals its process group.
@@ -339,6 +338,18 @@ mod tests {
             error.to_string().contains("no-such-agent") && error.to_string().contains("install it"),
             "{error}"
         );
+    }
+
+    #[tokio::test]
+    async fn an_end_is_seen_before_the_runtime_has_noticed_it() {
+        let mut agent = Agent::start(&shell("exit 3"), Stdin::Owned).await.unwrap();
+        // This task holds the only thread meanwhile.
+        let state = format!("/proc/{}/stat", agent.child.pid());
+        while !std::fs::read_to_string(&state).unwrap().contains(") Z ") {
+            std::thread::yield_now();
+        }
+        assert!(agent.has_ended());
+        assert_eq!(agent.ended().await.exit.code, Some(3));
     }
 
     #[tokio::test]
