@@ -5,11 +5,10 @@
 //! - `native`, `event`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean; pure
 //! - `control`: its control protocol, by which it asks for permission and is interrupted
 //! - `sessions`, `transcript_summary`: the conversations that it has kept
-//! - `running_process`, `idle_process`, `asking`, `conversation`: a process within a turn and between turns, and the
-//!   session that outlives it
+//! - `talk`, `turn`: what is said within a turn and between turns; pure
+//! - `process`, `conversation`: a process, and the session that outlives it
 
 mod answer;
-mod asking;
 mod command_line;
 mod config;
 mod control;
@@ -17,13 +16,14 @@ mod conversation;
 mod diagnose;
 mod diff;
 mod event;
-mod idle_process;
 mod native;
 mod outcome;
-mod running_process;
+mod process;
 mod sessions;
+mod talk;
 mod transcript_summary;
 mod translate;
+mod turn;
 mod usage;
 
 use std::sync::Arc;

@@ -27,7 +27,7 @@ use crate::agent::native_id;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin, explained};
 use crate::agent::report::Report;
-use crate::agent::turn::{self, Engine, Finish, Grace, Out};
+use crate::agent::turn::{self, Engine, Grace, How, LineOut, Out};
 use crate::agent::{skills, system_prompt};
 
 /// What an agent has to finish its files, after SIGTERM to its group.
@@ -279,15 +279,16 @@ impl<D: Dialect> Conversation<D> {
         let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
         let Running { reader, mut events, has_events, memory } = running;
         let said = agent.stderr();
-        let eof = if matches!(finish, Finish::Closed) { EXIT } else { Duration::ZERO };
+        let is_closed = finish.why.is_none() && finish.how == How::Closed;
+        let eof = if is_closed { EXIT } else { Duration::ZERO };
         let ended = agent.end(eof, TERM).await;
         let mut out = Out::default();
         let end = reader.end(&ended, &mut events);
         let told = memory.take(&mut events, &mut out) || has_events;
-        let (stopped, end) = match finish {
-            Finish::Ended | Finish::Closed | Finish::Lingers => (false, end),
+        let (stopped, end) = match finish.why {
+            None => (false, end),
             // What it had to say yet is emitted; how it ended is ours.
-            Finish::Early(why) => (why.status() == Status::Stopped, Err(explained(why, &said))),
+            Some(why) => (why.status() == Status::Stopped, Err(explained(why, &said))),
         };
         let end = turn::emit(out, turn, &mut self.report).await.and(end);
         Run { end, told, stopped }
@@ -306,8 +307,9 @@ struct Running<'c, R> {
 
 impl<R: Reader> turn::Dialect for Running<'_, R> {
     type Message = Line;
+    type Command = LineOut;
 
-    fn message(&mut self, line: Line, _: Instant, out: &mut Out) {
+    fn message(&mut self, line: Line, _: Instant, out: &mut Out<LineOut>) {
         out.alive();
         match line {
             Line::TooLong(bytes) => out.left_out(bytes),
@@ -328,14 +330,14 @@ impl<R: Reader> turn::Dialect for Running<'_, R> {
     }
 
     /// After a stop what it has written is still read: whether it has made the conversation that we chose, for one.
-    fn interrupt(&mut self, why: &Error, _: &mut Out) -> Grace {
+    fn interrupt(&mut self, why: &Error, _: &mut Out<LineOut>) -> Grace {
         if why.status() == Status::Stopped { Grace::For(ON_THEIR_WAY) } else { Grace::None }
     }
 }
 
 impl Memory {
     /// Passes on what lines meant. Whether any of it was an event of the turn.
-    fn take(&mut self, events: &mut Vec<RunEvent>, out: &mut Out) -> bool {
+    fn take(&mut self, events: &mut Vec<RunEvent>, out: &mut Out<LineOut>) -> bool {
         let mut has_events = false;
         for event in events.drain(..) {
             match event {
@@ -366,7 +368,7 @@ impl Memory {
     }
 
     /// Says whether the agent knows the conversation that was resumed, before anything else of it.
-    fn prove(&mut self, context: Context, out: &mut Out) {
+    fn prove(&mut self, context: Context, out: &mut Out<LineOut>) {
         if std::mem::take(&mut self.unproven) {
             out.info(SessionInfo { context: Some(context), ..SessionInfo::default() });
         }

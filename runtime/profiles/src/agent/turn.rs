@@ -3,13 +3,16 @@
 //! - [`Dialect`]: what one agent's messages mean. Pure: no I/O and no clock.
 //! - [`Engine`]: which events end a turn, and when. Pure: time is an argument.
 //! - [`run`]: joins both to the turn, the agent's messages and the clock.
+//! - [`listen`]: the same between turns, for what an agent says or asks on its own.
 
 mod dialect;
 mod engine;
+mod requests;
 mod run;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::dialect::{Dialect, Grace, Out};
-pub(crate) use self::engine::{Engine, Finish};
-pub(crate) use self::run::{emit, run};
+pub(crate) use self::engine::{Engine, Finish, How};
+pub(crate) use self::requests::{Ask, Reply};
+pub(crate) use self::run::{LineOut, Pipe, emit, listen, run};

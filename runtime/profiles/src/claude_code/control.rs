@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 use trunkline_sdk::protocol::{Choice, OptionKind, QuestionField};
-use trunkline_sdk::{Answer, Decision, FieldKind, Json, Permission, Question, ToolCallId};
+use trunkline_sdk::{Answer, FieldKind, Json, Permission, Question, ToolCallId};
 
 use super::native::{is_true, list, text};
 use crate::agent::title;
+use crate::agent::turn::{self, Reply};
 
 /// The most choices of "always" that a request offers.
 const MOST_ALWAYS: usize = 4;
@@ -28,13 +29,6 @@ pub(super) struct Ask {
     /// The tool call of the sub-agent that asks.
     pub(super) parent: Option<String>,
     suggestions: Vec<Value>,
-}
-
-/// What was answered to an [`Ask`].
-#[derive(Debug)]
-pub(super) enum Answered {
-    Decision(Decision),
-    Answer(Answer),
 }
 
 impl Ask {
@@ -62,8 +56,13 @@ impl Ask {
     }
 
     /// Whether it is a question to the user rather than a request for permission.
-    pub(super) fn is_question(&self) -> bool {
+    fn is_question(&self) -> bool {
         self.tool == "AskUserQuestion" && !list(&self.input, "questions").is_empty()
+    }
+
+    /// What the user is asked.
+    pub(super) fn of_user(&self) -> turn::Ask {
+        if self.is_question() { self.question().into() } else { self.permission().into() }
     }
 
     /// What a person is asked.
@@ -144,18 +143,18 @@ impl Ask {
     }
 
     /// The answer as a line for Claude. Nothing but an approval allows.
-    pub(super) fn response(&self, answered: &Answered) -> Value {
-        let response = match answered {
-            Answered::Decision(decision) if decision.is_approved() => {
+    pub(super) fn response(&self, reply: &Reply) -> Value {
+        let response = match reply {
+            Reply::Decision(decision) if decision.is_approved() => {
                 let changed = decision.updated_input.as_ref().and_then(|input| input.to::<Value>().ok());
                 self.allowed(changed, decision.option_id.as_deref())
             }
-            Answered::Decision(decision) => {
+            Reply::Decision(decision) => {
                 let message = decision.message.as_deref().filter(|message| !message.is_empty());
                 denied(message.unwrap_or("The user denied this."), decision.end_turn)
             }
-            Answered::Answer(answer) if answer.is_cancelled() => denied("The user did not answer.", false),
-            Answered::Answer(answer) => self.answers(answer),
+            Reply::Answer(answer) if answer.is_cancelled() => denied("The user did not answer.", false),
+            Reply::Answer(answer) => self.answers(answer),
         };
         json!({"type": "control_response", "response":
             {"subtype": "success", "request_id": self.request_id, "response": response}})

@@ -2,6 +2,8 @@
 
 mod serve;
 
+pub(super) use self::serve::of_error;
+
 use std::sync::Arc;
 
 use serde_json::json;
@@ -12,9 +14,9 @@ use uuid::Uuid;
 
 use super::command_line::{self, Begin, Files};
 use super::config::ClaudeCode;
-use super::idle_process::IdleProcess;
 use super::native::{amount, text};
-use super::running_process::RunningProcess;
+use super::process::{IdleProcess, RunningProcess};
+use super::turn::Memory;
 use super::usage::Total;
 use crate::agent::options::Options;
 use crate::agent::report::Report;
@@ -30,15 +32,9 @@ pub(crate) struct Conversation {
     settings: Arc<ClaudeCode>,
     options: Options,
     kept: Kept,
-    /// Claude's id of the conversation.
-    native: String,
-    /// Whether there is something to resume under that id.
-    has_begun: bool,
-    /// Whether the host waits to hear whether the conversation that it named goes on.
-    resumes: bool,
+    memory: Memory,
     /// Whether what the host resumed with holds no more.
     clear_session: bool,
-    cost: Total,
     version: Option<Version>,
     report: Report,
     idle: Option<IdleProcess>,
@@ -83,18 +79,20 @@ impl Conversation {
             settings,
             options,
             kept,
-            native: native.unwrap_or_else(|| Uuid::new_v4().to_string()),
-            has_begun,
-            resumes: has_begun,
+            memory: Memory {
+                native: native.unwrap_or_else(|| Uuid::new_v4().to_string()),
+                has_begun,
+                resumes: has_begun,
+                cost,
+            },
             clear_session: false,
-            cost,
             version: None,
             idle: None,
         };
         if let Some(why) = lost {
             conversation.forget(&why).await;
         } else {
-            conversation.tell_native();
+            session.info(conversation.memory.info());
         }
         if conversation.settings.is_dangerous() {
             warnings.push("claude runs every tool without asking: `dangerous` is configured".to_owned());
@@ -115,13 +113,13 @@ impl Conversation {
     /// What every end of a turn tells.
     fn completed(&mut self, end: TurnComplete) -> TurnComplete {
         let params = json!({
-            "native_session_id": self.native,
+            "native_session_id": self.memory.native,
             "cwd": self.options.work_dir(),
-            "cost_usd": self.cost.0,
+            "cost_usd": self.memory.cost.0,
         });
         TurnComplete {
             provider: None,
-            native_session_id: Some(self.native.clone()),
+            native_session_id: Some(self.memory.native.clone()),
             session_params: Json::of(&params).ok(),
             clear_session: std::mem::take(&mut self.clear_session).then_some(true),
             ..end
@@ -153,7 +151,7 @@ impl Conversation {
                 let answer = process.ask(&request, &self.session).await;
                 let answer =
                     answer.map_err(|why| Error::other(format!("the model stays as it is: {why}")))?;
-                process.translator.model = text(&answer, "model").map(str::to_owned);
+                process.talk.translator.model = text(&answer, "model").map(str::to_owned);
             }
             info.model = Some(model.clone());
             self.options.model = Some(model);
@@ -210,7 +208,8 @@ impl Conversation {
                 None
             }
         };
-        let begin = if self.has_begun { Begin::Resume(&self.native) } else { Begin::New(&self.native) };
+        let Memory { native, has_begun, .. } = &self.memory;
+        let begin = if *has_begun { Begin::Resume(native) } else { Begin::New(native) };
         let is_set = |name: &str| std::env::var_os(name).is_some();
         let files = self.kept.files();
         let launch =
@@ -220,38 +219,11 @@ impl Conversation {
 
     /// The conversation that was to go on is not there: begins a new one, and says so.
     async fn forget(&mut self, why: &str) {
-        self.native = Uuid::new_v4().to_string();
-        self.has_begun = false;
-        self.resumes = false;
+        let native = Uuid::new_v4().to_string();
+        self.memory = Memory { native, has_begun: false, resumes: false, cost: Total::NEW };
         self.clear_session = true;
-        self.cost = Total::NEW;
-        self.session.info(SessionInfo {
-            native_session_id: Some(self.native.clone()),
-            context: Some(Context::Lost),
-            ..SessionInfo::default()
-        });
+        self.session.info(SessionInfo { context: Some(Context::Lost), ..self.memory.info() });
         self.warn(format!("{why}; the conversation begins anew")).await;
-    }
-
-    /// The conversation that was to go on does.
-    fn remembered(&mut self) {
-        if std::mem::take(&mut self.resumes) {
-            self.session.info(SessionInfo { context: Some(Context::Kept), ..SessionInfo::default() });
-        }
-    }
-
-    /// Claude works on the conversation of this id.
-    fn works_on(&mut self, native: String) {
-        self.has_begun = true;
-        if self.native != native {
-            self.native = native;
-            self.tell_native();
-        }
-    }
-
-    fn tell_native(&self) {
-        let native_session_id = Some(self.native.clone());
-        self.session.info(SessionInfo { native_session_id, ..SessionInfo::default() });
     }
 
     async fn warn(&self, message: String) {

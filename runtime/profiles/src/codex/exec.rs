@@ -27,7 +27,7 @@ use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::report::Report;
 use crate::agent::system_prompt::{self, PromptFile};
-use crate::agent::turn::{self, Dialect, Engine, Finish, Out};
+use crate::agent::turn::{self, Dialect, Engine, Finish, How, LineOut, Out};
 use crate::agent::version::Version;
 
 /// How long a stopped process has after SIGTERM.
@@ -250,13 +250,13 @@ impl Exec {
         let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
         let Running { thread, end, has_worked, .. } = running;
         let ended = match finish {
-            Finish::Early(why) => {
+            Finish { why: Some(why), .. } => {
                 *exit = Some(agent.end(Duration::ZERO, TERM).await);
                 return Ok(Outcome::Ended(Err(why)));
             }
             // Nothing is left to be said: a process that goes on does not matter.
-            Finish::Lingers => agent.end(Duration::ZERO, TERM).await,
-            Finish::Ended | Finish::Closed => agent.ended().await,
+            Finish { how: How::Late, .. } => agent.end(Duration::ZERO, TERM).await,
+            Finish { how: How::Ended | How::Closed, .. } => agent.ended().await,
         };
         let said = end.is_some();
         let outcome = match end {
@@ -290,8 +290,9 @@ struct Running<'e> {
 
 impl Dialect for Running<'_> {
     type Message = Line;
+    type Command = LineOut;
 
-    fn message(&mut self, line: Line, now: Instant, out: &mut Out) {
+    fn message(&mut self, line: Line, now: Instant, out: &mut Out<LineOut>) {
         let events = match line {
             Line::TooLong(bytes) => {
                 let text = format!("codex wrote a line of {bytes} bytes");
@@ -337,7 +338,7 @@ impl Dialect for Running<'_> {
         self.end.is_none()
     }
 
-    fn steer(&mut self, number: u64, _: &str, out: &mut Out) {
+    fn steer(&mut self, number: u64, _: &str, out: &mut Out<LineOut>) {
         out.steered(number, Err("codex exec takes no input during a turn".to_owned()));
     }
 
@@ -353,7 +354,7 @@ impl Dialect for Running<'_> {
 
 impl Thread {
     /// The thread has an id. Another one than was asked for is a new thread.
-    fn begun(&mut self, id: String, out: &mut Out) {
+    fn begun(&mut self, id: String, out: &mut Out<LineOut>) {
         let same = self.id.as_ref() == Some(&id);
         if same && !self.asked {
             return;

@@ -22,7 +22,7 @@ use crate::agent::process::{Agent, InputClosed, Stdin, explained};
 use crate::agent::report::Report;
 use crate::agent::skills::{self, CommandStyle, Skill};
 use crate::agent::system_prompt::PromptFile;
-use crate::agent::turn::{self, Dialect, Engine, Finish, Grace, Out};
+use crate::agent::turn::{self, Dialect, Engine, Finish, Grace, How, LineOut, Out, Reply};
 use crate::oneshot::json::{count, text};
 
 /// What the process has to end by itself after its stdin was closed, and after SIGTERM.
@@ -275,10 +275,10 @@ impl Conversation {
         send(&agent_input(agent).map_err(|_| None)?, prompt).await.map_err(|_| None)?;
         let engine = Engine::new(Running::default(), Watch::new(self.options.deadlines));
         match turn::run(engine, agent, turn, &mut self.report).await {
-            (Running { refused: Some(why), .. }, Finish::Ended) => Err(Some(why)),
-            (running, Finish::Ended) => Ok(running.reader),
-            (_, Finish::Early(why)) => Err(Some(explained(why, &agent.stderr()))),
-            (_, Finish::Closed | Finish::Lingers) => Err(None),
+            (_, Finish { why: Some(why), .. }) => Err(Some(explained(why, &agent.stderr()))),
+            (Running { refused: Some(why), .. }, Finish { how: How::Ended, .. }) => Err(Some(why)),
+            (running, Finish { how: How::Ended, .. }) => Ok(running.reader),
+            (_, Finish { how: How::Closed | How::Late, .. }) => Err(None),
         }
     }
 }
@@ -288,9 +288,8 @@ impl Conversation {
 struct Running {
     reader: Reader,
     events: Vec<PiEvent>,
-    /// Questions that are open, by their number.
-    questions: HashMap<u64, ExtensionQuestion>,
-    asked: u64,
+    /// Questions that are open, by their id.
+    questions: HashMap<String, ExtensionQuestion>,
     /// Whether the statistics are asked for, whose answer ends the turn.
     asked_stats: bool,
     /// Why pi did not take the prompt.
@@ -299,8 +298,9 @@ struct Running {
 
 impl Dialect for Running {
     type Message = Line;
+    type Command = LineOut;
 
-    fn message(&mut self, line: Line, _: Instant, out: &mut Out) {
+    fn message(&mut self, line: Line, _: Instant, out: &mut Out<LineOut>) {
         out.alive();
         if let Line::TooLong(bytes) = line {
             return out.left_out(bytes);
@@ -310,17 +310,17 @@ impl Dialect for Running {
             match event {
                 PiEvent::Event(event) => out.emit(event),
                 PiEvent::Question(asked) if self.questions.len() >= MOST_QUESTIONS => {
-                    out.write(&answered(&asked.id, &asked.method, &Answer::default()));
+                    let cancelled = answered(&asked.id, &asked.method, &Answer::default());
+                    out.send(LineOut::IfRoom(cancelled.to_string()));
                 }
                 PiEvent::Question(asked) => {
-                    self.asked += 1;
-                    out.ask(self.asked, question(&asked));
-                    self.questions.insert(self.asked, asked);
+                    out.ask(asked.id.as_str(), question(&asked));
+                    self.questions.insert(asked.id.clone(), asked);
                 }
                 // Whether a retry follows is known once a command after it is answered.
                 PiEvent::Rests => {
                     if !std::mem::replace(&mut self.asked_stats, true) {
-                        out.write(&json!({ "id": STATS, "type": "get_session_stats" }));
+                        out.send((&json!({ "id": STATS, "type": "get_session_stats" })).into());
                     }
                 }
                 PiEvent::Answer { id, result } => match (id.as_str(), result) {
@@ -347,21 +347,21 @@ impl Dialect for Running {
         }
     }
 
-    fn interrupt(&mut self, why: &Error, out: &mut Out) -> Grace {
+    fn interrupt(&mut self, why: &Error, out: &mut Out<LineOut>) -> Grace {
         if why.status() != Status::Stopped {
             return Grace::None;
         }
-        out.write(&json!({ "id": ABORT, "type": "abort" }));
+        out.send((&json!({ "id": ABORT, "type": "abort" })).into());
         Grace::AgentEnds
     }
 
-    fn steer(&mut self, number: u64, text: &str, out: &mut Out) {
-        out.write(&json!({ "id": format!("{STEER}{number}"), "type": "steer", "message": text }));
+    fn steer(&mut self, number: u64, text: &str, out: &mut Out<LineOut>) {
+        out.send((&json!({ "id": format!("{STEER}{number}"), "type": "steer", "message": text })).into());
     }
 
-    fn answered(&mut self, number: u64, answer: &Answer, out: &mut Out) {
-        if let Some(asked) = self.questions.remove(&number) {
-            out.write(&answered(&asked.id, &asked.method, answer));
+    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<LineOut>) {
+        if let (Some(asked), Reply::Answer(answer)) = (self.questions.remove(id), reply) {
+            out.send((&answered(id, &asked.method, &answer)).into());
         }
     }
 }

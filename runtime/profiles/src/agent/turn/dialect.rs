@@ -4,19 +4,27 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use trunkline_sdk::protocol::{AdapterBody, ErrorEvent};
-use trunkline_sdk::{Answer, Category, Error, Question, SessionInfo};
+use trunkline_sdk::protocol::{AdapterBody, ErrorEvent, Output};
+use trunkline_sdk::{Category, Error, SessionInfo};
+
+use super::requests::{Ask, Reply};
+
+/// The longest piece of text in one event, in bytes: not every host reads longer lines.
+const LONGEST_PIECE: usize = 512 * 1024;
 
 /// Reads one agent's messages during a turn, and says what to do about them. Pure: no I/O and no clock.
 pub(crate) trait Dialect {
     /// What is read from the agent.
     type Message;
 
-    /// Takes one message.
-    fn message(&mut self, message: Self::Message, now: Instant, out: &mut Out);
+    /// What is sent to the agent.
+    type Command: Send;
 
-    /// The turn must end early: writes what asks the agent to, and says how long it is still read.
-    fn interrupt(&mut self, why: &Error, out: &mut Out) -> Grace {
+    /// Takes one message.
+    fn message(&mut self, message: Self::Message, now: Instant, out: &mut Out<Self::Command>);
+
+    /// The turn must end early: sends what asks the agent to, and says how long it is still read.
+    fn interrupt(&mut self, why: &Error, out: &mut Out<Self::Command>) -> Grace {
         let _ = (why, out);
         Grace::None
     }
@@ -26,15 +34,33 @@ pub(crate) trait Dialect {
         true
     }
 
-    /// An input that the user adds to the turn. It is answered by [`Out::steered`].
-    fn steer(&mut self, number: u64, text: &str, out: &mut Out) {
+    /// Whether an input that the user adds can be answered now. Otherwise it waits.
+    fn takes_steers(&self) -> bool {
+        true
+    }
+
+    /// An input that the user adds to the turn. It is answered by [`Out::steered`] or [`Out::steer`].
+    fn steer(&mut self, number: u64, text: &str, out: &mut Out<Self::Command>) {
         let _ = text;
         out.steered(number, Err("the agent takes no input during a turn".to_owned()));
     }
 
-    /// The user's answer to a question of [`Out::ask`].
-    fn answered(&mut self, number: u64, answer: &Answer, out: &mut Out) {
-        let _ = (number, answer, out);
+    /// The command of [`Out::steer`] was not sent: the agent takes no input any more.
+    fn not_steered(&mut self) {}
+
+    /// Whether an agent that takes no input any more has ended.
+    fn needs_input(&self) -> bool {
+        true
+    }
+
+    /// The user's reply to a request of [`Out::ask`].
+    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<Self::Command>) {
+        let _ = (id, reply, out);
+    }
+
+    /// An event between turns that found no room before the next turn.
+    fn unsent(&mut self, event: AdapterBody) {
+        tracing::debug!(kind = ?event.kind(), "an event between turns found no room");
     }
 
     /// A deadline beside those that are configured for every agent.
@@ -53,7 +79,7 @@ pub(crate) trait Dialect {
 pub(crate) enum Grace {
     /// The turn ends now.
     None,
-    /// Until the agent ends its output, at most so long.
+    /// Until the agent ends the turn or its output, at most so long.
     For(Duration),
     /// The agent ends the turn as it does any other. Its deadlines still hold.
     AgentEnds,
@@ -61,38 +87,48 @@ pub(crate) enum Grace {
 
 /// What shall be done, in this order.
 #[derive(Debug)]
-pub(crate) enum Effect {
+pub(crate) enum Effect<C> {
     /// Emit an event of the turn.
     Emit(AdapterBody),
     /// Send news of the session.
     Info(Box<SessionInfo>),
-    /// Write a line to the agent.
-    Write(String),
-    /// Ask the user. Until the answer the deadlines stand still.
-    Ask(u64, Box<Question>),
+    /// Send this to the agent.
+    Send(C),
+    /// Ask the user. Until the reply the deadlines stand still.
+    Ask(String, Ask),
+    /// Withdraw what the user is asked.
+    Withdraw(String),
     /// Answer an input that the user added to the turn: taken, or why not.
     Steered(u64, Result<(), String>),
+    /// Send this to the agent. Once that is done, an input that the user added is taken.
+    Steer(u64, C),
     /// Say that quiet work goes on.
     Working,
 }
 
 /// A step of a dialect: an effect, or a change of the turn itself.
 #[derive(Debug)]
-pub(super) enum Step {
-    Effect(Effect),
+pub(super) enum Step<C> {
+    Effect(Effect<C>),
     Fail(Error),
     EndWithin(Duration),
     End,
 }
 
 /// Collects what a [`Dialect`] wants done, in order.
-#[derive(Debug, Default)]
-pub(crate) struct Out {
-    pub(super) steps: VecDeque<Step>,
+#[derive(Debug)]
+pub(crate) struct Out<C> {
+    pub(super) steps: VecDeque<Step<C>>,
     pub(super) is_alive: bool,
 }
 
-impl Out {
+impl<C> Default for Out<C> {
+    fn default() -> Self {
+        Self { steps: VecDeque::new(), is_alive: false }
+    }
+}
+
+impl<C> Out<C> {
     /// The agent works: its silence begins anew.
     pub(crate) fn alive(&mut self) {
         self.is_alive = true;
@@ -101,6 +137,18 @@ impl Out {
     /// Emits an event of the turn.
     pub(crate) fn emit(&mut self, event: impl Into<AdapterBody>) {
         self.effect(Effect::Emit(event.into()));
+    }
+
+    /// Emits text in pieces that every host reads.
+    pub(crate) fn output(&mut self, mut output: Output) {
+        while output.content.len() > LONGEST_PIECE {
+            let rest = output.content.split_off(output.content.floor_char_boundary(LONGEST_PIECE));
+            self.emit(output.clone());
+            output.content = rest;
+        }
+        if !output.content.is_empty() {
+            self.emit(output);
+        }
     }
 
     /// Says that a line of this many bytes was left out.
@@ -118,19 +166,29 @@ impl Out {
         self.effect(Effect::Info(Box::new(info)));
     }
 
-    /// Writes a line to the agent.
-    pub(crate) fn write(&mut self, line: &impl ToString) {
-        self.effect(Effect::Write(line.to_string()));
+    /// Sends something to the agent.
+    pub(crate) fn send(&mut self, command: C) {
+        self.effect(Effect::Send(command));
     }
 
-    /// Asks the user; the answer comes by [`Dialect::answered`].
-    pub(crate) fn ask(&mut self, number: u64, question: Question) {
-        self.effect(Effect::Ask(number, Box::new(question)));
+    /// Asks the user; the reply comes by [`Dialect::replied`].
+    pub(crate) fn ask(&mut self, id: impl Into<String>, ask: impl Into<Ask>) {
+        self.effect(Effect::Ask(id.into(), ask.into()));
+    }
+
+    /// Withdraws what the user is asked; no reply comes.
+    pub(crate) fn withdraw(&mut self, id: impl Into<String>) {
+        self.effect(Effect::Withdraw(id.into()));
     }
 
     /// Answers [`Dialect::steer`].
     pub(crate) fn steered(&mut self, number: u64, result: Result<(), String>) {
         self.effect(Effect::Steered(number, result));
+    }
+
+    /// Sends an input that the user added, which the agent has taken once it is sent.
+    pub(crate) fn steer(&mut self, number: u64, command: C) {
+        self.effect(Effect::Steer(number, command));
     }
 
     /// The turn has failed, and must end early.
@@ -148,7 +206,7 @@ impl Out {
         self.steps.push_back(Step::End);
     }
 
-    fn effect(&mut self, effect: Effect) {
+    fn effect(&mut self, effect: Effect<C>) {
         self.steps.push_back(Step::Effect(effect));
     }
 }

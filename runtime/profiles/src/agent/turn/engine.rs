@@ -3,22 +3,30 @@
 use std::ops::ControlFlow;
 
 use tokio::time::Instant;
-use trunkline_sdk::{Answer, Error};
+use trunkline_sdk::Error;
+use trunkline_sdk::protocol::AdapterBody;
 
 use super::dialect::{Dialect, Effect, Grace, Out, Step};
+use super::requests::Reply;
 use crate::agent::deadlines::{Passed, Watch};
 
 /// How the reading of an agent ended.
 #[derive(Debug)]
-pub(crate) enum Finish {
-    /// It has ended the turn, and goes on.
+pub(crate) struct Finish {
+    pub(crate) how: How,
+    /// The reason for an early end, where there was one.
+    pub(crate) why: Option<Error>,
+}
+
+/// What ended the reading of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// The agent has ended the turn, and goes on.
     Ended,
-    /// Its output has ended by itself.
+    /// Its output has ended.
     Closed,
-    /// It has said its last, and its output did not end in time.
-    Lingers,
-    /// The turn must end early, for this reason.
-    Early(Error),
+    /// It did neither in the time that it had.
+    Late,
 }
 
 /// Where a turn is.
@@ -26,13 +34,14 @@ pub(crate) enum Finish {
 /// ```text
 /// Running ── the agent ends the turn ──► Finished(Ended)
 ///    │
-///    ├────── the agent says its last ──► Ending ── time ──► Finished(Lingers)
+///    ├────── the agent says its last ──► Ending ── time ──► Finished(Late)
 ///    │                                     │
 ///    ├── stop, deadline, failure ──────────┤
 ///    │                                     ▼
-///    │         ┌── grace ───────────── Interrupted ── time, or output ends ──► Finished(Early)
-///    │         └── no grace ───────────────────────────────────────────────► Finished(Early)
-///    └── output ends (also when Ending) ───────────────────────────────────► Finished(Closed)
+///    │         ┌── grace ───────────── Interrupted ── turn or output ends ──► Finished(Ended or Closed, why)
+///    │         │                                   └─ time ─────────────────► Finished(Late, why)
+///    │         └── no grace ────────────────────────────────────────────────► Finished(Late, why)
+///    └── output ends (also when Ending) ────────────────────────────────────► Finished(Closed)
 /// ```
 #[derive(Debug)]
 enum Phase {
@@ -42,25 +51,37 @@ enum Phase {
     Finished(Finish),
 }
 
-/// One turn. The caller passes on each thing that happens by a `handle_*` method, performs what
+/// One turn, or the time between two. The caller passes on each thing that happens by a `handle_*` method, performs what
 /// [`poll_effect`](Self::poll_effect) gives until it gives nothing, and calls [`handle_timeout`](Self::handle_timeout)
 /// at the time of [`timeout`](Self::timeout).
 #[derive(Debug)]
-pub(crate) struct Engine<D> {
+pub(crate) struct Engine<D: Dialect> {
     dialect: D,
-    watch: Watch,
+    /// The turn's deadlines; between turns there are none.
+    watch: Option<Watch>,
     phase: Phase,
     /// The agent ends the turn because of a stop, and was asked to.
     is_stopped: bool,
-    /// Questions that wait for the user.
+    /// Requests that wait for the user.
     open: usize,
-    out: Out,
+    out: Out<D::Command>,
 }
 
 impl<D: Dialect> Engine<D> {
     /// A turn that begins, with its deadlines.
     pub(crate) fn new(dialect: D, watch: Watch) -> Self {
-        Self { dialect, watch, phase: Phase::Running, is_stopped: false, open: 0, out: Out::default() }
+        Self { watch: Some(watch), ..Self::between_turns(dialect) }
+    }
+
+    /// What reads an agent between turns, until it is stopped.
+    pub(crate) fn between_turns(dialect: D) -> Self {
+        Self { dialect, watch: None, phase: Phase::Running, is_stopped: false, open: 0, out: Out::default() }
+    }
+
+    /// Lets the dialect begin: what it wants done comes first.
+    pub(crate) fn begin(mut self, begin: impl FnOnce(&mut D, &mut Out<D::Command>)) -> Self {
+        begin(&mut self.dialect, &mut self.out);
+        self
     }
 
     /// Whether a stop would change anything.
@@ -68,9 +89,9 @@ impl<D: Dialect> Engine<D> {
         self.is_open() && self.dialect.takes_stop()
     }
 
-    /// Whether inputs that the user adds are still answered.
+    /// Whether inputs that the user adds are answered.
     pub(super) fn takes_steers(&self) -> bool {
-        self.is_open()
+        self.is_open() && self.dialect.takes_steers()
     }
 
     /// Whether nothing has asked for an early end.
@@ -81,23 +102,41 @@ impl<D: Dialect> Engine<D> {
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub(super) fn timeout(&self) -> Option<Instant> {
         match &self.phase {
-            Phase::Running => self.dialect.deadline().into_iter().chain([self.watch.next()]).min(),
+            Phase::Running => {
+                let watch = self.watch.as_ref().map(Watch::next);
+                self.dialect.deadline().into_iter().chain(watch).min()
+            }
             Phase::Ending { until } | Phase::Interrupted { until, .. } => Some(*until),
             Phase::Finished(_) => None,
+        }
+    }
+
+    /// When a turn that must end early has ended in any case.
+    pub(super) fn ends_at(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Interrupted { until, .. } => Some(*until),
+            Phase::Running | Phase::Ending { .. } | Phase::Finished(_) => None,
         }
     }
 
     /// The agent has sent a message.
     pub(super) fn handle_message(&mut self, message: D::Message, now: Instant) {
         self.dialect.message(message, now, &mut self.out);
-        if std::mem::take(&mut self.out.is_alive) {
-            self.watch.heard_at(now);
+        if let (Some(watch), true) = (&mut self.watch, std::mem::take(&mut self.out.is_alive)) {
+            watch.heard_at(now);
         }
     }
 
-    /// The agent's output has ended.
+    /// The agent's output has ended, or it takes no input any more.
     pub(super) fn handle_closed(&mut self) {
-        self.finish(Finish::Closed);
+        self.finish(How::Closed);
+    }
+
+    /// A command was not sent: the agent takes no input any more.
+    pub(super) fn handle_unsent_command(&mut self) {
+        if self.dialect.needs_input() {
+            self.finish(How::Closed);
+        }
     }
 
     /// The user has stopped the turn.
@@ -110,13 +149,25 @@ impl<D: Dialect> Engine<D> {
         self.dialect.steer(number, text, &mut self.out);
     }
 
-    /// The user has answered a question.
-    pub(super) fn handle_answer(&mut self, number: u64, answer: &Answer, now: Instant) {
+    /// An input that the user added was not sent.
+    pub(super) fn handle_not_steered(&mut self) {
+        self.dialect.not_steered();
+    }
+
+    /// The user has replied to a request, or it was withdrawn.
+    pub(super) fn handle_reply(&mut self, id: &str, reply: Option<Reply>, now: Instant) {
         self.open -= 1;
-        if self.open == 0 {
-            self.watch.resume_at(now);
+        if let (Some(watch), 0) = (&mut self.watch, self.open) {
+            watch.resume_at(now);
         }
-        self.dialect.answered(number, answer, &mut self.out);
+        if let Some(reply) = reply {
+            self.dialect.replied(id, reply, &mut self.out);
+        }
+    }
+
+    /// An event found no room.
+    pub(super) fn handle_unsent(&mut self, event: AdapterBody) {
+        self.dialect.unsent(event);
     }
 
     /// What was to be done has failed, and the turn must end early.
@@ -132,31 +183,33 @@ impl<D: Dialect> Engine<D> {
                     let why = self.dialect.late();
                     return self.interrupt(why, now);
                 }
-                match self.watch.passed(now) {
+                match self.watch.as_mut().and_then(|watch| watch.passed(now)) {
                     Some(Passed::Deadline(why)) => self.interrupt(why, now),
                     Some(Passed::Quiet) => self.out.steps.push_back(Step::Effect(Effect::Working)),
                     None => {}
                 }
             }
             Phase::Ending { until } | Phase::Interrupted { until, .. } if *until <= now => {
-                self.finish(Finish::Lingers);
+                self.finish(How::Late);
             }
             Phase::Ending { .. } | Phase::Interrupted { .. } | Phase::Finished(_) => {}
         }
     }
 
     /// What shall be done next; nothing once the turn has finished.
-    pub(super) fn poll_effect(&mut self, now: Instant) -> Option<Effect> {
+    pub(super) fn poll_effect(&mut self, now: Instant) -> Option<Effect<D::Command>> {
         while !matches!(self.phase, Phase::Finished(_)) {
             match self.out.steps.pop_front()? {
                 Step::Effect(effect) => {
                     if matches!(effect, Effect::Ask(..)) {
                         self.open += 1;
-                        self.watch.pause_at(now);
+                        if let Some(watch) = &mut self.watch {
+                            watch.pause_at(now);
+                        }
                     }
                     return Some(effect);
                 }
-                Step::End => self.finish(Finish::Ended),
+                Step::End => self.finish(How::Ended),
                 Step::Fail(why) => self.interrupt(why, now),
                 Step::EndWithin(wait) => {
                     if matches!(self.phase, Phase::Running) {
@@ -182,17 +235,17 @@ impl<D: Dialect> Engine<D> {
             return;
         }
         match self.dialect.interrupt(&why, &mut self.out) {
-            Grace::None => self.phase = Phase::Finished(Finish::Early(why)),
+            Grace::None => self.phase = Phase::Finished(Finish { how: How::Late, why: Some(why) }),
             Grace::For(wait) => self.phase = Phase::Interrupted { why, until: now + wait },
             Grace::AgentEnds => self.is_stopped = true,
         }
     }
 
-    fn finish(&mut self, finish: Finish) {
-        self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
-            Phase::Interrupted { why, .. } => Phase::Finished(Finish::Early(why)),
-            Phase::Finished(first) => Phase::Finished(first),
-            Phase::Running | Phase::Ending { .. } => Phase::Finished(finish),
-        };
+    fn finish(&mut self, how: How) {
+        self.phase = Phase::Finished(match std::mem::replace(&mut self.phase, Phase::Running) {
+            Phase::Interrupted { why, .. } => Finish { how, why: Some(why) },
+            Phase::Finished(first) => first,
+            Phase::Running | Phase::Ending { .. } => Finish { how, why: None },
+        });
     }
 }

@@ -1,22 +1,29 @@
-//! Joins a turn's engine to the turn, the agent's messages and the clock. Decides nothing.
+//! Joins an engine to the turn or the session, the agent's messages and the clock. Decides nothing.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use tokio::time::Instant;
-use trunkline_sdk::{Error, Steer, Turn};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+use trunkline_sdk::protocol::AdapterBody;
+use trunkline_sdk::{Error, Session, SessionInfo, Steer, Turn};
 
 use super::dialect::{Dialect, Effect, Out, Step};
 use super::engine::{Engine, Finish};
+use super::requests::Requests;
 use crate::agent::deadlines::at;
 use crate::agent::lines::Line;
 use crate::agent::process::{Agent, InputClosed};
 use crate::agent::report::Report;
 
-/// What is read from an agent, and written to it.
+/// How long a line waits for an agent that reads nothing.
+const UNREAD: Duration = Duration::from_secs(5);
+
+/// What is read from an agent, and sent to it.
 pub(crate) trait Pipe {
     type Message;
+    type Command;
 
     /// The next message; nothing once there will be none.
     ///
@@ -24,56 +31,135 @@ pub(crate) trait Pipe {
     /// No message is lost.
     fn next(&mut self) -> impl Future<Output = Option<Self::Message>> + Send;
 
-    /// Writes a line; waits while the agent reads too slowly.
-    fn write(&mut self, line: String) -> impl Future<Output = Result<(), InputClosed>> + Send;
+    /// Sends something. It may wait while the agent reads too slowly.
+    fn send(&mut self, command: Self::Command) -> impl Future<Output = Result<(), InputClosed>> + Send;
+}
+
+/// A line for an agent that reads lines.
+#[derive(Debug, PartialEq)]
+pub(crate) enum LineOut {
+    /// Waits while the agent reads too slowly.
+    Waits(String),
+    /// Is left out while the agent reads too slowly: what answers a flood must not wait.
+    IfRoom(String),
+}
+
+impl<S: ToString> From<&S> for LineOut {
+    fn from(line: &S) -> Self {
+        Self::Waits(line.to_string())
+    }
 }
 
 impl Pipe for Agent {
     type Message = Line;
+    type Command = LineOut;
 
     fn next(&mut self) -> impl Future<Output = Option<Line>> + Send {
         Self::next(self)
     }
 
-    async fn write(&mut self, line: String) -> Result<(), InputClosed> {
-        self.input()?.line(line).await
+    async fn send(&mut self, line: LineOut) -> Result<(), InputClosed> {
+        let input = self.input()?;
+        match line {
+            LineOut::Waits(line) => timeout(UNREAD, input.line(line)).await.map_err(|_| InputClosed)?,
+            LineOut::IfRoom(line) => {
+                if input.try_line(line).is_err() {
+                    tracing::debug!("a line to the agent was left out: it reads nothing");
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Where events go, and who is asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Scope<'t> {
+    Turn(&'t Turn),
+    /// Between turns, until the next one wants the agent.
+    Session(&'t Session, &'t CancellationToken),
+}
+
+impl Scope<'_> {
+    async fn stopped(&self) {
+        match self {
+            Self::Turn(turn) => turn.stopped().await,
+            Self::Session(_, wanted) => wanted.cancelled().await,
+        }
+    }
+
+    async fn next_steer(&self) -> Option<Steer> {
+        match self {
+            Self::Turn(turn) => turn.next_steer().await,
+            Self::Session(..) => None,
+        }
+    }
+
+    async fn working(&self) {
+        if let Self::Turn(turn) = self {
+            turn.working().await;
+        }
+    }
+
+    fn info(&self, info: SessionInfo) {
+        match self {
+            Self::Turn(turn) => turn.session().info(info),
+            Self::Session(session, _) => session.info(info),
+        }
     }
 }
 
 /// Reads an agent until its turn has finished. The agent itself is left as it is.
 pub(crate) async fn run<D: Dialect>(
-    mut engine: Engine<D>,
-    agent: &mut impl Pipe<Message = D::Message>,
+    engine: Engine<D>,
+    agent: &mut impl Pipe<Message = D::Message, Command = D::Command>,
     turn: &Turn,
     report: &mut Report,
 ) -> (D, Finish) {
-    let mut questions = FuturesUnordered::new();
+    drive(engine, agent, Scope::Turn(turn), Some(report)).await
+}
+
+/// Reads an agent between turns, until `wanted` is cancelled or its output has ended.
+pub(crate) async fn listen<D: Dialect>(
+    engine: Engine<D>,
+    agent: &mut impl Pipe<Message = D::Message, Command = D::Command>,
+    session: &Session,
+    wanted: &CancellationToken,
+) -> (D, Finish) {
+    drive(engine, agent, Scope::Session(session, wanted), None).await
+}
+
+async fn drive<D: Dialect>(
+    mut engine: Engine<D>,
+    agent: &mut impl Pipe<Message = D::Message, Command = D::Command>,
+    scope: Scope<'_>,
+    mut report: Option<&mut Report>,
+) -> (D, Finish) {
+    let mut requests = Requests::new(scope);
     let mut steers = HashMap::new();
     let mut count = 0_u64;
     let mut is_quiet = false;
     loop {
         while let Some(effect) = engine.poll_effect(Instant::now()) {
             match effect {
-                Effect::Emit(event) => {
-                    if let Err(why) = report.emit(turn, event).await {
-                        engine.handle_failure(why, Instant::now());
+                Effect::Emit(event) => emit_one(&mut engine, scope, &mut report, event).await,
+                Effect::Info(info) => scope.info(*info),
+                Effect::Send(command) => {
+                    if agent.send(command).await.is_err() {
+                        engine.handle_unsent_command();
                     }
                 }
-                Effect::Info(info) => turn.session().info(*info),
-                // An agent that takes no input any more has ended.
-                Effect::Write(line) => {
-                    if agent.write(line).await.is_err() {
-                        engine.handle_closed();
+                Effect::Ask(id, ask) => requests.ask(id, ask),
+                Effect::Withdraw(id) => requests.withdraw(&id),
+                Effect::Steered(number, result) => answer(steers.remove(&number), result),
+                Effect::Steer(number, command) => {
+                    let sent = agent.send(command).await;
+                    if sent.is_err() {
+                        engine.handle_not_steered();
                     }
+                    let result = sent.map_err(|InputClosed| "the agent takes no input any more".to_owned());
+                    answer(steers.remove(&number), result);
                 }
-                Effect::Ask(number, question) => {
-                    questions.push(async move { (number, turn.ask(*question).await) });
-                }
-                Effect::Steered(number, result) => match (steers.remove(&number), result) {
-                    (Some(steer), Ok(())) => drop(Steer::accept(steer)),
-                    (Some(steer), Err(why)) => steer.refuse(why),
-                    (None, _) => {}
-                },
                 Effect::Working => is_quiet = true,
             }
         }
@@ -84,16 +170,16 @@ pub(crate) async fn run<D: Dialect>(
         // What ends the turn comes before messages, which may never end.
         tokio::select! {
             biased;
-            () = turn.stopped(), if engine.takes_stop() => engine.handle_stop(Instant::now()),
+            () = scope.stopped(), if engine.takes_stop() => engine.handle_stop(Instant::now()),
             () = at(engine.timeout()) => engine.handle_timeout(Instant::now()),
-            Some((number, answer)) = questions.next() => engine.handle_answer(number, &answer, Instant::now()),
-            Some(steer) = turn.next_steer(), if engine.takes_steers() => {
+            Some((id, reply)) = requests.next() => engine.handle_reply(&id, reply, Instant::now()),
+            Some(steer) = scope.next_steer(), if engine.takes_steers() => {
                 count += 1;
                 engine.handle_steer(count, steer.content());
                 steers.insert(count, steer);
             }
             // It waits for room while the host does not read, and nothing else waits for it.
-            () = turn.working(), if is_quiet => is_quiet = false,
+            () = scope.working(), if is_quiet => is_quiet = false,
             message = agent.next() => {
                 is_quiet = false;
                 match message {
@@ -105,11 +191,48 @@ pub(crate) async fn run<D: Dialect>(
     }
 }
 
+/// Emits an event. One that waits for room neither keeps a stop from the agent nor the turn from its end.
+async fn emit_one<D: Dialect>(
+    engine: &mut Engine<D>,
+    scope: Scope<'_>,
+    report: &mut Option<&mut Report>,
+    event: AdapterBody,
+) {
+    let emitted = match (scope, report) {
+        (Scope::Turn(turn), Some(report)) => tokio::select! {
+            biased;
+            emitted = report.emit(turn, event) => emitted,
+            () = turn.stopped(), if engine.takes_stop() => Ok(()),
+            () = at(engine.ends_at()), if engine.ends_at().is_some() => Ok(()),
+        },
+        (Scope::Turn(turn), None) => {
+            turn.emit(event).await;
+            Ok(())
+        }
+        (Scope::Session(session, wanted), _) => tokio::select! {
+            biased;
+            () = wanted.cancelled() => return engine.handle_unsent(event),
+            () = session.emit(event.clone()) => Ok(()),
+        },
+    };
+    if let Err(why) = emitted {
+        engine.handle_failure(why, Instant::now());
+    }
+}
+
+fn answer(steer: Option<Steer>, result: Result<(), String>) {
+    match (steer, result) {
+        (Some(steer), Ok(())) => drop(steer.accept()),
+        (Some(steer), Err(why)) => steer.refuse(why),
+        (None, _) => {}
+    }
+}
+
 /// Emits what a dialect still has to say once its turn has finished.
 ///
 /// # Errors
 /// As of [`Report::emit`].
-pub(crate) async fn emit(out: Out, turn: &Turn, report: &mut Report) -> Result<(), Error> {
+pub(crate) async fn emit<C>(out: Out<C>, turn: &Turn, report: &mut Report) -> Result<(), Error> {
     for step in out.steps {
         match step {
             Step::Effect(Effect::Emit(event)) => report.emit(turn, event).await?,

@@ -8,7 +8,7 @@ use trunkline_sdk::protocol::{AdapterBody, Output};
 use trunkline_sdk::{Category, Error, Question, SessionInfo, Status};
 
 use super::dialect::Effect;
-use super::{Dialect, Engine, Finish, Grace, Out};
+use super::{Dialect, Engine, Grace, How, Out, Reply};
 use crate::agent::deadlines::{Deadlines, Watch};
 
 /// What happens to a turn.
@@ -47,16 +47,17 @@ impl Default for Script {
 
 impl Dialect for Script {
     type Message = &'static str;
+    type Command = &'static str;
 
-    fn message(&mut self, words: &'static str, now: Instant, out: &mut Out) {
+    fn message(&mut self, words: &'static str, now: Instant, out: &mut Out<&'static str>) {
         for word in words.split(' ') {
             match word {
                 "alive" => out.alive(),
                 "fail" => out.fail(Error::other("it failed")),
                 "over" => out.end_within(seconds(5)),
                 "end" => out.end(),
-                "ask" => out.ask(7, Question::new("Sure?")),
-                "write" => out.write(&"line"),
+                "ask" => out.ask("7", Question::new("Sure?")),
+                "write" => out.send("line"),
                 "long" => out.left_out(9),
                 "retry" => self.deadline = Some(now + seconds(3)),
                 "name" => out.info(SessionInfo::default()),
@@ -65,7 +66,7 @@ impl Dialect for Script {
         }
     }
 
-    fn interrupt(&mut self, why: &Error, out: &mut Out) -> Grace {
+    fn interrupt(&mut self, why: &Error, out: &mut Out<&'static str>) -> Grace {
         out.emit(Output::text(format!("interrupt: {why}")));
         if why.status() == Status::Stopped { self.grace } else { self.grace_of_failures }
     }
@@ -74,12 +75,12 @@ impl Dialect for Script {
         self.takes_stop
     }
 
-    fn steer(&mut self, number: u64, text: &str, out: &mut Out) {
+    fn steer(&mut self, number: u64, text: &str, out: &mut Out<&'static str>) {
         out.steered(number, if text == "no" { Err("no".to_owned()) } else { Ok(()) });
     }
 
-    fn answered(&mut self, number: u64, _: &trunkline_sdk::Answer, out: &mut Out) {
-        out.emit(Output::text(format!("answer {number}")));
+    fn replied(&mut self, id: &str, _: Reply, out: &mut Out<&'static str>) {
+        out.emit(Output::text(format!("answer {id}")));
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -95,13 +96,15 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn shown(effect: Effect) -> String {
+fn shown(effect: Effect<&str>) -> String {
     match effect {
         Effect::Emit(AdapterBody::Output(output)) => output.content,
         Effect::Emit(AdapterBody::Error(error)) => error.message,
         Effect::Emit(event) => format!("{event:?}"),
-        Effect::Write(line) => format!("write {line}"),
-        Effect::Ask(number, _) => format!("ask {number}"),
+        Effect::Send(line) => format!("write {line}"),
+        Effect::Ask(id, _) => format!("ask {id}"),
+        Effect::Withdraw(id) => format!("withdraw {id}"),
+        Effect::Steer(number, line) => format!("steer {number} by {line}"),
         Effect::Info(_) => "info".to_owned(),
         Effect::Steered(number, Ok(())) => format!("steer {number} taken"),
         Effect::Steered(number, Err(why)) => format!("steer {number} refused: {why}"),
@@ -122,7 +125,10 @@ fn play(script: Script, deadlines: Deadlines, inputs: &[Input]) -> Vec<String> {
             Stop => done.push("no stop".to_owned()),
             Steer(text) if engine.takes_steers() => engine.handle_steer(1, text),
             Steer(_) => done.push("no steer".to_owned()),
-            Answer => engine.handle_answer(7, &trunkline_sdk::Answer::default(), now),
+            Answer => {
+                let reply = Reply::Answer(trunkline_sdk::Answer::default());
+                engine.handle_reply("7", Some(reply), now);
+            }
             Fails => engine.handle_failure(Error::other("not done"), now),
             Wait(wait) => {
                 let until = now + seconds(wait);
@@ -138,12 +144,12 @@ fn play(script: Script, deadlines: Deadlines, inputs: &[Input]) -> Vec<String> {
         engine = match engine.into_finish() {
             ControlFlow::Continue(running) => running,
             ControlFlow::Break((_, finish)) => {
-                done.push(match finish {
-                    Finish::Ended => "ended".to_owned(),
-                    Finish::Closed => "closed".to_owned(),
-                    Finish::Lingers => "lingers".to_owned(),
-                    Finish::Early(why) => format!("early: {why}"),
-                });
+                let how = match finish.how {
+                    How::Ended => "ended",
+                    How::Closed => "closed",
+                    How::Late => "late",
+                };
+                done.push(finish.why.map_or_else(|| how.to_owned(), |why| format!("{how}: {why}")));
                 return done;
             }
         };
@@ -168,31 +174,33 @@ fn messages_become_effects_in_their_order_until_the_output_ends() {
 #[test]
 fn without_grace_an_early_end_is_at_once_and_nothing_more_is_done() {
     let stopped = play(Script::default(), unlimited(), &[Says("a"), Stop]);
-    assert_eq!(stopped, ["a", "early: stopped"]);
+    assert_eq!(stopped, ["a", "late: stopped"]);
     let failed = play(Script::default(), unlimited(), &[Says("a fail b")]);
-    assert_eq!(failed, ["a", "early: it failed"]);
+    assert_eq!(failed, ["a", "late: it failed"]);
     let not_done = play(Script::default(), unlimited(), &[Fails]);
-    assert_eq!(not_done, ["early: not done"]);
+    assert_eq!(not_done, ["late: not done"]);
 }
 
 #[test]
 fn within_the_grace_the_agent_is_read_and_the_first_reason_stands() {
     let inputs = [Stop, Says("late fail"), Stop, Fails, Steer("x"), Wait(1), Says("later"), Wait(1)];
     let done = play(graceful(), unlimited(), &inputs);
-    let expected = ["interrupt: stopped", "late", "no stop", "no steer", "later", "early: stopped"];
+    let expected = ["interrupt: stopped", "late", "no stop", "no steer", "later", "late: stopped"];
     assert_eq!(done, expected);
     let closed = play(graceful(), unlimited(), &[Says("fail"), Closes]);
-    assert_eq!(closed, ["interrupt: it failed", "early: it failed"]);
+    assert_eq!(closed, ["interrupt: it failed", "closed: it failed"]);
+    let ended = play(graceful(), unlimited(), &[Stop, Says("end")]);
+    assert_eq!(ended, ["interrupt: stopped", "ended: stopped"]);
 }
 
 #[test]
 fn an_agent_that_has_said_its_last_has_its_time_and_no_other_deadline() {
     let short = Deadlines { silence: Some(seconds(1)), turn: Some(seconds(1)), start: None };
     assert_eq!(play(Script::default(), short, &[Says("over"), Wait(4), Closes]), ["closed"]);
-    assert_eq!(play(Script::default(), short, &[Says("over"), Wait(4), Says("over"), Wait(1)]), ["lingers"]);
-    assert_eq!(play(Script::default(), short, &[Says("over"), Stop]), ["early: stopped"]);
+    assert_eq!(play(Script::default(), short, &[Says("over"), Wait(4), Says("over"), Wait(1)]), ["late"]);
+    assert_eq!(play(Script::default(), short, &[Says("over"), Stop]), ["late: stopped"]);
     let settled = Script { takes_stop: false, ..Script::default() };
-    assert_eq!(play(settled, short, &[Says("over"), Stop, Wait(5)]), ["no stop", "lingers"]);
+    assert_eq!(play(settled, short, &[Says("over"), Stop, Wait(5)]), ["no stop", "late"]);
 }
 
 #[test]
@@ -203,7 +211,7 @@ fn each_deadline_ends_the_turn_and_signs_of_life_put_off_silence_alone() {
     assert!(end(&[Says("alive"), Wait(3), Says("a"), Wait(1)]).contains("said nothing for 4s"));
     let lively = [Says("alive"), Wait(3), Says("alive"), Wait(3), Says("alive"), Wait(3)];
     assert!(end(&lively).contains("did not end its turn within 9s"));
-    assert_eq!(end(&[Says("alive retry"), Wait(3)]), "early: retried too long");
+    assert_eq!(end(&[Says("alive retry"), Wait(3)]), "late: retried too long");
 }
 
 #[test]
@@ -211,7 +219,7 @@ fn a_deadline_gives_the_grace_that_a_stop_gives() {
     let deadlines = Deadlines { silence: Some(seconds(4)), ..Deadlines::default() };
     let done = play(graceful(), deadlines, &[Wait(5), Says("late"), Wait(1)]);
     let why = "the agent said nothing for 4s";
-    assert_eq!(done, [format!("interrupt: {why}"), "late".to_owned(), format!("early: {why}")]);
+    assert_eq!(done, [format!("interrupt: {why}"), "late".to_owned(), format!("late: {why}")]);
 }
 
 #[test]
@@ -240,7 +248,7 @@ fn an_agent_that_ends_stopped_turns_itself_keeps_its_deadlines() {
     assert_eq!(play(script(), unlimited(), &[Stop, Closes]), ["interrupt: stopped", "closed"]);
     let deadlines = Deadlines { silence: Some(seconds(4)), ..Deadlines::default() };
     let done = play(script(), deadlines, &[Stop, Wait(4)]);
-    assert_eq!(done, ["interrupt: stopped", "early: the agent said nothing for 4s"]);
+    assert_eq!(done, ["interrupt: stopped", "late: the agent said nothing for 4s"]);
 }
 
 #[test]
@@ -251,5 +259,5 @@ fn while_the_user_is_asked_no_deadline_passes() {
     assert_eq!(done, ["ask 7", "ask 7", "answer 7", "working", "answer 7", "working"]);
     let late = [Says("ask"), Wait(9), Answer, Wait(4)];
     let done = play(Script::default(), deadlines, &late);
-    assert_eq!(done, ["ask 7", "answer 7", "working", "early: the agent said nothing for 4s"]);
+    assert_eq!(done, ["ask 7", "answer 7", "working", "late: the agent said nothing for 4s"]);
 }

@@ -1,4 +1,5 @@
 use serde_json::json;
+use trunkline_sdk::Decision;
 use trunkline_sdk::protocol::{AdapterBody, PermissionRequest};
 use trunkline_sdk::testing::Host;
 
@@ -91,7 +92,7 @@ fn an_allowance_is_for_this_session_alone() {
 
 #[test]
 fn what_nobody_approves_is_denied() {
-    let response = |decision: Decision| bash().response(&Answered::Decision(decision))["response"].clone();
+    let response = |decision: Decision| bash().response(&Reply::Decision(decision))["response"].clone();
     assert_eq!(
         response(Decision::default()),
         json!({"subtype": "success", "request_id": "r1",

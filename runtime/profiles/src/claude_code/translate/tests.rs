@@ -44,8 +44,8 @@ fn shown(translator: &mut Translator, said: ClaudeEvent) -> String {
     }
 }
 
-fn denial() -> super::super::control::Answered {
-    super::super::control::Answered::Decision(trunkline_sdk::Decision::default())
+fn denial() -> crate::agent::turn::Reply {
+    crate::agent::turn::Reply::Decision(trunkline_sdk::Decision::default())
 }
 
 /// An event as it is written, without what is the same in all.

@@ -1,0 +1,96 @@
+//! What the user is asked, for permission or for values, while everything else goes on.
+
+use std::collections::HashMap;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use tokio_util::sync::CancellationToken;
+use trunkline_sdk::{Answer, Decision, Permission, Question};
+
+use super::run::Scope;
+
+/// What the user is asked.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Permission(Box<Permission>),
+    Question(Box<Question>),
+}
+
+/// What the user replies to an [`Ask`].
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Decision(Decision),
+    Answer(Answer),
+}
+
+impl From<Permission> for Ask {
+    fn from(permission: Permission) -> Self {
+        Self::Permission(Box::new(permission))
+    }
+}
+
+impl From<Question> for Ask {
+    fn from(question: Question) -> Self {
+        Self::Question(Box::new(question))
+    }
+}
+
+/// What is asked and not replied to. Dropping it withdraws all.
+#[derive(Debug)]
+pub(super) struct Requests<'t> {
+    scope: Scope<'t>,
+    open: FuturesUnordered<BoxFuture<'t, (String, Option<Reply>)>>,
+    withdrawals: HashMap<String, CancellationToken>,
+}
+
+impl<'t> Requests<'t> {
+    pub(super) fn new(scope: Scope<'t>) -> Self {
+        Self { scope, open: FuturesUnordered::new(), withdrawals: HashMap::new() }
+    }
+
+    /// Asks.
+    pub(super) fn ask(&mut self, id: String, ask: Ask) {
+        let withdrawn = CancellationToken::new();
+        self.withdrawals.insert(id.clone(), withdrawn.clone());
+        let scope = self.scope;
+        self.open.push(Box::pin(async move {
+            let reply = async {
+                match (ask, scope) {
+                    (Ask::Permission(ask), Scope::Turn(turn)) => {
+                        Reply::Decision(turn.ask_permission(*ask).await)
+                    }
+                    (Ask::Permission(ask), Scope::Session(session, _)) => {
+                        Reply::Decision(session.ask_permission(*ask).await)
+                    }
+                    (Ask::Question(ask), Scope::Turn(turn)) => Reply::Answer(turn.ask(*ask).await),
+                    (Ask::Question(ask), Scope::Session(session, _)) => {
+                        Reply::Answer(session.ask(*ask).await)
+                    }
+                }
+            };
+            tokio::select! {
+                biased;
+                () = withdrawn.cancelled() => (id, None),
+                reply = reply => (id, Some(reply)),
+            }
+        }));
+    }
+
+    /// The agent wants no reply any more.
+    pub(super) fn withdraw(&mut self, id: &str) {
+        if let Some(withdrawn) = self.withdrawals.remove(id) {
+            withdrawn.cancel();
+        }
+    }
+
+    /// The next reply; nothing while nothing is asked. A request that was withdrawn has none.
+    ///
+    /// # Cancel safety
+    /// No reply is lost.
+    pub(super) async fn next(&mut self) -> Option<(String, Option<Reply>)> {
+        let (id, reply) = self.open.next().await?;
+        self.withdrawals.remove(&id);
+        Some((id, reply))
+    }
+}

@@ -1,0 +1,104 @@
+//! A running `claude`: what it has said, in a turn and between turns.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use trunkline_sdk::{Error, Session};
+
+use super::talk::{Idle, Talk};
+use crate::agent::launch::Launch;
+use crate::agent::process::{Agent, Ended, Stdin};
+use crate::agent::turn::{self, Engine, How, Pipe};
+
+/// How long a request of ours may take.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long a process that is given up has after its stdin was closed, and after SIGTERM.
+const END: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(300));
+
+/// One process.
+#[derive(Debug)]
+pub(super) struct RunningProcess {
+    pub(super) agent: Agent,
+    pub(super) talk: Talk,
+}
+
+impl RunningProcess {
+    /// Starts it, and asks for what it can do. Inputs may follow at once.
+    pub(super) async fn start(launch: &Launch) -> Result<Self, Error> {
+        let mut agent = Agent::start(launch, Stdin::Owned).await?;
+        let (talk, line) = Talk::begin();
+        // One that cannot take it has ended, which its stdout says.
+        let _ = agent.send((&line).into()).await;
+        Ok(Self { agent, talk })
+    }
+
+    /// Sends a request of ours between turns, and waits for the answer. What else is said meanwhile is kept.
+    pub(super) async fn ask(&mut self, request: &Value, session: &Session) -> Result<Value, String> {
+        let ended = || "claude has ended".to_owned();
+        let (id, line) = self.talk.request(request);
+        self.agent.send((&line).into()).await.map_err(|_| ended())?;
+        let awaited = Some((id, Instant::now() + ANSWER));
+        let engine = Engine::between_turns(Idle { talk: &mut self.talk, awaited, answer: None });
+        let never = CancellationToken::new();
+        match turn::listen(engine, &mut self.agent, session, &never).await {
+            (Idle { answer: Some(answer), .. }, _) => answer,
+            (_, finish) if finish.how == How::Closed => Err(ended()),
+            _ => Err("claude did not answer".to_owned()),
+        }
+    }
+
+    /// Ends it: closes its stdin, then signals. One that has closed its stdout may live on.
+    pub(super) async fn end(self) -> Ended {
+        self.agent.end(END.0, END.1).await
+    }
+
+    /// Kills it, after what it still says to SIGTERM.
+    pub(super) async fn kill(self) -> Ended {
+        self.agent.end(Duration::ZERO, END.1).await
+    }
+}
+
+/// A process that no turn uses at the moment: it is read on, and its end is noticed. Dropping it kills the process.
+#[derive(Debug)]
+pub(super) struct IdleProcess {
+    wanted: CancellationToken,
+    task: JoinHandle<Option<RunningProcess>>,
+}
+
+impl IdleProcess {
+    pub(super) fn new(process: RunningProcess, session: Session) -> Self {
+        let wanted = CancellationToken::new();
+        Self { wanted: wanted.clone(), task: tokio::spawn(listen(process, session, wanted)) }
+    }
+
+    /// The process, if it has not ended.
+    pub(super) async fn wake(mut self) -> Option<RunningProcess> {
+        self.wanted.cancel();
+        (&mut self.task).await.ok().flatten()
+    }
+}
+
+impl Drop for IdleProcess {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn listen(
+    mut process: RunningProcess,
+    session: Session,
+    wanted: CancellationToken,
+) -> Option<RunningProcess> {
+    let idle = Idle { talk: &mut process.talk, awaited: None, answer: None };
+    let (_, finish) = turn::listen(Engine::between_turns(idle), &mut process.agent, &session, &wanted).await;
+    if finish.how != How::Closed {
+        return Some(process);
+    }
+    let ended = process.end().await;
+    tracing::info!(session = %session.id(), exit = %ended.exit, "claude has ended between turns");
+    None
+}

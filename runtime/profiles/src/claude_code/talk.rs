@@ -1,0 +1,187 @@
+//! What a process and this side have said to each other, in turns and between them: pure.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use trunkline_sdk::protocol::AdapterBody;
+
+use super::control::{self, Ask};
+use super::event::ClaudeEvent;
+use super::translate::Translator;
+use crate::agent::lines::Line;
+use crate::agent::turn::{Dialect, LineOut, Out, Reply};
+
+/// The most requests for permission that are open at a time. Further ones are denied.
+const MOST_ASKS: usize = 64;
+
+/// The most events that wait for a turn because the host was not reading.
+const MOST_UNSENT: usize = 4_096;
+
+/// What one process has said, and what it waits for.
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) translator: Translator,
+    /// What was asked and not answered, by its request.
+    asks: HashMap<String, Ask>,
+    /// Events that could not be sent yet.
+    pub(super) unsent: VecDeque<AdapterBody>,
+    /// Whether it has said anything.
+    pub(super) has_spoken: bool,
+    /// Requests of ours so far.
+    requests: u64,
+    initialize: String,
+}
+
+impl Talk {
+    /// With a process that starts: what it is asked first. Inputs may follow at once.
+    pub(super) fn begin() -> (Self, Value) {
+        let mut talk = Self {
+            translator: Translator::default(),
+            asks: HashMap::new(),
+            unsent: VecDeque::new(),
+            has_spoken: false,
+            requests: 0,
+            initialize: String::new(),
+        };
+        let (id, line) = talk.request(&json!({"subtype": "initialize"}));
+        talk.initialize = id;
+        (talk, line)
+    }
+
+    /// A request of ours: its id, and its line.
+    pub(super) fn request(&mut self, request: &Value) -> (String, Value) {
+        self.requests += 1;
+        let id = format!("trunkline-{}", self.requests);
+        let line = control::request(&id, request);
+        (id, line)
+    }
+
+    /// What a line says, but for what this takes note of by itself: requests, which `asks` passes on, and their
+    /// withdrawal. What it asks for and is not known here is refused.
+    pub(super) fn hear(
+        &mut self,
+        line: &[u8],
+        asks: bool,
+        out: &mut Out<LineOut>,
+    ) -> impl Iterator<Item = ClaudeEvent> + use<> {
+        self.has_spoken = true;
+        let mut rest = Vec::new();
+        let mut said = VecDeque::from(self.translator.line(line));
+        while let Some(one) = said.pop_front() {
+            match one {
+                ClaudeEvent::Request(ask) if self.asks.len() >= MOST_ASKS => {
+                    refuse(&ask.request_id, "too many open requests", out);
+                }
+                ClaudeEvent::Request(ask) => {
+                    if asks {
+                        out.ask(ask.request_id.as_str(), ask.of_user());
+                    }
+                    self.asks.insert(ask.request_id.clone(), *ask);
+                }
+                ClaudeEvent::Withdrawn(id) => {
+                    if self.asks.remove(&id).is_some() {
+                        out.withdraw(id);
+                    }
+                }
+                ClaudeEvent::Unsupported { request_id, subtype } => refuse(&request_id, &subtype, out),
+                ClaudeEvent::Answered { request_id, answer } if request_id == self.initialize => {
+                    if let Ok(answer) = answer {
+                        said.extend(self.translator.initialized(&answer));
+                    }
+                }
+                ClaudeEvent::Event(_)
+                | ClaudeEvent::Info(_)
+                | ClaudeEvent::Native(_)
+                | ClaudeEvent::Answered { .. }
+                | ClaudeEvent::Ended(_) => rest.push(one),
+            }
+        }
+        rest.into_iter()
+    }
+
+    /// Asks what is open.
+    pub(super) fn ask_again(&self, out: &mut Out<LineOut>) {
+        for (id, ask) in &self.asks {
+            out.ask(id.as_str(), ask.of_user());
+        }
+    }
+
+    /// Passes on a reply.
+    pub(super) fn reply(&mut self, id: &str, reply: &Reply, out: &mut Out<LineOut>) {
+        if let Some(ask) = self.asks.remove(id) {
+            out.send((&ask.response(reply)).into());
+        }
+    }
+
+    /// Keeps an event for the next turn.
+    fn keep(&mut self, event: AdapterBody) {
+        if self.unsent.len() < MOST_UNSENT {
+            self.unsent.push_back(event);
+        }
+    }
+}
+
+/// Answers without waiting. Claude denies by itself what was not answered when it ends.
+fn refuse(request_id: &str, what: &str, out: &mut Out<LineOut>) {
+    out.send(LineOut::IfRoom(control::unsupported(request_id, what).to_string()));
+}
+
+/// A process between turns: it may ask or tell something of work in the background.
+pub(super) struct Idle<'p> {
+    pub(super) talk: &'p mut Talk,
+    /// A request of ours whose answer is waited for, and until when. Events are kept meanwhile.
+    pub(super) awaited: Option<(String, Instant)>,
+    pub(super) answer: Option<Result<Value, String>>,
+}
+
+impl Dialect for Idle<'_> {
+    type Message = Line;
+    type Command = LineOut;
+
+    fn message(&mut self, line: Line, _: Instant, out: &mut Out<LineOut>) {
+        let Some(line) = whole(line) else { return };
+        for event in self.talk.hear(&line, self.awaited.is_none(), out) {
+            match event {
+                ClaudeEvent::Event(event) if self.awaited.is_some() => self.talk.keep(event),
+                ClaudeEvent::Event(event) => out.emit(event),
+                ClaudeEvent::Info(info) => out.info(*info),
+                ClaudeEvent::Answered { request_id, answer }
+                    if self.awaited.as_ref().is_some_and(|(id, _)| *id == request_id) =>
+                {
+                    self.answer = Some(answer);
+                    out.end();
+                }
+                // The host learns of an id by the end of the next turn.
+                _ => {}
+            }
+        }
+    }
+
+    fn needs_input(&self) -> bool {
+        false
+    }
+
+    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<LineOut>) {
+        self.talk.reply(id, &reply, out);
+    }
+
+    fn unsent(&mut self, event: AdapterBody) {
+        self.talk.keep(event);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.awaited.as_ref().map(|(_, until)| *until)
+    }
+}
+
+/// A line, unless it is too long.
+pub(super) fn whole(line: Line) -> Option<bytes::Bytes> {
+    match line {
+        Line::Whole(line) => Some(line),
+        Line::TooLong(bytes) => {
+            tracing::warn!(bytes, "a line of claude is too long, and left out");
+            None
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! One turn, from the input to Claude's `result` for it: pure.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use trunkline_sdk::protocol::{AdapterBody, Context, Output, StopReason, Usage};
+use trunkline_sdk::{Error, SessionInfo, Status, TurnComplete};
+use uuid::Uuid;
+
+use super::command_line::STEERS;
+use super::control;
+use super::event::ClaudeEvent;
+use super::outcome::Outcome;
+use super::talk::{Talk, whole};
+use super::translate::Translator;
+use super::usage::{self, Total};
+use crate::agent::deadlines::late;
+use crate::agent::lines::Line;
+use crate::agent::turn::{Dialect, Grace, LineOut, Out, Reply};
+
+/// How long Claude may take to end a turn that it was told to interrupt. The next turn then has another process.
+pub(super) const INTERRUPT: Duration = Duration::from_secs(5);
+
+/// The conversation, as far as what Claude says changes it.
+#[derive(Debug)]
+pub(super) struct Memory {
+    /// Claude's id of the conversation.
+    pub(super) native: String,
+    /// Whether there is something to resume under that id.
+    pub(super) has_begun: bool,
+    /// Whether the host waits to hear whether the conversation that it named goes on.
+    pub(super) resumes: bool,
+    pub(super) cost: Total,
+}
+
+impl Memory {
+    /// The conversation that was to go on does.
+    fn remembered(&mut self, out: &mut Out<LineOut>) {
+        if std::mem::take(&mut self.resumes) {
+            out.info(SessionInfo { context: Some(Context::Kept), ..SessionInfo::default() });
+        }
+    }
+
+    /// Claude works on the conversation of this id.
+    fn works_on(&mut self, native: String, out: &mut Out<LineOut>) {
+        self.has_begun = true;
+        if self.native != native {
+            self.native = native;
+            out.info(self.info());
+        }
+    }
+
+    pub(super) fn info(&self) -> SessionInfo {
+        SessionInfo { native_session_id: Some(self.native.clone()), ..SessionInfo::default() }
+    }
+}
+
+/// What a turn is allowed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowed {
+    /// Whether this version takes inputs during a turn.
+    pub(super) steers: bool,
+    /// Whether what a sub-agent says can be told from the answer.
+    pub(super) sub_agents: bool,
+    /// Until when a process that has said nothing must speak, and how long that is.
+    pub(super) first_sign: Option<(Instant, Duration)>,
+}
+
+/// One turn at work.
+pub(super) struct Running<'c> {
+    talk: &'c mut Talk,
+    pub(super) memory: &'c mut Memory,
+    allowed: Allowed,
+    /// Inputs that are not answered yet: the turn's own, and those that were added to it.
+    open: Vec<String>,
+    /// Whether Claude was at work before the input came. The end of that is not this turn's.
+    is_foreign: bool,
+    /// Whether the process has served a turn before this one.
+    pub(super) was_idle: bool,
+    /// Whether it has said anything in this turn.
+    pub(super) has_heard: bool,
+    is_cut: bool,
+    /// It has never said anything, and is not asked to end the turn.
+    is_mute: bool,
+    pub(super) used: Option<Usage>,
+    /// The `result` that ended the turn.
+    pub(super) outcome: Option<Outcome>,
+}
+
+impl<'c> Running<'c> {
+    /// A turn, and the line of its input.
+    pub(super) fn begin(
+        talk: &'c mut Talk,
+        memory: &'c mut Memory,
+        allowed: Allowed,
+        content: &[Value],
+    ) -> (Self, Value) {
+        talk.translator.begin();
+        let uuid = Uuid::new_v4().to_string();
+        let line = control::user(&uuid, content);
+        let running = Self {
+            is_foreign: talk.translator.is_busy,
+            was_idle: talk.has_spoken,
+            talk,
+            memory,
+            allowed,
+            open: vec![uuid],
+            has_heard: false,
+            is_cut: false,
+            is_mute: false,
+            used: None,
+            outcome: None,
+        };
+        (running, line)
+    }
+
+    /// Asks what was kept for the turn.
+    pub(super) fn ask_again(&mut self, out: &mut Out<LineOut>) {
+        self.talk.ask_again(out);
+    }
+
+    fn send_interrupt(&mut self, out: &mut Out<LineOut>) {
+        let (_, line) = self.talk.request(&json!({"subtype": "interrupt"}));
+        out.send((&line).into());
+    }
+
+    /// Whether Claude knows no session of the id that was to be resumed.
+    pub(super) fn is_unknown(&self, outcome: &Outcome) -> bool {
+        self.memory.has_begun && outcome.is_unknown_session()
+    }
+
+    fn result(&mut self, result: &Value, out: &mut Out<LineOut>) {
+        let Translator { api_error, resets_at, model, .. } = &self.talk.translator;
+        let outcome = Outcome::of(result, api_error.clone(), resets_at.clone());
+        if self.is_unknown(&outcome) {
+            self.outcome = Some(outcome);
+            return out.end();
+        }
+        let used = self.memory.cost.turn(result, model.as_deref());
+        if !self.ends_with(&outcome, used) {
+            if self.is_cut {
+                self.send_interrupt(out);
+            }
+            return;
+        }
+        let translator = &self.talk.translator;
+        if !translator.answered && !outcome.is_failure() {
+            let text = [&outcome.text, &translator.printed];
+            if let Some(text) = text.into_iter().find(|text| !text.is_empty()) {
+                out.output(Output::text(text.clone()));
+            }
+        }
+        self.outcome = Some(outcome);
+        out.end();
+    }
+
+    /// Takes note of a `result`. Says whether it ends the turn: it does once every input is answered, the turn's own and
+    /// those that were added to it.
+    fn ends_with(&mut self, outcome: &Outcome, used: Usage) -> bool {
+        let names_ours = self.open.iter().any(|uuid| outcome.answers.contains(uuid));
+        if std::mem::take(&mut self.is_foreign) && !names_ours {
+            return false;
+        }
+        match &mut self.used {
+            Some(sum) => usage::add(sum, used),
+            None => self.used = Some(used),
+        }
+        if outcome.answers.is_empty() {
+            // This version does not tell which: one result for each input.
+            self.open.remove(0);
+        } else {
+            self.open.retain(|uuid| !outcome.answers.contains(uuid));
+        }
+        self.open.is_empty()
+    }
+
+    /// The end of a turn that Claude has ended. `why` is the reason of an early end.
+    pub(super) fn end(self, outcome: &Outcome, why: Option<&Error>) -> TurnComplete {
+        let model = self.talk.translator.model.clone();
+        let end = match why {
+            Some(why) if why.status() != Status::Stopped => {
+                let end = super::conversation::of_error(why);
+                TurnComplete { num_turns: outcome.num_turns, duration_ms: outcome.duration_ms, ..end }
+            }
+            why => outcome.end(why.is_some()),
+        };
+        TurnComplete { model, usage: self.used.filter(|_| outcome.tells_usage()), ..end }
+    }
+}
+
+impl Dialect for Running<'_> {
+    type Message = Line;
+    type Command = LineOut;
+
+    fn message(&mut self, line: Line, _: Instant, out: &mut Out<LineOut>) {
+        let Some(line) = whole(line) else { return };
+        self.has_heard = true;
+        out.alive();
+        for event in self.talk.hear(&line, true, out) {
+            match event {
+                ClaudeEvent::Event(event) => {
+                    self.memory.remembered(out);
+                    let is_a_sub_agents = matches!(
+                        &event, AdapterBody::Output(output) if output.parent_tool_call_id.is_some());
+                    // Without its mark it would be taken for a part of the answer.
+                    if !is_a_sub_agents || self.allowed.sub_agents {
+                        out.emit(event);
+                    }
+                }
+                ClaudeEvent::Info(info) => {
+                    self.memory.remembered(out);
+                    out.info(*info);
+                }
+                ClaudeEvent::Native(native) => {
+                    self.memory.remembered(out);
+                    self.memory.works_on(native, out);
+                }
+                ClaudeEvent::Ended(result) => self.result(&result, out),
+                _ => {}
+            }
+        }
+    }
+
+    fn interrupt(&mut self, _: &Error, out: &mut Out<LineOut>) -> Grace {
+        if self.is_mute {
+            return Grace::None;
+        }
+        self.is_cut = true;
+        self.send_interrupt(out);
+        Grace::For(INTERRUPT)
+    }
+
+    fn steer(&mut self, number: u64, text: &str, out: &mut Out<LineOut>) {
+        if !self.allowed.steers {
+            let why = format!("claude takes inputs during a turn since version {STEERS}");
+            return out.steered(number, Err(why));
+        }
+        let uuid = Uuid::new_v4().to_string();
+        let line = control::user(&uuid, &[json!({"type": "text", "text": text})]);
+        self.open.push(uuid);
+        out.steer(number, (&line).into());
+    }
+
+    fn not_steered(&mut self) {
+        self.open.pop();
+    }
+
+    /// Its stdout says when it has ended.
+    fn needs_input(&self) -> bool {
+        false
+    }
+
+    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<LineOut>) {
+        // An interrupt withdraws what is open; and what the end of the turn has settled is no reply of the user.
+        let settled = matches!(&reply, Reply::Decision(it) if it.reason == Some(StopReason::Stopped));
+        if !self.is_cut && !settled {
+            self.talk.reply(id, &reply, out);
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.allowed.first_sign.filter(|_| !self.talk.has_spoken).map(|(due, _)| due)
+    }
+
+    fn late(&mut self) -> Error {
+        self.is_mute = true;
+        let wait = self.allowed.first_sign.map_or(Duration::ZERO, |(_, wait)| wait);
+        late("said nothing after its start for", wait)
+    }
+}
