@@ -5,9 +5,10 @@ use std::path::Path;
 use anstream::eprintln;
 use anyhow::anyhow;
 use clap::Args;
+use serde_json::Value;
 use trunkline_host::{
     BuildError, Host, OpenError, Session, SessionOptions,
-    config::{AgentConfig, Command, Config, SessionMay, Source},
+    config::{AgentConfig, CheckProfile, Command, Config, Refused, SessionMay, Source},
     redact,
 };
 use trunkline_profiles::PROFILES;
@@ -40,12 +41,12 @@ pub(crate) struct Chosen {
     pub(crate) agent: AgentConfig,
 }
 
-/// Reads the configuration and tells what of it has no effect.
+/// Reads the configuration, with what its built-in adapters get, and tells what of it has no effect.
 ///
 /// # Errors
 /// What is wrong with the file.
 pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
-    let config = read(file)?;
+    let config = discover(file, &check)?;
     tell(&config.notices);
     Ok(config)
 }
@@ -72,15 +73,28 @@ fn tell(notices: &[String]) {
     }
 }
 
-/// Reads the configuration.
+/// Reads the configuration; what its built-in adapters get is left to them.
 ///
 /// # Errors
 /// What is wrong with the file.
 pub(crate) fn read(file: Option<&Path>) -> Result<Config, Fault> {
-    Config::discover(file, |name| std::env::var_os(name)).map_err(|error| {
+    discover(file, &|_, _| Ok(()))
+}
+
+fn discover(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Config, Fault> {
+    Config::discover(file, |name| std::env::var_os(name), check).map_err(|error| {
         Fault::usage(anyhow!("failed to {error}"))
             .next("correct that file, or name another one by --config FILE")
     })
+}
+
+/// Checks what a built-in adapter gets, as it will when it starts.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check(profile: &str, config: &Value) -> Result<(), Refused> {
+    let profile = PROFILES.iter().find(|known| known.name == profile);
+    profile.map_or(Ok(()), |profile| profile.check(config))
 }
 
 impl Target {

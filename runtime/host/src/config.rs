@@ -76,20 +76,24 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 mod agent;
 mod confinement;
 pub mod defaults;
 mod env_value;
 mod error;
+mod form;
 mod json;
+mod keys;
 mod limits;
 mod lookup;
 mod organisation;
 mod profile;
 mod quantity;
+mod read;
 mod read_agent;
 mod read_file;
-mod reader;
 mod regular;
 mod session_may;
 
@@ -100,12 +104,16 @@ pub use limits::{Limits, Restart, Shutdown, Timeouts};
 pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, spool_dir, state_dir};
 pub use organisation::Organisation;
 pub use profile::Profile;
+pub use read::Refused;
 pub use session_may::{SessionMay, SessionOption, UnknownOption};
 pub use trunkline_process::{Containment, Limits as Resources};
 pub use trunkline_sandbox::{Backend, Network, Sandbox};
 
 /// The largest configuration file, in bytes; it bounds what a wrong path can make us read.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
+
+/// Checks what a built-in profile gets as its configuration: by the name of the profile, as its adapter would read it.
+pub type CheckProfile<'a> = &'a dyn Fn(&str, &Value) -> Result<(), Refused>;
 
 /// What a host runs and what bounds it.
 #[derive(Debug, Clone, PartialEq)]
@@ -196,7 +204,7 @@ impl Config {
 
     /// Finds and reads the configuration: the first of [`candidates`] that exists. A file that was named, by
     /// `explicit` or by the environment, must exist. One that was not must be a regular file; an empty one is none: a
-    /// host makes such where what runs in a sandbox could make one.
+    /// host makes such where what runs in a sandbox could make one. `check` is as for [`parse_checked`](Self::parse_checked).
     ///
     /// # Errors
     ///
@@ -204,6 +212,7 @@ impl Config {
     pub fn discover(
         explicit: Option<&Path>,
         variable: impl Fn(&str) -> Option<OsString>,
+        check: CheckProfile<'_>,
     ) -> Result<Self, ConfigError> {
         for source in candidates(explicit, variable) {
             let Some(path) = source.path() else { continue };
@@ -218,7 +227,7 @@ impl Config {
                     continue;
                 }
             }
-            match Self::read(path) {
+            match Self::read_checked(path, check) {
                 Err(error) if !source.must_exist() && error.is_missing_file() => {}
                 read => return read.map(|config| Self { source, ..config }),
             }
@@ -226,12 +235,16 @@ impl Config {
         Ok(Self::default())
     }
 
-    /// Reads one file.
+    /// Reads one file; what a built-in profile gets is left to its adapter.
     ///
     /// # Errors
     ///
     /// The first thing that is wrong with it, with its place.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        Self::read_checked(path, &|_, _| Ok(()))
+    }
+
+    fn read_checked(path: &Path, check: CheckProfile<'_>) -> Result<Self, ConfigError> {
         let fail = |problem| ConfigError::new("", problem).in_file(path);
         let mut bytes = Vec::new();
         File::open(path)
@@ -242,17 +255,28 @@ impl Config {
         }
         let absolute = std::path::absolute(path).map_err(|error| fail(Problem::Unreadable(error)))?;
         let folder = absolute.parent().unwrap_or(&absolute);
-        let config = Self::parse(&bytes, folder).map_err(|error| error.in_file(path))?;
+        let config = Self::parse_checked(&bytes, folder, check).map_err(|error| error.in_file(path))?;
         Ok(Self { source: Source::Explicit(path.to_owned()), ..config })
     }
 
-    /// Reads a configuration from the text of a file; relative paths in it are meant from `folder`.
+    /// Reads a configuration from the text of a file; relative paths in it are meant from `folder`, and what a built-in
+    /// profile gets is left to its adapter.
     ///
     /// # Errors
     ///
     /// The first thing that is wrong with it, with its place.
     pub fn parse(text: &[u8], folder: &Path) -> Result<Self, ConfigError> {
-        read_file::parse(text, folder)
+        Self::parse_checked(text, folder, &|_, _| Ok(()))
+    }
+
+    /// The same, where `check` refuses what an adapter would refuse when it starts. A key that the adapter does not know
+    /// is named with the nearest one; a value is not shown.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong with it, with its place.
+    pub fn parse_checked(text: &[u8], folder: &Path, check: CheckProfile<'_>) -> Result<Self, ConfigError> {
+        read_file::parse(text, folder, check)
     }
 
     /// The agent of this id.

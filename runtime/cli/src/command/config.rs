@@ -51,7 +51,8 @@ enum What {
 
 /// Reads a configuration and tells what of it has no effect; ends with 2 when it cannot be used
 ///
-/// What belongs to a built-in adapter is checked by that adapter when it starts; `trunkline doctor` asks it.
+/// What belongs to a built-in adapter is checked, too. Programs, folders and variables are not looked at: `trunkline
+/// doctor` does that.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -120,9 +121,10 @@ impl Import {
             Fault::usage(anyhow!("failed to import {}: {error}", self.file.display()))
                 .next("correct the manifest, or write a configuration by hand; `trunkline agents --help` has an example")
         })?;
-        let loaded = config::Config::parse(imported.text.as_bytes(), &folder).map_err(|error| {
-            Fault::usage(anyhow!("what {} comes to is no configuration: {error}", self.file.display()))
-        })?;
+        let loaded = config::Config::parse_checked(imported.text.as_bytes(), &folder, &target::check)
+            .map_err(|error| {
+                Fault::usage(anyhow!("what {} comes to is no configuration: {error}", self.file.display()))
+            })?;
         match &self.output {
             None => anstream::stdout().lock().write_all(imported.text.as_bytes())?,
             Some(path) => write(path, &imported.text, self.force)?,

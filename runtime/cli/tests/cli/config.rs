@@ -76,3 +76,51 @@ fn a_profiles_own_env_reaches_the_program_that_it_wraps() {
     // Without a value the agent does not start, and says which is missing.
     home.run(["run", "x"]).must_end_with(3).must_say("OF_HOST");
 }
+
+#[test]
+fn what_a_built_in_adapter_would_refuse_is_refused_with_its_place_before_anything_starts() {
+    for (own, said) in [
+        (r#""codex": { "modle": "m" }"#, "agents[0].codex.modle: unknown key; did you mean `model`?"),
+        (
+            r#""codex": { "turn_timeout": "1m", "permission": {} }"#,
+            "agents[0].codex.permission: unknown key; it belongs in the agent itself",
+        ),
+        (r#""pi": { "args": "hunter2" }"#, "agents[0].pi.args: expected an array, found a string"),
+        (r#""cli": {}"#, "agents[0].cli.command: it is missing"),
+        (r#""profile": "generic-job""#, "agents[0].job.command: it is missing"),
+        (
+            r#""cli": { "command": "x", "spawn_policy": "hunter2" }"#,
+            r#"agents[0].cli.spawn_policy: it is not "per-session" or "persistent""#,
+        ),
+        (
+            r#""cli": { "command": "x", "spawn_policy": "persistant" }"#,
+            r#"it is not "per-session" or "persistent"; did you mean `persistent`?"#,
+        ),
+        (
+            r#""http": { "base_url": "http://x/", "headers": { "X-Key": ["hunter2"] } }"#,
+            "agents[0].http.headers: the header x-key: the value is neither a string nor",
+        ),
+        (
+            r#""http": { "base_url": "http://x/", "headers": { "X-Key": { "from_env": "A", "prefix": 4711 } } }"#,
+            "agents[0].http.headers: the header x-key: expected a string, found a number",
+        ),
+        (r#""mock": { "turns": [{ "steps": [{ "otput": "x" }] }] }"#, "did you mean `output`?"),
+        (
+            r#""profile": "acp", "config": { "command": 1 }"#,
+            "agents[0].config.command: expected a string, found a number",
+        ),
+        (
+            r#""claude_code": { "env": { "LEVEL": 4711 } }"#,
+            "agents[0].claude_code.env.LEVEL: expected a string, ",
+        ),
+        (r#""claude_code": { "enw": {} }"#, "agents[0].claude_code.enw: unknown key; did you mean `env`?"),
+    ] {
+        let home = Home::new();
+        home.file("trunkline.json", &format!(r#"{{ "agents": [{{ "id": "a", {own} }}] }}"#));
+        for command in [&["config", "check"][..], &["run", "hello"], &["serve"], &["chat"]] {
+            let ran = home.run(command);
+            ran.must_end_with(2).must_say(said).must_say("trunkline.json");
+            assert!(!ran.stderr.contains("hunter2") && !ran.stderr.contains("4711"), "{}", ran.stderr);
+        }
+    }
+}

@@ -1,28 +1,20 @@
 //! What an agent's process is held in: containment, limits of resources, sandbox.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use trunkline_process::{Containment, Limits};
+use trunkline_process::Limits;
 use trunkline_sandbox::network::AllowList;
 use trunkline_sandbox::{Backend, Network, Sandbox};
 
 use super::error::ConfigError;
-use super::limits::none_if_zero;
+use super::form::{Alternative, As, Either, List, Location, Part, TextOr};
+use super::keys::{NetworkKeys, ResourceKeys, SandboxKeys};
 use super::quantity::shown;
-use super::reader::{Field, Reader};
-
-const RESOURCE_KEYS: &[&str] = &["processes", "open_files", "memory"];
-const SANDBOX_KEYS: &[&str] =
-    &["backend", "image", "options", "read_only", "writable", "network", "user", "memory", "pids"];
-const NETWORK_KEYS: &[&str] = &["allow"];
-
-/// The word for "not at all".
-const NONE: &str = "none";
+use super::read::{missing, place};
 
 /// What `runtime` says for every agent, and an agent for itself.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Confinement {
-    pub(super) containment: Containment,
     pub(super) resources: Limits,
     pub(super) sandbox: Option<Sandbox>,
     /// Whether `sandbox.network` was said, and is not what no word about it means.
@@ -30,32 +22,43 @@ pub(super) struct Confinement {
 }
 
 impl Confinement {
-    /// Reads `containment`, `resources` and `sandbox` over what is there; relative paths are meant from `folder`.
-    pub(super) fn read(&mut self, reader: &Reader<'_>, folder: &Path) -> Result<(), ConfigError> {
-        reader.set("containment", &mut self.containment, read_containment)?;
-        let resources = reader.get("resources").map(|field| field.object(RESOURCE_KEYS, &[])).transpose()?;
-        if let Some(resources) = &resources {
-            resources.set("processes", &mut self.resources.processes, count_or_none)?;
-            resources.set("open_files", &mut self.resources.open_files, count_or_none)?;
-            resources.set("memory", &mut self.resources.memory, size_or_none)?;
+    /// Reads `resources` and `sandbox` over what is there; relative paths are meant from `folder`.
+    pub(super) fn set(
+        &mut self,
+        resources: Option<As<Part<ResourceKeys>>>,
+        sandbox: Option<As<TextOr<SandboxKeys>>>,
+        at: &str,
+        folder: &Path,
+    ) -> Result<(), ConfigError> {
+        let has = |keys: &ResourceKeys| (keys.memory.is_some(), keys.processes.is_some());
+        let (memory, processes) = resources.as_ref().map(|As(keys)| has(keys)).unwrap_or_default();
+        if let Some(As(mut keys)) = resources {
+            keys.set(&mut self.resources);
         }
-        let Some(field) = reader.get("sandbox") else { return Ok(()) };
-        if field.value() == NONE {
-            (self.sandbox, self.network_said) = (None, false);
-            return Ok(());
-        }
-        let elsewhere = [("`resources`", RESOURCE_KEYS)];
-        let sandbox = field.object_or("an object or \"none\"", SANDBOX_KEYS, &elsewhere)?;
-        for (key, ours) in [("memory", "memory"), ("pids", "processes")] {
-            let there = resources.as_ref().and_then(|resources| resources.get(ours));
-            if let (Some(field), Some(other)) = (sandbox.get(key), there) {
-                return Err(field.invalid(format!("`{}` says the same; keep one", other.at())));
+        let at_sandbox = place(at, "sandbox");
+        let mut keys = match sandbox {
+            None => return Ok(()),
+            Some(As(Either::Text(word))) if word == "none" => {
+                (self.sandbox, self.network_said) = (None, false);
+                return Ok(());
+            }
+            Some(As(Either::Text(_))) => {
+                return Err(ConfigError::wrong_type(at_sandbox, SandboxKeys::EXPECTED, "a string"));
+            }
+            Some(As(Either::Object(keys))) => keys,
+        };
+        for (twice, key, ours) in [
+            (memory && keys.memory.is_some(), "memory", "memory"),
+            (processes && keys.pids.is_some(), "pids", "processes"),
+        ] {
+            if twice {
+                let why = format!("`{at}.resources.{ours}` says the same; keep one");
+                return Err(ConfigError::invalid(place(&at_sandbox, key), why));
             }
         }
-        sandbox.set("memory", &mut self.resources.memory, size_or_none)?;
-        sandbox.set("pids", &mut self.resources.processes, count_or_none)?;
-        self.network_said = sandbox.get("network").is_some();
-        self.sandbox = Some(read_sandbox(&sandbox, folder)?);
+        keys.set(&mut self.resources);
+        self.network_said = keys.network.is_some();
+        self.sandbox = Some(sandbox_of(keys, &at_sandbox, folder)?);
         Ok(())
     }
 
@@ -105,7 +108,7 @@ impl Confinement {
 }
 
 /// Checks an entry as the sandbox will, so that a start does not fail by it.
-fn readable(entry: &str) -> Result<(), String> {
+pub(super) fn readable(entry: &str) -> Result<(), String> {
     AllowList::parse([entry]).map(drop).map_err(|error| error.to_string())
 }
 
@@ -122,81 +125,52 @@ pub(super) fn network_holds(network: &Network, entry: &str) -> bool {
     asked.intersect(&allowed) == asked
 }
 
-pub(super) fn read_containment(field: &Field<'_>) -> Result<Containment, ConfigError> {
-    use Containment::{Auto, Group, Namespace, Reaper};
-    field.word(&[Auto, Namespace, Reaper, Group].map(|containment| (containment.name(), containment)))
+/// Paths, of which relative ones are meant from `folder`.
+pub(super) fn paths_from(folder: &Path, paths: Option<As<List<Location>>>) -> Option<Vec<PathBuf>> {
+    paths.map(|As(paths)| paths.iter().map(|path| folder.join(path)).collect())
 }
 
-/// Makes a backend of an image and of options for the program that runs it.
-type MakeBackend = fn(String, Vec<String>) -> Backend;
-
-fn read_sandbox(sandbox: &Reader<'_>, folder: &Path) -> Result<Sandbox, ConfigError> {
-    let image = sandbox.get("image");
-    let backend = sandbox.require("backend")?;
-    let name = backend.word(&[
-        ("bubblewrap", None),
-        ("podman", Some((|image, options| Backend::Podman { image, options }) as MakeBackend)),
-        ("docker", Some(|image, options| Backend::Docker { image, options })),
-    ])?;
-    let backend = match (name, image) {
-        (None, None) => Backend::Bubblewrap,
-        (None, Some(image)) => {
-            return Err(image.invalid("bubblewrap shows the host's own files and has no image; leave it out"));
+fn sandbox_of(keys: SandboxKeys, at: &str, folder: &Path) -> Result<Sandbox, ConfigError> {
+    let refused = |key: &str, why: &str| Err(ConfigError::invalid(place(at, key), why));
+    let name = keys.backend.ok_or_else(|| missing(at, "backend"))?.0;
+    let backend = if name == "bubblewrap" {
+        if keys.image.is_some() {
+            return refused("image", "bubblewrap shows the host's own files and has no image; leave it out");
         }
-        (Some(of), _) => {
-            let mut options = Vec::new();
-            sandbox.set("options", &mut options, Field::strings)?;
-            of(sandbox.require("image")?.filled_string()?, options)
+        if keys.options.is_some() {
+            return refused("options", "they are those of podman or docker; leave them out");
         }
+        Backend::Bubblewrap
+    } else {
+        let image = keys.image.ok_or_else(|| missing(at, "image"))?.0;
+        let options = keys.options.map(|As(options)| options).unwrap_or_default();
+        if name == "podman" { Backend::Podman { image, options } } else { Backend::Docker { image, options } }
     };
-    if let (Backend::Bubblewrap, Some(options)) = (&backend, sandbox.get("options")) {
-        return Err(options.invalid("they are those of podman or docker; leave them out"));
+    let mut sandbox = Sandbox::new(backend);
+    sandbox.read_only = paths_from(folder, keys.read_only).unwrap_or_default();
+    sandbox.writable = paths_from(folder, keys.writable).unwrap_or_default();
+    if let Some(As(network)) = keys.network {
+        sandbox.network = network_of(network, &place(at, "network"))?;
     }
-    let mut read = Sandbox::new(backend);
-    sandbox.set("read_only", &mut read.read_only, |f| f.paths_from(folder))?;
-    sandbox.set("writable", &mut read.writable, |f| f.paths_from(folder))?;
-    sandbox.set("network", &mut read.network, read_network)?;
-    sandbox.set("user", &mut read.user, |f| read_user(f).map(Some))?;
-    Ok(read)
+    sandbox.user = keys.user.map(|As(user)| user).or(sandbox.user);
+    Ok(sandbox)
 }
 
-pub(super) fn read_network(field: &Field<'_>) -> Result<Network, ConfigError> {
-    if field.value().is_string() {
-        return field
-            .word(&[(NONE, false), ("all", true)])
-            .map(|all| if all { Network::All } else { Network::None });
+pub(super) fn network_of(network: Either<NetworkKeys>, at: &str) -> Result<Network, ConfigError> {
+    match network {
+        Either::Text(word) => match word.as_str() {
+            "none" => Ok(Network::None),
+            "all" => Ok(Network::All),
+            other => Err(ConfigError::invalid(at, format!("`{}` is not \"none\" or \"all\"", shown(other)))),
+        },
+        Either::Object(keys) => Ok(Network::Allow(keys.allow.ok_or_else(|| missing(at, "allow"))?.0)),
     }
-    let network = field.object_or("\"none\", \"all\" or an object", NETWORK_KEYS, &[])?;
-    let name = |item: &Field<'_>| {
-        let name = item.filled_string()?;
-        readable(&name).map_err(|why| item.invalid(why))?;
-        Ok(name)
-    };
-    Ok(Network::Allow(network.require("allow")?.items()?.iter().map(name).collect::<Result<_, _>>()?))
-}
-
-/// Reads `1000:1000`, user and group number, or one number for both.
-fn read_user(field: &Field<'_>) -> Result<(u32, u32), ConfigError> {
-    let text = field.str()?;
-    let (user, group) = text.split_once(':').unwrap_or((text, text));
-    match (user.parse(), group.parse()) {
-        (Ok(user), Ok(group)) => Ok((user, group)),
-        _ => {
-            Err(field.invalid(format!("`{}` is no user and group number such as \"1000:1000\"", shown(text))))
-        }
-    }
-}
-
-fn count_or_none(field: &Field<'_>) -> Result<Option<u64>, ConfigError> {
-    if field.value() == NONE { Ok(None) } else { field.count(0).map(none_if_zero) }
-}
-
-fn size_or_none(field: &Field<'_>) -> Result<Option<u64>, ConfigError> {
-    if field.value() == NONE { Ok(None) } else { field.size(0).map(none_if_zero) }
 }
 
 #[cfg(test)]
 mod tests {
+    use trunkline_process::Containment;
+
     use super::*;
     use crate::config::{AgentConfig, Config};
 

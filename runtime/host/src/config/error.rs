@@ -62,6 +62,10 @@ impl ConfigError {
         Self::new(at, Problem::Invalid(reason.into()))
     }
 
+    pub(super) fn wrong_type(at: impl Into<String>, expected: &str, found: &'static str) -> Self {
+        Self::new(at, Problem::WrongType { expected: expected.to_owned(), found })
+    }
+
     pub(super) fn in_file(mut self, file: &Path) -> Self {
         self.file = Some(file.to_owned());
         self

@@ -5,8 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::error::ConfigError;
-use super::read_file::syntax_error;
+use super::error::{ConfigError, Problem};
 
 /// Reads a text, which may begin with a byte order mark.
 ///
@@ -16,6 +15,14 @@ use super::read_file::syntax_error;
 pub(super) fn read(text: &[u8]) -> Result<Value, ConfigError> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     serde_json::from_slice(text).map(|Once(value)| value).map_err(|error| syntax_error(&error))
+}
+
+fn syntax_error(error: &serde_json::Error) -> ConfigError {
+    let (line, column) = (error.line(), error.column());
+    let text = error.to_string();
+    let place = format!(" at line {line} column {column}");
+    let message = text.strip_suffix(&place).unwrap_or(&text).to_owned();
+    ConfigError::new("", Problem::Syntax { line, column, message })
 }
 
 struct Once(Value);

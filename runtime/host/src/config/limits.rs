@@ -4,8 +4,6 @@
 use std::time::Duration;
 
 use super::defaults;
-use super::error::ConfigError;
-use super::reader::{Field, Reader};
 
 /// How long the host waits for what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -115,70 +113,4 @@ impl Default for Restart {
             retry: defaults::RESTART_RETRY,
         }
     }
-}
-
-impl Timeouts {
-    pub(super) fn read(&mut self, reader: &Reader<'_>) -> Result<(), ConfigError> {
-        reader.set("start_timeout", &mut self.start, Field::positive_duration)?;
-        reader.set("turn_timeout", &mut self.turn, Field::optional_duration)?;
-        reader.set("inactivity_timeout", &mut self.inactivity, Field::optional_duration)?;
-        reader.set("stop_timeout", &mut self.stop, Field::duration)?;
-        reader.set("permission_timeout", &mut self.permission, Field::optional_duration)?;
-        if let Some(field) = reader.get("shutdown") {
-            let shutdown = field.object(&["close", "eof", "term"], &[])?;
-            shutdown.set("close", &mut self.shutdown.close, Field::duration)?;
-            shutdown.set("eof", &mut self.shutdown.eof, Field::duration)?;
-            shutdown.set("term", &mut self.shutdown.term, Field::duration)?;
-        }
-        Ok(())
-    }
-}
-
-impl Limits {
-    /// Reads all but `max_sessions`, which in the `runtime` section means the whole host.
-    pub(super) fn read(&mut self, reader: &Reader<'_>) -> Result<(), ConfigError> {
-        reader.set("max_line", &mut self.max_line, |f| memory(f, defaults::MIN_MAX_LINE as u64))?;
-        reader.set("stderr_tail", &mut self.stderr_tail, |f| memory(f, 0))?;
-        reader.set("max_file_bytes", &mut self.max_file_bytes, |f| f.size(0))?;
-        reader.set("queued_inputs", &mut self.queued_inputs, |f| number(f, 1))?;
-        reader.set("outbox", &mut self.outbox, |f| memory(f, 1))?;
-        reader.set("max_turn_output", &mut self.max_turn_output, |f| f.size(0).map(none_if_zero))
-    }
-}
-
-impl Restart {
-    pub(super) fn read(&mut self, reader: &Reader<'_>) -> Result<(), ConfigError> {
-        let Some(field) = reader.get("restart") else { return Ok(()) };
-        let restart = field.object(&["base", "cap", "failures", "window", "retry"], &[])?;
-        restart.set("base", &mut self.base, Field::positive_duration)?;
-        restart.set("cap", &mut self.cap, Field::positive_duration)?;
-        restart.set("failures", &mut self.failures, |f| {
-            u32::try_from(f.count(1)?).map_err(|_| f.invalid("it is too large"))
-        })?;
-        restart.set("window", &mut self.window, Field::positive_duration)?;
-        restart.set("retry", &mut self.retry, Field::positive_duration)?;
-        if self.cap < self.base {
-            return Err(field.invalid("`cap` is below `base`"));
-        }
-        Ok(())
-    }
-}
-
-/// A number of sessions, of which 0 means no limit.
-pub(super) fn sessions(field: &Field<'_>) -> Result<Option<usize>, ConfigError> {
-    Ok(Some(number(field, 0)?).filter(|number| *number != 0))
-}
-
-/// 0 as no limit.
-pub(super) fn none_if_zero(bytes: u64) -> Option<u64> {
-    Some(bytes).filter(|bytes| *bytes != 0)
-}
-
-/// A size that must fit into memory.
-pub(super) fn memory(field: &Field<'_>, least: u64) -> Result<usize, ConfigError> {
-    usize::try_from(field.size(least)?).map_err(|_| field.invalid("it is too large"))
-}
-
-fn number(field: &Field<'_>, least: u64) -> Result<usize, ConfigError> {
-    usize::try_from(field.count(least)?).map_err(|_| field.invalid("it is too large"))
 }

@@ -23,27 +23,13 @@ use trunkline_process::Inherit;
 use trunkline_sandbox::{Asked, Policy, PolicyError};
 
 use super::agent::AgentConfig;
-use super::confinement::{network_holds, read_containment, read_network};
+use super::confinement::{network_holds, network_of, paths_from};
 use super::error::{ConfigError, Problem};
-use super::limits::none_if_zero;
-use super::reader::Field;
+use super::form::As;
+use super::keys::PolicyKeys;
+use super::read::read;
 use super::regular::{self, Unread};
 use super::{MAX_FILE, defaults, json};
-
-const POLICY_KEYS: &[&str] = &[
-    "sandbox",
-    "backends",
-    "network",
-    "read_only",
-    "writable",
-    "images",
-    "options",
-    "memory",
-    "processes",
-    "containment",
-    "inherit_env",
-    "$schema",
-];
 
 /// One organisation's policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,29 +124,14 @@ fn is_dangling(path: &Path) -> bool {
 }
 
 fn parse(text: &[u8], folder: &Path) -> Result<Policy, ConfigError> {
-    let value = json::read(text)?;
-    let file = Field::whole(&value).object(POLICY_KEYS, &[])?;
+    let mut keys: PolicyKeys = read(&json::read(text)?, "", &[])?;
     let mut policy = Policy::default();
-    file.set("sandbox", &mut policy.sandbox_required, |f| {
-        f.word(&[("required", true), ("optional", false)])
-    })?;
-    file.set("backends", &mut policy.backends, |f| {
-        let backend = |item: &Field<'_>| {
-            item.word(&[("bubblewrap", "bubblewrap"), ("podman", "podman"), ("docker", "docker")])
-        };
-        f.items()?.iter().map(|item| backend(item).map(str::to_owned)).collect::<Result<_, _>>().map(Some)
-    })?;
-    file.set("network", &mut policy.network, |f| read_network(f).map(Some))?;
-    file.set("read_only", &mut policy.read_only, |f| f.paths_from(folder).map(Some))?;
-    file.set("writable", &mut policy.writable, |f| f.paths_from(folder).map(Some))?;
-    file.set("images", &mut policy.images, |f| f.strings().map(Some))?;
-    file.set("options", &mut policy.options, |f| f.strings().map(Some))?;
-    file.set("memory", &mut policy.memory, |f| f.size(0).map(none_if_zero))?;
-    file.set("processes", &mut policy.processes, |f| f.count(0).map(none_if_zero))?;
-    file.set("containment", &mut policy.containment, read_containment)?;
-    file.set("inherit_env", &mut policy.inherit, |f| {
-        Ok(if f.boolean()? { None } else { Some(Inherit::Curated) })
-    })?;
+    keys.set(&mut policy);
+    policy.read_only = paths_from(folder, keys.read_only);
+    policy.writable = paths_from(folder, keys.writable);
+    policy.backends = keys.backends.map(|As(names)| names.into_iter().map(str::to_owned).collect());
+    policy.network = keys.network.map(|As(network)| network_of(network, "network")).transpose()?;
+    policy.inherit = keys.inherit_env.and_then(|As(all)| (!all).then_some(Inherit::Curated));
     Ok(policy)
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::reader::nearest;
+use super::read::nearest;
 
 /// The built-in profiles: the name, and the key of an agent that holds its configuration.
 const BUILT_IN: [(&str, &str); 14] = [

@@ -2,74 +2,26 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::agent::AgentConfig;
+use super::agent::{AgentConfig, Command};
 use super::confinement::Confinement;
 use super::error::{ConfigError, Problem};
-use super::limits::{Limits, Restart, Timeouts, memory, none_if_zero, sessions};
+use super::form::As;
+use super::keys::{AgentKeys, CommandKeys, FileKeys, PermissionKeys, ResourceKeys, RuntimeKeys, SharedKeys};
+use super::profile::Profile;
 use super::quantity::shown;
-use super::read_agent::{AGENT_KEYS, read_agent, read_permission};
-use super::reader::{Field, Reader, nearest};
-use super::{Buffers, Config, json};
+use super::read::{keys_of, missing, nearest, place, read, read_both};
+use super::read_agent::read_agent;
+use super::{CheckProfile, Config, json};
 use crate::policy::Policy;
-
-pub(super) const ROOT_KEYS: &[&str] = &["agents", "default_agent", "runtime", "hub", "$schema"];
-
-pub(super) const RUNTIME_KEYS: &[&str] = &[
-    // The whole host.
-    "max_sessions",
-    "state_dir",
-    "policy",
-    "spool_dir",
-    "usage_log",
-    "mailbox",
-    "mailboxes",
-    "backlog",
-    "spool",
-    "spools",
-    "session_files",
-    "host_files",
-    // Every agent that does not set its own.
-    "start_timeout",
-    "turn_timeout",
-    "inactivity_timeout",
-    "stop_timeout",
-    "permission_timeout",
-    "shutdown",
-    "max_line",
-    "stderr_tail",
-    "max_file_bytes",
-    "queued_inputs",
-    "outbox",
-    "max_turn_output",
-    "restart",
-    "permission",
-    "containment",
-    "resources",
-    "sandbox",
-    // Amurg's names.
-    "default_timeout",
-    "max_output_bytes",
-    // Amurg's, without meaning here.
-    "id",
-    "org_id",
-    "idle_timeout",
-    "log_level",
-    "file_storage_path",
-    "allow_remote_permission_skip",
-];
 
 /// How many agents an error names.
 const MOST_IDS: usize = 50;
 
-/// What the `runtime` section says for every agent.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    pub(super) timeouts: Timeouts,
-    pub(super) limits: Limits,
-    pub(super) restart: Restart,
-    pub(super) permission: Policy,
+/// What `runtime` says for every agent.
+pub(super) struct Base {
+    pub(super) agent: AgentConfig,
     pub(super) confinement: Confinement,
 }
 
@@ -77,94 +29,54 @@ pub(super) struct Shared {
 pub(super) struct Context<'a> {
     /// Relative paths are meant from here.
     pub(super) folder: &'a Path,
+    pub(super) check: CheckProfile<'a>,
     /// The ids of all agents, as far as they can be read.
     pub(super) agents: Vec<String>,
     pub(super) notices: Vec<String>,
 }
 
 impl Context<'_> {
-    /// Notes a key that has no effect, if it is there.
-    pub(super) fn unused(&mut self, reader: &Reader<'_>, key: &'static str, why: &str) {
-        if let Some(field) = reader.get(key) {
-            self.notices.push(format!("`{}` has no effect: {why}", field.at()));
-        }
+    /// Notes the keys of an object that have no effect, of those that are there.
+    pub(super) fn unused<T>(&mut self, at: &str, keys: &[(&str, &Option<T>, &str)]) {
+        let there = keys.iter().filter(|(_, value, _)| value.is_some());
+        self.notices.extend(there.map(|(key, _, why)| format!("`{}` has no effect: {why}", place(at, key))));
     }
 }
 
-pub(super) fn parse(text: &[u8], folder: &Path) -> Result<Config, ConfigError> {
+pub(super) fn parse(text: &[u8], folder: &Path, check: CheckProfile<'_>) -> Result<Config, ConfigError> {
     let value = json::read(text)?;
-    let mut context = Context { folder, agents: ids(&value), notices: Vec::new() };
-    let elsewhere = [("`runtime`", RUNTIME_KEYS), ("an agent in `agents`", AGENT_KEYS)];
-    let root = Field::whole(&value).object(ROOT_KEYS, &elsewhere)?;
-    if let Some(hub) = root.get("hub") {
-        // Not walked: it is another program's.
-        context.notices.push(format!("`{}` has no effect: this host is driven by its embedder", hub.at()));
-    }
+    let mut context = Context { folder, check, agents: ids(&value), notices: Vec::new() };
+    read_file(&value, &mut context).map_err(belongs)
+}
+
+fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigError> {
+    let file: FileKeys = read(value, "", &[])?;
+    // Another program's, so not looked into.
+    context.unused("", &[("hub", &file.hub, "this host is driven by its embedder")]);
     let mut config = Config::new(Vec::new());
-    let mut shared = Shared::default();
-    if let Some(field) = root.get("runtime") {
-        read_runtime(&field, &mut config, &mut shared, &mut context)?;
+    let mut base = Base {
+        agent: AgentConfig::new(String::new(), Profile::External, Command::default()),
+        confinement: Confinement::default(),
+    };
+    if let Some(As(runtime)) = file.runtime {
+        read_runtime(runtime, &mut config, &mut base, context)?;
     }
-    config.agents = read_agents(&root.require("agents")?, &shared, &mut context)?;
-    if let Some(field) = root.get("default_agent") {
-        config.default_agent = Some(known_agent(&field, &config.agents)?);
+    let As(agents) = file.agents.ok_or_else(|| missing("", "agents"))?;
+    if agents.is_empty() {
+        return Err(ConfigError::invalid("agents", "it is empty; a host needs an agent"));
     }
-    config.notices = context.notices;
-    Ok(config)
-}
-
-pub(super) fn syntax_error(error: &serde_json::Error) -> ConfigError {
-    let (line, column) = (error.line(), error.column());
-    let text = error.to_string();
-    let place = format!(" at line {line} column {column}");
-    let message = text.strip_suffix(&place).unwrap_or(&text).to_owned();
-    ConfigError::new("", Problem::Syntax { line, column, message })
-}
-
-fn read_runtime(
-    field: &Field<'_>,
-    config: &mut Config,
-    shared: &mut Shared,
-    context: &mut Context<'_>,
-) -> Result<(), ConfigError> {
-    let elsewhere = [("the top level", ROOT_KEYS), ("an agent in `agents`", AGENT_KEYS)];
-    let runtime = field.object(RUNTIME_KEYS, &elsewhere)?;
-    let folder = context.folder;
-    runtime.set("max_sessions", &mut config.max_sessions, sessions)?;
-    runtime.set("state_dir", &mut config.state_dir, |f| f.path_from(folder).map(Some))?;
-    runtime.set("policy", &mut config.policy, |f| f.path_from(folder).map(Some))?;
-    runtime.set("spool_dir", &mut config.spool_dir, |f| f.path_from(folder).map(Some))?;
-    runtime.set("usage_log", &mut config.usage_log, Field::boolean)?;
-    read_buffers(&runtime, &mut config.buffers)?;
-
-    for (amurg, ours) in [("default_timeout", "turn_timeout"), ("max_output_bytes", "max_turn_output")] {
-        if let (Some(field), Some(_)) = (runtime.get(amurg), runtime.get(ours)) {
-            return Err(
-                field.invalid(format!("it is Amurg's name of `{ours}`, which is there too; keep one"))
-            );
+    for (index, agent) in agents.into_iter().enumerate() {
+        let at = format!("agents[{index}]");
+        let agent = read_agent(agent, &at, &base, context)?;
+        if let Some(first) = config.agents.iter().position(|known| known.id == agent.id) {
+            let why = format!("agents[{first}] has the id `{}` too", agent.id);
+            return Err(ConfigError::invalid(place(&at, "id"), why));
         }
+        config.agents.push(agent);
     }
-    runtime.set("default_timeout", &mut shared.timeouts.turn, Field::optional_duration)?;
-    runtime.set("max_output_bytes", &mut shared.limits.max_turn_output, |f| f.size(0).map(none_if_zero))?;
-    shared.timeouts.read(&runtime)?;
-    shared.limits.read(&runtime)?;
-    shared.restart.read(&runtime)?;
-    shared.confinement.read(&runtime, folder)?;
-    if let Some(field) = runtime.get("permission") {
-        shared.permission = read_permission(&field, &shared.permission)?;
-    }
-
-    context.unused(&runtime, "id", "a host has no identity of its own");
-    context.unused(&runtime, "org_id", "a host has no identity of its own");
-    context.unused(&runtime, "idle_timeout", "a turn ends by `turn.complete`; see `inactivity_timeout`");
-    context.unused(&runtime, "log_level", "what is logged is set when the program is started");
-    context.unused(&runtime, "file_storage_path", "files are kept below `state_dir`");
-    context.unused(
-        &runtime,
-        "allow_remote_permission_skip",
-        "what a session may set is said for each agent, by `session_may`",
-    );
-    Ok(())
+    config.default_agent = file.default_agent.map(|As(id)| known_agent(id, &config.agents)).transpose()?;
+    config.notices = std::mem::take(&mut context.notices);
+    Ok(config)
 }
 
 /// The ids of a file's agents, for errors: what is no id is passed over.
@@ -174,39 +86,7 @@ fn ids(file: &Value) -> Vec<String> {
     ids.take(MOST_IDS).map(shown).collect()
 }
 
-fn read_buffers(runtime: &Reader<'_>, buffers: &mut Buffers) -> Result<(), ConfigError> {
-    runtime.set("mailbox", &mut buffers.mailbox, |f| memory(f, 0))?;
-    runtime.set("mailboxes", &mut buffers.mailboxes, |f| memory(f, 0))?;
-    runtime.set("backlog", &mut buffers.backlog, |f| memory(f, 1))?;
-    runtime.set("spool", &mut buffers.spool, |f| f.size(0))?;
-    runtime.set("spools", &mut buffers.spools, |f| f.size(0))?;
-    runtime.set("session_files", &mut buffers.session_files, |f| f.size(0))?;
-    runtime.set("host_files", &mut buffers.host_files, |f| f.size(0))
-}
-
-fn read_agents(
-    field: &Field<'_>,
-    shared: &Shared,
-    context: &mut Context<'_>,
-) -> Result<Vec<AgentConfig>, ConfigError> {
-    let items = field.items()?;
-    if items.is_empty() {
-        return Err(field.invalid("it is empty; a host needs an agent"));
-    }
-    let mut agents: Vec<AgentConfig> = Vec::with_capacity(items.len());
-    for item in &items {
-        let agent = read_agent(item, shared, context)?;
-        if let Some(first) = agents.iter().position(|known| known.id == agent.id) {
-            let at = format!("{}.id", item.at());
-            return Err(ConfigError::invalid(at, format!("agents[{first}] has the id `{}` too", agent.id)));
-        }
-        agents.push(agent);
-    }
-    Ok(agents)
-}
-
-fn known_agent(field: &Field<'_>, agents: &[AgentConfig]) -> Result<String, ConfigError> {
-    let id = field.string()?;
+fn known_agent(id: String, agents: &[AgentConfig]) -> Result<String, ConfigError> {
     if agents.iter().any(|agent| agent.id == id) {
         return Ok(id);
     }
@@ -215,5 +95,114 @@ fn known_agent(field: &Field<'_>, agents: &[AgentConfig]) -> Result<String, Conf
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("there are {}", ids.join(", ")),
     };
-    Err(field.invalid(format!("no agent has this id; {hint}")))
+    Err(ConfigError::invalid("default_agent", format!("no agent has this id; {hint}")))
+}
+
+fn read_runtime(
+    runtime: Map<String, Value>,
+    config: &mut Config,
+    base: &mut Base,
+    context: &mut Context<'_>,
+) -> Result<(), ConfigError> {
+    let at = "runtime";
+    let (shared, mut own): (SharedKeys, RuntimeKeys) = read_both(runtime, at, &[])?;
+    own.set(config);
+    for path in [&mut config.state_dir, &mut config.policy, &mut config.spool_dir].into_iter().flatten() {
+        *path = context.folder.join(&path);
+    }
+    for (there, amurg, ours) in [
+        (own.default_timeout.is_some() && shared.turn_timeout.is_some(), "default_timeout", "turn_timeout"),
+        (
+            own.max_output_bytes.is_some() && shared.max_turn_output.is_some(),
+            "max_output_bytes",
+            "max_turn_output",
+        ),
+    ] {
+        if there {
+            let why = format!("it is Amurg's name of `{ours}`, which is there too; keep one");
+            return Err(ConfigError::invalid(place(at, amurg), why));
+        }
+    }
+    if let Some(As(timeout)) = own.default_timeout {
+        base.agent.timeouts.turn = timeout;
+    }
+    if let Some(As(bytes)) = own.max_output_bytes {
+        base.agent.limits.max_turn_output = bytes;
+    }
+    base.set(shared, at, context.folder)?;
+    let turn = "a turn ends by `turn.complete`; see `inactivity_timeout`";
+    context.unused(
+        at,
+        &[
+            ("id", &own.id, "a host has no identity of its own"),
+            ("org_id", &own.org_id, "a host has no identity of its own"),
+            ("idle_timeout", &own.idle_timeout, turn),
+            ("log_level", &own.log_level, "what is logged is set when the program is started"),
+            ("file_storage_path", &own.file_storage_path, "files are kept below `state_dir`"),
+            (
+                "allow_remote_permission_skip",
+                &own.allow_remote_permission_skip,
+                "what a session may set is said for each agent, by `session_may`",
+            ),
+        ],
+    );
+    Ok(())
+}
+
+impl Base {
+    /// Sets what is there over what is said already.
+    pub(super) fn set(&mut self, mut keys: SharedKeys, at: &str, folder: &Path) -> Result<(), ConfigError> {
+        let agent = &mut self.agent;
+        keys.set(agent);
+        if let Some(As(mut shutdown)) = keys.shutdown {
+            shutdown.set(&mut agent.timeouts.shutdown);
+        }
+        if let Some(As(mut restart)) = keys.restart {
+            restart.set(&mut agent.restart);
+            if agent.restart.cap < agent.restart.base {
+                return Err(ConfigError::invalid(place(at, "restart"), "`cap` is below `base`"));
+            }
+        }
+        if let Some(As(permission)) = keys.permission {
+            agent.permission = permission_over(&agent.permission, permission);
+        }
+        self.confinement.set(keys.resources, keys.sandbox, at, folder)
+    }
+}
+
+/// The lists over those of `base`: denials add up, an allow list and a default replace.
+fn permission_over(base: &Policy, keys: PermissionKeys) -> Policy {
+    let unmatched = keys.default.map_or(base.unmatched(), |As(unmatched)| unmatched);
+    let allow = keys.allow.map_or_else(|| base.allow().to_vec(), |As(allow)| allow);
+    let deny = keys.deny.map(|As(deny)| deny).unwrap_or_default();
+    Policy::from_patterns(unmatched, allow, [base.deny().to_vec(), deny].concat())
+}
+
+/// Says of a key that is unknown where it stands where it belongs, if that is elsewhere.
+fn belongs(error: ConfigError) -> ConfigError {
+    let Problem::UnknownKey { .. } = error.problem() else { return error };
+    let (at, key) = error.at().rsplit_once('.').unwrap_or(("", error.at()));
+    let agent = || {
+        [keys_of::<AgentKeys>(), keys_of::<SharedKeys>(), Profile::keys().map(str::to_owned).collect()]
+            .concat()
+    };
+    let runtime = || [keys_of::<RuntimeKeys>(), keys_of::<SharedKeys>()].concat();
+    let section = at.rsplit('.').next().unwrap_or_default();
+    let elsewhere = match section {
+        "" => vec![("`runtime`", runtime()), ("an agent in `agents`", agent())],
+        "runtime" => vec![("the top level", keys_of::<FileKeys>()), ("an agent in `agents`", agent())],
+        "sandbox" => vec![("`resources`", keys_of::<ResourceKeys>())],
+        "limits" => vec![("the agent itself", agent())],
+        profile if Profile::of_key(profile).is_some() => vec![("the agent itself", agent())],
+        _ if section == at && at.ends_with(']') => {
+            vec![("`external`", keys_of::<CommandKeys>()), ("`runtime`", runtime())]
+        }
+        _ => Vec::new(),
+    };
+    match elsewhere.into_iter().find(|(_, keys)| keys.iter().any(|known| known == key)) {
+        None => error,
+        Some((place, _)) => {
+            ConfigError::new(error.at(), Problem::UnknownKey { hint: Some(format!("it belongs in {place}")) })
+        }
+    }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use serde_json::Value;
+use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
-use super::error::ConfigError;
+use super::form::{As, Form, texts};
 use super::quantity::shown;
-use super::reader::{Field, nearest};
+use super::read::nearest;
 
 /// What the sessions of an agent may set without being held to its configuration ([ext.7]).
 ///
@@ -149,19 +149,6 @@ impl SessionMay {
             _ => Self::All,
         }
     }
-
-    /// Reads `["env", "skills"]` or `"all"`.
-    pub(super) fn read(field: &Field<'_>) -> Result<Self, ConfigError> {
-        if matches!(field.value(), Value::String(_)) {
-            return field.word(&[("all", ())]).map(|()| Self::All);
-        }
-        let mut may = Self::NONE;
-        for item in field.items()? {
-            let one = Self::from_names([item.str()?]).map_err(|error| item.invalid(error.to_string()))?;
-            may = may.union(&one);
-        }
-        Ok(may)
-    }
 }
 
 impl Default for SessionMay {
@@ -188,5 +175,53 @@ impl FromStr for SessionOption {
 impl fmt::Display for SessionOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// `["env", "skills"]` or `"all"`, as a file has it.
+pub(super) enum Options {}
+
+texts! {
+    /// One option.
+    OneOption: SessionMay = |name| SessionMay::from_names([name.as_str()]).map_err(|error| error.to_string());
+}
+
+impl Form for Options {
+    type Is = SessionMay;
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SessionMay, D::Error> {
+        deserializer.deserialize_any(Listed)
+    }
+
+    #[cfg(test)]
+    fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let names = SessionOption::ALL.map(SessionOption::name);
+        let names: Vec<_> = names.iter().chain(HARMLESS).chain(&["all"]).collect();
+        schemars::json_schema!({ "anyOf": [{ "const": "all" }, { "type": "array", "items": { "enum": names } }] })
+    }
+}
+
+struct Listed;
+
+impl<'de> Visitor<'de> for Listed {
+    type Value = SessionMay;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array or \"all\"")
+    }
+
+    fn visit_str<E: Error>(self, word: &str) -> Result<SessionMay, E> {
+        if word == "all" {
+            return Ok(SessionMay::All);
+        }
+        Err(E::custom(format!("`{}` is not \"all\"", shown(word))))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<SessionMay, A::Error> {
+        let mut may = SessionMay::NONE;
+        while let Some(As::<OneOption>(one)) = names.next_element()? {
+            may = may.union(&one);
+        }
+        Ok(may)
     }
 }

@@ -1,0 +1,352 @@
+//! The keys of a configuration file, and of a policy.
+
+use trunkline_process::Limits as Resources;
+use trunkline_sandbox::Policy;
+
+use super::Config;
+use super::agent::{AgentConfig, Command};
+use super::defaults;
+use super::form::{
+    Above0, Allowed, Alternative, Any, AnyObject, As, BackendWord, ContainmentWord, Count, ExitWord,
+    Extension, Filled, Flag, Id, List, Location, OrNone, Part, Reachable, RequiredWord, Size, Text, TextOr,
+    UnenforcedWord, Unless0, UnmatchedWord, User, Variable, Variables, Wait,
+};
+use super::limits::{Restart, Shutdown};
+use super::session_may::Options;
+
+/// An object of a file: each key with its form, and with the field that it sets, unless what it means is decided
+/// elsewhere. Another key is an error; `null` equals absent.
+macro_rules! keys {
+    (@set $Name:ident [] $fields:tt) => {};
+    (@set $Name:ident [$Target:ty] { $($key:ident $(=> $($slot:ident).+)?,)+ }) => {
+        impl $Name {
+            /// Sets what is there.
+            pub(super) fn set(&mut self, target: &mut $Target) {
+                $($(if let Some(As(value)) = self.$key.take() {
+                    target.$($slot).+ = value.into();
+                })?)+
+            }
+        }
+    };
+    ($($(#[$meta:meta])* $Name:ident $(for $Target:ty)? {
+        $($(#[$doc:meta])* $key:ident: $Form:ty $(=> $($slot:ident).+)?,)+
+    })+) => {$(
+        $(#[$meta])*
+        #[derive(serde::Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $Name {
+            $($(#[$doc])* pub(super) $key: Option<As<$Form>>,)+
+        }
+
+        keys!(@set $Name [$($Target)?] { $($key $(=> $($slot).+)?,)+ });
+    )+};
+}
+
+keys! {
+    /// The configuration of trunkline: which agents there are, how each is run, and what each may.
+    FileKeys {
+        /// The schema of this file, for editors.
+        #[serde(rename = "$schema")]
+        #[allow(dead_code, reason = "for editors")]
+        schema: Any,
+        /// The agents.
+        agents: List<AnyObject>,
+        /// The agent of a session that names none; without it, the first.
+        default_agent: Text,
+        /// What concerns the whole host, and what holds for every agent that does not set its own.
+        runtime: AnyObject,
+        /// Of an Amurg file; without effect.
+        hub: Any,
+    }
+
+    /// What concerns the whole host, and what holds for every agent that does not set its own.
+    RuntimeKeys for Config {
+        /// Open sessions of the whole host; 0 is no limit.
+        max_sessions: Unless0<Count<usize, 0>> => max_sessions,
+        /// Where records of live processes and the usage log are kept. Without it, the user's state folder.
+        state_dir: Location => state_dir,
+        /// One more policy file that narrows sandboxes.
+        policy: Location => policy,
+        /// Where output waits on disk until it is read. Without it, `/var/tmp`.
+        spool_dir: Location => spool_dir,
+        /// Whether `run`, `chat` and `serve` keep a usage log.
+        usage_log: Flag => usage_log,
+        /// Unread output of one turn in memory.
+        mailbox: Size<usize, 0> => buffers.mailbox,
+        /// Unread output of the host in memory.
+        mailboxes: Size<usize, 0> => buffers.mailboxes,
+        /// Output of an adapter on its way to disk; beyond it the host pauses reading.
+        backlog: Size<usize, 1> => buffers.backlog,
+        /// Unread output of one turn on disk.
+        spool: Size<u64, 0> => buffers.spool,
+        /// Unread output of the host on disk.
+        spools: Size<u64, 0> => buffers.spools,
+        /// Copies of the files of one session.
+        session_files: Size<u64, 0> => buffers.session_files,
+        /// Copies of all files of the host.
+        host_files: Size<u64, 0> => buffers.host_files,
+        /// Amurg's name of `turn_timeout`.
+        default_timeout: Unless0<Wait>,
+        /// Amurg's name of `max_turn_output`.
+        max_output_bytes: Unless0<Size<u64, 0>>,
+        /// Of an Amurg file; without effect.
+        id: Any,
+        /// Of an Amurg file; without effect.
+        org_id: Any,
+        /// Of an Amurg file; without effect.
+        idle_timeout: Any,
+        /// Of an Amurg file; without effect.
+        log_level: Any,
+        /// Of an Amurg file; without effect.
+        file_storage_path: Any,
+        /// Of an Amurg file; without effect.
+        allow_remote_permission_skip: Any,
+    }
+
+    /// The keys of an agent, and of `runtime` for every agent that does not set its own.
+    SharedKeys for AgentConfig {
+        /// From the start of the process to its first message, while an input waits.
+        start_timeout: Above0<Wait> => timeouts.start,
+        /// From an input to the end of its turn; 0 is no limit.
+        turn_timeout: Unless0<Wait> => timeouts.turn,
+        /// How long a session may be silent during a turn; 0 is no limit.
+        inactivity_timeout: Unless0<Wait> => timeouts.inactivity,
+        /// From a `stop` to the end of the turn.
+        stop_timeout: Wait => timeouts.stop,
+        /// How long a permission request waits before it is denied; 0 is as long as the turn.
+        permission_timeout: Unless0<Wait> => timeouts.permission,
+        /// The waits of an orderly end of the process.
+        shutdown: Part<ShutdownKeys>,
+        /// The longest line, at least 1 MiB.
+        max_line: Size<usize, { defaults::MIN_MAX_LINE as u64 }> => limits.max_line,
+        /// How much of stderr is kept.
+        stderr_tail: Size<usize, 0> => limits.stderr_tail,
+        /// The largest file, in either direction.
+        max_file_bytes: Size<u64, 0> => limits.max_file_bytes,
+        /// Inputs that may wait in a session; more are refused as busy.
+        queued_inputs: Count<usize, 1> => limits.queued_inputs,
+        /// Bytes that may wait for an adapter; more are refused as busy.
+        outbox: Size<usize, 1> => limits.outbox,
+        /// Bytes of output of one turn; 0 is no limit.
+        max_turn_output: Unless0<Size<u64, 0>> => limits.max_turn_output,
+        /// How a process that ended is started again.
+        restart: Part<RestartKeys>,
+        /// What is approved or denied without asking.
+        permission: Part<PermissionKeys>,
+        /// How the process tree is contained.
+        containment: ContainmentWord => containment,
+        /// Limits of the process tree.
+        resources: Part<ResourceKeys>,
+        /// What the process can see, write and reach; `none` is no sandbox.
+        sandbox: TextOr<SandboxKeys>,
+    }
+
+    /// One agent: its program, and what it may.
+    AgentKeys for AgentConfig {
+        /// What sessions call it; unique in the file.
+        id: Id,
+        /// What people call it; without it, the id.
+        name: Filled => name,
+        /// `external`, or the name of a built-in adapter. Without it, that of the profile's object.
+        profile: Text,
+        /// What it is for.
+        description: Text => description,
+        /// What the process gets as its configuration.
+        config: AnyObject,
+        /// Protocol extensions to offer; without it all, `[]` is the core only.
+        extensions: List<Extension> => extensions,
+        /// Whether the process gets all variables of the host.
+        inherit_env: Flag => inherit_env,
+        /// Variables of the process. May also stand in the profile's object.
+        env: Variables,
+        /// Variables of the host to pass on, by name.
+        env_passthrough: List<Variable> => env_passthrough,
+        /// What happens to sessions when the process ends.
+        on_adapter_exit: ExitWord => on_adapter_exit,
+        /// Folders that files from the adapter may come from.
+        file_roots: List<Location>,
+        /// Folders that a session may choose.
+        allowed_dirs: List<Location>,
+        /// Domains that a session may choose; needs a `sandbox`.
+        allowed_domains: List<Text> => allowed_domains,
+        /// Whether a session runs even if the adapter ignores one of its restrictions.
+        unenforced: UnenforcedWord => unenforced,
+        /// What a session may set beyond what is harmless: a list of options, or `all`.
+        session_may: Options => session_may,
+        /// The older name of `session_may`: all or nothing.
+        allow_session_override: Flag,
+        /// Whether the program answers `--describe` and `--diagnose`.
+        sdk: Flag => sdk,
+        /// Open sessions of this agent; 0 is no limit.
+        max_sessions: Unless0<Count<usize, 0>> => limits.max_sessions,
+        /// Of an Amurg file; without effect.
+        tags: Any,
+        /// Limits as an Amurg file has them.
+        limits: Part<AmurgLimits>,
+        /// What an Amurg file says of security.
+        security: Part<AmurgSecurity>,
+    }
+
+    /// A program to start, without a shell.
+    CommandKeys for Command {
+        /// The program: a path, or a name that is looked up in PATH.
+        command: Filled => command,
+        /// Its arguments.
+        args: List<Text> => args,
+        /// Where it runs. Without it, the host's current directory.
+        work_dir: Text => work_dir,
+        /// Variables of its environment.
+        env: Variables,
+    }
+
+    /// What of a built-in profile's object the host reads.
+    OwnKeys {
+        /// Variables of the process. May also stand in the agent itself.
+        env: Variables,
+    }
+
+    /// Where the value of a variable is read when the process starts.
+    PlaceKeys {
+        /// A variable of the host.
+        from_env: Variable,
+        /// A file; one line break at its end is removed.
+        from_file: Location,
+    }
+
+    /// Patterns such as `*`, `Bash` or `Bash(git log*)`, and what happens to what none matches.
+    PermissionKeys {
+        /// What happens to what no pattern matches.
+        default: UnmatchedWord,
+        /// What is approved without asking.
+        allow: List<Allowed>,
+        /// What is denied without asking.
+        deny: List<Allowed>,
+    }
+
+    /// The waits of an orderly end of the process.
+    ShutdownKeys for Shutdown {
+        /// After the sessions were closed.
+        close: Wait => close,
+        /// After stdin was closed.
+        eof: Wait => eof,
+        /// After SIGTERM; then SIGKILL.
+        term: Wait => term,
+    }
+
+    /// How a process that ended is started again.
+    RestartKeys for Restart {
+        /// The first wait, doubled at each failure.
+        base: Above0<Wait> => base,
+        /// The longest wait.
+        cap: Above0<Wait> => cap,
+        /// Failed starts that make an agent `failed`.
+        failures: Count<u32, 1> => failures,
+        /// How long a failed start counts.
+        window: Above0<Wait> => window,
+        /// When a `failed` agent is tried again.
+        retry: Above0<Wait> => retry,
+    }
+
+    /// Limits of the process tree; 0 and `none` are no limit of ours.
+    ResourceKeys for Resources {
+        /// The most processes.
+        processes: OrNone<Unless0<Count<u64, 0>>> => processes,
+        /// The most open files of one process.
+        open_files: OrNone<Unless0<Count<u64, 0>>> => open_files,
+        /// The most memory.
+        memory: OrNone<Unless0<Size<u64, 0>>> => memory,
+    }
+
+    /// What the process can see, write and reach.
+    SandboxKeys for Resources {
+        /// Who makes the sandbox.
+        backend: BackendWord,
+        /// The image of podman or docker.
+        image: Filled,
+        /// Arguments of podman or docker itself.
+        options: List<Text>,
+        /// What may be read, besides what every process sees.
+        read_only: List<Location>,
+        /// What may be written.
+        writable: List<Location>,
+        /// What can be reached. Without it, the agent's `allowed_domains`.
+        network: TextOr<NetworkKeys>,
+        /// User and group number inside, such as `1000:1000`.
+        user: User,
+        /// `memory` of `resources`.
+        memory: OrNone<Unless0<Size<u64, 0>>> => memory,
+        /// `processes` of `resources`.
+        pids: OrNone<Unless0<Count<u64, 0>>> => processes,
+    }
+
+    /// What can be reached.
+    NetworkKeys {
+        /// Names, addresses and ranges, such as `api.example.com`, `*.example.org` or `10.0.0.0/8:5432`.
+        allow: List<Reachable>,
+    }
+
+    /// Limits as an Amurg file has them.
+    AmurgLimits for AgentConfig {
+        /// Open sessions of this agent; 0 is no limit.
+        max_sessions: Unless0<Count<usize, 0>> => limits.max_sessions,
+        /// Without effect.
+        session_timeout: Any,
+        /// Bytes of output of one turn; 0 is no limit.
+        max_output_bytes: Unless0<Size<u64, 0>> => limits.max_turn_output,
+        /// Without effect.
+        idle_timeout: Any,
+    }
+
+    /// What an Amurg file says of security.
+    AmurgSecurity {
+        /// Without effect.
+        allowed_paths: Any,
+        /// Without effect.
+        denied_paths: Any,
+        /// Without effect.
+        allowed_tools: Any,
+        /// Without effect.
+        permission_mode: Any,
+        /// The working directory, where the agent names none.
+        cwd: Text,
+        /// Variables of the host to pass on, by name.
+        env_whitelist: List<Variable>,
+    }
+
+    /// The policy of an organisation.
+    PolicyKeys for Policy {
+        #[serde(rename = "$schema")]
+        #[allow(dead_code, reason = "for editors")]
+        schema: Any,
+        sandbox: RequiredWord => sandbox_required,
+        backends: List<BackendWord>,
+        network: TextOr<NetworkKeys>,
+        read_only: List<Location>,
+        writable: List<Location>,
+        images: List<Text> => images,
+        options: List<Text> => options,
+        memory: Unless0<Size<u64, 0>> => memory,
+        processes: Unless0<Count<u64, 0>> => processes,
+        containment: ContainmentWord => containment,
+        inherit_env: Flag,
+    }
+}
+
+impl Alternative for SandboxKeys {
+    const EXPECTED: &'static str = "an object or \"none\"";
+    #[cfg(test)]
+    const WORDS: Option<&'static [&'static str]> = Some(&["none"]);
+}
+
+impl Alternative for NetworkKeys {
+    const EXPECTED: &'static str = "\"none\", \"all\" or an object";
+    #[cfg(test)]
+    const WORDS: Option<&'static [&'static str]> = Some(&["none", "all"]);
+}
+
+impl Alternative for PlaceKeys {
+    const EXPECTED: &'static str = "a string, {\"from_env\": \"NAME\"} or {\"from_file\": \"PATH\"}";
+    #[cfg(test)]
+    const WORDS: Option<&'static [&'static str]> = None;
+}
