@@ -1,6 +1,6 @@
 //! Relays under all that a day brings at once: slow and vanishing hubs, killed adapters, stops, permissions that are
-//! never answered, pauses, refused inputs. Each input has exactly one end, and the process keeps its descriptors and its
-//! memory ([turn.1], [turn.7]).
+//! never answered, pauses, refused inputs. Each input has exactly one end, and the process keeps its descriptors, and
+//! all that it allocated for a relay is freed ([turn.1], [turn.7]).
 //!
 //! No harness: this program is hub, relay and, started by the host below with an argument, adapter. Some seconds with
 //! fixed seeds by default. `TRUNKLINE_SOAK=600` runs for so many seconds; `TRUNKLINE_SOAK_SEED` repeats one seed.
@@ -18,9 +18,12 @@ mod life;
 mod rng;
 
 use std::{
+    alloc::System,
     process::ExitCode,
     time::{Duration, Instant},
 };
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 use crate::{
     life::{Tally, live},
@@ -33,8 +36,15 @@ const SEEDS: [u64; 3] = [1, 2, 3];
 /// How many relays live at a time.
 const AT_A_TIME: u64 = 4;
 
-/// By how much the memory may differ between two moments, in bytes: what the allocator keeps.
-const SLACK: u64 = 48 << 20;
+/// By how much the allocated memory may differ between two moments without a relay, in bytes.
+const SLACK: usize = 64 << 10;
+
+/// How long what was dropped rather than waited for may take to go.
+const GONE_BY: Duration = Duration::from_secs(20);
+
+/// Counts what is allocated and not freed. The resident memory also counts what the allocator keeps for later.
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
@@ -78,12 +88,9 @@ async fn soak() -> ExitCode {
             }
         }
     }
-    if Footprint::now().descriptors > base.descriptors {
-        // What was dropped rather than waited for goes by itself, soon.
-        let waited = Instant::now();
-        while Footprint::now().descriptors > base.descriptors && waited.elapsed() < Duration::from_secs(20) {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+    let waited = Instant::now();
+    while Footprint::now().exceeds(base) && waited.elapsed() < GONE_BY {
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let last = Footprint::now();
     println!("{} s: {tally}; {base} at first, {last} at last", begun.elapsed().as_secs());
@@ -95,8 +102,8 @@ async fn soak() -> ExitCode {
             Footprint::names()
         ));
     }
-    if last.memory > base.memory + SLACK {
-        tally.failures.push(format!("memory has grown: {base} at first, {last} at last"));
+    if last.allocated > base.allocated + SLACK {
+        tally.failures.push(format!("memory was not freed: {base} at first, {last} at last"));
     }
     for failure in &tally.failures {
         println!("FAILED: {failure}");
@@ -123,14 +130,24 @@ async fn round(seed: u64, steps: u32, tally: &mut Tally) {
 #[derive(Clone, Copy)]
 struct Footprint {
     descriptors: usize,
-    memory: u64,
+    allocated: usize,
+    resident: u64,
 }
 
 impl Footprint {
     fn now() -> Self {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         let pages: u64 = statm.split(' ').nth(1).unwrap().parse().unwrap();
-        Self { descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count(), memory: pages * 4096 }
+        let stats = ALLOCATOR.stats();
+        Self {
+            descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count(),
+            allocated: stats.bytes_allocated.saturating_sub(stats.bytes_deallocated),
+            resident: pages * 4096,
+        }
+    }
+
+    fn exceeds(self, base: Self) -> bool {
+        self.descriptors > base.descriptors || self.allocated > base.allocated + SLACK
     }
 
     fn names() -> Vec<String> {
@@ -144,6 +161,12 @@ impl Footprint {
 
 impl std::fmt::Display for Footprint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} descriptors, {} MiB", self.descriptors, self.memory >> 20)
+        let Self { descriptors, allocated, resident } = self;
+        write!(
+            f,
+            "{descriptors} descriptors, {} KiB allocated, {} MiB resident",
+            allocated >> 10,
+            resident >> 20
+        )
     }
 }
