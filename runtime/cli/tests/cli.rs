@@ -5,6 +5,7 @@
 mod cli {
     mod canary;
     mod chat;
+    mod commands;
     mod config;
     mod demo;
     mod doctor;
@@ -28,7 +29,7 @@ mod cli {
 
     use tempfile::TempDir;
 
-    /// A folder to be at home in, and the program in it, with nobody else's configuration.
+    /// A folder to be at home in, and the program in it, without any other configuration.
     pub(crate) struct Home {
         folder: TempDir,
     }

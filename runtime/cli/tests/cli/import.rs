@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Home;
 
-const MANIFEST: &str = "\
+pub(super) const MANIFEST: &str = "\
 adapters:
   claude: { binary: claude, mode: headless, output_format: json, default_permissions: { allowed_tools: [Read], deny: [] } }
   mine: { binary: ./mine }
