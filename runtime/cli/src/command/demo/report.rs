@@ -2,6 +2,7 @@
 
 use std::{fmt::Write, time::Duration};
 
+use indicatif::HumanCount;
 use serde_json::json;
 use trunkline_host::Counters;
 
@@ -23,6 +24,10 @@ pub(super) struct Report {
     /// Memory of this process, in bytes.
     pub(super) rss_per_session: Option<u64>,
     pub(super) tally: Tally,
+}
+
+fn count(number: u64) -> String {
+    HumanCount(number).to_string()
 }
 
 impl Report {
@@ -58,7 +63,7 @@ impl Report {
         let mut row = |what: &str, value: String, remark: String| {
             list.add_row([what.to_owned(), value, remark]);
         };
-        row("sessions", self.sessions.to_string(), "open at the same time".to_owned());
+        row("sessions", count(self.sessions.into()), "open at the same time".to_owned());
         row(
             "processes",
             self.processes.map_or_else(unknown, |number| number.to_string()),
@@ -66,14 +71,14 @@ impl Report {
         );
         row(
             "turns",
-            self.turns.to_string(),
-            format!("{} asked for permission, {} stopped", self.tally.permissions, self.tally.stops),
+            count(self.turns),
+            format!(
+                "{} asked for permission, {} stopped",
+                count(self.tally.permissions),
+                count(self.tally.stops)
+            ),
         );
-        row(
-            "turns per second",
-            format!("{:.0}", self.turns_per_second()),
-            format!("in {}", duration(self.took)),
-        );
+        row("turns per second", count(self.turns_per_second() as u64), format!("in {}", duration(self.took)));
         row(
             "turn latency p50",
             self.latency(50).map_or_else(unknown, duration),
@@ -90,7 +95,7 @@ impl Report {
         row(
             "cross-talk",
             self.tally.cross_talk.to_string(),
-            format!("in {} plain answers that were checked", self.tally.checked),
+            format!("in {} plain answers that were checked", count(self.tally.checked)),
         );
         if self.tally.unchecked > 0 {
             row(
@@ -121,8 +126,8 @@ impl Report {
         let Tally { cross_talk, unanswered, checked, unchecked, .. } = self.tally;
         if self.is_clean() {
             return vec![format!(
-                "{} sessions shared one process: none saw another one's text, and every turn ended exactly once",
-                self.sessions
+                "{} sessions on one process stayed apart; every turn ended exactly once",
+                count(self.sessions.into())
             )];
         }
         let mut verdicts = Vec::new();

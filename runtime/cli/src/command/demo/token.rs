@@ -39,7 +39,7 @@ impl Tokens {
             match text.get(at..at + self.prefix.len() + DIGITS) {
                 Some(token) if token == own.0 => counted.1 += 1,
                 Some(_) => counted.0 += 1,
-                // Cut off: whose it is cannot be told.
+                // Cut off: its session is unknown.
                 None => {}
             }
         }
