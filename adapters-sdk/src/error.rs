@@ -6,7 +6,7 @@ use trunkline_protocol::{Category, ClosedReason, Failure, Status, TurnComplete};
 
 /// Ends a turn as failed, refused or limited, and perhaps its session with it.
 ///
-/// Every [`std::error::Error`] becomes one by `?`: a failed turn of category `other`. It is told to the user, so its
+/// Every [`std::error::Error`] becomes one by `?`: a failed turn of category `other`. The user sees it, so its
 /// text must hold no secret.
 #[derive(Debug)]
 pub struct Error {

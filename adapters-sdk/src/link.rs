@@ -147,7 +147,7 @@ impl Link {
         self.every_session().iter().for_each(|session| session.0.shut_now());
     }
 
-    /// Drops what runs on after every turn has ended, and what nobody will write.
+    /// Drops what runs on after every turn has ended, and what will never be written.
     pub(crate) fn release(&self) {
         self.wire.fail();
         self.workers.close();

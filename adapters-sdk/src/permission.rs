@@ -97,7 +97,7 @@ impl Permission {
     }
 }
 
-/// The answer to a [`Permission`]. Without anybody's word it denies ([permission.3]).
+/// The answer to a [`Permission`]. Without an answer it denies ([permission.3]).
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Decision {
@@ -121,7 +121,7 @@ impl Decision {
         self.approved
     }
 
-    /// A denial that nobody spoke: the turn or the session ended first.
+    /// A denial without an answer: the turn or the session ended first.
     pub(crate) fn denied(reason: Option<StopReason>) -> Self {
         Self { reason, ..Self::default() }
     }

@@ -64,7 +64,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether nobody answered: withdrawn, stopped, closed, or the host cannot ask.
+    /// Whether there is no answer: withdrawn, stopped, closed, or the host cannot ask.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled

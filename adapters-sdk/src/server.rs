@@ -32,7 +32,7 @@ pub enum Ended {
     EndOfInput,
     /// The output cannot be written any longer.
     BrokenPipe,
-    /// It was told to, by [`Server::until`].
+    /// [`Server::until`] ended it.
     Told,
 }
 
@@ -207,7 +207,7 @@ async fn within(time: Duration, work: impl Future<Output = ()>) {
     }
 }
 
-/// Waits for something while the pipe is still written. When it breaks, nobody needs the turns any longer.
+/// Waits for something while the pipe is still written. When it breaks, the turns have no reader any longer.
 async fn beside<T>(pipe: &mut Option<Pin<&mut T>>, link: &Link, wait: impl Future<Output = ()>)
 where
     T: Future<Output = std::io::Result<()>>,

@@ -106,7 +106,7 @@ impl Session {
 
     /// Ends the session by the adapter's own will, after ending its turns ([session.8]). A second call does nothing.
     ///
-    /// A host without `control` is told by text, and its further inputs are answered by the same text.
+    /// A host without `control` gets a text, and its further inputs are answered by the same text.
     pub fn end(&self, reason: ClosedReason, error: Option<Failure>) {
         self.0.finish(reason, error);
     }

@@ -238,7 +238,7 @@ fn flags_are_answered_and_the_configuration_is_checked() {
     assert_eq!((code, stdout.as_str()), (Some(2), ""));
     assert!(stderr.contains("limits.words") && !stderr.contains("hunter2"), "{stderr}");
     assert_eq!(run("{", "").0, Some(2));
-    // The schema is told where the configuration is bad, so that it can be mended.
+    // A bad configuration is refused with the schema, so that it can be corrected.
     assert_eq!(run("{", "--describe").0, Some(0));
     std::fs::write(&config, r#"{"prefix":"> "}"#).expect("written");
     let mut adapter = Running::with(program().env("ADAPTER_CONFIG", &config));

@@ -217,7 +217,7 @@ async fn late_use_is_harmless() {
     let host = Host::start(adapter(move |turn: Turn, _| {
         let leak = leak.clone();
         async move {
-            leak.send(turn).await.map_err(|_| Error::other("nobody"))?;
+            leak.send(turn).await.map_err(|_| Error::other("no receiver"))?;
             Ok(())
         }
     }));
@@ -360,7 +360,7 @@ async fn a_close_in_mid_turn_silences_the_session_and_stops_the_handler() {
             turn.output("begun").await;
             turn.stopped().await;
             turn.output("never seen").await;
-            said.send(turn.session().is_closed()).await.map_err(|_| Error::other("nobody"))?;
+            said.send(turn.session().is_closed()).await.map_err(|_| Error::other("no receiver"))?;
             Ok(())
         }
     }));

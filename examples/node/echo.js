@@ -55,5 +55,5 @@ process.stdin.on("data", (chunk) => { // LF alone ends a line; decoded whole, no
 });
 process.stdin.on("end", () => (read(Buffer.concat(rest)), leave()));
 process.on("SIGTERM", leave);
-process.stdout.on("error", () => process.exit(0)); // nobody reads any more
+process.stdout.on("error", () => process.exit(0)); // no one reads any more
 const echo = module.exports = { sessions, send, ask, answer, handle };

@@ -53,7 +53,7 @@ running = set(inputs)
 for type, session, message in receive():
     if type == "output":
         print(f"[{session}] {message.get('channel') or 'stdout'}: {message.get('content')}", flush=True)
-    elif type == "permission.request" and "request_id" in message:  # on a thread: nobody else has to wait
+    elif type == "permission.request" and "request_id" in message:  # on a thread, so that no other session waits
         threading.Thread(target=decide, args=(session, message), daemon=True).start()
     elif type == "turn.complete":
         running.discard(session)

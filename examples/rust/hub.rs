@@ -69,7 +69,7 @@ async fn talk(
     Ok(())
 }
 
-/// Asks whoever sits at the terminal, one request at a time. The other session goes on meanwhile.
+/// Asks the person at the terminal, one request at a time. The other session continues meanwhile.
 async fn ask(name: &str, permission: Permission, terminal: &Mutex<()>) -> Result<(), Box<dyn Error>> {
     if !io::stdin().is_terminal() {
         show(name, "denied", &permission.request().description)?;

@@ -53,7 +53,7 @@ impl Adapter for Todo {
     }
 }
 
-/// Nobody answers, or the turn is stopped: the list stays.
+/// There is no answer, or the turn is stopped: the list stays.
 async fn clear(turn: &Turn, list: &mut List) {
     let permission = Permission::new("clear", format!("Forget {} entries", list.entries.len()), "the list")
         .option("yes", "Forget them", OptionKind::AllowOnce)

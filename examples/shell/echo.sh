@@ -42,4 +42,4 @@ foreach ((inputs | decode), null) as $m ({sessions: {}, asks: 0};
   .out[])
 ' <&3 &
 trap 'kill "$!"; exit 0' TERM
-wait "$!" || [ "$?" -eq 141 ] # 141: nobody reads any more
+wait "$!" || [ "$?" -eq 141 ] # 141: no one reads any more

@@ -1,4 +1,4 @@
-//! Every example hub against the Python adapter, with nobody at a terminal.
+//! Every example hub against the Python adapter, without a terminal.
 
 #[path = "adapters/program.rs"]
 mod program;

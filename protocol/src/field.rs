@@ -1,7 +1,7 @@
 //! Reading the members of a message ([msg.2], [msg.3], [frame.10]).
 //!
 //! A message is split into its members once; each is read by itself, so that the error names the member, the last of
-//! duplicate keys wins, null equals absent, and a member that nobody reads can hold anything.
+//! duplicate keys wins, null equals absent, and a member that is not read can hold anything.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData};
 

@@ -204,7 +204,7 @@ fn closed_text(closed: &SessionClosed) -> String {
     }
 }
 
-/// A lost context is told as text where `resume` is not agreed on; nothing is sent that would be empty.
+/// A lost context becomes a text where `resume` is not agreed on; nothing is sent that would be empty.
 fn fold_info(mut info: SessionInfo, mut message: AdapterMessage, agreed: Extensions) -> Folded {
     let lost = info.context == Some(Context::Lost) && !agreed.contains(Extensions::RESUME);
     let text = lost.then(|| system(&message, CONTEXT_LOST.to_owned()));

@@ -151,7 +151,7 @@ pub enum TurnPhase {
     Queued,
     /// Its input is being served.
     Running,
-    /// It was told to stop and has not ended.
+    /// It was asked to stop and has not ended.
     Stopping,
     /// It has had its one end.
     Ended,
@@ -164,7 +164,7 @@ pub enum TurnStep {
     Begin,
     /// The adapter sends something of it.
     Emit,
-    /// It is told to stop.
+    /// It is asked to stop.
     Stop,
     /// Its `turn.complete` comes.
     Complete,
@@ -226,7 +226,7 @@ impl TurnStep {
 /// Where a permission request or a question stands ([permission.2] to [permission.4]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestPhase {
-    /// Nobody asked, or it has been settled.
+    /// It was never asked, or it has been settled.
     Settled,
     /// It waits for its answer.
     Pending,
@@ -241,7 +241,7 @@ pub enum RequestStep {
     Answer,
     /// The adapter withdraws it.
     Withdraw,
-    /// A stop, an end, a deadline or nobody settles it as denied.
+    /// A stop, an end, a deadline or the lack of a reader settles it as denied.
     Deny,
 }
 
@@ -254,7 +254,7 @@ pub enum RequestRule {
     Settle,
     /// The request is bad: this one is pending already; the first stands ([permission.4]).
     Reject,
-    /// Late, or asked for by nobody; ignored ([permission.4]).
+    /// Late, or never asked for; ignored ([permission.4]).
     Ignore,
 }
 

@@ -200,7 +200,7 @@ fn each_clause_stands_once_in_its_order_and_says_whom_it_binds() {
             assert!(!line.contains("**["), "a clause stands at the beginning of a line: {line}");
             continue;
         };
-        let (binds, _) = rest.split_once(".*").unwrap_or_else(|| panic!("{id} binds nobody"));
+        let (binds, _) = rest.split_once(".*").unwrap_or_else(|| panic!("{id} binds no side"));
         assert!(["host", "adapter", "both", "relay"].contains(&binds), "{id} binds {binds}");
         found.push((id.to_owned(), binds));
     }

@@ -14,7 +14,7 @@ use trunkline_protocol::{FileInput, PermissionResponse};
 /// The most that is remembered of each kind.
 const KEPT: usize = 4096;
 
-/// What one session has seen and was told to keep.
+/// What one session has seen and was asked to keep.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     inputs: VecDeque<Value>,

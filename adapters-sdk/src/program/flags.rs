@@ -41,6 +41,6 @@ pub(super) async fn diagnose(adapter: &dyn AnyAdapter) -> ExitCode {
 
 fn print(value: &impl Serialize) {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    // Who asked may have gone; there is nobody to tell.
+    // The peer that asked may have gone; then no one can be informed.
     drop(writeln!(std::io::stdout(), "{text}"));
 }

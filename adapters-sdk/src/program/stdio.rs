@@ -40,7 +40,7 @@ pub(super) fn take() -> io::Result<(Input, Output)> {
     Ok((reader(input)?, writer(output)?))
 }
 
-/// Pipes and sockets are polled; a file or terminal is read by a thread that nobody waits for at the end.
+/// Pipes and sockets are polled; a file or terminal is read by a thread that is not joined at the end.
 fn reader(input: OwnedFd) -> io::Result<Input> {
     let file = File::from(input);
     let kind = file.metadata()?.file_type();

@@ -1,4 +1,4 @@
-//! What a session is beneath its handles: its phase, its queue, its running turn.
+//! What a session is below its handles: its phase, its queue, its running turn.
 //!
 //! Everything that must keep an order is decided and put on the wire under one lock, so that all output of a turn
 //! precedes its end and nothing follows a session's end. No lock is held while anything is waited for.
@@ -29,7 +29,7 @@ pub(crate) trait Keeper: Send + Sync {
     fn forget(&self, core: &Core);
     /// The session has work and no worker.
     fn work(&self, session: Session);
-    /// The turn was told to stop: its time runs.
+    /// A stop was asked for: the turn's time runs.
     fn count_down(&self, late: Late);
 }
 
@@ -73,7 +73,7 @@ pub(super) enum Phase {
     Open,
     /// The link shuts down: turns that wait are ended, not run.
     Shutting,
-    /// Ended by the adapter, and the host can only be told by text: every further input is answered so.
+    /// Ended by the adapter, and the host understands only a text: every further input is answered so.
     Told(Box<SessionClosed>),
     /// Silent.
     Closed,

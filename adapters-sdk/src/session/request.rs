@@ -18,7 +18,7 @@ use crate::{Answer, Decision, Permission, Question};
 /// Numbers the requests of the whole process, so that no two ids are ever the same.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// A request that nobody has answered yet.
+/// A request without an answer yet.
 #[derive(Debug)]
 pub(super) struct Pending {
     id: RequestId,
@@ -34,7 +34,7 @@ enum Waiter {
 }
 
 impl Waiter {
-    /// Settles it with nobody's word. Whoever waits may have gone.
+    /// Settles it without an answer. The waiting side may have gone.
     fn deny(self, reason: Option<StopReason>) {
         match self {
             Self::Permission(waiter, _) => drop(waiter.send(Decision::denied(reason))),
@@ -111,7 +111,7 @@ impl Core {
         let Some(Pending { waiter: Waiter::Permission(waiter, options), .. }) =
             inner.settle(RequestStep::Answer, is_it)
         else {
-            return tracing::debug!(session = %self.id, "an answer that nobody waits for is ignored");
+            return tracing::debug!(session = %self.id, "an answer without a waiting request is ignored");
         };
         drop(waiter.send(Decision::of(response, &options)));
     }

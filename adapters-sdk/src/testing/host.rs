@@ -46,7 +46,7 @@ pub struct Host {
     served: JoinHandle<Ended>,
 }
 
-/// What has come from the adapter and nobody has looked at, by session.
+/// What has come from the adapter and was not looked at yet, by session.
 #[derive(Debug, Default)]
 struct Inbox {
     messages: Mutex<HashMap<SessionId, VecDeque<AdapterMessage>>>,

@@ -1,4 +1,4 @@
-//! An adapter that does as it was told, for tests of what runs adapters.
+//! An adapter that follows a script, for tests of what runs adapters.
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use trunkline_protocol::{SessionStart, SessionUpdate};
 
 use crate::{Adapter, Error, Input, Session, SessionInfo, Turn};
 
-/// Answers each input by a fixed text or its echo, after a delay, failing where it is told to.
+/// Answers each input by a fixed text or its echo, after a delay, failing where the script says so.
 #[derive(Debug, Clone, Default)]
 pub struct Scripted {
     answers: Arc<Mutex<VecDeque<String>>>,

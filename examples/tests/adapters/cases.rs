@@ -98,7 +98,7 @@ pub(crate) fn noise_is_skipped(mut adapter: Dialogue) {
         adapter.answered("a", "crlf");
     }
     adapter.assert_silent("a");
-    adapter.close_input(); // what "before" said as a greeting is nobody's business here
+    adapter.close_input(); // what "before" said as a greeting does not matter here
     assert_eq!(adapter.ends("a") + adapter.ends("before"), 0);
 }
 

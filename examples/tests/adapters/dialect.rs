@@ -1,4 +1,4 @@
-//! What each kind of adapter is told, so that it does what a case needs.
+//! What each kind of adapter gets, so that it does what a case needs.
 
 /// The language in which an adapter is spoken to.
 #[derive(Clone, Copy)]

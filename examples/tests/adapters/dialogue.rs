@@ -33,7 +33,7 @@ impl Dialogue {
     pub(crate) fn with(command: &mut Command, dialect: Dialect) -> Self {
         let mut program =
             Program::start(command).expect("it starts; `cargo build --examples` builds those in Rust");
-        let mut stdin = program.child.stdin.take().expect("nobody took it");
+        let mut stdin = program.child.stdin.take().expect("not taken yet");
         let (input, lines) = sync_channel::<Vec<u8>>(256);
         // An adapter that does not read holds up this thread, and no wait of a case.
         thread::spawn(move || lines.iter().all(|line| stdin.write_all(&line).is_ok()));
@@ -157,7 +157,7 @@ impl Dialogue {
         assert_eq!(self.ends(session), 0);
     }
 
-    /// How many turns of the session have ended, of those nobody asked for.
+    /// How many turns of the session have ended, of those without an input.
     pub(crate) fn ends(&self, session: &str) -> usize {
         let ended = |message: &&Value| message["type"] == "turn.complete";
         self.kept.get(session).map_or(0, |said| said.iter().filter(ended).count())

@@ -71,7 +71,7 @@ pub(crate) fn rust(name: &str) -> Command {
 /// A running program in a process group of its own. Dropping it kills what still runs of it, and shows its stderr if
 /// the test fails.
 pub(crate) struct Program {
-    /// Whoever writes to it takes its stdin.
+    /// The writer takes its stdin.
     pub(crate) child: Child,
     ended: bool,
     lines: Receiver<Vec<u8>>,

@@ -47,7 +47,7 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that asks (`events`).
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed (`events`): nobody is asked.
+        /// Whether it is replayed (`events`): no answer is wanted.
         pub history: Option<bool>,
     }
 

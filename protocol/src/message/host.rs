@@ -159,7 +159,7 @@ objects! {
         pub request_id: RequestId,
         /// The values by field id.
         pub values: Option<BTreeMap<String, Json>>,
-        /// Whether nobody answered.
+        /// Whether there is no answer.
         pub cancelled: Option<bool>,
     }
 

@@ -18,7 +18,7 @@ objects! {
     pub struct Capabilities {
         /// Whether it tells the agent's own session ids.
         pub native_session_ids: Option<bool>,
-        /// Whether the end of a turn is told by the agent rather than guessed.
+        /// Whether the agent reports the end of a turn, rather than the adapter guessing it.
         pub turn_completion: Option<bool>,
         /// Whether it can go on with an earlier session.
         pub resume_attach: Option<bool>,

@@ -52,7 +52,7 @@ objects! {
         pub native_session_id: Option<String>,
         /// What `resume.params` shall be to go on from here (`resume`).
         pub session_params: Option<Json>,
-        /// Whether what was told to resume with holds no more (`resume`).
+        /// Whether the state to resume from is no longer valid (`resume`).
         pub clear_session: Option<bool>,
     }
 

@@ -113,7 +113,7 @@ fn document(direction: &str, messages: &[Value], mut generator: SchemaGenerator)
     let mut document = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": format!("The adapter protocol, version {}: {direction}", crate::PROTOCOL),
-        "description": "One line, as it may be written; a reader bears with more. Unknown members are ignored, and null counts as absent.",
+        "description": "One line, as it may be written; a reader tolerates more. Unknown members are ignored, and null counts as absent.",
         "oneOf": messages,
         "$defs": generator.take_definitions(true),
     });

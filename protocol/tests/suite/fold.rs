@@ -62,7 +62,7 @@ fn said<'a>(folded: &'a [AdapterMessage], channel: &Channel) -> Vec<&'a str> {
     outputs.collect()
 }
 
-/// What the user must be told, by channel, where its own form was not agreed on ([ext.3]).
+/// What the user must see, by channel, where its own form was not agreed on ([ext.3]).
 fn must_be_told(message: &AdapterMessage, agreed: Extensions) -> Option<(Channel, Option<&str>)> {
     let lacks = |extension| !agreed.contains(extension);
     match &message.body {
@@ -129,11 +129,11 @@ fn check(message: &AdapterMessage, agreed: Extensions, tools: ToolsAsOutput) {
 
     if let Some((channel, text)) = must_be_told(message, agreed) {
         let told = said(&folded, &channel);
-        assert_eq!(told.len(), 1, "it is told once: {at}");
+        assert_eq!(told.len(), 1, "it is said once: {at}");
         assert!(text.is_none_or(|text| told[0].contains(text)), "{told:?}: {at}");
-        assert!(text == Some("") || !told[0].is_empty(), "something is told: {at}");
+        assert!(text == Some("") || !told[0].is_empty(), "something is said: {at}");
     } else if kind != AdapterKind::Output {
-        assert_eq!(said(&folded, &Channel::System), [""; 0], "nothing is told twice: {at}");
+        assert_eq!(said(&folded, &Channel::System), [""; 0], "nothing is said twice: {at}");
     }
 
     let again: Vec<AdapterMessage> =

@@ -58,7 +58,7 @@ impl Member {
         assert_eq!((field, why), (&*self.name, wanted), "{}", self.at());
         assert_eq!(kind, (!self.is_of_head()).then_some(self.kind), "{}", self.at());
         if self.name != "session_id" && self.others["session_id"] != "" {
-            assert_eq!(session_id.unwrap().as_str(), "s-1", "whose it was is told: {}", self.at());
+            assert_eq!(session_id.unwrap().as_str(), "s-1", "its session is known: {}", self.at());
         }
     }
 }

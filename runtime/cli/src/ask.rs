@@ -1,4 +1,4 @@
-//! Asks the person at the terminal: permissions and questions. Without a terminal nobody is asked, and nothing allowed.
+//! Asks the person at the terminal: permissions and questions. Without a terminal no question is asked, and nothing is allowed.
 
 use std::{collections::BTreeMap, io::Write, sync::Arc};
 
@@ -55,7 +55,7 @@ pub(crate) struct Settled {
     pub(crate) request_id: RequestId,
     /// Whether it was allowed, or answered.
     pub(crate) approved: bool,
-    /// Whether nobody could be asked.
+    /// Whether there was no one to ask.
     pub(crate) unasked: bool,
 }
 
@@ -65,7 +65,7 @@ impl Asker {
         Self { terminal: Terminal::find().map(Arc::new) }
     }
 
-    /// Begins to ask. Gives the request's end at once where nobody can be asked.
+    /// Begins to ask. Gives the request's end at once where there is no one to ask.
     pub(crate) fn ask(&self, request: Request) -> Result<Asking, Settled> {
         let Some(terminal) = self.terminal.clone() else {
             let settled = Settled { request_id: request.id().clone(), approved: false, unasked: true };

@@ -47,7 +47,7 @@ pub(crate) enum Outcome {
     Ended(Box<TurnEnd>),
     /// The session has ended too.
     Closed(Option<Box<TurnEnd>>, Box<SessionEnd>),
-    /// The person leaves, or the program is told to end.
+    /// The person leaves, or the program is asked to end.
     Leave(Interrupt),
 }
 
@@ -110,7 +110,7 @@ impl Conversation {
                     };
                     if asking.as_ref().is_some_and(|asking| settles(&event, asking, turn)) {
                         self.give_up(&mut asking).await;
-                        self.screen.note("✗", paint::CARE, "nobody needs an answer any more");
+                        self.screen.note("✗", paint::CARE, "the request was withdrawn");
                     }
                     held.push_back(event);
                 }
@@ -140,7 +140,7 @@ impl Conversation {
                     let EventKind::Closed(end) = event.kind else { return Ok(None) };
                     return Ok(Some(end));
                 }
-                // A request outside turns stands until it is answered; nobody sits before a prompt to do so.
+                // A request outside turns stands until it is answered, but there is no prompt to answer it at.
                 Some(event) => self.show(&event)?,
                 None => return Ok(None),
             }

@@ -53,7 +53,7 @@ pub(crate) fn start(verbose: u8, reader: Reader) {
         let trace =
             if trace.status() == BacktraceStatus::Captured { format!("\n{trace}") } else { String::new() };
         let mut stderr = redact::Writer::new(io::stderr());
-        // Nobody is left to be told that stderr takes nothing.
+        // A stderr that takes nothing cannot be reported anywhere.
         let _ = writeln!(stderr, "{what}{trace}");
     }));
 }

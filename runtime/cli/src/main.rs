@@ -43,7 +43,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let text = error.render();
     let plain = text.to_string();
     let mut stderr = anstream::stderr();
-    // Nobody is left to be told that stderr takes nothing.
+    // A stderr that takes nothing cannot be reported anywhere.
     let _ = match redact::text(&plain) {
         clean if *clean == plain => write!(stderr, "{}", text.ansi()),
         clean => write!(stderr, "{clean}"),

@@ -19,7 +19,7 @@ use rustix::{
     },
 };
 
-/// How long a reader takes to notice that nobody waits for its line any more.
+/// How long a reader takes to notice that its line is not wanted any more.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// The longest line that is read, in bytes.
@@ -33,7 +33,7 @@ pub(crate) struct Terminal {
     input: OwnedFd,
 }
 
-/// Tells a reader that nobody waits for its line any more.
+/// Tells a reader that its line is not wanted any more.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cancel(Arc<AtomicBool>);
 

@@ -151,7 +151,7 @@ impl Policy {
         self.unmatched
     }
 
-    /// This policy as the default beneath `over`: both deny lists hold, `over`'s allow list replaces this one where
+    /// This policy as the default below `over`: both deny lists hold, `over`'s allow list replaces this one where
     /// it has any pattern, and denying unmatched actions on either side stands. So `over` can choose what is
     /// allowed, but takes back nothing that is denied.
     #[must_use]

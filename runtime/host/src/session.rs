@@ -28,7 +28,7 @@ use crate::{
 
 /// An open session. Clones are handles to the same one; dropping the last closes it.
 ///
-/// The session outlives the process beneath it: after a crash its next input starts the process again and the user
+/// The session outlives the process below it: after a crash its next input starts the process again and the user
 /// learns whether the agent remembers ([process.5]).
 #[derive(Debug, Clone)]
 pub struct Session {

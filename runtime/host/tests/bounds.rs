@@ -1,4 +1,4 @@
-//! The link where it is cut, flooded or left: no input without an end, nothing that grows, nobody who waits for others.
+//! The link where it is cut, flooded or left: no input without an end, nothing that grows, no session that waits for others.
 
 mod support;
 

@@ -58,7 +58,7 @@ async fn both_sides_push_sixteen_mebibytes_unread_and_nothing_locks() {
     let (host, mut peers) = played(core_agent(), 4096);
     let session = host.open("a", named("s")).unwrap();
     let big = "x".repeat(64 * 1024);
-    // Nobody reads these turns yet, and the adapter does not read its input yet.
+    // No one reads these turns yet, and the adapter does not read its input yet.
     let mut turns: Vec<_> = (0..60).map(|_| session.send(big.as_str()).unwrap()).collect();
     let mut peer = peers.recv().await.unwrap();
     for _ in 0..LINES {

@@ -1,4 +1,4 @@
-//! What a session had is given back when nobody holds it any more, whatever waits unread in it.
+//! What a session had is given back when its last handle is dropped, whatever waits unread in it.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The agents, as a hub is told of them ([relay.4]).
+//! The agents, as a hub sees them ([relay.4]).
 
 use std::{
     collections::HashMap,

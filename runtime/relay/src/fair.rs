@@ -52,7 +52,7 @@ struct Message {
 /// What a message is to the hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// It happened in the session. Whoever produces it waits for room.
+    /// It happened in the session. Its producer waits for room.
     Event,
     /// It answers a message of the hub. Its producer cannot wait and must not drop it, so the hub's messages wait instead.
     Answer,

@@ -104,7 +104,7 @@ enum Step {
 }
 
 impl HubSession {
-    /// Serves the session until the hub closes it, has been told its end, or the relay ends. Gives the host's session
+    /// Serves the session until the hub closes it, has received its end, or the relay ends. Gives the host's session
     /// back where files of it may still be read ([file.3]).
     pub(crate) async fn run(new: NewSession, mut inbox: mpsc::Receiver<Box<HostMessage>>) -> Option<Session> {
         let NewSession { id, agent, agreed, outlet, common, opened } = new;

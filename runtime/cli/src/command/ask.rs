@@ -62,7 +62,7 @@ pub(super) async fn ask(mut spec: ChildSpec, within: Duration) -> Result<Answer,
         })
         .await;
         if ended.is_err() {
-            // An error means that nobody is left whom we may signal.
+            // An error means that no process is left that we may signal.
             let _ = child.signal_tree(Signal::Kill);
         }
         if !read_all {

@@ -67,7 +67,7 @@ struct Check {
 ///
 /// A persona's adapter is found by its name, whatever its case; one that is not built in becomes a job that runs its
 /// binary for each input. The tools that a manifest allows are approved without asking, any other is denied. What has
-/// no home in a configuration is told on stderr.
+/// no place in a configuration is reported on stderr.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -121,7 +121,7 @@ impl Doctor {
         let (policies, told) = policy::find(&config);
         of_host.extend(told);
 
-        // What has no value is told of, and left out, so that the rest can be looked at.
+        // What has no value is reported and left out, so that the rest can be looked at.
         let unresolved: Vec<_> = config.agents.iter_mut().map(environment::resolve).collect();
         let narrowed: Vec<_> =
             config.agents.iter_mut().map(|agent| policy::narrow(&policies, agent)).collect();
@@ -225,7 +225,7 @@ impl Doctor {
     }
 }
 
-/// How the agent is started, or that nobody can look at it.
+/// How the agent is started, or that it cannot be looked at.
 fn spec_of(host: &Result<Host, BuildError>, id: &str) -> Result<ChildSpec, Check> {
     let unchecked = |message: &str| Check::new(Code::AgentUnchecked, message);
     match host.as_ref().map(|host| host.child_spec(id)) {

@@ -98,7 +98,7 @@ impl Run {
     }
 }
 
-/// What to do about an agent that did not start. One of the command line is in no configuration, so nobody else can
+/// What to do about an agent that did not start. One of the command line is in no configuration, so no other command can
 /// look at it.
 fn next(chosen: &Chosen, is_ad_hoc: bool, config: Option<&Path>) -> String {
     if is_ad_hoc {

@@ -14,9 +14,9 @@ use super::{Home, Ran};
 
 /// What the adapter is given under a sensitive name.
 const SECRET: &str = "canary-4f8a-quiet-as-a-mouse";
-/// What the host holds in a variable of its own, and passes on to nobody.
+/// What the host holds in a variable of its own, and passes on to no one.
 const OWN: &str = "canary-77c1-of-the-host-itself";
-/// What nobody declared; its form alone tells.
+/// What is not declared; its form alone gives it away.
 const TOKEN: &str = "ghp_CanaryCanaryCanaryCanary42";
 /// What a user says and an agent answers: content, which goes to its consumer and to no log.
 const CONTENT: &str = "canary-0b3d-said-in-confidence";
@@ -129,7 +129,7 @@ fn a_turn_tells_nothing_at_any_level() {
         ran.must_end_with(1);
         must_be_silent(&ran.stderr, level);
         let told = told(&ran.stdout);
-        must_be_silent(&told, "what is told");
+        must_be_silent(&told, "what is printed");
         assert!(
             told.contains("was not taken") && told.contains("[REDACTED:CANARY_TOKEN] is wrong"),
             "{told}"
@@ -158,7 +158,7 @@ fn a_conversation_tells_nothing_at_any_level() {
     for level in LEVELS {
         let input = format!("{CONTENT}\n/file {SECRET}\nmore\n{CONTENT} die\n");
         let ran = ran(&home, level, &["chat", "--agent", "canary"], &input);
-        // A person's own path is told back to them; the rest is not theirs.
+        // A person's own path is shown to them; the rest is not theirs.
         let stderr = ran.stderr.replace(&format!("failed to give {SECRET}"), "");
         must_be_silent(&stderr, level);
     }
@@ -186,7 +186,7 @@ fn a_relay_tells_nothing_at_any_level() {
         let ran = Ran::of(child.wait_with_output().unwrap());
         ran.must_end_with(0);
         must_be_silent(&ran.stderr, level);
-        must_be_silent(&told(&stdout), "what the hub is told");
+        must_be_silent(&told(&stdout), "what the hub gets");
     }
 }
 
@@ -198,7 +198,7 @@ fn what_does_not_start_tells_nothing() {
         ran.must_end_with(3);
         must_be_silent(&ran.stderr, level);
         assert!(ran.stdout.contains("/nowhere/[REDACTED:"), "{}", ran.stdout);
-        must_be_silent(&told(&ran.stdout), "what is told");
+        must_be_silent(&told(&ran.stdout), "what is printed");
     }
 }
 

@@ -713,7 +713,7 @@ fn a_built_in_adapter_is_diagnosed_with_the_agents_configuration_and_variables()
     // Without it, the adapter itself says what is missing.
     let ran = doctor(&home_with(&http(header, "{}")));
     assert_eq!(of_adapter(&ran), ["adapter:http.credentials", "adapter:http.reachable"], "{}", ran.stdout);
-    // What the adapter does not know is told in its words.
+    // What the adapter does not know is reported in its words.
     let unclear = fails_with(&http("7", "{}"), "adapter.unclear");
     assert!(unclear["detail"].as_str().unwrap().contains("headers"), "{unclear}");
 }

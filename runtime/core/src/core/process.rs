@@ -1,4 +1,4 @@
-//! The process beneath the sessions: whether it runs, when it is started again, what its end does ([process.3] to
+//! The process below the sessions: whether it runs, when it is started again, what its end does ([process.3] to
 //! [process.5]).
 
 use std::time::Instant;

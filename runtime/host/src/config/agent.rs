@@ -87,7 +87,7 @@ pub struct Command {
     pub env: BTreeMap<String, EnvValue>,
 }
 
-/// What becomes of a session when the adapter process beneath it ends ([process.5]).
+/// What becomes of a session when the adapter process below it ends ([process.5]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnAdapterExit {
     /// Its next input starts the process again.

@@ -1,4 +1,4 @@
-//! The organisation's policy: a file that narrows what the entries of agents say, whoever wrote them.
+//! The organisation's policy: a file that narrows what the entries of agents say, wherever they come from.
 //!
 //! ```json
 //! {
@@ -110,7 +110,7 @@ impl Organisation {
     }
 }
 
-/// Whether a name is taken, if only by a link that leads nowhere, or whose folder does. What cannot be told counts as
+/// Whether a name is taken, if only by a link that leads nowhere, or whose folder does. What cannot be found out counts as
 /// there: reading it fails.
 fn is_there(path: &Path) -> bool {
     match path.symlink_metadata() {

@@ -169,7 +169,7 @@ fn read_env(
     env.map(|As(env)| env).unwrap_or_default().into_iter().map(value).collect()
 }
 
-/// Amurg's own sections of an agent. What has a meaning here applies; what restricts and is not applied is told.
+/// Amurg's own sections of an agent. What has a meaning here applies; what restricts and is not applied is reported.
 fn read_amurg(keys: AgentKeys, agent: &mut AgentConfig, at: &str, context: &mut Context<'_>) {
     context.unused(at, &[("tags", &keys.tags, "an agent has a `description`")]);
     if let Some(As(limits)) = keys.limits {

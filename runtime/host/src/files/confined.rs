@@ -1,4 +1,4 @@
-//! Opening a folder beneath a handle without following a link.
+//! Opening a folder below a handle without following a link.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path};
@@ -15,10 +15,10 @@ pub(super) const SEARCH: OFlags = OFlags::PATH;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) const SEARCH: OFlags = OFlags::RDONLY;
 
-/// A way to open `folder` (relative, without `..`, not empty) beneath a root.
+/// A way to open `folder` (relative, without `..`, not empty) below a root.
 pub(super) type OpenFolder = fn(BorrowedFd<'_>, &Path) -> Result<OwnedFd, Refusal>;
 
-/// Opens a folder beneath `root`: the kernel confines the whole walk where it can (`openat2`), else we take one
+/// Opens a folder below `root`: the kernel confines the whole walk where it can (`openat2`), else we take one
 /// component at a time.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) fn open_folder(root: BorrowedFd<'_>, folder: &Path) -> Result<OwnedFd, Refusal> {
@@ -41,13 +41,13 @@ pub(super) fn open_folder(root: BorrowedFd<'_>, folder: &Path) -> Result<OwnedFd
     Err(Refusal::Changed)
 }
 
-/// Opens a folder beneath `root`.
+/// Opens a folder below `root`.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) fn open_folder(root: BorrowedFd<'_>, folder: &Path) -> Result<OwnedFd, Refusal> {
     walk_to_folder(root, folder)
 }
 
-/// Opens a folder beneath `root`, one component at a time: each is looked up in the handle of the one before, and a
+/// Opens a folder below `root`, one component at a time: each is looked up in the handle of the one before, and a
 /// link is not followed, so no rename on the way leads out.
 pub(super) fn walk_to_folder(root: BorrowedFd<'_>, folder: &Path) -> Result<OwnedFd, Refusal> {
     let flags = SEARCH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -69,7 +69,7 @@ impl Remover {
         }
     }
 
-    /// Ends the thread after what it is at. What waits is left to whoever removes the host's folder.
+    /// Ends the thread after what it is at. What waits is left to the removal of the host's folder.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;

@@ -29,7 +29,7 @@ pub(super) struct Root {
 
 /// A folder that may become a root, and where its path led when this was found out.
 ///
-/// A root is opened anew for each file, and whoever may write above it can turn a folder on the way into a link to
+/// A root is opened anew for each file, and a program that may write above it can turn a folder on the way into a link to
 /// anywhere. So links are followed once, while no one hostile runs; from then on the place itself is opened, without
 /// any link. The folder need not be there yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Pinned {
         &self.real
     }
 
-    /// Whether its path lies in `other` by its letters and leads out of it: whoever may write there made that so.
+    /// Whether its path lies in `other` by its letters and leads out of it: a program that may write there made that so.
     pub fn leads_out_of(&self, other: &Self) -> bool {
         let named_within = self.named != other.named
             && (self.named.starts_with(&other.named) || self.named.starts_with(&other.real));

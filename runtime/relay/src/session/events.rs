@@ -86,7 +86,7 @@ impl HubSession {
     fn take_end(&mut self, end: TurnEnd, meta: Option<Meta>) {
         self.requests.turn_ended(end.turn);
         let Some(turn) = self.turns.end(end.turn) else {
-            return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that nobody waits for");
+            return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that the hub does not wait for");
         };
         self.say(turn.hub, Box::new(TurnComplete::from(end)).into(), meta);
     }

@@ -38,7 +38,7 @@ async fn a_session_has_room_again_when_the_pipe_has_taken_what_it_put() {
     drop(hub);
     assert!(writing.await.unwrap().is_err());
     outlet.put(vec![b'x'; ROOM], Class::Event);
-    assert!(has_room(&outlet).await, "nobody waits for a pipe that is gone");
+    assert!(has_room(&outlet).await, "no one waits for a pipe that is gone");
 }
 
 /// A pipe that notes at each write whether the session's end is seen.

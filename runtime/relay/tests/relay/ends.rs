@@ -240,7 +240,7 @@ async fn bad_and_oversize_lines_that_name_the_session_are_told_to_it_alone() {
         // Noise, unknown ids, late messages: not on the wire.
         adapter.write("a banner").await;
         adapter.write(r#"{"type":"telepathy","session_id":"s"}"#).await;
-        adapter.write(r#"{"type":"output","session_id":"nobody","content":"x"}"#).await;
+        adapter.write(r#"{"type":"output","session_id":"unknown","content":"x"}"#).await;
         adapter.write(r#"{"type":"turn.complete","session_id":"s"}"#).await;
         world.hub.hears_nothing().await;
     }

@@ -57,7 +57,7 @@ async fn the_end_of_input_in_mid_turn_ends_each_turn_once() {
     assert_eq!(world.relay.await.unwrap().ended, Ended::EndOfInput);
     assert!(
         begun.elapsed() < Duration::from_secs(1),
-        "an obedient adapter makes nobody wait: {:?}",
+        "an obedient adapter keeps no one waiting: {:?}",
         begun.elapsed()
     );
     assert_eq!(below.await.unwrap(), ["session.close", "session.close"]);

@@ -1,4 +1,4 @@
-//! Sessions: how they open, what they are told at once, how they end ([relay.1], [relay.4], [relay.8], [session.8]).
+//! Sessions: how they open, what they learn at once, how they end ([relay.1], [relay.4], [relay.8], [session.8]).
 
 use serde_json::json;
 use trunkline_host::config::{AgentConfig, OnAdapterExit, SessionMay};
@@ -62,7 +62,7 @@ async fn options_pass_and_facts_of_the_agent_follow() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_agent_ends_the_session_of_a_hub_that_knows_control() {
     let mut world = World::new();
-    world.hub.start_with("s", &ALL, json!({"agent_id": "nobody"})).await;
+    world.hub.start_with("s", &ALL, json!({"agent_id": "missing"})).await;
     let closed = world.hub.expect("session.closed").await;
     assert_eq!(closed["reason"], "unknown_agent");
     assert!(closed["error"]["message"].as_str().unwrap().contains("\"scripted\""), "{closed}");
@@ -76,7 +76,7 @@ async fn an_unknown_agent_ends_the_session_of_a_hub_that_knows_control() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_agent_is_told_a_core_only_hub_at_each_input() {
     let mut world = World::new();
-    world.hub.say(json!({"type": "session.start", "session_id": "s", "agent_id": "nobody"})).await;
+    world.hub.say(json!({"type": "session.start", "session_id": "s", "agent_id": "missing"})).await;
     let text = world.hub.expect("output").await;
     assert_eq!(text["channel"], "system");
     for _ in 0..2 {
@@ -92,7 +92,7 @@ async fn an_unknown_agent_is_told_a_core_only_hub_at_each_input() {
 #[tokio::test(start_paused = true)]
 async fn a_hub_with_turns_and_without_control_gets_text_and_an_end_for_its_turn() {
     let mut world = World::new();
-    world.hub.start_with("s", &["turns"], json!({"agent_id": "nobody"})).await;
+    world.hub.start_with("s", &["turns"], json!({"agent_id": "missing"})).await;
     assert_eq!(world.hub.expect("output").await["turn_id"], json!(null));
     world.hub.input("s", "t", "hello").await;
     let text = world.hub.expect("output").await;
@@ -209,13 +209,13 @@ async fn an_update_has_one_answer_also_where_the_agent_knows_none() {
     assert_eq!((&info["model"], &info["mode"]), (&json!("large"), &json!("plan")));
     world.hub.hears_nothing().await;
 
-    // An agent's answer without values: what is in force is told.
+    // An agent's answer without values: the values in force are reported.
     world.hub.say(update).await;
     adapter.expect("session.update").await;
     adapter.say(json!({"type": "session.info", "session_id": "s"})).await;
     let info = world.hub.expect("session.info").await;
     assert_eq!((&info["model"], &info["mode"]), (&json!("large"), &json!("plan")));
-    // What would widen the configuration changes nothing, and the hub is told why.
+    // What would widen the configuration changes nothing, and the hub learns why.
     world.hub.say(json!({"type": "session.update", "session_id": "s", "permission_mode": "bypass"})).await;
     let error = world.hub.expect("error").await;
     assert_eq!((&error["category"], &error["fatal"]), (&json!("permission_denied"), &json!(false)));

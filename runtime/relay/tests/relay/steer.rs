@@ -82,7 +82,7 @@ async fn a_mode_of_a_hub_without_turns_means_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_host_has_not_answered_is_answered_at_the_end_of_the_session() {
-    // Without `control` the hub is told the end as text, so each of its questions needs its own answer.
+    // Without `control` the hub gets the end as text, so each of its questions needs its own answer.
     let mut world = World::new();
     world.hub.start_with("s", &["turns", "options"], json!({})).await;
     let mut adapter = world.adapters.next().await;

@@ -192,7 +192,7 @@ async fn very_many_refused_inputs_of_a_core_only_hub_wait_for_their_order_withou
             texts += 1;
         }
     }
-    // The first turn and the 64 that waited were served; the others were refused, which is told as text.
+    // The first turn and the 64 that waited were served; the others were refused, which is said as text.
     assert_eq!(texts, many - 65);
     assert_flat(before);
     world.hub.hears_nothing().await;

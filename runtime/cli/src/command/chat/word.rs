@@ -20,7 +20,7 @@ pub(super) enum Word {
     Nothing,
     /// To leave.
     Quit,
-    /// To be told the commands.
+    /// The list of commands.
     Help,
     /// To stop the turn.
     Stop,

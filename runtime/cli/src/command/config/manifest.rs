@@ -200,7 +200,7 @@ impl<'a> Section<'a> {
         Ok(read)
     }
 
-    /// Tells what nobody asked for.
+    /// Reports what was not asked for.
     fn tell(&self, notes: &mut Vec<String>) {
         let unread = self.object.keys().filter(|key| !self.read.contains(&key.as_str()));
         notes.extend(unread.map(|key| format!("`{}` has no home", self.place(key))));

@@ -1,4 +1,4 @@
-//! The environment: names that the process gets, names that it does not, and credentials, of which only names are told.
+//! The environment: names that the process gets, names that it does not, and credentials, of which only names are shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -17,10 +17,10 @@ use super::report::{Check, Code};
 /// Made for each process, and so not the host's.
 const PRIVATE: [&str; 2] = ["TMPDIR", "ADAPTER_CONFIG"];
 
-/// The most secrets of one configuration that are told of.
+/// The most secrets of one configuration that are reported.
 const MOST_PLACES: usize = 20;
 
-/// Folders of secrets that whoever made them keeps from others by other means than modes.
+/// Folders of secrets that their owner protects by other means than modes.
 const KEPT: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
 
 /// Takes the variables away whose values cannot be had, and tells of each; what is left can be started.

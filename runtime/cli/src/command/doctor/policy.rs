@@ -4,7 +4,7 @@ use trunkline_host::config::{AgentConfig, Config, Organisation};
 
 use super::report::{Check, Code};
 
-/// The policies that count, and what is told of them.
+/// The policies that count, and what is reported of them.
 pub(super) fn find(config: &Config) -> (Vec<Organisation>, Vec<Check>) {
     match Organisation::of_this_machine(config.policy.as_deref()) {
         Ok(policies) => {

@@ -71,7 +71,7 @@ fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<O
     (!runnable(named)).then(|| named.to_owned())
 }
 
-/// What is told of a program that a container's image has to have.
+/// What is reported of a program that a container's image must have.
 pub(super) fn in_image(program: &OsStr, image: &str) -> Check {
     Check::new(
         Code::CommandInImage,
@@ -79,7 +79,7 @@ pub(super) fn in_image(program: &OsStr, image: &str) -> Check {
     )
 }
 
-/// What is told of a search.
+/// What is reported of a search.
 pub(super) fn check(program: &OsStr, found: &Found, path: &OsStr) -> Check {
     let shown = program.to_string_lossy();
     match found {

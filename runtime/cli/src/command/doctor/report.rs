@@ -105,7 +105,7 @@ codes! {
     WorkDirUnusable = "work_dir.unusable", Error, "it is missing, or may not be entered";
     RootMissing = "file_roots.missing", Warn, "a folder that files may come from is not there, or cannot be one";
     EnvGiven = "env.given", Info, "the names that the process gets";
-    EnvWithheld = "env.withheld", Info, "names that load code, kept from it as nobody declared them";
+    EnvWithheld = "env.withheld", Info, "names that load code, withheld because they are not declared";
     EnvMissing = "env.missing", Warn, "a name of `env_passthrough` that the host does not have";
     EnvUnresolved = "env.unresolved", Error, "a value that is neither in its file nor in the host's environment";
     EnvEmpty = "env.empty", Warn, "a value from elsewhere that is empty";
@@ -132,8 +132,8 @@ codes! {
     StartFailed = "start.failed", Error, "with --start: it did not";
     StartReady = "start.ready", Info, "with --start: it said that it is ready";
     StartQuiet = "start.quiet", Info, "with --start: it did not say so, as adapters that know the core alone do not";
-    StartEnded = "start.ended", Error, "with --start: it ended by itself before it was told to";
-    StartStopped = "start.stopped", Info, "with --start: it ended when it was told to";
+    StartEnded = "start.ended", Error, "with --start: it ended by itself before it was asked to";
+    StartStopped = "start.stopped", Info, "with --start: it ended when it was asked to";
     StartKilled = "start.killed", Warn, "with --start: it had to be killed";
 }
 
@@ -159,7 +159,7 @@ impl Check {
     }
 }
 
-/// The longest text of a check, in characters: some come from programs that nobody vouches for.
+/// The longest text of a check, in characters: some come from programs that are not trusted.
 const MOST: usize = 2000;
 
 /// A text as it may be shown: without secrets, on one line, without characters that steer a terminal.

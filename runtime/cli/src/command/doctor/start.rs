@@ -92,10 +92,10 @@ fn judge(ended: Option<Exit>, exit: Exit, took: &str) -> Check {
         Some(exit) => Check::new(Code::StartEnded, format!("it ended by itself, with {exit}"))
             .hint("an adapter reads its stdin until that ends [process.1]"),
         None if exit.signal == Some(9) => {
-            Check::new(Code::StartKilled, format!("it had to be killed, {took} after it was told to end"))
+            Check::new(Code::StartKilled, format!("it had to be killed, {took} after it was asked to end"))
                 .hint("an adapter ends at the end of its stdin, and at SIGTERM [process.1]")
         }
-        None => Check::new(Code::StartStopped, format!("{took} after it was told to, with {exit}")),
+        None => Check::new(Code::StartStopped, format!("{took} after it was asked to, with {exit}")),
     }
 }
 

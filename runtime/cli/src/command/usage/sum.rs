@@ -10,7 +10,7 @@ use trunkline_host::usage::{Part, Record, Tokens};
 
 use super::Key;
 
-/// What stands for a model that nobody named.
+/// What stands for a model without a name.
 const UNKNOWN: &str = "-";
 
 /// Sums of turns, by keys.

@@ -295,7 +295,7 @@ fn check_write(
     message: &HostMessage,
     input_of: Option<TurnNo>,
 ) {
-    assert!(model.running_process, "nothing is written to nobody: {message:?}");
+    assert!(model.running_process, "nothing is written without a process: {message:?}");
     let id = message.session_id.to_string();
     let seen = model.wire.entry(id).or_default();
     match &message.body {
@@ -315,7 +315,7 @@ fn check_write(
                 .checked_sub(1)
                 .unwrap_or_else(|| panic!("an answer for each request, once: {message:?}"));
             if response.approved {
-                assert!(seen.allowed.remove(response.request_id.as_str()), "nobody approved this");
+                assert!(seen.allowed.remove(response.request_id.as_str()), "this was never approved");
             }
         }
         HostBody::SessionClose(_) => {
