@@ -2,7 +2,7 @@
 //!
 //! - what is configured: `policy`; how programs are started: `command_line`
 //! - the shared process and what it says: `server`, `inbox`
-//! - a session and its turns: `thread`, `turn_runner`, `request`, `history`, `models`
+//! - a session and its turns: `thread`, `turn`, `retries`, `request`, `history`, `models`
 //! - what the native messages mean, without time and bytes: `translate`, `item`, `approval`, `fault`, `usage`, `shell`
 
 mod approval;
@@ -17,11 +17,12 @@ mod models;
 mod policy;
 mod prompt;
 mod request;
+mod retries;
 mod server;
 mod shell;
 mod thread;
 mod translate;
-mod turn_runner;
+mod turn;
 mod usage;
 
 use std::sync::Arc;
@@ -29,15 +30,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use trunkline_sdk::protocol::{AdapterBody, Capabilities, SessionEntry, SessionsList};
+use trunkline_sdk::protocol::{Capabilities, SessionEntry, SessionsList};
 use trunkline_sdk::{
-    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
-    Turn,
+    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
 
 use self::command_line::Way;
 use self::exec::Exec;
-use self::fault::Fault;
 use self::policy::Policy;
 use self::prompt::Prompt;
 use self::request::ThreadOptions;
@@ -46,7 +45,7 @@ use self::thread::Thread;
 use crate::agent::attachment::{self, Native};
 use crate::agent::options::Options;
 use crate::agent::settings::{Wait, settings};
-use crate::agent::{failure, resume, version};
+use crate::agent::{resume, version};
 
 settings! {
     /// The configuration of the profile, under the key `codex`.
@@ -199,7 +198,7 @@ impl Adapter for Codex {
         let attachments = attachment::read_all(input.files, Native::Images).await;
         let text = thread.input(&input.content, &session);
         let items = request::input(&text, &attachments);
-        turn_runner::run(turn, items, thread, &link).await;
+        turn::run(turn, items, thread, &link).await;
         Ok(())
     }
 
@@ -278,22 +277,6 @@ impl Adapter for Codex {
     async fn diagnose(&self) -> Vec<Check> {
         diagnose::checks(&self.settings).await
     }
-}
-
-/// Whether an event shows that Codex works, rather than that it tries to.
-fn is_work(body: &AdapterBody) -> bool {
-    !matches!(body, AdapterBody::Log(_) | AdapterBody::Progress(_) | AdapterBody::RateLimit(_))
-}
-
-/// The failure of a turn in which Codex did nothing but try again.
-fn gave_up(fault: &Fault, settings: &Settings) -> Error {
-    let category = match fault.category() {
-        Category::Other => Category::Timeout,
-        category => category,
-    };
-    let wait = settings.retry_timeout.0.unwrap_or_default();
-    let wait = humantime::format_duration(wait);
-    failure::of(category, format!("codex did nothing but try again for {wait}: {}", fault.told()), None)
 }
 
 /// A thread as a session that can be resumed.

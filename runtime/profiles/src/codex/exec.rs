@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
-use trunkline_sdk::protocol::{Context, Log, Progress, TurnComplete};
+use trunkline_sdk::protocol::{Context, Log, TurnComplete};
 use trunkline_sdk::{Category, Error, LogStream, SessionInfo, SessionUpdate, Status, Turn};
 
 use self::line::{Lines, Meaning};
 use super::command_line::{self, Run, SINCE};
-use super::fault::Fault;
 use super::policy::Policy;
 use super::prompt::Prompt;
-use super::translate::{End, Event, Translator};
+use super::retries::Retries;
+use super::translate::{End, Translator};
 use crate::agent::attachment::{self, Attachment};
 use crate::agent::deadlines::Watch;
 use crate::agent::failure;
@@ -241,8 +241,7 @@ impl Exec {
         self.thread.lines.begin();
         let running = Running {
             thread: &mut self.thread,
-            settings: &self.settings,
-            retries: None,
+            retries: Retries::new(&self.settings),
             end: None,
             has_worked: false,
         };
@@ -280,9 +279,7 @@ impl Exec {
 /// The engine's view of one process.
 struct Running<'e> {
     thread: &'e mut Thread,
-    settings: &'e super::Settings,
-    /// Since when Codex does nothing but try again, and why.
-    retries: Option<(Instant, Fault)>,
+    retries: Retries<'e>,
     /// How the turn ended, as Codex says.
     end: Option<Result<Status, Error>>,
     has_worked: bool,
@@ -308,28 +305,13 @@ impl Dialect for Running<'_> {
         };
         self.has_worked |= !events.is_empty();
         for event in events {
-            match event {
-                Event::Tell(body) => {
-                    if super::is_work(&body) {
-                        out.alive();
-                        self.retries = None;
-                    }
-                    out.emit(body);
-                }
-                Event::Retries(fault) => {
-                    let message = failure::message(&fault.told());
-                    let since = self.retries.as_ref().map_or(now, |(since, _)| *since);
-                    self.retries = Some((since, fault));
-                    out.emit(Progress { message, ..Progress::default() });
-                }
-                Event::Ended(ended) => {
-                    out.end_within(AFTER);
-                    self.end.get_or_insert(match ended {
-                        End::Completed => Ok(Status::Completed),
-                        End::Interrupted => Err(Error::stopped()),
-                        End::Failed(fault) => Err(fault.error()),
-                    });
-                }
+            if let Some(ended) = self.retries.take(event, now, out) {
+                out.end_within(AFTER);
+                self.end.get_or_insert(match ended {
+                    End::Completed => Ok(Status::Completed),
+                    End::Interrupted => Err(Error::stopped()),
+                    End::Failed(fault) => Err(fault.error()),
+                });
             }
         }
     }
@@ -343,12 +325,11 @@ impl Dialect for Running<'_> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.retries.as_ref().and_then(|(since, _)| Some(*since + self.settings.retry_timeout.0?))
+        self.retries.deadline()
     }
 
     fn late(&mut self) -> Error {
-        let fault = self.retries.take().map(|(_, fault)| fault).unwrap_or_default();
-        super::gave_up(&fault, self.settings)
+        self.retries.gave_up()
     }
 }
 

@@ -117,8 +117,11 @@ impl Server {
     }
 }
 
+/// Why a request is refused that no turn reads.
+pub(super) const NOT_NOW: &str = "no turn of this thread can be asked now";
+
 fn refuse(peer: &Peer, id: &Id) {
-    peer.answer_now::<()>(id, Err((-32000, "no turn of this thread can be asked now".to_owned())));
+    peer.answer_now::<()>(id, Err((-32000, NOT_NOW.to_owned())));
 }
 
 /// Which session reads which thread.

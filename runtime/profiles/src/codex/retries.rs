@@ -1,0 +1,71 @@
+//! What Codex says while it does nothing but try again: pure.
+
+use tokio::time::Instant;
+use trunkline_sdk::protocol::{AdapterBody, Progress};
+use trunkline_sdk::{Category, Error};
+
+use super::Settings;
+use super::fault::Fault;
+use super::translate::{End, Event};
+use crate::agent::failure;
+use crate::agent::turn::Out;
+
+/// How long Codex has done nothing but try again.
+pub(super) struct Retries<'s> {
+    settings: &'s Settings,
+    /// Since when, and why.
+    since: Option<(Instant, Fault)>,
+}
+
+impl<'s> Retries<'s> {
+    pub(super) fn new(settings: &'s Settings) -> Self {
+        Self { settings, since: None }
+    }
+
+    /// Emits an event of the turn. Gives how the turn ended, once it has.
+    pub(super) fn take<C>(&mut self, event: Event, now: Instant, out: &mut Out<C>) -> Option<End> {
+        match event {
+            Event::Tell(body) => {
+                if is_work(&body) {
+                    self.works(out);
+                }
+                out.emit(body);
+            }
+            Event::Retries(fault) => {
+                let message = failure::message(&fault.told());
+                let since = self.since.as_ref().map_or(now, |(since, _)| *since);
+                self.since = Some((since, fault));
+                out.emit(Progress { message, ..Progress::default() });
+            }
+            Event::Ended(end) => return Some(end),
+        }
+        None
+    }
+
+    /// Codex works.
+    pub(super) fn works<C>(&mut self, out: &mut Out<C>) {
+        out.alive();
+        self.since = None;
+    }
+
+    /// When the turn has failed.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.since.as_ref().and_then(|(since, _)| Some(*since + self.settings.retry_timeout.0?))
+    }
+
+    /// The failure of a turn in which Codex did nothing but try again.
+    pub(super) fn gave_up(&self) -> Error {
+        let fault = self.since.as_ref().map(|(_, fault)| fault.clone()).unwrap_or_default();
+        let category = match fault.category() {
+            Category::Other => Category::Timeout,
+            category => category,
+        };
+        let wait = humantime::format_duration(self.settings.retry_timeout.0.unwrap_or_default());
+        failure::of(category, format!("codex did nothing but try again for {wait}: {}", fault.told()), None)
+    }
+}
+
+/// Whether an event shows that Codex works, rather than that it tries to.
+fn is_work(body: &AdapterBody) -> bool {
+    !matches!(body, AdapterBody::Log(_) | AdapterBody::Progress(_) | AdapterBody::RateLimit(_))
+}

@@ -1,0 +1,145 @@
+//! The turns of a thread: begun, waited for, finished once.
+
+mod earlier;
+mod line;
+mod running;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::time::Instant;
+use trunkline_sdk::protocol::TurnComplete;
+use trunkline_sdk::{Category, Error, Status, Turn};
+
+use self::earlier::Earlier;
+use self::line::{Call, Command, INTERRUPT, ThreadLine, give_up};
+use self::running::{Over, Running};
+use super::request;
+use super::server::gone;
+use super::thread::{ANSWER, Link, Thread};
+use super::translate::End;
+use crate::agent::deadlines::{Deadlines, Watch};
+use crate::agent::rpc::CallError;
+use crate::agent::turn::{self, Engine, Finish};
+
+/// Runs a turn of a thread that is linked.
+pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link: &Arc<Link>) {
+    let _busy = link.server.busy();
+    link.inbox.begin();
+    let end = match settle(&turn, thread, link).await {
+        Ok(()) => serve(&turn, input, thread, link).await,
+        Err(error) => Err(error),
+    };
+    link.server.refuse(link.inbox.end());
+    let usage = thread.translator.meter.take().filter(|tokens| tokens.total() > 0);
+    let usage = usage.map(|tokens| tokens.usage(thread.model.as_deref(), thread.provider.as_deref()));
+    let end = match end {
+        Ok(status) => TurnComplete { status: Some(status), ..TurnComplete::default() },
+        Err(error) => {
+            let failed = error.status() != Status::Stopped;
+            let error_of = failed.then(|| error.failure().clone());
+            TurnComplete { status: Some(error.status()), error: error_of, ..TurnComplete::default() }
+        }
+    };
+    turn.finish(TurnComplete {
+        usage,
+        model: thread.model.clone(),
+        provider: thread.provider.clone(),
+        native_session_id: Some(link.thread.clone()),
+        session_params: thread.options.session_params(Some(&link.thread)),
+        ..end
+    });
+}
+
+/// Waits for the end of an earlier turn that was left running: an input now would join it.
+async fn settle(turn: &Turn, thread: &mut Thread, link: &Link) -> Result<(), Error> {
+    let Some(old) = thread.unfinished.clone() else { return Ok(()) };
+    let earlier = Earlier::new(&link.thread, old, Instant::now() + INTERRUPT);
+    let engine = Engine::new(earlier, Watch::new(Deadlines::default())).begin(Earlier::interrupt);
+    let mut line = ThreadLine::new(link);
+    let (earlier, finish) = turn::run(engine, &mut line, turn, &mut thread.report).await;
+    if let Some(why) = finish.why {
+        if why.status() != Status::Stopped {
+            link.server.retire();
+        }
+        return Err(why);
+    }
+    if let Some(failure) = earlier.failure {
+        if link.inbox.is_taken() {
+            give_up(link, &earlier.turn).await;
+        }
+        return Err(failure);
+    }
+    thread.unfinished = None;
+    Ok(())
+}
+
+async fn serve(
+    turn: &Turn,
+    input: Vec<Value>,
+    thread: &mut Thread,
+    link: &Arc<Link>,
+) -> Result<Status, Error> {
+    thread.warn(turn).await;
+    let overrides = std::mem::take(&mut thread.overrides);
+    let params = request::turn(&link.thread, &input, &overrides, &thread.thread.add_dirs);
+    drop(input);
+    let deadlines = thread.options.deadlines;
+    let begin = Command::Call(Call::Begin, params, deadlines.start.unwrap_or(ANSWER));
+    let (running, report) = Running::new(&link.thread, thread);
+    let engine = Engine::new(running, Watch::new(deadlines)).begin(|_, out| out.send(begin));
+    let mut line = ThreadLine::new(link);
+    let (running, Finish { why, .. }) = turn::run(engine, &mut line, turn, report).await;
+    let Running { over, is_denied, unfinished, .. } = running;
+    let is_stopped = why.as_ref().is_some_and(|why| why.status() == Status::Stopped);
+    match over {
+        // It has not ended in time; the next turn waits for it. Of one without an id its beginning will be told.
+        None => {
+            unfinished.get_or_insert_default();
+            if !is_stopped {
+                // Even an interrupt did not help.
+                link.server.retire();
+            }
+            Err(why.unwrap_or_else(Error::stopped))
+        }
+        Some(Over::Ended(end)) => ended(why, end),
+        Some(Over::Gone(ended)) => Err(why.unwrap_or_else(|| gone(&ended))),
+        Some(Over::Taken) => {
+            if let Some(turn) = unfinished.take() {
+                give_up(link, &turn).await;
+            }
+            Err(if is_stopped && !is_denied { Error::stopped() } else { taken() })
+        }
+        Some(Over::NotBegun(CallError::Gone(ended))) => Err(gone(&ended)),
+        Some(Over::NotBegun(_)) if is_stopped => Err(Error::stopped()),
+        Some(Over::NotBegun(error)) => {
+            thread.overrides = overrides;
+            if matches!(error, CallError::Late(_)) {
+                // It may begin yet, and would take the next input for its own.
+                link.server.retire();
+            }
+            Err(error.error("codex began no turn"))
+        }
+        Some(Over::Broken(error)) => Err(error),
+    }
+}
+
+/// How a turn ended, as Codex says. `why` is the reason of an early end.
+fn ended(why: Option<Error>, end: End) -> Result<Status, Error> {
+    match (why, end) {
+        (Some(why), _) if why.status() != Status::Stopped => Err(why),
+        (Some(stopped), End::Interrupted) => Err(stopped),
+        (_, End::Completed) => Ok(Status::Completed),
+        (_, End::Failed(fault)) => Err(fault.error()),
+        (None, End::Interrupted) => {
+            Err(Error::new(Category::Cancelled, "codex interrupted the turn by itself"))
+        }
+    }
+}
+
+/// The failure of a turn whose thread another session has resumed: what follows could be of either's turn.
+fn taken() -> Error {
+    let text =
+        "another session has resumed this codex thread; close it, or this one, and send the input again";
+    Error::new(Category::Busy, text)
+}

@@ -1,0 +1,130 @@
+//! One thread's share of the app server: what is read of it, and what it is told.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::super::inbox::Mail;
+use super::super::thread::Link;
+use crate::agent::process::InputClosed;
+use crate::agent::rpc::{CallError, Id};
+use crate::agent::turn::Pipe;
+
+/// How long a turn has to end that was interrupted for another reason than a stop; also for the answer to that.
+pub(super) const INTERRUPT: Duration = Duration::from_secs(10);
+
+/// How long a stopped turn has to end, within the grace that the host is told.
+pub(super) const STOP: Duration = Duration::from_millis(1500);
+
+/// A call, by what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    Begin,
+    Interrupt,
+    /// An input that the user added, by its number.
+    Steer(u64),
+    /// What a person said to a denial, which has no place for words.
+    Word,
+}
+
+impl Call {
+    fn method(self) -> &'static str {
+        match self {
+            Self::Begin => "turn/start",
+            Self::Interrupt => "turn/interrupt",
+            Self::Steer(_) | Self::Word => "turn/steer",
+        }
+    }
+}
+
+/// What the app server is told, or what is done with it.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A call and its longest time. Its answer is a message.
+    Call(Call, Value, Duration),
+    /// The answer to a request.
+    Answer(Id, Value),
+    /// A request cannot be asked, and why.
+    Refuse(Id, &'static str),
+    /// The thread was overrun: what comes from now on is read again.
+    ReadOn,
+    /// The app server is given no further turn.
+    Retire,
+}
+
+impl Command {
+    /// Interrupts a turn of a thread.
+    pub(super) fn interrupt(thread: &str, turn: &str) -> Self {
+        Self::Call(Call::Interrupt, json!({ "threadId": thread, "turnId": turn }), INTERRUPT)
+    }
+}
+
+/// What is read of a thread.
+#[derive(Debug)]
+pub(super) enum Message {
+    Mail(Mail),
+    Called(Call, Result<Value, CallError>),
+}
+
+/// Reads and writes for one turn.
+pub(super) struct ThreadLine<'l> {
+    link: &'l Link,
+    /// Calls without an answer, and answers that are being sent.
+    open: FuturesUnordered<BoxFuture<'l, Option<Message>>>,
+}
+
+impl<'l> ThreadLine<'l> {
+    pub(super) fn new(link: &'l Link) -> Self {
+        Self { link, open: FuturesUnordered::new() }
+    }
+}
+
+/// Interrupts a turn of a thread that another session has resumed. By its id, so it is no turn of that one.
+pub(super) async fn give_up(link: &Link, turn: &str) {
+    if !turn.is_empty() {
+        let params = json!({ "threadId": link.thread, "turnId": turn });
+        let call = link.server.peer.call::<_, Value>("turn/interrupt", &params, None);
+        // An app server that does not answer has no turn to answer for.
+        let _ = timeout(STOP, call).await;
+    }
+}
+
+impl Pipe for ThreadLine<'_> {
+    type Message = Message;
+    type Command = Command;
+
+    /// Answers come before the messages that follow them.
+    async fn next(&mut self) -> Option<Message> {
+        loop {
+            tokio::select! {
+                biased;
+                Some(done) = self.open.next() => if done.is_some() {
+                    return done;
+                },
+                mail = self.link.inbox.next() => return Some(Message::Mail(mail)),
+            }
+        }
+    }
+
+    async fn send(&mut self, command: Command) -> Result<(), InputClosed> {
+        let peer = &self.link.server.peer;
+        match command {
+            Command::Call(call, params, within) => self.open.push(Box::pin(async move {
+                Some(Message::Called(call, peer.call(call.method(), &params, Some(within)).await))
+            })),
+            Command::Answer(id, answer) => self.open.push(Box::pin(async move {
+                // Where it could not be sent, the process has ended, which the inbox says.
+                let _ = peer.answer(&id, Ok(answer)).await;
+                None
+            })),
+            Command::Refuse(id, why) => peer.answer_now::<()>(&id, Err((-32000, why.to_owned()))),
+            Command::ReadOn => self.link.inbox.begin(),
+            Command::Retire => self.link.server.retire(),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,254 @@
+//! A turn that runs, from its beginning to its end: pure.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use trunkline_sdk::{Category, Error, Status};
+
+use super::super::approval::{Answers, Ask, Form};
+use super::super::inbox::Mail;
+use super::super::request;
+use super::super::retries::Retries;
+use super::super::thread::{ANSWER, Thread};
+use super::super::translate::{End, Translator};
+use super::line::{Call, Command, INTERRUPT, Message, STOP};
+use crate::agent::failure;
+use crate::agent::process::Ended;
+use crate::agent::report::Report;
+use crate::agent::rpc::{CallError, Id};
+use crate::agent::turn::{Dialect, Grace, Out, Reply};
+
+/// The most requests and steers of a turn that are open at a time.
+const MOST_OPEN: usize = 256;
+
+/// What ended a turn.
+#[derive(Debug)]
+pub(super) enum Over {
+    /// Codex did.
+    Ended(End),
+    /// The app server has ended.
+    Gone(Ended),
+    /// Another session has resumed the thread.
+    Taken,
+    /// It was not begun.
+    NotBegun(CallError),
+    /// Codex said what cannot be.
+    Broken(Error),
+}
+
+/// How the reply to a request is written.
+enum ReplyForm {
+    Decision(Box<Answers>),
+    Values(Form),
+}
+
+/// A turn that runs.
+pub(super) struct Running<'t> {
+    id: &'t str,
+    translator: &'t mut Translator,
+    /// A turn that may run on, after its host was told of its end.
+    pub(super) unfinished: &'t mut Option<String>,
+    /// Whether the thread has something to remember.
+    spoken: &'t mut bool,
+    retries: Retries<'t>,
+    /// Requests that a person is asked.
+    asked: HashMap<String, (Id, ReplyForm)>,
+    /// Steers without an answer.
+    steers: usize,
+    is_leaving: bool,
+    is_interrupted: bool,
+    /// A denial ends it: Codex interrupts the turn by itself.
+    pub(super) is_denied: bool,
+    pub(super) over: Option<Over>,
+}
+
+impl<'t> Running<'t> {
+    /// A turn of the thread of this id, and what emits its events.
+    pub(super) fn new(id: &'t str, thread: &'t mut Thread) -> (Self, &'t mut Report) {
+        let Thread { translator, unfinished, spoken, settings, report, .. } = thread;
+        translator.begin();
+        let running = Self {
+            id,
+            translator,
+            unfinished,
+            spoken,
+            retries: Retries::new(settings),
+            asked: HashMap::new(),
+            steers: 0,
+            is_leaving: false,
+            is_interrupted: false,
+            is_denied: false,
+            over: None,
+        };
+        (running, report)
+    }
+
+    fn is_over(&mut self, over: Over, out: &mut Out<Command>) {
+        self.over = Some(over);
+        out.end();
+    }
+
+    /// What `turn/start` has answered.
+    fn begun(&mut self, begun: Result<Value, CallError>, out: &mut Out<Command>) {
+        let begun = match begun {
+            Ok(begun) => begun,
+            Err(error) => return self.is_over(Over::NotBegun(error), out),
+        };
+        let Some(id) = begun.get("turn").and_then(|turn| turn.get("id")?.as_str()) else {
+            let broken = Error::new(Category::Protocol, "codex began a turn without an id");
+            return self.is_over(Over::Broken(broken), out);
+        };
+        *self.spoken = true;
+        *self.unfinished = Some(id.to_owned());
+        self.translator.is_turn(id);
+        if self.is_leaving {
+            self.interrupt_codex(out);
+        }
+    }
+
+    fn mail(&mut self, mail: Mail, now: Instant, out: &mut Out<Command>) {
+        match mail {
+            Mail::Notification { method, params } => {
+                let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
+                if method == "serverRequest/resolved" {
+                    // Codex has withdrawn a request, or has its answer.
+                    let id = params.get("requestId").map(Value::to_string).unwrap_or_default();
+                    if self.asked.remove(&id).is_some() {
+                        out.withdraw(id);
+                    }
+                    return;
+                }
+                for event in self.translator.take(&method, &params) {
+                    if let Some(end) = self.retries.take(event, now, out) {
+                        *self.unfinished = None;
+                        return self.is_over(Over::Ended(end), out);
+                    }
+                }
+            }
+            Mail::Request { id, method, params } => {
+                self.retries.works(out);
+                let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
+                self.ask(id, Ask::of(&method, &params, self.translator), out);
+            }
+            Mail::Alive => self.retries.works(out),
+            Mail::Overflow => {
+                let text = "codex said more than the host took: what waited is lost, and the turn is ended";
+                out.fail(Error::new(Category::Oversize, text));
+                // Its end may be among what is lost.
+                out.send(Command::ReadOn);
+            }
+            Mail::Gone(ended) => {
+                *self.unfinished = None;
+                self.is_over(Over::Gone(ended), out);
+            }
+            Mail::Taken => self.is_over(Over::Taken, out),
+        }
+    }
+
+    /// Asks a person, or refuses what cannot be asked.
+    fn ask(&mut self, id: Id, ask: Ask, out: &mut Out<Command>) {
+        let key = id.text().to_owned();
+        let form = match ask {
+            Ask::Permission(permission, answers) if self.asked.len() < MOST_OPEN => {
+                out.ask(key.as_str(), *permission);
+                ReplyForm::Decision(Box::new(answers))
+            }
+            Ask::Question(question, form) if self.asked.len() < MOST_OPEN => {
+                out.ask(key.as_str(), question);
+                ReplyForm::Values(form)
+            }
+            Ask::Permission(..) | Ask::Question(..) | Ask::Unknown => {
+                return out.send(Command::Refuse(id, "this cannot be asked"));
+            }
+        };
+        self.asked.insert(key, (id, form));
+    }
+
+    /// Adds words to the turn, if it has begun.
+    fn steer_with(&mut self, call: Call, words: &str, out: &mut Out<Command>) {
+        let Some(turn) = self.translator.turn() else { return };
+        let input = [request::words(words)];
+        let params = json!({ "threadId": self.id, "expectedTurnId": turn, "input": input });
+        self.steers += 1;
+        out.send(Command::Call(call, params, ANSWER));
+    }
+
+    fn interrupt_codex(&mut self, out: &mut Out<Command>) {
+        if let Some(turn) = self.translator.turn()
+            && !std::mem::replace(&mut self.is_interrupted, true)
+        {
+            out.send(Command::interrupt(self.id, turn));
+        }
+    }
+}
+
+impl Dialect for Running<'_> {
+    type Message = Message;
+    type Command = Command;
+
+    fn message(&mut self, message: Message, now: Instant, out: &mut Out<Command>) {
+        match message {
+            Message::Mail(mail) => self.mail(mail, now, out),
+            Message::Called(Call::Begin, begun) => self.begun(begun, out),
+            // It does not even answer; the turns of others may go on yet.
+            Message::Called(Call::Interrupt, Err(CallError::Late(_))) => out.send(Command::Retire),
+            Message::Called(Call::Interrupt, _) => {}
+            Message::Called(Call::Steer(number), answer) => {
+                self.steers -= 1;
+                let refused = |error: CallError| failure::message(&error.to_string());
+                out.steered(number, answer.map(drop).map_err(refused));
+            }
+            // The denial itself has been told.
+            Message::Called(Call::Word, _) => self.steers -= 1,
+        }
+    }
+
+    fn interrupt(&mut self, why: &Error, out: &mut Out<Command>) -> Grace {
+        self.is_leaving = true;
+        if self.is_denied {
+            return Grace::For(INTERRUPT);
+        }
+        self.interrupt_codex(out);
+        Grace::For(if why.status() == Status::Stopped { STOP } else { INTERRUPT })
+    }
+
+    fn takes_steers(&self) -> bool {
+        self.translator.turn().is_some() && self.steers < MOST_OPEN
+    }
+
+    fn steer(&mut self, number: u64, text: &str, out: &mut Out<Command>) {
+        self.steer_with(Call::Steer(number), text, out);
+    }
+
+    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<Command>) {
+        let Some((id, form)) = self.asked.remove(id) else { return };
+        match (form, reply) {
+            (ReplyForm::Decision(answers), Reply::Decision(decision)) => {
+                out.send(Command::Answer(id, answers.of(&decision)));
+                if decision.is_approved() || self.is_leaving {
+                    return;
+                }
+                if decision.end_turn {
+                    self.is_denied = true;
+                    out.fail(Error::stopped());
+                } else if let Some(word) = decision.message.filter(|word| !word.trim().is_empty()) {
+                    self.steer_with(Call::Word, &word, out);
+                }
+            }
+            (ReplyForm::Values(form), Reply::Answer(answer)) => {
+                out.send(Command::Answer(id, form.of(&answer)));
+            }
+            // A request has the reply of its kind.
+            (ReplyForm::Decision(_), Reply::Answer(_)) | (ReplyForm::Values(_), Reply::Decision(_)) => {}
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.retries.deadline()
+    }
+
+    fn late(&mut self) -> Error {
+        self.retries.gave_up()
+    }
+}
