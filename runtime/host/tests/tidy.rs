@@ -1,6 +1,14 @@
 //! What the text of the source shows: that the tests that the pages name exist, and that crates forbid unsafe code.
 
-use std::{collections::HashSet, fs, path::Path};
+use std::{
+    collections::HashSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
 
 /// Adds the name of each function below a folder.
 fn functions(folder: &Path, names: &mut HashSet<String>) {
@@ -20,7 +28,7 @@ fn functions(folder: &Path, names: &mut HashSet<String>) {
 
 #[test]
 fn each_test_that_the_bounds_name_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let mut names = HashSet::new();
     for folder in ["adapters-sdk", "protocol", "runtime"] {
         functions(&root.join(folder), &mut names);
@@ -37,7 +45,7 @@ fn each_test_that_the_bounds_name_exists() {
 
 #[test]
 fn each_test_that_the_invariants_name_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let page = fs::read_to_string(root.join("docs/invariants.md")).expect("the page");
     let (mut file, mut source, mut named) = ("", String::new(), 0);
     for line in page.lines() {
@@ -55,7 +63,7 @@ fn each_test_that_the_invariants_name_exists() {
 
 #[test]
 fn every_crate_but_one_forbids_unsafe_code() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = root();
     let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("the manifest");
     let members = manifest.split("members = [").nth(1).and_then(|rest| rest.split(']').next());
     let members: Vec<_> = members.expect("the members").split('"').skip(1).step_by(2).collect();
@@ -70,4 +78,47 @@ fn every_crate_but_one_forbids_unsafe_code() {
         }
     }
     assert_eq!(without, ["runtime/process/src/lib.rs"], "these do not forbid unsafe code");
+}
+
+/// The cells of a page's tables, row by row.
+fn rows(page: &str) -> impl Iterator<Item = Vec<&str>> {
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    rows.map(|row| row.split(" | ").collect())
+}
+
+/// What is between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn each_place_that_the_map_names_exists() {
+    let root = root();
+    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the page");
+    let (_, map) = page.split_once("## Map\n").expect("the map");
+    let (mut folder, mut named) = (root.clone(), 0);
+    for row in rows(map.split("\n## ").next().unwrap_or(map)) {
+        if let Some(name) = row[0].strip_prefix("**`").and_then(|rest| rest.split('`').next()) {
+            folder = root.join(name);
+        }
+        for place in row.get(1).into_iter().flat_map(|cell| quoted(cell)).filter(|name| name.contains('/')) {
+            assert!(folder.join(place).exists(), "there is no {place} in {}", folder.display());
+            named += 1;
+        }
+    }
+    assert!(named > 50, "{named} are named");
+}
+
+#[test]
+fn each_place_that_the_glossary_names_exists() {
+    let root = root();
+    let page = fs::read_to_string(root.join("docs/glossary.md")).expect("the page");
+    let mut named = 0;
+    for row in rows(&page) {
+        for place in quoted(row[row.len() - 1]).filter(|name| name.contains('/')) {
+            assert!(root.join(place).exists(), "there is no {place}");
+            named += 1;
+        }
+    }
+    assert!(named > 20, "{named} are named");
 }
