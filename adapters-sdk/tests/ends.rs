@@ -101,7 +101,7 @@ async fn a_broken_pipe_ends_it_at_once_without_spinning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn told_to_end_it_ends_though_nobody_reads() {
+async fn asked_to_end_it_ends_though_no_one_reads() {
     let flood = adapter(|turn: Turn, _| async move {
         loop {
             turn.output("x".repeat(1000)).await;
@@ -151,7 +151,7 @@ impl Adapter for Held {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_state_is_freed_whoever_ends_the_session() {
+async fn every_state_is_freed_however_the_session_ends() {
     let held = Arc::new(AtomicUsize::new(0));
     let host = Host::with(Server::new(Held(held.clone())), Offer::These(Extensions::all()), 64);
     let sessions: Vec<_> = (0..4).map(|_| host.open()).collect();

@@ -70,7 +70,7 @@ async fn only_true_with_matching_ids_approves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_a_waiting_permission_and_there_is_no_deadline() {
+async fn no_one_waits_for_a_waiting_permission_and_there_is_no_deadline() {
     let noted = Arc::default();
     let (host, session) = open(&noted, Offer::These(Extensions::all())).await;
     session.begin("");

@@ -141,7 +141,7 @@ fn it_ends_soon_after_sigterm() {
 }
 
 #[test]
-fn it_ends_soon_after_nobody_reads_and_says_nothing_of_it() {
+fn it_ends_soon_after_no_one_reads_and_says_nothing_of_it() {
     let mut child = program()
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -89,7 +89,7 @@ pub(crate) mod direction {
         head::Head,
     };
 
-    /// How a direction's messages are told apart, read and written.
+    /// How a direction's messages differ in type, reading and writing.
     pub trait Direction: Sized {
         /// The types of this direction.
         type Kind: Copy;

@@ -129,7 +129,7 @@ fn no_json_object_is_noise() {
 }
 
 #[test]
-fn any_depth_is_skipped_where_nobody_reads() {
+fn any_depth_is_skipped_where_no_one_reads() {
     for deep in [nested(DEEP), "{\"a\":".repeat(DEEP) + "1" + &"}".repeat(DEEP)] {
         let before = format!(r#"{{"future":{deep},"type":"output","session_id":"s-1","content":"hi"}}"#);
         let after = format!(

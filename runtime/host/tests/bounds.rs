@@ -53,7 +53,7 @@ async fn an_adapter_that_asks_and_reads_no_answer_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_input_larger_than_the_outbox_goes_through_and_ends_nobody() {
+async fn an_input_larger_than_the_outbox_goes_through_and_ends_no_one() {
     let mut agent = core_agent();
     agent.limits.outbox = 1024;
     let (host, mut peers) = played(agent, 256);
@@ -90,7 +90,7 @@ async fn inputs_of_many_sessions_that_the_pipe_does_not_take_are_refused_as_busy
 }
 
 #[tokio::test]
-async fn facts_that_nobody_reads_weigh_what_they_hold_and_go_to_disk() {
+async fn facts_that_no_one_reads_weigh_what_they_hold_and_go_to_disk() {
     let (host, mut peers) = played(agent(), 64 * 1024);
     let session = host.open("a", named("s")).unwrap();
     let mut peer = peers.recv().await.unwrap();
@@ -197,7 +197,7 @@ async fn turns_that_are_dropped_with_much_unread_do_not_pause_the_link() {
 }
 
 #[tokio::test]
-async fn requests_that_nobody_reads_end_the_session_before_they_fill_the_memory() {
+async fn requests_that_no_one_reads_end_the_session_before_they_fill_the_memory() {
     let (host, mut peers) = played(agent(), 256 * 1024);
     let session = host.open("a", named("s")).unwrap();
     let turn = session.send("x").unwrap();

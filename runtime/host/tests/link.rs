@@ -101,7 +101,7 @@ async fn an_oversize_line_costs_itself_and_its_session_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn noise_is_counted_and_harms_nobody() {
+async fn noise_is_counted_and_harms_no_one() {
     let (host, mut peers) = played(core_agent(), 4096);
     let session = host.open("a", named("s")).unwrap();
     let turn = session.send("x").unwrap();
@@ -220,7 +220,7 @@ async fn a_shutdown_closes_ends_and_waits_for_the_adapter() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_gets_all_in_order_and_keeps_nobody_waiting() {
+async fn a_slow_reader_gets_all_in_order_and_keeps_no_one_waiting() {
     const LINES: usize = 4_000;
     let (host, mut peers) = played(core_agent(), 64 * 1024);
     let (slow, quick) = (host.open("a", named("slow")).unwrap(), host.open("a", named("quick")).unwrap());

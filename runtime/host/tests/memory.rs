@@ -70,7 +70,7 @@ async fn a_gibibyte_without_an_lf_costs_that_line_and_its_memory_falls_back() {
 }
 
 #[tokio::test]
-async fn a_flood_that_nobody_reads_goes_to_disk_and_comes_back_whole() {
+async fn a_flood_that_no_one_reads_goes_to_disk_and_comes_back_whole() {
     // More by the environment: 2048 is the two gibibytes that the goals name.
     let mebibytes: u64 = std::env::var("FLOOD_MIB").ok().and_then(|text| text.parse().ok()).unwrap_or(96);
     let agent = script(&format!(

@@ -12,8 +12,8 @@ use support::{agent, played_with, soon};
 use trunkline_host::{Host, SessionOptions};
 
 /// Names the state folder of a host that this program is to be, and whether it opens a session.
-const STATE: &str = "LEFTOVERS_STATE";
-const OPENS: &str = "LEFTOVERS_OPENS";
+const STATE: &str = "ORPHANS_STATE";
+const OPENS: &str = "ORPHANS_OPENS";
 
 /// The host that is killed; a test only where it is asked for.
 #[tokio::test]

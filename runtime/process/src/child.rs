@@ -127,7 +127,7 @@ impl Child {
 
     /// Polls for what [`Child::wait`] waits for. Of several tasks that poll, the last is woken.
     ///
-    /// For a driver that polls many sources by hand: a [`Child::wait`] that is dropped between polls wakes nobody.
+    /// For a driver that polls many sources by hand: a [`Child::wait`] that is dropped between polls wakes no one.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Exit> {
         if let Some(exit) = self.tree.exit() {
             return Poll::Ready(exit);
@@ -143,7 +143,7 @@ impl Child {
 
     /// Waits like [`Child::wait`], then removes the private folder, and returns when it is gone.
     ///
-    /// Closes standard input first if nobody took it.
+    /// Closes standard input first if no one took it.
     ///
     /// # Cancel safety
     ///
@@ -160,7 +160,7 @@ impl Child {
 
     /// Signals the child's tree: SIGKILL all of it, another signal the program's process group.
     ///
-    /// Having nobody left to signal is a success, and so is a child that is reaped: no signal ever goes to a
+    /// Having no one left to signal is a success, and so is a child that is reaped: no signal ever goes to a
     /// recycled number. A descendant that left the group is reached by SIGKILL, unless the group is all that holds it.
     ///
     /// # Errors

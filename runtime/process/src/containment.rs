@@ -19,7 +19,7 @@ pub enum Containment {
     /// The best of the others that works here.
     #[default]
     Auto,
-    /// A PID namespace of its own. Its end is the end of every process in it, whoever ends it.
+    /// A PID namespace of its own. Its end is the end of every process in it, however it ends.
     Namespace,
     /// A small process between host and child, the subreaper of all descendants. It ends them when the child ends
     /// and when the host does.

@@ -265,7 +265,7 @@ mod tests {
             ..PLAIN
         },
         Case {
-            says: "all means all but what loads code, which is told, and the host's own configuration",
+            says: "all means all but what loads code, which is reported, and the host's own configuration",
             host: &[
                 ("API_KEY", "k"),
                 ("TMPDIR", "/host/tmp"),

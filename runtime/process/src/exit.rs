@@ -6,7 +6,7 @@ use rustix::process::WaitIdStatus;
 
 use crate::signal;
 
-/// How a process ended: by an exit code, by a signal, or in a way that nobody could tell us.
+/// How a process ended: by an exit code, by a signal, or in a way that no one could tell us.
 ///
 /// Its text reads `exit status 3`, `signal 9 (SIGKILL)` or `unknown exit status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

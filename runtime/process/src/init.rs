@@ -143,6 +143,6 @@ impl Ties {
 /// Says something on the stderr that init shares with its program until that has started.
 fn complain(problem: &str) {
     use std::io::Write;
-    // Nobody is left to tell when that fails.
+    // No one is left to tell when that fails.
     let _ = writeln!(std::io::stderr(), "{MARKER}: {problem}");
 }

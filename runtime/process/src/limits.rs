@@ -94,8 +94,8 @@ pub enum Enforcer {
     CgroupV1,
     /// A resource limit of each process, or of the user.
     Rlimit,
-    /// Nobody.
-    Nobody,
+    /// Nothing.
+    Nothing,
 }
 
 impl Enforcer {
@@ -106,7 +106,7 @@ impl Enforcer {
             Self::CgroupV2 => "cgroup v2",
             Self::CgroupV1 => "cgroup v1",
             Self::Rlimit => "resource limit",
-            Self::Nobody => "nobody",
+            Self::Nothing => "nothing",
         }
     }
 }
@@ -122,8 +122,8 @@ impl fmt::Display for Enforcer {
 pub fn support() -> LimitSupport {
     let backend = backend();
     // The kernel looks at the user in the outermost namespace. Root of a user namespace is not exempt, which
-    // cannot be told from here; it then has more than this says.
-    let without_pids = if geteuid().is_root() { Enforcer::Nobody } else { Enforcer::Rlimit };
+    // cannot be known here; it then has more than this says.
+    let without_pids = if geteuid().is_root() { Enforcer::Nothing } else { Enforcer::Rlimit };
     LimitSupport {
         processes: enforcement(backend.processes(), without_pids),
         open_files: Enforcement { by: Enforcer::Rlimit, not_better: None },

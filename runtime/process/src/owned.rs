@@ -25,7 +25,7 @@ const LOOK_AGAIN: [Duration; 8] = {
 };
 
 /// What belongs to one child beside its processes. Given up in this order: what still runs in its cgroup is killed,
-/// the cgroup removed, then the folder, which nobody writes to any more, then the record that names them, which stays
+/// the cgroup removed, then the folder, which no one writes to any more, then the record that names them, which stays
 /// as long as one of them does.
 ///
 /// Dropping removes what can be removed at once, and blocks meanwhile; the rest is left to the reaper thread.

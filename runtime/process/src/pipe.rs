@@ -10,7 +10,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 /// Bytes taken by one read.
 const CHUNK: usize = 16 * 1024;
 
-/// Whether anybody can still write into a pipe.
+/// Whether any process can still write into a pipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PipeEnd {
     /// All writers are gone, and everything was read.

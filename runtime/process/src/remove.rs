@@ -30,7 +30,7 @@ const MOVED: &str = ".trunkline-removed-";
 ///
 /// Links are not followed, mount points not entered, and every name is resolved in a folder that is held open, so a
 /// program that swaps names meanwhile leads nowhere. Folders below that are closed to their owner are opened to it,
-/// and to nobody else. What cannot be removed keeps nothing else from going.
+/// and to no one else. What cannot be removed keeps nothing else from going.
 ///
 /// # Errors
 ///

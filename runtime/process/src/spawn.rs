@@ -42,7 +42,7 @@ const START: Duration = Duration::from_secs(60);
 /// How long a process that gave its program up may take to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How much of what it said is told, in bytes.
+/// How much of what it said is reported, in bytes.
 const MOST_WORDS: usize = 4096;
 
 /// Starts a child with three pipes, as the leader of its own session and process group.
@@ -105,7 +105,7 @@ enum Refused {
 }
 
 /// Makes a started process known to the runtime, and waits until an init has told that the program runs. Whatever
-/// was started is killed when it does not, or when nobody waits any more.
+/// was started is killed when it does not, or when no one waits any more.
 async fn begin(
     launched: Launched,
     status: Option<OwnedFd>,
@@ -129,7 +129,7 @@ async fn begin(
         }
         None => Refused::Containment(last_words(&mut child).await),
     };
-    // An error means that nobody is left to kill.
+    // An error means that no one is left to kill.
     let _ = child.signal_tree(Signal::Kill);
     child.finish().await;
     Err(refused)

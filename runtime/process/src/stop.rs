@@ -29,7 +29,7 @@ impl Default for StopSteps {
     }
 }
 
-/// One step of a stop, to be taken by whoever drives it.
+/// One step of a stop, to be taken by the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Tell the child that its sessions are closed.
@@ -144,7 +144,7 @@ impl Escalation {
 /// Stops a child that has no sessions to close: closes its standard input, waits, sends SIGTERM to its group,
 /// waits, sends SIGKILL, reaps it and removes its folder.
 ///
-/// `steps.close` is not waited for. A caller who took standard input drops it first. Output that nobody took is
+/// `steps.close` is not waited for. A caller who took standard input drops it first. Output that no one took is
 /// read and thrown away, so that a child which says good-bye is not stuck on a full pipe; who took it goes on reading.
 ///
 /// # Cancel safety

@@ -256,7 +256,7 @@ fn base64_of_a_value_is_hidden_over_any_lines() {
     let value: String = (0..100).map(|n: u32| char::from(b'!' + (n * n * 37 % 90) as u8)).collect();
     let redactor = Arc::new(knows(&[("KEY", &value)]));
     let engine = base64::engine::general_purpose::STANDARD;
-    for (before, behind) in [("", ""), ("u", "x"), ("us", "xy"), ("user:", ":password of nobody at all")] {
+    for (before, behind) in [("", ""), ("u", "x"), ("us", "xy"), ("user:", ":password of no one at all")] {
         let encoded = engine.encode(format!("{before}{value}{behind}"));
         for width in [8, 11, 19, 57, 60, 64, 76, 100] {
             for end in ["\n", "\r\n", "\n    ", "\\n"] {

@@ -41,7 +41,7 @@ impl<W: Write> Drop for Writer<W> {
     fn drop(&mut self) {
         let inner = &mut self.inner;
         self.stream.finish(|shown| {
-            // Nobody is left to be told.
+            // The failure cannot be reported anywhere.
             let _ = inner.write_all(shown);
         });
         let _ = self.inner.flush();

@@ -16,7 +16,7 @@ pub struct CommandLine {
     pub args: Vec<OsString>,
     /// Its whole environment.
     pub environment: BTreeMap<OsString, OsString>,
-    /// The container that has to be removed, once whoever was started has ended.
+    /// The container that has to be removed, once the started program has ended.
     pub container: Option<Container>,
 }
 

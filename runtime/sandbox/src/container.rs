@@ -2,7 +2,7 @@
 //!
 //! | flags | why |
 //! |---|---|
-//! | `--pull=never` | a start reaches for no registry: an image is pulled by whoever wants it |
+//! | `--pull=never` | a start reaches for no registry: images are pulled by hand |
 //! | `--rm`, `--name`, `--label` | it is removed when it ends; [`Container`] and the sweep find it when its client was killed |
 //! | `-i`, `--log-driver=none` | the three pipes, and no copy of what passes through them in a log |
 //! | `--read-only`, `--tmpfs /tmp`, `--tmpfs /run` | nothing is written but what was granted |
@@ -15,7 +15,7 @@
 //! | `--ulimit` of open files, processes, core files | both runtimes raise them to values of their own otherwise, and fail where they may not |
 //! | `--volume` | at the same absolute paths; a name that leads through links is mounted beside the place that it leads to |
 //! | `--env NAME` | the value comes from the client's environment, and is not seen in its arguments |
-//! | `--env-file` | values of variables that the client would read itself; nobody else can read the file |
+//! | `--env-file` | values of variables that the client would read itself; no one else can read the file |
 //! | `--entrypoint` | the program that is configured, not the image's |
 //!
 //! The child's `PATH`, `HOME` and what else the client reads itself ([`is_clients`]) are passed only when declared, the
@@ -315,7 +315,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Lays an empty folder over another one. Podman would fill it with what it lies over, unless it is told not to;
+    /// Lays an empty folder over another one. Podman would fill it with what it lies over, unless a flag says not to;
     /// docker does not, and does not know the word.
     fn cover(&mut self, at: &Path, podman: bool) -> Result<(), SandboxError> {
         refuse_colon(at)?;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The program has no route and no resolver; its one way out is a socket that is bound into its file system. What
-//! goes through it is decided here, by target, for every connection, whoever connects:
+//! goes through it is decided here, by target, for every connection, by whichever program:
 //!
 //! - The target is on the [`AllowList`], in one spelling (lower case, no final dot, addresses in plain form).
 //! - A name is looked up here, once, and the connection goes to an address that was judged. A name leads to public

@@ -89,7 +89,7 @@ fn says_gone(said: &str, name: &str) -> bool {
 }
 
 /// The arguments that kill what runs in a container and remove it. Podman asks first, and waits for ten seconds,
-/// unless it is told not to; docker does neither, and does not know the flag.
+/// unless a flag says not to; docker does neither, and does not know the flag.
 pub(crate) fn removal(backend: &Backend) -> &'static [&'static str] {
     match backend {
         Backend::Podman { .. } => &["rm", "--force", "--time=0"],

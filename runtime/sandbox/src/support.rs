@@ -216,7 +216,7 @@ impl Finished {
 ///
 /// When it cannot be started, or does not end in time.
 pub(crate) fn run_bounded(mut command: Command, deadline: Duration) -> io::Result<Finished> {
-    // Files, so that nobody has to read while it runs, and what it leaves running holds up nobody.
+    // Files, so that no one has to read while it runs, and what it leaves running holds up no one.
     let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
     let mut child = command.spawn()?;
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_leaves_running_holds_up_nobody() {
+    fn what_a_program_leaves_running_holds_up_no_one() {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 3 & echo said; echo wrong >&2; exit 3"]);
         let finished = run_bounded(command, Duration::from_secs(20)).unwrap();

@@ -101,7 +101,7 @@ pub(crate) struct Mount {
 /// What it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
-    /// The same path of the host, or an empty folder over it that nobody can write.
+    /// The same path of the host, or an empty folder over it that no one can write.
     Host(Access),
     /// Another path of the host, read-only.
     Other(PathBuf),

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_held_keeps_nobody_from_writing() {
+    fn a_lock_that_is_held_keeps_no_one_from_writing() {
         let folder = tempfile::tempdir().unwrap();
         let mut log = LogFile::new(folder.path().to_owned(), 10);
         let lock = log.open_private(LOCK_NAME, OFlags::empty()).unwrap();

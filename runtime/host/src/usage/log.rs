@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_delays_nobody_and_is_tried_again() {
+    fn a_folder_that_cannot_be_delays_no_one_and_is_tried_again() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
         std::fs::write(&state, "").unwrap();

@@ -113,7 +113,7 @@ mod tests {
         r#"{"time":"2026-03-01T12:00:00Z","agent":"a","session":"s","new":[1],"usage":{"new":1}}"#;
 
     #[test]
-    fn bad_lines_are_counted_and_cost_nobody_else() {
+    fn bad_lines_are_counted_and_cost_no_one_else() {
         let bad = |bad| Skipped { bad, ..Skipped::default() };
         check("", &[], bad(0));
         check(&format!("{A}\n\n  \n{A}"), &["a", "a"], bad(0));

@@ -1,7 +1,7 @@
 //! The bridge inside the sandbox: from a port of its loopback to the proxy's socket.
 //!
 //! One thread and no runtime: it lives in the init program of a sandbox whose number of threads is limited. It
-//! decides nothing; whoever gets past it has merely reached the proxy.
+//! decides nothing; a program that gets past it has merely reached the proxy.
 
 mod link;
 mod socket;

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_is_refused() {
+    fn what_no_one_asks_is_refused() {
         for wrong in [
             &["sh"][..],
             &["--status", "1", "--"],

@@ -143,12 +143,12 @@ pub(super) fn attend(
     loop {
         let wait = match reap(Some(child)) {
             Reaped::Child(status) => return News::Ended(status),
-            // Whoever ends without pause must not keep the rest from being looked at.
+            // A program that ends without pause must not keep the rest from being looked at.
             Reaped::Some => Some(&NOW),
-            Reaped::All | Reaped::Nobody => None,
+            Reaped::All | Reaped::NoneLeft => None,
         };
         let mut watched = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
-        // Nobody writes to it; only its end is news.
+        // No one writes to it; only its end is news.
         watched.extend(lifeline.map(|pipe| PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::empty())));
         // An error explains itself at the next turn: nothing but lack of memory can be meant.
         let _ = poll(&mut watched, wait);
@@ -191,8 +191,8 @@ pub(super) enum Reaped {
     Some,
     /// Everybody who has ended; others live.
     All,
-    /// Everybody: nobody is left.
-    Nobody,
+    /// All: no process is left.
+    NoneLeft,
 }
 
 /// Reaps who has ended, up to a number.
@@ -202,7 +202,7 @@ pub(super) fn reap(child: Option<Pid>) -> Reaped {
             Ok(Some((pid, status))) if Some(pid) == child => return Reaped::Child(status.as_raw()),
             Ok(Some(_)) | Err(Errno::INTR) => {}
             Ok(None) => return Reaped::All,
-            Err(_) => return Reaped::Nobody,
+            Err(_) => return Reaped::NoneLeft,
         }
     }
     Reaped::Some

@@ -78,7 +78,7 @@ fn end_all(signals: &OwnedFd) {
             }
         }
         match program::reap(None) {
-            Reaped::Nobody => return,
+            Reaped::NoneLeft => return,
             Reaped::Some => continue,
             Reaped::Child(_) | Reaped::All => {}
         }

@@ -116,7 +116,7 @@ impl Cgroup {
         Self { folders: paths.into_iter().map(folder).collect() }
     }
 
-    /// Sends SIGKILL to all its processes, and gives their numbers: none, when nobody is left. Reaches those that left
+    /// Sends SIGKILL to all its processes, and gives their numbers: none, when no one is left. Reaches those that left
     /// session and process group. Does not wait for them; a few reads when there are none.
     ///
     /// In version 2 the kernel kills all at once. In version 1 no process can be made while it is walked, where
@@ -208,7 +208,7 @@ fn write_limit(folder: &Path, version: Version, controller: Controller, limit: u
     }
 }
 
-/// Makes a cgroup under a name that nobody else has.
+/// Makes a cgroup under a name that no one else has.
 pub(super) fn make_folder(place: &Path) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     for _ in 0..NAMES_TRIED {

@@ -41,7 +41,7 @@ fn end(cgroup: Option<Cgroup>) {
 fn by_cgroup(what: &Enforcement, limit: &str) -> bool {
     match what.by {
         Enforcer::CgroupV1 | Enforcer::CgroupV2 => true,
-        Enforcer::Rlimit | Enforcer::Nobody => {
+        Enforcer::Rlimit | Enforcer::Nothing => {
             skipped(&format!("no cgroup for {limit}: {}", what.not_better.as_deref().unwrap_or_default()));
             false
         }
@@ -59,7 +59,7 @@ fn each_limit_has_an_enforcer_or_a_reason() {
 }
 
 #[test]
-fn a_tree_over_its_processes_fails_to_fork_and_harms_nobody_else() {
+fn a_tree_over_its_processes_fails_to_fork_and_harms_no_one_else() {
     if !by_cgroup(&support().processes, "processes") {
         return;
     }

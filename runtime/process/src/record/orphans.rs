@@ -254,7 +254,7 @@ fn kill_all(marks: Marks<'_>, cgroup: &Cgroup, live: &[Process]) -> (usize, bool
     }
 }
 
-/// Whether nobody else can have put it there, or write to it.
+/// Whether no one else can have put it there, or write to it.
 fn is_only_ours(meta: &fs::Metadata) -> Result<(), String> {
     if meta.uid() != geteuid().as_raw() {
         return Err("it belongs to another user".to_owned());

@@ -92,7 +92,7 @@ fn with_descendants(all: &[Running], roots: impl Iterator<Item = Pid>) -> HashSe
     found
 }
 
-/// Stops all, so that nobody forks any more, then kills all. A number that means another process by now is left alone.
+/// Stops all, so that no one forks any more, then kills all. A number that means another process by now is left alone.
 pub(super) fn kill(members: &[Process]) {
     let held: Vec<_> = members
         .iter()

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// How much of standard error is kept, in bytes, unless the caller says otherwise.
 pub const STDERR_TAIL: usize = 64 * 1024;
 
-/// The end of a child's standard error, bounded, readable by anybody at any time.
+/// The end of a child's standard error, bounded, readable at any time.
 ///
 /// Clones share it. What is older than the last `limit` bytes is forgotten.
 #[derive(Debug, Clone)]

@@ -71,7 +71,7 @@ pub(crate) enum StopSignals {
 /// Whether a program that a child executes may give it rights which its host does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Privileges {
-    /// Never (`PR_SET_NO_NEW_PRIVS`): setuid programs run as whoever starts them.
+    /// Never (`PR_SET_NO_NEW_PRIVS`): setuid programs run as the user that starts them.
     #[default]
     Kept,
     /// As the system has it. A rootless container client needs setuid programs to map user numbers.
@@ -196,7 +196,7 @@ pub(super) fn die_with(host: pid_t) -> io::Result<()> {
     // SAFETY: integer arguments only. The request survives exec.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong, 0, 0, 0) })?;
     // SAFETY: neither call touches memory. A host that died before the request was made is noticed here: the
-    // child has another parent already, and nobody is left to tell.
+    // child has another parent already, and no one is left to tell.
     unsafe {
         if libc::getppid() != host {
             libc::_exit(127);
@@ -212,7 +212,7 @@ fn no_core_file() -> io::Result<()> {
     check(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) })
 }
 
-/// Marks everything above standard error close-on-exec, whoever opened it and with whatever flags.
+/// Marks everything above standard error close-on-exec, whatever its opener and flags.
 pub(super) fn close_descriptors_on_exec() {
     // SAFETY: integer arguments only; the descriptors stay open until exec, so the pipe by which the standard
     // library reports a failed exec goes on working.

@@ -65,7 +65,7 @@ pub(crate) fn inherited(number: RawFd) -> io::Result<OwnedFd> {
 pub(crate) fn take_signals() -> io::Result<OwnedFd> {
     before_exec::block_signals_on_this_thread();
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigfillset` writes the whole set before it is read; the descriptor is new and nobody else's.
+    // SAFETY: `sigfillset` writes the whole set before it is read; the descriptor is new and no one else's.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         let signals = libc::signalfd(-1, all.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);

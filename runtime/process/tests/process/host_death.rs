@@ -34,7 +34,7 @@ async fn a_child_dies_when_its_host_is_killed() {
     host.kill().unwrap();
     host.wait().unwrap();
     eventually("the child has ended", || !runs(pid)).await;
-    // Nobody was left to remove its folder, and its cgroup where it had one.
+    // No one was left to remove its folder, and its cgroup where it had one.
     let swept = sweep(&records).unwrap();
     assert!(swept.trees == 1 && swept.folders >= 1, "{swept:?}");
     assert!(!Path::new(folder).exists());

@@ -26,7 +26,7 @@ const HOLDER: &str =
     "setsid sh -c 'echo $$; exec sleep 600' & read go; echo out; echo last words >&2; exit 3";
 
 #[tokio::test]
-async fn a_descendant_that_holds_the_pipes_holds_nobody_up() {
+async fn a_descendant_that_holds_the_pipes_holds_no_one_up() {
     let mut child = start(sh(HOLDER)).await;
     let mut stdout = BufReader::new(child.take_stdout().unwrap());
     let holder: i32 = line(&mut stdout).await.parse().unwrap();
@@ -54,7 +54,7 @@ async fn a_descendant_that_holds_the_pipes_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_stranger_who_holds_the_pipes_holds_nobody_up() {
+async fn a_stranger_who_holds_the_pipes_holds_no_one_up() {
     // Behind an init the number of the child itself is not known.
     if containment() != Containment::Group {
         return;

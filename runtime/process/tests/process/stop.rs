@@ -10,14 +10,14 @@ const HASTY: StopSteps =
     StopSteps { close: Duration::ZERO, eof: Duration::from_millis(50), term: Duration::from_millis(50) };
 
 /// Never gets past the step under test.
-fn patient() -> StopSteps {
+fn slow() -> StopSteps {
     StopSteps { close: DEADLINE, eof: DEADLINE * 2, term: DEADLINE * 2 }
 }
 
 #[tokio::test]
 async fn a_child_that_heeds_the_end_of_its_input_is_not_signalled() {
     let child = start(sh("trap 'exit 9' TERM; cat >/dev/null; echo bye; exit 4")).await;
-    let exit = within("the stop", stop(child, patient())).await;
+    let exit = within("the stop", stop(child, slow())).await;
     assert_eq!(exit.code, Some(4));
 }
 
@@ -52,9 +52,9 @@ async fn a_stopped_child_hears_sigterm() {
 }
 
 #[tokio::test]
-async fn a_talkative_child_is_not_stuck_on_pipes_that_nobody_reads() {
+async fn a_talkative_child_is_not_stuck_on_pipes_that_no_one_reads() {
     let script = "cat >/dev/null; head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2; exit 5";
-    let exit = within("the stop", stop(start(sh(script)).await, patient())).await;
+    let exit = within("the stop", stop(start(sh(script)).await, slow())).await;
     assert_eq!(exit.code, Some(5));
 }
 
@@ -71,7 +71,7 @@ async fn what_is_left_of_the_group_dies_with_its_leader() {
     drop(child.take_stdin());
     assert!(within("the end", child.wait()).await.success());
     eventually("the grandchild has ended", || !runs(grandchild)).await;
-    // The pipe ends too: nobody holds it any more.
+    // The pipe ends too: no one holds it any more.
     assert_eq!(line(&mut stdout).await, "");
     within("the folder to go", child.finish()).await;
 }
@@ -128,7 +128,7 @@ async fn a_stop_that_is_given_up_kills() {
     let mut stdin = child.take_stdin().unwrap();
     tokio::select! {
         biased;
-        exit = stop(child, patient()) => panic!("ended with {exit}"),
+        exit = stop(child, slow()) => panic!("ended with {exit}"),
         () = tokio::task::yield_now() => {}
     }
     eventually("it is reaped", || !exists(pid)).await;

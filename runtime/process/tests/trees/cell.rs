@@ -79,7 +79,7 @@ impl Cell {
         let host_dies = matches!(self.dying, Dying::HostExits | Dying::HostKilled);
         match self.holder {
             Holder::Namespace | Holder::Reaper | Holder::Bubblewrap => true,
-            // Of a wrapper's child nobody is left to kill the group.
+            // Of a wrapper's child no one is left to kill the group.
             Holder::Group if host_dies => !leaves_its_group && self.kind != "wrapper",
             Holder::Group => !leaves_its_group || counted,
         }

@@ -20,7 +20,7 @@ const PROMISED: Duration = Duration::from_secs(60);
 /// How long is waited for what nothing promises.
 const UNPROMISED: Duration = Duration::from_secs(1);
 /// How long a whole chamber may take.
-const PATIENCE: Duration = Duration::from_secs(240);
+const LIMIT: Duration = Duration::from_secs(240);
 /// Processes of a chamber, far above what a cell needs.
 pub(crate) const CAP: u32 = 300;
 const CHAMBER: &str = "TRUNKLINE_TEST_CHAMBER";
@@ -56,7 +56,7 @@ pub(crate) fn enter(cap: Option<&Cap>, test: &str, variables: &[(&str, &str)], w
         if let Some(status) = chamber.try_wait().unwrap() {
             break status;
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > LIMIT {
             chamber.kill().unwrap();
             break chamber.wait().unwrap();
         }
@@ -180,7 +180,7 @@ fn enact(cell: Cell, bound: Duration) -> Result<Duration, BTreeMap<i32, String>>
     outcome
 }
 
-/// Kills the program that the host started: below its leader, past whoever holds the tree.
+/// Kills the program that the host started: below its leader, past the process that holds the tree.
 fn kill_program(leader: i32, cell: Cell) {
     let program = (0..cell.holder.processes()).fold(leader, |above, _| child_of(above));
     kill_process(Pid::from_raw(program).unwrap(), Signal::KILL).unwrap();

@@ -1,4 +1,4 @@
-//! A host that is killed, and the sweep of the next: nothing is left of what was recorded, and nobody else is touched.
+//! A host that is killed, and the sweep of the next: nothing is left of what was recorded, and no one else is touched.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,6 @@
 """A child that makes a tree of processes, says `ready`, and waits for the end of its input. Usage: tree.py KIND
 
-plain    nobody else
+plain    no other process
 deaf     minds neither the end of its input nor SIGTERM
 daemon   a daemon in a session of its own, deaf, without pipes
 hopper   the same, which forks and ends every two milliseconds

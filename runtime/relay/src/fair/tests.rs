@@ -105,7 +105,7 @@ impl Fair {
 }
 
 #[test]
-fn a_debtor_writes_at_once_when_nobody_else_waits() {
+fn a_debtor_writes_at_once_when_no_one_else_waits() {
     let mut fair = Fair::default();
     for serial in 0..5 {
         fair.push(B, message(B, serial, 4 << 20), Class::Event);

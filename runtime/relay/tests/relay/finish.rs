@@ -147,7 +147,7 @@ async fn a_broken_output_ends_the_relay() {
     adapter.ready().await;
     let begun = Instant::now();
     drop(output);
-    adapter.say(json!({"type": "output", "session_id": "s", "content": "anybody there?"})).await;
+    adapter.say(json!({"type": "output", "session_id": "s", "content": "anyone there?"})).await;
     let below = tokio::spawn(obedient(adapter));
     assert_eq!(relay.await.unwrap().ended, Ended::BrokenOutput);
     assert!(begun.elapsed() <= AT_MOST, "{:?}", begun.elapsed());

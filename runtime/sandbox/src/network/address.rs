@@ -1,4 +1,4 @@
-//! Ranges of addresses, and which addresses nobody reaches by a name alone.
+//! Ranges of addresses, and which addresses no one reaches by a name alone.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

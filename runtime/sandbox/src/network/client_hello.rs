@@ -17,7 +17,7 @@ pub(crate) struct ClientHello {
     /// The name as it was sent.
     pub(crate) server_name: Option<String>,
     /// There is an Encrypted Client Hello, so that the real name may be another one. Those that are sent as mere
-    /// grease cannot be told from real ones.
+    /// grease cannot be distinguished from real ones.
     pub(crate) encrypted: bool,
 }
 

@@ -129,7 +129,7 @@ pub(crate) enum HeadProblem {
     Upgrade,
     #[error("the request's target: {0}")]
     Target(#[from] HostProblem),
-    /// The proxy passes WebSockets through tunnels only, where nobody has to switch protocols.
+    /// The proxy passes WebSockets through tunnels only, where no one has to switch protocols.
     #[error("the server switched protocols")]
     Switched,
 }
@@ -219,7 +219,7 @@ impl Request {
     }
 }
 
-/// Where a head that was refused would have gone, to be told.
+/// Where a head that was refused would have gone, for the report.
 pub(crate) fn target_of(head: &[u8]) -> Option<Target> {
     let line = Lines(Some(head)).next().and_then(|line| std::str::from_utf8(line).ok())?;
     let mut words = line.split(' ');

@@ -67,7 +67,7 @@ pub(crate) struct Shared {
 }
 
 impl Proxy {
-    /// Serves `allow` on a new socket at `socket_path`; `label`, the agent's id, is told with every denial.
+    /// Serves `allow` on a new socket at `socket_path`; `label`, the agent's id, is reported with every denial.
     ///
     /// The path may be longer than a socket's address allows. If its folder is private, everyone who reaches the
     /// socket may connect, a container's own user too.

@@ -15,7 +15,7 @@ const RETRY: [u8; 32] = [
 pub(crate) enum Answer {
     /// The client shall send its ClientHello once more, changed; and a changed one may name another server.
     Retry,
-    /// Anything else: no other name will be told in the clear.
+    /// Anything else: no other name will be sent in the clear.
     Other,
 }
 

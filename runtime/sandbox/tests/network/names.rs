@@ -73,8 +73,8 @@ async fn no_address_and_no_server_are_failures_and_not_denials() {
     let server = http().await;
     let world = world(&server, &["*.test:{}", "127.0.0.9:{}"]);
     world.names.set("empty.test", &[&[]]);
-    world.names.set("nobody.test", &[&["127.0.0.9"]]);
-    for name in ["unknown.test", "empty.test", "nobody.test"] {
+    world.names.set("silent.test", &[&["127.0.0.9"]]);
+    for name in ["unknown.test", "empty.test", "silent.test"] {
         let answer = world.ask(get(name, server.port)).await;
         assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains(name), "{answer}");
     }
@@ -113,7 +113,7 @@ async fn the_system_is_asked_by_default() {
         .await
         .unwrap();
     let answer = super::world::read_all(&mut client).await;
-    // Without a name server the lookup fails, or takes longer than the proxy waits; either is told.
+    // Without a name server the lookup fails, or takes longer than the proxy waits; either is reported.
     assert!(answer.starts_with("HTTP/1.1 50"), "{answer}");
     assert_eq!(proxy.counters().failed, 1);
 }

@@ -74,7 +74,7 @@ async fn a_client_that_closes_its_half_gets_the_answer() {
 }
 
 #[tokio::test]
-async fn a_second_request_of_the_connection_reaches_nobody() {
+async fn a_second_request_of_the_connection_reaches_no_one() {
     let server = http().await;
     let world = world(&server, &USUAL);
     let request = |path: &str| {

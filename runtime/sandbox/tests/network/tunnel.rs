@@ -98,7 +98,7 @@ async fn a_client_hello_may_come_in_any_portions() {
 }
 
 #[tokio::test]
-async fn tls_to_another_server_or_none_reaches_nobody() {
+async fn tls_to_another_server_or_none_reaches_no_one() {
     let identity = Identity::new();
     let server = secure_echo(&identity).await;
     let world = world(&server, &USUAL);
@@ -165,14 +165,14 @@ async fn a_second_client_hello_is_judged_like_the_first() {
     let hello = first_bytes(identity.client(), "allowed.test");
     let other = first_bytes(identity.client(), "other.test");
     // After the server has asked for it, and before.
-    let mut patient = world.tunnel(&to).await;
-    patient.write_all(&hello).await.unwrap();
+    let mut slow = world.tunnel(&to).await;
+    slow.write_all(&hello).await.unwrap();
     let mut retry = [0; 5];
-    within("the retry", patient.read_exact(&mut retry)).await.unwrap();
-    patient.write_all(&other).await.unwrap();
+    within("the retry", slow.read_exact(&mut retry)).await.unwrap();
+    slow.write_all(&other).await.unwrap();
     let hasty = say(&world, &to, &[&hello[..], &[20, 3, 3, 0, 1, 1], &other].concat()).await;
     let mut rest = Vec::new();
-    within("the end", patient.read_to_end(&mut rest)).await.unwrap();
+    within("the end", slow.read_to_end(&mut rest)).await.unwrap();
     for answer in [rest, hasty] {
         assert!(answer.ends_with(&ACCESS_DENIED), "{}", answer.escape_ascii());
     }

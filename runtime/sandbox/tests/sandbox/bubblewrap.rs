@@ -129,7 +129,7 @@ fn it_sees_no_process_but_its_own() {
 }
 
 #[test]
-fn without_a_network_there_is_no_route_and_nobody_answers() {
+fn without_a_network_there_is_no_route_and_no_one_answers() {
     let Some(ground) = ground() else { return };
     assert_eq!(ground.says("tail -n +2 /proc/net/route"), "");
     let interfaces = ground.says("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '");

@@ -177,7 +177,7 @@ fn a_container_neither_moves_what_is_read_only_nor_sees_what_the_host_keeps() {
 }
 
 #[test]
-fn a_variable_that_the_client_would_read_is_given_and_seen_by_nobody_else() {
+fn a_variable_that_the_client_would_read_is_given_and_seen_by_no_one_else() {
     let Some(store) = Store::open() else { return };
     let mut ground = Ground::new(store.backend());
     let value = " \"half #'s=$HOME\\ ";
@@ -246,7 +246,7 @@ fn an_allow_list_is_the_only_way_out_of_a_container() {
     let port = serve();
     let entries = vec![format!("allowed.test:{port}"), format!("127.0.0.1:{port}")];
     let way = allow(&mut ground, &entries);
-    // A request in the form that a proxy is sent, to whoever listens on a port.
+    // A request in the form that a proxy is sent, to a listener on a port.
     let ask = |host: &str, at: u16| {
         let request = format!("GET http://{host}:{port}/ HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n");
         ground.run(&format!("printf '{request}' | nc -w 20 127.0.0.1 {at}")).1

@@ -22,7 +22,7 @@ impl Resolve for Names {
     }
 }
 
-/// A server that answers HTTP, and a few bytes to whoever speaks TLS.
+/// A server that answers HTTP, and a few bytes to a client that speaks TLS.
 pub(crate) fn serve() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -84,7 +84,7 @@ pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
         let is_default = what == "processes" && limit == Some(Resources::PROCESSES);
         let problem = match (enforcement.by, scope) {
             _ if is_default => None,
-            (Enforcer::Nobody, _) => Some("holds for nobody here"),
+            (Enforcer::Nothing, _) => Some("is not enforced here"),
             (Enforcer::Rlimit, Scope::Tree) => Some("holds for less than the whole tree here"),
             _ => None,
         };
@@ -226,8 +226,8 @@ mod tests {
         let asked = Resources { processes: Some(9), open_files: Some(9), memory: Some(9) };
         assert_eq!(codes(asked, Enforcer::CgroupV2), ["limits.enforced"]);
         assert_eq!(codes(asked, Enforcer::Rlimit), ["limits.enforced", "limits.weaker", "limits.weaker"]);
-        assert_eq!(codes(asked, Enforcer::Nobody).len(), 4);
-        assert_eq!(codes(Resources::default(), Enforcer::Nobody), ["limits.enforced"]);
+        assert_eq!(codes(asked, Enforcer::Nothing).len(), 4);
+        assert_eq!(codes(Resources::default(), Enforcer::Nothing), ["limits.enforced"]);
     }
 
     #[test]

@@ -528,7 +528,7 @@ fn options_that_must_be_enforced_hold_inputs_back_until_they_are_applied() {
 }
 
 #[test]
-fn nobody_speaks_for_a_session_that_is_not_theirs() {
+fn no_one_speaks_for_a_session_that_is_not_theirs() {
     let (mut bench, key) = core_only();
     bench.send(key, "1");
     bench.take();

@@ -127,7 +127,7 @@ impl Flow {
         Moved::Yes
     }
 
-    /// There is nobody to write to any more.
+    /// There is no one to write to any more.
     fn discard(&mut self) -> Moved {
         self.buffer = Vec::new();
         let ended = matches!(self.state, State::Draining | State::Done);

@@ -47,7 +47,7 @@ impl Drop for SocketFile {
         let ours = statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|found| identity(&found) == self.identity);
         if ours {
-            // If the folder has gone or may not be written any more, there is nobody to tell.
+            // If the folder has gone or may not be written any more, there is no one to tell.
             let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }

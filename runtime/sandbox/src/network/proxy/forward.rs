@@ -12,7 +12,7 @@ use super::connection::{Connection, READ};
 use super::copy::{Activity, Broke, copy, write};
 
 impl Connection {
-    /// Passes the request on and its response back. Both sides are told that the connection closes, and whatever
+    /// Passes the request on and its response back. Both sides learn that the connection closes, and whatever
     /// the client sends after its one request is not read.
     pub(super) async fn forward(&mut self, request: PlainRequest, held: Vec<u8>) -> Result<(), Stop> {
         let target = &request.target;
