@@ -20,6 +20,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use trunkline_pipe::Key;
 use trunkline_protocol::{Extensions, LineReader, SessionId, ToolsAsOutput};
 
 use crate::{
@@ -116,8 +117,8 @@ impl Link {
         }
     }
 
-    fn next_key(&self) -> u64 {
-        self.last_key.fetch_add(1, Ordering::Relaxed) + 1
+    fn next_key(&self) -> Key {
+        Key(self.last_key.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
     fn name(&self, extensions: Extensions) {

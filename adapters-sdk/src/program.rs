@@ -1,7 +1,6 @@
 //! An adapter as a process.
 
 mod flags;
-mod stdio;
 
 use std::{ffi::OsString, io::Write, process::ExitCode, time::Duration};
 
@@ -11,6 +10,7 @@ use tokio::{
     runtime::{Builder, Handle, Runtime},
     signal::unix::{SignalKind, signal},
 };
+use trunkline_pipe::take_stdio;
 
 use self::flags::Flag;
 use crate::{Adapter, ConfigError, Description, Server, config, erased::AnyAdapter};
@@ -155,7 +155,7 @@ impl Program {
                 if let Some(grace) = self.grace {
                     server = server.stop_grace(grace);
                 }
-                match stdio::take() {
+                match take_stdio() {
                     Ok((input, output)) => {
                         let ended = server.serve(input, output).await;
                         tracing::debug!(?ended, "the adapter ends");

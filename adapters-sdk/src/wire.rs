@@ -8,10 +8,8 @@
 //! A session that writes more than the host reads waits in [`Wire::room`] and keeps no other session from the pipe.
 //! Ends, requests and answers are put without asking for room: they never wait behind the budget ([permission.5]).
 
-mod line;
-
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -19,14 +17,13 @@ use tokio::{
     io::{AsyncWrite, AsyncWriteExt},
     sync::Notify,
 };
-
-use line::Line;
+use trunkline_pipe::{Class, Fair, Flow, Key, Rounds, Turns};
 
 /// How many bytes are written ahead of the pipe. Short, so that a `stop` passes soon through a flood.
 const AHEAD: usize = 64 * 1024;
 
 /// What a session may add to a batch when its turn comes.
-const QUANTUM: i64 = 16 * 1024;
+const QUANTUM: usize = 16 * 1024;
 
 /// What all sessions together hold, softly: each gets its share of it.
 const BUDGET: usize = 1024 * 1024;
@@ -43,9 +40,6 @@ const PAUSED: usize = 64 * 1024;
 /// What is kept of answers to `ping` for a host that does not read.
 const URGENT: usize = 64 * 1024;
 
-/// Names a session on the wire: never used twice, unlike the host's ids.
-pub(crate) type Key = u64;
-
 /// The buffers between the sessions and the pipe.
 #[derive(Debug, Default)]
 pub(crate) struct Wire {
@@ -60,10 +54,12 @@ struct Buffers {
     urgent: Vec<u8>,
     /// The next write.
     batch: Vec<u8>,
-    /// The sessions that hold something or are paused.
-    lines: HashMap<Key, Line>,
-    /// Those that wait for their turn. May name sessions that are gone.
-    ring: VecDeque<Key>,
+    /// What did not fit in it, or is held back.
+    fair: Fair,
+    /// Wakes the turns of sessions that wait for room.
+    waiting: HashMap<Key, Arc<Notify>>,
+    /// The sessions that gave to a write, while it is made.
+    gave: Vec<Key>,
     phase: Phase,
 }
 
@@ -77,11 +73,19 @@ enum Phase {
     Broken,
 }
 
-/// What paused a session's messages or let them go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
-    Pause,
-    Resume,
+impl Buffers {
+    /// Wakes what waits for room in a session.
+    fn wake(&mut self, key: Key) {
+        if let Some(waiting) = self.waiting.remove(&key) {
+            waiting.notify_waiters();
+        }
+    }
+
+    fn wake_all(&mut self) {
+        for (_, waiting) in self.waiting.drain() {
+            waiting.notify_waiters();
+        }
+    }
 }
 
 impl Wire {
@@ -92,18 +96,10 @@ impl Wire {
         if buffers.phase == Phase::Broken {
             return;
         }
-        match buffers.lines.get_mut(&key) {
-            None if buffers.batch.len() < AHEAD => buffers.batch.extend_from_slice(&line),
-            None => {
-                buffers.lines.entry(key).or_default().push(line);
-                buffers.ring.push_back(key);
-            }
-            Some(waiting) => {
-                if waiting.is_empty() && !waiting.paused {
-                    buffers.ring.push_back(key);
-                }
-                waiting.push(line);
-            }
+        if buffers.batch.len() < AHEAD && !buffers.fair.has(key) {
+            buffers.batch.extend_from_slice(&line);
+        } else {
+            buffers.fair.push(key, line, Class::Event);
         }
         self.more.notify_one();
     }
@@ -126,18 +122,21 @@ impl Wire {
     pub(crate) async fn room(&self, key: Key, over: usize) {
         loop {
             let woken = {
-                let buffers = self.lock();
-                let Some(line) = buffers.lines.get(&key) else { return };
-                let share = if line.paused {
+                let mut buffers = self.lock();
+                let held = buffers.fair.bytes(key);
+                if held == 0 {
+                    return;
+                }
+                let share = if buffers.fair.is_paused(key) {
                     PAUSED
                 } else {
-                    (BUDGET / buffers.lines.len().max(1)).clamp(LEAST, MOST)
+                    (BUDGET / buffers.fair.sessions().max(1)).clamp(LEAST, MOST)
                 };
-                if line.is_empty() || line.bytes() < share + over {
+                if held < share + over {
                     return;
                 }
                 // Made under the lock: it is woken by every change after this one.
-                line.drained.clone().notified_owned()
+                buffers.waiting.entry(key).or_default().clone().notified_owned()
             };
             woken.await;
         }
@@ -147,43 +146,32 @@ impl Wire {
     pub(crate) fn flow(&self, key: Key, flow: Flow) {
         let mut buffers = self.lock();
         let buffers = &mut *buffers;
-        match flow {
-            Flow::Pause => {
-                if buffers.phase == Phase::Open {
-                    buffers.lines.entry(key).or_default().paused = true;
-                }
-            }
-            Flow::Resume => {
-                let Some(line) = buffers.lines.get_mut(&key) else { return };
-                if !std::mem::take(&mut line.paused) {
-                    return;
-                }
-                line.drained.notify_waiters();
-                if line.is_empty() {
-                    buffers.lines.remove(&key);
-                } else {
-                    buffers.ring.push_back(key);
-                    self.more.notify_one();
-                }
-            }
+        if flow == Flow::Pause && buffers.phase != Phase::Open {
+            return;
+        }
+        buffers.fair.flow(key, flow);
+        if flow == Flow::Resume {
+            buffers.wake(key);
+            // Also where nothing waits: the next batch forgets what holds nothing.
+            self.more.notify_one();
         }
     }
 
     /// How many bytes of the session wait.
     pub(crate) fn held(&self, key: Key) -> usize {
-        self.lock().lines.get(&key).map_or(0, Line::bytes)
+        self.lock().fair.bytes(key)
     }
 
     /// Whether the session's messages are held back.
     pub(crate) fn is_paused(&self, key: Key) -> bool {
-        self.lock().lines.get(&key).is_some_and(|line| line.paused)
+        self.lock().fair.is_paused(key)
     }
 
     /// Drops what a session still holds: it has fallen silent ([session.4]).
     pub(crate) fn purge(&self, key: Key) {
-        if let Some(line) = self.lock().lines.remove(&key) {
-            line.drained.notify_waiters();
-        }
+        let mut buffers = self.lock();
+        buffers.fair.purge(key);
+        buffers.wake(key);
     }
 
     /// Says that nothing more will be paused: [`Wire::drain`] returns when all is written.
@@ -192,12 +180,8 @@ impl Wire {
         let buffers = &mut *buffers;
         if buffers.phase == Phase::Open {
             buffers.phase = Phase::Finishing;
-            for (key, line) in &mut buffers.lines {
-                if std::mem::take(&mut line.paused) {
-                    line.drained.notify_waiters();
-                    buffers.ring.push_back(*key);
-                }
-            }
+            buffers.fair.resume_all();
+            buffers.wake_all();
         }
         self.more.notify_one();
     }
@@ -207,10 +191,8 @@ impl Wire {
         let mut buffers = self.lock();
         buffers.phase = Phase::Broken;
         (buffers.urgent, buffers.batch) = (Vec::new(), Vec::new());
-        buffers.ring.clear();
-        for (_, line) in buffers.lines.drain() {
-            line.drained.notify_waiters();
-        }
+        buffers.fair = Fair::default();
+        buffers.wake_all();
         self.more.notify_one();
     }
 
@@ -251,19 +233,15 @@ impl Wire {
         if !buffers.urgent.is_empty() {
             out.splice(..0, std::mem::take(&mut buffers.urgent));
         }
-        while out.len() < AHEAD {
-            let Some(key) = buffers.ring.pop_front() else { break };
-            let Some(line) = buffers.lines.get_mut(&key) else { continue };
-            if line.paused {
-                continue;
+        if out.len() < AHEAD {
+            let turns = Turns { quantum: QUANTUM, batch: AHEAD - out.len(), rounds: Rounds::Full };
+            buffers.fair.take(turns, out, &mut buffers.gave);
+            while let Some(key) = buffers.gave.pop() {
+                buffers.wake(key);
             }
-            line.take_turn(QUANTUM, out);
-            line.drained.notify_waiters();
-            if line.is_empty() {
-                buffers.lines.remove(&key);
-            } else {
-                buffers.ring.push_back(key);
-            }
+        }
+        if out.is_empty() {
+            buffers.fair.forgive();
         }
         buffers.phase != Phase::Open
     }

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
+use trunkline_pipe::{Flow, Key};
 use trunkline_protocol::{
     AdapterMessage, Category, ClosedReason, Envelope, ErrorEvent, Extensions, Failure, Head, HostBody,
     HostKind, InputMode, Item, PROTOCOL, Ping, Pong, SessionId, SessionReady, SessionStart,
@@ -14,7 +15,6 @@ use super::Link;
 use crate::{
     Input, Session,
     session::{Core, Job, QueuedSteer, QueuedTurn},
-    wire::Flow,
 };
 
 /// What waits for a host that does not read when its session is given up: answers to its own messages wait for no
@@ -159,7 +159,7 @@ impl Link {
                         },
                     };
                     let message: AdapterMessage = Envelope::new(SessionId::none(), result);
-                    link.wire.put(0, message.to_line());
+                    link.wire.put(Key(0), message.to_line());
                 };
                 drop(self.workers.spawn_on(task, &self.terms.handlers));
             }

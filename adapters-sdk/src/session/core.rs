@@ -10,18 +10,14 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
+use trunkline_pipe::Key;
 use trunkline_protocol::{
     AdapterBody, AdapterKind, AdapterMessage, Envelope, ErrorEvent, Extensions, FileInput,
     PermissionResponse, SessionClosed, SessionId, SessionReady, ToolsAsOutput, TurnId, fold, rules::TurnStep,
 };
 
 use super::{Session, job::Job, request::Pending, running::Running, turning::Late};
-use crate::{
-    erased::State,
-    link::Ground,
-    probe::Ledger,
-    wire::{Key, SharedWire},
-};
+use crate::{erased::State, link::Ground, probe::Ledger, wire::SharedWire};
 
 /// What a session needs of the link that it is on.
 pub(crate) trait Keeper: Send + Sync {

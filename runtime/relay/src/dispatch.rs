@@ -12,6 +12,7 @@ use tokio::{
     time::Instant,
 };
 use trunkline_host::{EventDelivery, Host, OpenError, Session, SessionOptions, config::Unenforced, redact};
+use trunkline_pipe::Key;
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, Capabilities, Category, ClosedReason, Envelope, Extensions,
     Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, SessionClosed, SessionId, SessionInfo,
@@ -23,7 +24,6 @@ use crate::{
     RelayOptions,
     counters::{Count, LiveCounters},
     directory::Directory,
-    fair::Key,
     session::{Common, HubSession, NewSession},
     upstream::{Gate, Upstream},
 };

@@ -34,14 +34,13 @@
 //! the task of its session; it never waits for the pipe to the hub. One task for each open session (`session`) drives
 //! a session of the host, whose events it takes one by one, only while its own queue towards the hub has room: what a
 //! slow hub does not read waits in the host's spool. One task writes (`upstream`): it takes from the sessions' queues
-//! in turn, by bytes (`fair`).
+//! in turn, by bytes ([`Fair`](trunkline_pipe::Fair)).
 
 #![forbid(unsafe_code)]
 
 mod counters;
 mod directory;
 mod dispatch;
-mod fair;
 mod options;
 mod serve;
 mod session;

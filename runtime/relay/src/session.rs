@@ -17,6 +17,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 use trunkline_host::{Event, FileError, Session};
+use trunkline_pipe::{Class, Flow};
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, Category, Envelope, Extensions, Failure, HostBody, HostMessage, Meta,
     SessionClosed, SessionId, ToolsAsOutput, TurnId, fold,
@@ -28,12 +29,7 @@ use self::{
     requests::Requests,
     turns::Turns,
 };
-use crate::{
-    counters::LiveCounters,
-    directory::Directory,
-    fair::{Class, Flow},
-    upstream::Outlet,
-};
+use crate::{counters::LiveCounters, directory::Directory, upstream::Outlet};
 
 /// For how long a session reports what happened before the relay's end; the rest of [relay.9]'s second is the writer's.
 const LAST_WORDS: Duration = Duration::from_millis(500);

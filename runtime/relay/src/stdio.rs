@@ -1,34 +1,20 @@
 //! Taking stdin and stdout for the wire, and SIGTERM for the end ([relay.9]).
-//!
-//! The real descriptors are kept aside. Descriptor 1 becomes stderr and descriptor 0 the null device, so that neither
-//! a library's print nor a child's read touches the wire.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write},
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::{fs::FileTypeExt, net::UnixStream as StdUnixStream},
-    },
-    time::Duration,
-};
+use std::{io, os::fd::OwnedFd, time::Duration};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::fcntl_dupfd_cloexec,
-    stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout},
+    stdio::stdin,
 };
 use tokio::{
-    net::{UnixStream, unix::pipe},
     signal::unix::{SignalKind, signal},
     time::interval,
 };
 use trunkline_host::Host;
+use trunkline_pipe::take_stdio;
 
-use crate::{
-    RelayOptions, Report,
-    serve::{Input, Output, serve_pipes},
-};
+use crate::{RelayOptions, Report, serve::serve_pipes};
 
 /// The first descriptor that is no standard one.
 const FIRST_FREE: i32 = 3;
@@ -49,7 +35,9 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Outside a tokio runtime with I/O and time.
 pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let Wire { reader, writer, hung_up } = take()?;
+    // A second handle to the input, to see its end while nothing is read.
+    let hung_up = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
+    let (reader, writer) = take_stdio()?;
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -57,14 +45,6 @@ pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report
         }
     };
     Ok(serve_pipes(host, reader, writer, options, Box::pin(stop), Box::pin(closed_above(hung_up))).await)
-}
-
-/// The hub's pipes.
-struct Wire {
-    reader: Input<'static>,
-    writer: Output,
-    /// A second handle to the input, to see its end while nothing is read.
-    hung_up: OwnedFd,
 }
 
 /// Resolves when the hub has closed the input, however much of it is unread; never for what is no pipe or socket.
@@ -78,60 +58,4 @@ async fn closed_above(input: OwnedFd) {
             return;
         }
     }
-}
-
-/// Keeps the wire and gives everybody else something harmless.
-fn take() -> io::Result<Wire> {
-    io::stdout().flush()?;
-    let input = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
-    let hung_up = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
-    let output = fcntl_dupfd_cloexec(stdout(), FIRST_FREE)?;
-    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
-    dup2_stdin(&null)?;
-    if dup2_stdout(stderr()).is_err() {
-        dup2_stdout(&null)?;
-    }
-    Ok(Wire { reader: reader(input)?, writer: writer(output)?, hung_up })
-}
-
-fn reader(input: OwnedFd) -> io::Result<Input<'static>> {
-    let file = File::from(input);
-    let kind = file.metadata()?.file_type();
-    if kind.is_fifo() {
-        return Ok(match pipe::OpenOptions::new().open_receiver(own_path(&file)) {
-            Ok(receiver) => Box::new(receiver),
-            Err(_) => Box::new(pipe::Receiver::from_owned_fd(file.into())?),
-        });
-    }
-    if kind.is_socket() {
-        return Ok(Box::new(socket(file)?));
-    }
-    Ok(Box::new(tokio::fs::File::from_std(file)))
-}
-
-fn writer(output: OwnedFd) -> io::Result<Output> {
-    let file = File::from(output);
-    let kind = file.metadata()?.file_type();
-    if kind.is_fifo() {
-        return Ok(match pipe::OpenOptions::new().open_sender(own_path(&file)) {
-            Ok(sender) => Box::new(sender),
-            Err(_) => Box::new(pipe::Sender::from_owned_fd(file.into())?),
-        });
-    }
-    if kind.is_socket() {
-        return Ok(Box::new(socket(file)?));
-    }
-    Ok(Box::new(tokio::fs::File::from_std(file)))
-}
-
-/// Opening a pipe by this path makes a description of our own: not blocking is a property of the description, and the
-/// one that was inherited may be another process's stderr too.
-fn own_path(file: &File) -> String {
-    format!("/proc/self/fd/{}", file.as_raw_fd())
-}
-
-fn socket(file: File) -> io::Result<UnixStream> {
-    let socket = StdUnixStream::from(OwnedFd::from(file));
-    socket.set_nonblocking(true)?;
-    UnixStream::from_std(socket)
 }

@@ -21,8 +21,16 @@ use tokio::{
     io::{AsyncWrite, AsyncWriteExt},
     sync::Notify,
 };
+use trunkline_pipe::{Class, Fair, Flow, Key, Rounds, Turns};
 
-use crate::fair::{AHEAD, Class, Fair, Flow, Key};
+/// How many bytes are written ahead of the pipe, unless one message alone is larger.
+const AHEAD: usize = 256 * 1024;
+
+/// What a session may write when its turn comes ([relay.6]).
+const QUANTUM: usize = 64 * 1024;
+
+/// One round a batch: a session's task puts more as soon as it has room.
+const TURNS: Turns = Turns { quantum: QUANTUM, batch: AHEAD, rounds: Rounds::One };
 
 /// A session takes no event from the host while so many of its bytes wait for the pipe.
 const ROOM: usize = 64 * 1024;
@@ -181,7 +189,7 @@ impl Upstream {
             *out = Vec::new();
         }
         std::mem::swap(out, &mut state.control);
-        state.fair.take(out, gave);
+        state.fair.take(TURNS, out, gave);
         for key in gave.drain(..) {
             let Some(gate) = state.gates.get(&key) else { continue };
             if gate.last_put.load(Ordering::Acquire) && state.fair.bytes(key) == 0 {

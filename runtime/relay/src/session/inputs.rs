@@ -10,6 +10,7 @@ use std::{
 };
 
 use trunkline_host::{Decision, FileError, Input, SendError, Session, SteerError, UpdateError};
+use trunkline_pipe::Flow;
 use trunkline_protocol::{
     Category, Delivered, ErrorEvent, Extensions, Failure, FileInput, HostBody, HostMessage, InputMode,
     InputResponse, MessageId, PermissionResponse, SessionInfo, SessionUpdate, Status, SteerResult, Stop,
@@ -22,7 +23,6 @@ use super::{
     requests::PendingRequest,
     turns::{Serial, Stage},
 };
-use crate::fair::Flow;
 
 /// How many inputs, files and updates of one session wait behind a file, and how many answers of the host are waited
 /// for.

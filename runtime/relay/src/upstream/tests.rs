@@ -10,9 +10,9 @@ use tokio::{
     io::{AsyncReadExt, AsyncWrite},
     time::timeout,
 };
+use trunkline_pipe::{Class, Flow};
 
-use super::{ANSWERS, Gate, HELD_ANSWERS, Outlet, ROOM, Upstream};
-use crate::fair::{AHEAD, Class, Flow};
+use super::{AHEAD, ANSWERS, Gate, HELD_ANSWERS, Outlet, ROOM, Upstream};
 
 async fn has_room(outlet: &Outlet) -> bool {
     timeout(Duration::from_secs(1), outlet.room()).await.is_ok()

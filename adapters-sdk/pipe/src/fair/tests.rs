@@ -2,7 +2,11 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::{AHEAD, Class, Fair, Flow, Key, QUANTUM};
+use super::{Class, Fair, Flow, Key, Rounds, Turns};
+
+const QUANTUM: usize = 64 * 1024;
+const AHEAD: usize = 256 * 1024;
+const TURNS: Turns = Turns { quantum: QUANTUM, batch: AHEAD, rounds: Rounds::One };
 
 const A: Key = Key(1);
 const B: Key = Key(2);
@@ -17,7 +21,7 @@ fn message(key: Key, serial: u32, bytes: usize) -> Vec<u8> {
 
 fn batch(fair: &mut Fair) -> (Vec<u8>, Vec<Key>) {
     let (mut out, mut gave) = (Vec::new(), Vec::new());
-    fair.take(&mut out, &mut gave);
+    fair.take(TURNS, &mut out, &mut gave);
     (out, gave)
 }
 
@@ -50,7 +54,7 @@ fn two_sessions_share_the_pipe_by_bytes_whatever_the_size_of_their_messages() {
     for (small, large) in [(100, 100), (100, 60_000), (100, 1 << 20), (5_000, 300_000), (70_000, 3_000_000)] {
         let total = 64 << 20;
         let (one, other) = shares(small, large, 64 * 1024, total);
-        let bound = large + small + 2 * usize::try_from(QUANTUM).unwrap();
+        let bound = large + small + 2 * QUANTUM;
         assert!(
             one.abs_diff(other) <= bound,
             "messages of {small} and {large} bytes: {one} and {other} bytes, more than {bound} apart"

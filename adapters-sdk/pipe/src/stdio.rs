@@ -24,11 +24,21 @@ use tokio::{
 /// The first descriptor that is no standard one.
 const FIRST_FREE: i32 = 3;
 
-pub(super) type Input = Box<dyn AsyncRead + Send + Unpin>;
-pub(super) type Output = Box<dyn AsyncWrite + Send + Unpin>;
+/// What is read.
+pub type Input = Box<dyn AsyncRead + Send + Unpin>;
+/// What is written.
+pub type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// Keeps the wire and gives everybody else something harmless.
-pub(super) fn take() -> io::Result<(Input, Output)> {
+/// Keeps the wire, and gives everything else in the process something harmless.
+///
+/// # Errors
+///
+/// When the descriptors cannot be taken.
+///
+/// # Panics
+///
+/// Outside a tokio runtime with I/O.
+pub fn take_stdio() -> io::Result<(Input, Output)> {
     io::stdout().flush()?;
     let input = fcntl_dupfd_cloexec(stdin(), FIRST_FREE)?;
     let output = fcntl_dupfd_cloexec(stdout(), FIRST_FREE)?;

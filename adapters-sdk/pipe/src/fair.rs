@@ -6,19 +6,33 @@
 
 use std::collections::{HashMap, VecDeque};
 
-/// What a session may write when its turn comes, in bytes.
-pub(crate) const QUANTUM: i64 = 64 * 1024;
+/// How turns are given.
+#[derive(Debug, Clone, Copy)]
+pub struct Turns {
+    /// What a session may write when its turn comes, in bytes.
+    pub quantum: usize,
+    /// How many bytes a batch has, unless one message alone is larger.
+    pub batch: usize,
+    /// How many rounds a batch has.
+    pub rounds: Rounds,
+}
 
-/// How many bytes are written ahead of the pipe, unless one message alone is larger.
-pub(crate) const AHEAD: usize = 256 * 1024;
+/// How many rounds a batch has. A round in which no one could write does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rounds {
+    /// One: meanwhile those that have run dry put more, and no one profits from the moment.
+    One,
+    /// As many as fill it.
+    Full,
+}
 
-/// Names a session's queue; never used twice, unlike a hub's session ids.
+/// Names a session's queue; never used twice, unlike session ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Key(pub(crate) u64);
+pub struct Key(pub u64);
 
 /// What waits for the pipe, by session.
 #[derive(Debug, Default)]
-pub(crate) struct Fair {
+pub struct Fair {
     /// Those that hold or owe something, or are paused.
     queues: HashMap<Key, Queue>,
     /// Those whose turns come, in order.
@@ -29,6 +43,8 @@ pub(crate) struct Fair {
     interrupted: Option<Key>,
     /// The bytes of answers in queues that are not paused.
     answers: usize,
+    /// Whether a session may owe something.
+    owed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -49,18 +65,18 @@ struct Message {
     class: Class,
 }
 
-/// What a message is to the hub.
+/// What a message is to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
+pub enum Class {
     /// It happened in the session. Its producer waits for room.
     Event,
-    /// It answers a message of the hub. Its producer cannot wait and must not drop it, so the hub's messages wait instead.
+    /// It answers a message of the peer. Its producer cannot wait and must not drop it, so the peer's messages wait instead.
     Answer,
 }
 
 /// Whether a paused session holds its messages back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Flow {
+pub enum Flow {
     /// It holds them back.
     Pause,
     /// It lets them go.
@@ -69,7 +85,7 @@ pub(crate) enum Flow {
 
 impl Fair {
     /// Adds a whole message of a session.
-    pub(crate) fn push(&mut self, key: Key, line: Vec<u8>, class: Class) {
+    pub fn push(&mut self, key: Key, line: Vec<u8>, class: Class) {
         let queue = self.queues.entry(key).or_default();
         queue.bytes += line.len();
         if class == Class::Answer {
@@ -84,28 +100,48 @@ impl Fair {
         }
     }
 
+    /// How many sessions hold or owe something, or are paused.
+    #[inline]
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// Whether a session holds or owes something, or is paused: what it writes waits for its turn.
+    #[inline]
+    #[must_use]
+    pub fn has(&self, key: Key) -> bool {
+        !self.queues.is_empty() && self.queues.contains_key(&key)
+    }
+
     /// How many bytes of a session wait.
-    pub(crate) fn bytes(&self, key: Key) -> usize {
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self, key: Key) -> usize {
         self.queues.get(&key).map_or(0, |queue| queue.bytes)
     }
 
     /// How many bytes of answers wait in all queues that are not paused.
-    pub(crate) fn answers(&self) -> usize {
+    #[must_use]
+    pub fn answers(&self) -> usize {
         self.answers
     }
 
     /// How many bytes of answers a session holds back since it is paused.
-    pub(crate) fn held_answers(&self, key: Key) -> usize {
+    #[must_use]
+    pub fn held_answers(&self, key: Key) -> usize {
         self.queues.get(&key).filter(|queue| queue.paused).map_or(0, |queue| queue.answers)
     }
 
     /// Whether a session is paused.
-    pub(crate) fn is_paused(&self, key: Key) -> bool {
+    #[inline]
+    #[must_use]
+    pub fn is_paused(&self, key: Key) -> bool {
         self.queues.get(&key).is_some_and(|queue| queue.paused)
     }
 
     /// Holds a session's messages back, or lets them go in order ([flow.1]).
-    pub(crate) fn flow(&mut self, key: Key, flow: Flow) {
+    pub fn flow(&mut self, key: Key, flow: Flow) {
         match flow {
             Flow::Pause => {
                 let queue = self.queues.entry(key).or_default();
@@ -126,7 +162,7 @@ impl Fair {
     }
 
     /// Lets all paused sessions go.
-    pub(crate) fn resume_all(&mut self) {
+    pub fn resume_all(&mut self) {
         let paused: Vec<_> =
             self.queues.iter().filter(|(_, queue)| queue.paused).map(|(key, _)| *key).collect();
         for key in paused {
@@ -135,32 +171,43 @@ impl Fair {
     }
 
     /// Drops what a session holds: it has fallen silent ([session.4]).
-    pub(crate) fn purge(&mut self, key: Key) {
-        if let Some(queue) = self.queues.remove(&key).filter(|queue| !queue.paused) {
+    pub fn purge(&mut self, key: Key) {
+        let Some(queue) = self.queues.remove(&key) else { return };
+        if !queue.paused {
             self.answers -= queue.answers;
         }
-        self.ring.retain(|waiting| *waiting != key);
+        if queue.in_ring {
+            self.ring.retain(|waiting| *waiting != key);
+        }
     }
 
     /// Appends the next batch to `out` and names those that gave to it. Nothing given: nothing can be written now.
     ///
-    /// A batch is one round at most: meanwhile those that have run dry put more, and no one profits from the moment.
-    /// Only when no one could write in a round does the next one follow at once.
-    pub(crate) fn take(&mut self, out: &mut Vec<u8>, gave: &mut Vec<Key>) {
+    /// A session is named once for each turn in which it wrote.
+    #[inline]
+    pub fn take(&mut self, turns: Turns, out: &mut Vec<u8>, gave: &mut Vec<Key>) {
+        if !self.ring.is_empty() || self.interrupted.is_some() {
+            self.take_turns(turns, out, gave);
+        }
+    }
+
+    fn take_turns(&mut self, turns: Turns, out: &mut Vec<u8>, gave: &mut Vec<Key>) {
+        let quantum = i64::try_from(turns.quantum).unwrap_or(i64::MAX);
         let start = out.len();
         loop {
             let (key, earned) = match self.interrupted.take() {
                 Some(key) => (key, 0),
                 None => {
                     if self.left == 0 {
-                        if out.len() > start || !self.any_waits() {
+                        let enough = turns.rounds == Rounds::One && out.len() > start;
+                        if enough || !self.any_waits() {
                             return;
                         }
                         self.left = self.ring.len();
                     }
                     self.left = self.left.saturating_sub(1);
                     let Some(key) = self.ring.pop_front() else { return };
-                    (key, QUANTUM)
+                    (key, quantum)
                 }
             };
             let Some(queue) = self.queues.get_mut(&key) else { continue };
@@ -170,7 +217,8 @@ impl Fair {
             }
             queue.credit += earned;
             let (before, answers) = (out.len(), queue.answers);
-            let cut = queue.write(out, start);
+            let cut = queue.write(out, start, turns.batch);
+            self.owed |= queue.credit < 0;
             self.answers -= answers - queue.answers;
             if out.len() > before {
                 gave.push(key);
@@ -188,11 +236,19 @@ impl Fair {
     }
 
     fn any_waits(&self) -> bool {
-        self.queues.values().any(|queue| !queue.paused && !queue.messages.is_empty())
+        let mut queues = self.ring.iter().filter_map(|key| self.queues.get(key));
+        queues.any(|queue| !queue.paused && !queue.messages.is_empty())
     }
 
-    /// Forgives all debts: the hub has read everything, so no one was kept waiting.
-    pub(crate) fn forgive(&mut self) {
+    /// Forgives all debts: the peer has read everything, so no one was kept waiting.
+    #[inline]
+    pub fn forgive(&mut self) {
+        if std::mem::take(&mut self.owed) {
+            self.forgive_all();
+        }
+    }
+
+    fn forgive_all(&mut self) {
         self.queues.retain(|_, queue| {
             queue.credit = 0;
             queue.paused || !queue.messages.is_empty()
@@ -203,12 +259,12 @@ impl Fair {
 }
 
 impl Queue {
-    /// Writes while there is credit. Whether the batch, which begins at `start`, was full before the credit was used up.
-    fn write(&mut self, out: &mut Vec<u8>, start: usize) -> bool {
+    /// Writes while there is credit. Whether the batch, which begins at `start` and has `most` bytes, was full before the credit was used up.
+    fn write(&mut self, out: &mut Vec<u8>, start: usize, most: usize) -> bool {
         while self.credit > 0 {
             let Some(message) = self.messages.front() else { break };
             let (batch, bytes) = (out.len() - start, message.line.len());
-            if batch > 0 && batch + bytes > AHEAD {
+            if batch > 0 && batch + bytes > most {
                 return true;
             }
             self.credit -= i64::try_from(bytes).unwrap_or(i64::MAX);

@@ -1,0 +1,32 @@
+//! An adapter's end of its pipe, for whatever is an adapter: the SDK's programs, and the relay.
+//!
+//! # Theory of operation
+//!
+//! [`take_stdio`] takes descriptors 0 and 1 for the wire, once, for the rest of the process's life; dropping what it
+//! returns closes the pipe; the descriptors are not given back.
+//!
+//! [`Fair`] is what waits for stdout, by session, and says who may write next. It is plain data: no lock, no task, no
+//! clock. Its owner puts whole messages in, takes a batch for each write, and wakes those that gave to it; dropping it
+//! drops what waits.
+//!
+//! ```
+//! use trunkline_pipe::{Class, Fair, Key, Rounds, Turns};
+//!
+//! let turns = Turns { quantum: 4, batch: 8, rounds: Rounds::One };
+//! let (mut fair, mut batch, mut gave) = (Fair::default(), Vec::new(), Vec::new());
+//! for _ in 0..100 {
+//!     fair.push(Key(1), b"aaaa".to_vec(), Class::Event);
+//! }
+//! fair.push(Key(2), b"b".to_vec(), Class::Event);
+//! fair.take(turns, &mut batch, &mut gave);
+//! assert_eq!(batch, b"aaaab", "a flood keeps no other session waiting");
+//! assert_eq!(gave, [Key(1), Key(2)]);
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod fair;
+mod stdio;
+
+pub use fair::{Class, Fair, Flow, Key, Rounds, Turns};
+pub use stdio::{Input, Output, take_stdio};
