@@ -360,10 +360,8 @@ impl Place {
 
     /// What was asked for and not answered, the oldest first.
     fn pending(&self, t: &Trial<'_>) -> Vec<Seen> {
-        let mut requests = t.of(&self.session);
-        requests.retain(|seen| {
-            seen.kind() == "permission.request" && !self.answered.contains(seen.text("request_id"))
-        });
+        let mut requests = t.of_kind(&self.session, "permission.request");
+        requests.retain(|seen| !self.answered.contains(seen.text("request_id")));
         requests
     }
 
@@ -381,10 +379,7 @@ impl Place {
             Side::Host => t.instruct(&self.session, &below::actions(work, &token, &asks)),
             Side::Adapter => match probe_ops(work, &token, &asks) {
                 Some(ops) => t.probe(&self.session, &ops),
-                None => {
-                    let quick = t.quick();
-                    t.input(&self.session, quick)
-                }
+                None => t.quick_input(&self.session),
             },
         };
         self.asks.extend(asks);
@@ -409,9 +404,7 @@ impl Place {
         if approved {
             self.approved.insert(request.text("resource").to_owned());
         }
-        t.send(json!({
-            "type":"permission.response","session_id":self.session.id(),"request_id":id,"approved":approved
-        }))?;
+        t.tell(&self.session, "permission.response", &json!({"request_id":id,"approved":approved}))?;
         self.answered.insert(id);
         Ok(())
     }
@@ -420,11 +413,7 @@ impl Place {
         let name = t.fresh("file");
         let path = t.path(&name);
         std::fs::write(&path, vec![b'x'; bytes])?;
-        t.send(json!({
-            "type":"file.input","session_id":self.session.id(),"file_name":name,
-            "file_mime_type":"text/plain","file_path":path
-        }))
-        .map(|_| ())
+        t.announce(&self.session, &name, "text/plain", &path).map(drop)
     }
 }
 

@@ -351,14 +351,26 @@ impl<'a> Trial<'a> {
 
     /// Everything that the program wrote for a session.
     pub(crate) fn of(&self, session: &Session) -> Vec<Seen> {
-        let mut seen = self.seen_from(0);
+        self.since(0, session)
+    }
+
+    /// The same from a place on.
+    pub(crate) fn since(&self, from: usize, session: &Session) -> Vec<Seen> {
+        let mut seen = self.seen_from(from);
         seen.retain(|seen| seen.session() == session.id());
+        seen
+    }
+
+    /// Everything of a type that the program wrote for a session.
+    pub(crate) fn of_kind(&self, session: &Session, kind: &str) -> Vec<Seen> {
+        let mut seen = self.of(session);
+        seen.retain(|seen| seen.kind() == kind);
         seen
     }
 
     /// How many messages of a type the program wrote for a session.
     pub(crate) fn count(&self, session: &Session, kind: &str) -> usize {
-        self.of(session).iter().filter(|seen| seen.kind() == kind).count()
+        self.of_kind(session, kind).len()
     }
 
     /// What the program wrote for sessions that were never opened; messages of the pipe left out.
@@ -396,6 +408,25 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// Fails when anything came for a session from a place on.
+    ///
+    /// # Errors
+    ///
+    /// The failure, with what came.
+    pub(crate) fn demand_silence(&self, session: &Session, from: usize, expected: impl Display) -> Outcome {
+        self.demand(self.since(from, session).is_empty(), expected, self.what_came(from, session))
+    }
+
+    /// Fails unless a member is as wanted; `null` where it is absent.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub(crate) fn demand_member(&self, seen: &Seen, member: &str, wanted: impl Into<Value>) -> Outcome {
+        let (got, wanted) = (seen.get(member).cloned().unwrap_or_default(), wanted.into());
+        self.demand(got == wanted, format!("`{member}` of `{}`: {wanted}", seen.kind()), got)
+    }
+
     /// Fails unless a session has had exactly so many ends; a fence and a quiet window come first.
     ///
     /// # Errors
@@ -403,6 +434,15 @@ impl<'a> Trial<'a> {
     /// The failure, or that of [`Self::settle`].
     pub(crate) fn demand_ends(&mut self, session: &Session, wanted: usize) -> Outcome {
         self.settle()?;
+        self.demand_ends_now(session, wanted)
+    }
+
+    /// The same where everything has come.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub(crate) fn demand_ends_now(&self, session: &Session, wanted: usize) -> Outcome {
         let ends = self.count(session, "turn.complete");
         self.demand(
             ends == wanted,

@@ -1,5 +1,6 @@
 //! The suite's own reader and writer of lines: bytes to messages and back, sharing nothing with what it judges.
 
+use hmac_sha256::Hash as Sha256;
 use serde_json::{Map, Value};
 
 mod odd;
@@ -73,6 +74,24 @@ pub(crate) fn kind(message: &Message) -> &str {
 /// The session id of a message, or the empty string.
 pub(crate) fn session(message: &Message) -> &str {
     text(message, "session_id")
+}
+
+/// An object with more members, of which those that it has already are replaced.
+pub(crate) fn with(mut object: Value, more: &Value) -> Value {
+    if let (Some(object), Some(more)) = (object.as_object_mut(), more.as_object()) {
+        object.extend(more.clone());
+    }
+    object
+}
+
+/// The SHA-256 of bytes, in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::hash(bytes))
+}
+
+/// Bytes in lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Writes a message as one line with its LF, U+2028 and U+2029 escaped ([frame.1], [frame.2]). `type` and `session_id`

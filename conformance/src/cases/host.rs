@@ -2,11 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::{
-    clauses::Side,
-    trial::{Session, Trial, TurnSeen},
-    verdict::Outcome,
-};
+use crate::{trial::Trial, verdict::Outcome};
 
 pub(super) mod back_pressure;
 pub(super) mod extensions;
@@ -23,12 +19,6 @@ pub(super) mod sessions;
 pub(super) mod stop;
 pub(super) mod turns;
 
-/// Demands the text of a turn's answer.
-fn demand_answer(t: &Trial<'_>, turn: &TurnSeen, wanted: &str) -> Outcome {
-    let text = turn.text();
-    t.demand(text == wanted, format!("the answer {}", shown(wanted)), shown(&text))
-}
-
 /// Demands that a text was given to nobody.
 fn demand_unheard(t: &Trial<'_>, token: &str) -> Outcome {
     match t.seen_from(0).iter().find(|seen| seen.text("content").contains(token)) {
@@ -40,20 +30,23 @@ fn demand_unheard(t: &Trial<'_>, token: &str) -> Outcome {
     }
 }
 
-/// Demands how often a session was given the end of a turn.
-fn demand_ends(t: &Trial<'_>, session: &Session, wanted: usize) -> Outcome {
-    let ends = t.count(session, "turn.complete");
-    t.demand(ends == wanted, format!("{wanted} `turn.complete` for {}", session.id()), format!("{ends}"))
+/// The types of the core that a host may write.
+const CORE: [&str; 6] =
+    ["session.start", "user.input", "file.input", "permission.response", "stop", "session.close"];
+
+/// Demands that the host wrote types of the core alone.
+fn demand_core(t: &Trial<'_>, expected: &str) -> Outcome {
+    let beyond = t.written().into_iter().find(|below| !CORE.contains(&below.seen.kind()));
+    let kind = beyond.map_or(String::new(), |below| format!("`{}`", below.seen.kind()));
+    t.demand(kind.is_empty(), expected, kind)
 }
 
 /// Demands that the host has started no id twice in one process of the adapter below; how many it has started.
 fn demand_fresh_ids(t: &Trial<'_>, wanted: &str) -> Outcome<usize> {
     let mut ids = HashSet::new();
-    for below in t.below() {
-        if below.by == Side::Host && below.seen.kind() == "session.start" {
-            let id = below.seen.session().to_owned();
-            t.demand(ids.insert((below.process, id.clone())), wanted, format!("{id} twice"))?;
-        }
+    for below in t.written().into_iter().filter(|below| below.seen.kind() == "session.start") {
+        let id = below.seen.session().to_owned();
+        t.demand(ids.insert((below.process, id.clone())), wanted, format!("{id} twice"))?;
     }
     Ok(ids.len())
 }

@@ -314,7 +314,7 @@ impl What {
                 cursor.take(*len, |piece| {
                     hash.update(piece);
                     true
-                }) && hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>() == *sha256
+                }) && crate::wire::hex(&hash.finalize()) == *sha256
             }
         }
     }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::Work;
 use crate::{
-    clauses::Side,
     trial::{Ask, Trial},
     verdict::{FailureContext, Outcome},
 };
@@ -56,9 +55,8 @@ pub(super) fn judge(t: &Trial<'_>, asks: &[&Ask], approved: &HashSet<&str>) -> O
         .filter(|ask| approved.contains(ask.effect.display().to_string().as_str()))
         .map(|ask| id_of(ask))
         .collect();
-    let stray = t.below().into_iter().find(|below| {
-        below.by == Side::Host
-            && below.seen.kind() == "permission.response"
+    let stray = t.written().into_iter().find(|below| {
+        below.seen.kind() == "permission.response"
             && below.seen.get("approved") == Some(&Value::Bool(true))
             && !allowed.contains(below.seen.text("request_id"))
     });

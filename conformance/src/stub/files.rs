@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::action::{Action, Place};
 use super::frame::{Frame, Halt, message};
-use super::log::hex;
+use crate::wire::hex;
 
 impl Frame {
     /// Carries out an action on files; one that fails is logged and the list goes on.

@@ -5,7 +5,6 @@ use std::io::{self, BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use hmac_sha256::Hash as Sha256;
 use rustix::fs::{FlockOperation, flock};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value};
@@ -136,14 +135,4 @@ pub(super) fn environment_names() -> Vec<Value> {
 pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
-
-/// The SHA-256 of some bytes in lower-case hex.
-pub(super) fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::hash(bytes))
-}
-
-/// Lower-case hex.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 use serde_json::Value;
 
 use super::action::Message;
-use super::log::{Log, now_ns, sha256};
+use super::log::{Log, now_ns};
+use crate::wire::sha256;
 
 /// The longest line that is logged as it is.
 const SHORT_LINE: usize = 4096;

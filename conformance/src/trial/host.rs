@@ -9,7 +9,7 @@ use super::{Seen, Session, Trial, TurnSeen};
 use crate::{
     clauses::Side,
     history::{Event, Link, Record},
-    process, stub,
+    oracle, process, stub,
     verdict::{Outcome, Stop},
 };
 
@@ -198,6 +198,104 @@ impl Trial<'_> {
         self.end_of(session, from)
     }
 
+    /// Begins a turn in which the stub says something first, and waits for that.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::instruct`], and a failure when nothing is said.
+    pub(crate) fn begin(&mut self, session: &Session, actions: &Value) -> Outcome<usize> {
+        let from = self.instruct(session, actions)?;
+        self.expect(from, session, "output", self.bounds.patience)?;
+        Ok(from)
+    }
+
+    /// Begins a turn that lasts until it is stopped.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::begin`].
+    pub(crate) fn begin_busy(&mut self, session: &Session) -> Outcome<usize> {
+        self.begin(session, &json!([["say", "busy"]]))
+    }
+
+    /// Takes one turn, so that the adapter knows the session.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::act`].
+    pub(crate) fn introduce(&mut self, session: &Session) -> Outcome {
+        self.act(session, &json!([["complete"]])).map(drop)
+    }
+
+    /// Opens a session that the adapter knows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::act`].
+    pub(crate) fn open_known(&mut self) -> Outcome<Session> {
+        let session = self.open()?;
+        self.introduce(&session)?;
+        Ok(session)
+    }
+
+    /// Opens so many sessions that the adapter knows.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::act`].
+    pub(crate) fn open_many(&mut self, count: usize) -> Outcome<Vec<Session>> {
+        (0..count).map(|_| self.open_known()).collect()
+    }
+
+    /// Has the stub carry out actions, and demands the text of their turn's answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::act`], and a failure at another text.
+    pub(crate) fn demand_answer(&mut self, session: &Session, actions: &Value, wanted: &str) -> Outcome {
+        let turn = self.act(session, actions)?;
+        self.demand_text(&turn, wanted)
+    }
+
+    /// Demands that a session is served: a word comes back.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::demand_answer`].
+    pub(crate) fn demand_served(&mut self, session: &Session, word: &str) -> Outcome {
+        self.demand_answer(session, &json!([["say", word], ["complete"]]), word)
+    }
+
+    /// Waits for the end of a turn, and demands the text of its answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::end_of`], and a failure at another text.
+    pub(crate) fn demand_end(&mut self, session: &Session, from: usize, wanted: &str) -> Outcome {
+        let turn = self.end_of(session, from)?;
+        self.demand_text(&turn, wanted)
+    }
+
+    /// Demands the text of a turn's answer.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub(crate) fn demand_text(&self, turn: &TurnSeen, wanted: &str) -> Outcome {
+        let text = turn.text();
+        self.demand(text == wanted, format!("the answer {}", shown(wanted)), shown(&text))
+    }
+
+    /// Demands that a core-only hub was told something in a turn, on channel `system` ([relay.7]).
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub(crate) fn demand_told(&self, turn: &TurnSeen, what: &str) -> Outcome {
+        let told = !turn.on_channel("system").is_empty();
+        self.demand(told, format!("the hub is told {what}, on channel `system`"), "it is not")
+    }
+
     /// Everything on the lower links, in the order in which the runner learnt of it.
     pub(crate) fn below(&self) -> Vec<Below> {
         self.stubs.catch_up();
@@ -209,6 +307,19 @@ impl Trial<'_> {
         below
     }
 
+    /// What hosts wrote on the lower links.
+    pub(crate) fn written(&self) -> Vec<Below> {
+        let mut below = self.below();
+        below.retain(|below| below.by == Side::Host);
+        below
+    }
+
+    /// What the host wrote to the stub in a session.
+    pub(crate) fn written_to(&self, lower: &Lower) -> Vec<Seen> {
+        let of = self.below_of(lower).into_iter();
+        of.filter(|below| below.by == Side::Host).map(|below| below.seen).collect()
+    }
+
     /// What host and stub said to each other in a session.
     pub(crate) fn below_of(&self, lower: &Lower) -> Vec<Below> {
         let mut below = self.below();
@@ -218,10 +329,9 @@ impl Trial<'_> {
 
     /// What the host wrote to the stub in a session, of a type.
     pub(crate) fn told(&self, lower: &Lower, kind: &str) -> Vec<Seen> {
-        let of = self.below_of(lower).into_iter();
-        of.filter(|below| below.by == Side::Host && below.seen.kind() == kind)
-            .map(|below| below.seen)
-            .collect()
+        let mut told = self.written_to(lower);
+        told.retain(|seen| seen.kind() == kind);
+        told
     }
 
     /// Waits for a message on a lower link, from a place on.
@@ -232,6 +342,33 @@ impl Trial<'_> {
         wanted: impl Fn(&Below) -> bool,
     ) -> Option<Below> {
         self.history.wait(from, within, |index, record| Below::of(index, record).filter(&wanted))
+    }
+
+    /// Waits for a message of a type that the stub writes in a session.
+    pub(crate) fn wait_written(
+        &self,
+        from: usize,
+        lower: &Lower,
+        kind: &str,
+        within: Duration,
+    ) -> Option<Seen> {
+        self.wait_between(from, lower, within, |by, seen| by == Side::Adapter && seen.kind() == kind)
+    }
+
+    /// Waits for a message of either side in a session.
+    pub(crate) fn wait_between(
+        &self,
+        from: usize,
+        lower: &Lower,
+        within: Duration,
+        wanted: impl Fn(Side, &Seen) -> bool,
+    ) -> Option<Seen> {
+        let found = self.wait_below(from, within, |below| {
+            below.process == lower.process
+                && below.seen.session() == lower.id
+                && wanted(below.by, &below.seen)
+        });
+        found.map(|below| below.seen)
     }
 
     /// Waits until the stub has received a message of a type in a session, else fails under this case's clause.
@@ -246,14 +383,9 @@ impl Trial<'_> {
         kind: &str,
         within: Duration,
     ) -> Outcome<Seen> {
-        let wanted = |below: &Below| {
-            below.by == Side::Host
-                && below.process == lower.process
-                && below.seen.kind() == kind
-                && below.seen.session() == lower.id
-        };
-        match self.wait_below(from, within, wanted) {
-            Some(below) => Ok(below.seen),
+        let told = |by, seen: &Seen| by == Side::Host && seen.kind() == kind;
+        match self.wait_between(from, lower, within, told) {
+            Some(seen) => Ok(seen),
             None => {
                 let got = self.exit_text().unwrap_or_else(|| "it did not".to_owned());
                 self.late(format!("`{kind}` reaches the adapter within {within:.1?}"), got)
@@ -331,6 +463,10 @@ impl Trial<'_> {
     pub(crate) fn is_running(&self, process: u32) -> bool {
         self.stubs.starts.is_running(process)
     }
+}
+
+fn shown(text: &str) -> String {
+    oracle::shown(text.as_bytes())
 }
 
 /// Whether this is an input with the instructions of a session.

@@ -1,11 +1,14 @@
 //! Sessions with extensions: what was agreed on, and inputs that name their turn.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
 use super::{Seen, Session, Trial};
-use crate::verdict::{Outcome, Stop};
+use crate::{
+    verdict::{Outcome, Stop},
+    wire,
+};
 
 impl Trial<'_> {
     /// The extensions that the program agrees on when all are offered.
@@ -52,6 +55,22 @@ impl Trial<'_> {
         self.send_deviant(message(session, kind, members))
     }
 
+    /// Announces a file.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub(crate) fn announce(
+        &mut self,
+        session: &Session,
+        name: &str,
+        mime: &str,
+        path: &Path,
+    ) -> Outcome<usize> {
+        let members = json!({"file_name":name,"file_mime_type":mime,"file_path":path});
+        self.tell(session, "file.input", &members)
+    }
+
     /// Sends an input that begins a turn of this id.
     ///
     /// # Errors
@@ -94,23 +113,13 @@ impl Trial<'_> {
         from: usize,
         within: Duration,
     ) -> Outcome<Seen> {
-        let wanted = |seen: &Seen| {
-            seen.kind() == "turn.complete" && seen.session() == session.id() && seen.text("turn_id") == turn
-        };
-        match self.wait(from, within, wanted) {
-            Some(end) => Ok(end),
-            None => self.late(
-                format!("a `turn.complete` of {turn} within {within:.1?}"),
-                self.exit_text().unwrap_or_else(|| self.what_came(from, session)),
-            ),
-        }
+        let expected = format!("a `turn.complete` of {turn} within {within:.1?}");
+        self.expect_within(from, session, expected, within, |seen| {
+            seen.kind() == "turn.complete" && seen.text("turn_id") == turn
+        })
     }
 }
 
 fn message(session: &Session, kind: &str, members: &Value) -> Value {
-    let mut message = json!({"type":kind,"session_id":session.id()});
-    if let (Some(message), Some(members)) = (message.as_object_mut(), members.as_object()) {
-        message.extend(members.clone());
-    }
-    message
+    wire::with(json!({"type":kind,"session_id":session.id()}), members)
 }

@@ -114,8 +114,6 @@ impl Trial<'_> {
     ///
     /// When the program cannot be started.
     pub(crate) fn answer(&mut self, session: &Session, request: &Request, approved: bool) -> Outcome<usize> {
-        self.send(json!({
-            "type":"permission.response","session_id":session.id(),"request_id":request.id(),"approved":approved
-        }))
+        self.tell(session, "permission.response", &json!({"request_id":request.id(),"approved":approved}))
     }
 }

@@ -19,6 +19,11 @@ impl Trial<'_> {
         json!({"$probe":1,"do":ops}).to_string()
     }
 
+    /// The content of an input that makes the probe say a text.
+    pub(crate) fn echo(text: &str) -> String {
+        json!({"$probe":1,"do":[["echo"]],"text":text}).to_string()
+    }
+
     /// Sends a script, and returns its place in the history. The turn goes on.
     ///
     /// # Errors
@@ -50,7 +55,7 @@ impl Trial<'_> {
     /// As [`Self::probe_turn`].
     pub(crate) fn probe_echo(&mut self, session: &Session, text: &str) -> Outcome<String> {
         self.may_probe(&json!([["echo"]]))?;
-        let content = json!({"$probe":1,"do":[["echo"]],"text":text}).to_string();
+        let content = Self::echo(text);
         let turn = self.turn(session, content)?;
         Self::supported(&turn.messages)?;
         Ok(turn.text())
@@ -119,7 +124,7 @@ impl Trial<'_> {
     pub(crate) fn asking_back(&mut self, text: &str) -> Option<String> {
         if self.has_probe(&["echo"]) {
             self.uses(Tier::Probe);
-            return Some(json!({"$probe":1,"do":[["echo"]],"text":text}).to_string());
+            return Some(Self::echo(text));
         }
         let nonce = self.subject.recipes.nonce.clone()?;
         self.uses(Tier::Recipe);

@@ -1,6 +1,6 @@
 //! Writing to the program: sessions, messages, raw bytes.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -14,17 +14,26 @@ use crate::{
 
 /// A session that the case opened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Session(pub(crate) String);
+pub(crate) struct Session {
+    id: String,
+    /// Whether each input of it begins a turn of its own `turn_id`.
+    names_turns: bool,
+}
 
 impl Session {
     /// Its id.
     pub(crate) fn id(&self) -> &str {
-        &self.0
+        &self.id
     }
 
     /// A session under an id of the case's own choice.
     pub(crate) fn named(id: impl Into<String>) -> Self {
-        Self(id.into())
+        Self { id: id.into(), names_turns: false }
+    }
+
+    /// The same; its inputs name their turns.
+    pub(crate) fn naming_turns(self) -> Self {
+        Self { names_turns: true, ..self }
     }
 }
 
@@ -56,8 +65,9 @@ impl Trial<'_> {
     ///
     /// When the program cannot be started.
     pub(crate) fn open_as(&mut self, id: &str) -> Outcome<Session> {
-        self.send(json!({"type":"session.start","session_id":id}))?;
-        Ok(Session(id.to_owned()))
+        let session = Session::named(id);
+        self.tell(&session, "session.start", &json!({}))?;
+        Ok(session)
     }
 
     /// Opens a session that offers extensions, with more members of `session.start`.
@@ -66,13 +76,10 @@ impl Trial<'_> {
     ///
     /// When the program cannot be started.
     pub(crate) fn open_offering(&mut self, extensions: &[&str], more: &Value) -> Outcome<Session> {
-        let id = self.fresh("s");
-        let mut start = json!({"type":"session.start","session_id":id,"protocol":1,"extensions":extensions});
-        if let (Some(start), Some(more)) = (start.as_object_mut(), more.as_object()) {
-            start.extend(more.clone());
-        }
-        self.send(start)?;
-        Ok(Session(id))
+        let session = Session::named(self.fresh("s"));
+        let start = wire::with(json!({"protocol":1,"extensions":extensions}), more);
+        self.tell(&session, "session.start", &start)?;
+        Ok(session)
     }
 
     /// Sends an input and returns its place in the history.
@@ -81,8 +88,21 @@ impl Trial<'_> {
     ///
     /// When the program cannot be started.
     pub(crate) fn input(&mut self, session: &Session, content: impl Into<Value>) -> Outcome<usize> {
-        let content: Value = content.into();
-        self.send(json!({"type":"user.input","session_id":session.0,"content":content}))
+        let mut members = json!({"content":content.into()});
+        if session.names_turns {
+            members["turn_id"] = self.fresh("turn").into();
+        }
+        self.tell(session, "user.input", &members)
+    }
+
+    /// Sends the input of a short ordinary turn.
+    ///
+    /// # Errors
+    ///
+    /// When the program cannot be started.
+    pub(crate) fn quick_input(&mut self, session: &Session) -> Outcome<usize> {
+        let quick = self.quick();
+        self.input(session, quick)
     }
 
     /// Sends `stop`.
@@ -91,7 +111,7 @@ impl Trial<'_> {
     ///
     /// When the program cannot be started.
     pub(crate) fn stop(&mut self, session: &Session) -> Outcome<usize> {
-        self.send(json!({"type":"stop","session_id":session.0}))
+        self.tell(session, "stop", &json!({}))
     }
 
     /// Sends `session.close`.
@@ -100,7 +120,7 @@ impl Trial<'_> {
     ///
     /// When the program cannot be started.
     pub(crate) fn close(&mut self, session: &Session) -> Outcome<usize> {
-        self.send(json!({"type":"session.close","session_id":session.0}))
+        self.tell(session, "session.close", &json!({}))
     }
 
     /// Sends a message that keeps every rule, and returns the length of the history before it.
@@ -206,24 +226,49 @@ impl Trial<'_> {
         kind: &str,
         within: Duration,
     ) -> Outcome<Seen> {
-        let wanted = |seen: &Seen| seen.kind() == kind && seen.session() == session.id();
-        match self.wait(from, within, wanted) {
+        let expected = format!("`{kind}` for {} within {within:.1?}", session.id());
+        self.expect_within(from, session, expected, within, |seen| seen.kind() == kind)
+    }
+
+    /// Waits for a message for a session that is as wanted, else fails under this case's clause.
+    ///
+    /// # Errors
+    ///
+    /// The failure, with what came instead.
+    pub(crate) fn expect_that(
+        &self,
+        from: usize,
+        session: &Session,
+        expected: impl Display,
+        wanted: impl Fn(&Seen) -> bool,
+    ) -> Outcome<Seen> {
+        self.expect_within(from, session, expected, self.bounds.patience, wanted)
+    }
+
+    /// The same with a time of its own.
+    ///
+    /// # Errors
+    ///
+    /// The failure, with what came instead.
+    pub(crate) fn expect_within(
+        &self,
+        from: usize,
+        session: &Session,
+        expected: impl Display,
+        within: Duration,
+        wanted: impl Fn(&Seen) -> bool,
+    ) -> Outcome<Seen> {
+        let of_session = |seen: &Seen| seen.session() == session.id() && wanted(seen);
+        match self.wait(from, within, of_session) {
             Some(seen) => Ok(seen),
-            None => self.late(
-                format!("`{kind}` for {} within {within:.1?}", session.id()),
-                self.exit_text().unwrap_or_else(|| self.what_came(from, session)),
-            ),
+            None => self.late(expected, self.exit_text().unwrap_or_else(|| self.what_came(from, session))),
         }
     }
 
     /// In words, what came for a session from a place on.
     pub(crate) fn what_came(&self, from: usize, session: &Session) -> String {
-        let mut kinds: Vec<String> = Vec::new();
-        for seen in self.seen_from(from) {
-            if seen.session() == session.id() {
-                kinds.push(format!("`{}`", seen.kind()));
-            }
-        }
+        let of_session = self.since(from, session);
+        let kinds: Vec<String> = of_session.iter().map(|seen| format!("`{}`", seen.kind())).collect();
         match kinds.len() {
             0 => format!("nothing for {}", session.id()),
             1..=6 => kinds.join(", "),

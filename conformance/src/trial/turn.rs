@@ -19,6 +19,11 @@ pub(crate) struct TurnSeen {
 }
 
 impl TurnSeen {
+    /// Its messages of a type, without its end.
+    pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Seen> {
+        self.messages.iter().filter(move |seen| seen.kind() == kind)
+    }
+
     /// The text of its answer: `output` on channel `stdout`, joined.
     pub(crate) fn text(&self) -> String {
         self.on_channel("stdout")
@@ -59,8 +64,8 @@ impl Trial<'_> {
     ///
     /// As [`Self::turn`].
     pub(crate) fn quick_turn(&mut self, session: &Session) -> Outcome<TurnSeen> {
-        let quick = self.quick();
-        self.turn(session, quick)
+        let from = self.quick_input(session)?;
+        self.end_of(session, from)
     }
 
     /// Waits for the session's next `turn.complete` that this case has not waited for, begun at `from`.

@@ -117,7 +117,7 @@ fn many_turns(t: &mut Trial<'_>) -> Outcome {
         let mut waiting = Vec::new();
         for place in &order {
             let word = format!("{}/{round}", sessions[*place].id());
-            let content = json!({"$probe":1,"do":[["echo"]],"text":word}).to_string();
+            let content = Trial::echo(&word);
             waiting.push((*place, word, t.input(&sessions[*place], content)?));
         }
         for (place, word, from) in waiting {

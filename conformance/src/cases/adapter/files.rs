@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,6 +15,7 @@ use crate::{
     needs::Need,
     trial::{Seen, Session, Trial},
     verdict::{FailureContext, Outcome, Stop},
+    wire,
 };
 
 const REPORT: Need = Need::Probe(&["report"]);
@@ -61,16 +61,9 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("it is not listed"),
 ];
 
-/// Announces a file; a name of its own where none is given.
+/// Announces a file.
 fn announce(t: &mut Trial<'_>, s: &Session, name: &str, path: &Path) -> Outcome<usize> {
-    t.send(json!({
-        "type":"file.input","session_id":s.id(),"file_name":name,
-        "file_mime_type":"application/octet-stream","file_path":path
-    }))
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::hash(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    t.announce(s, name, "application/octet-stream", path)
 }
 
 /// What the report says of its files.
@@ -104,7 +97,7 @@ fn file_is_read(t: &mut Trial<'_>) -> Outcome {
     fs::write(&path, &contents)?;
     announce(t, &s, "a label.bin", &path)?;
     let report = t.report(&s)?;
-    demand_file(t, &report, contents.len(), &sha256(&contents))
+    demand_file(t, &report, contents.len(), &wire::sha256(&contents))
 }
 
 fn files_that_cannot_be_opened(t: &mut Trial<'_>) -> Outcome {
@@ -185,7 +178,7 @@ fn contents(path: &str) -> Result<(usize, String), String> {
     fs::File::open(path)
         .and_then(|file| file.take(256 << 20).read_to_end(&mut bytes))
         .map_err(|error| format!("it cannot be read: {error}"))?;
-    Ok((bytes.len(), sha256(&bytes)))
+    Ok((bytes.len(), wire::sha256(&bytes)))
 }
 
 fn sent_file_is_complete(t: &mut Trial<'_>) -> Outcome {
@@ -252,5 +245,5 @@ fn file_of_its_session(t: &mut Trial<'_>) -> Outcome {
     let listed = files(&report);
     t.demand(listed.is_empty(), "no file of another session", format!("{} files", listed.len()))?;
     let report = t.report(&own)?;
-    demand_file(t, &report, 4, &sha256(b"mine")).under("file.2")
+    demand_file(t, &report, 4, &wire::sha256(b"mine")).under("file.2")
 }

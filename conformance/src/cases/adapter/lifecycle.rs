@@ -113,8 +113,7 @@ fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
     let before = usage_of(pid).processor;
     t.with_process(|process| process.close_stdout())?;
     // Who writes nothing cannot notice: give it something to write.
-    let quick = t.quick();
-    t.input(&other, quick)?;
+    t.quick_input(&other)?;
     let began = Instant::now();
     let within = bound(t) + t.bounds.stop;
     let (mut stopped, mut spent) = (false, Duration::ZERO);
@@ -203,8 +202,7 @@ fn wherever(launch: &Launch) -> Option<Vec<String>> {
 /// One ordinary turn of a session.
 fn ordinary(t: &mut Trial<'_>, hint: &str) -> Outcome {
     let s = t.open()?;
-    let quick = t.quick();
-    let from = t.input(&s, quick)?;
+    let from = t.quick_input(&s)?;
     t.end_within(&s, from, t.bounds.patience + t.bounds.start).hint(hint)?;
     Ok(())
 }

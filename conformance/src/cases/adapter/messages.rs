@@ -159,8 +159,7 @@ fn unknown_types(t: &mut Trial<'_>) -> Outcome {
     unknown(t, s.id())?;
     t.quick_turn(&s)?;
     unknown(t, s.id())?;
-    let quick = t.quick();
-    let from = t.input(&s, quick)?;
+    let from = t.quick_input(&s)?;
     unknown(t, s.id())?;
     t.end_of(&s, from)?;
     t.demand_ends(&s, 2)?;
@@ -197,7 +196,7 @@ fn unknown_fields(t: &mut Trial<'_>) -> Outcome {
     let from = t.history.len();
     t.raw(line("user.input", &content))?;
     t.settle()?;
-    let came = t.seen_from(from).iter().filter(|seen| seen.session() == s.id()).count();
+    let came = t.since(from, &s).len();
     t.demand(came == 0, "a `session.close` with unknown fields closes", format!("{came} messages after it"))
 }
 

@@ -103,10 +103,17 @@ fn answer_to_the_end(t: &mut Trial<'_>, s: &Session, request: &Request, approved
     Ok(())
 }
 
-fn respond(s: &Session, request_id: &str, approved: &Value) -> Value {
-    json!({
-        "type":"permission.response","session_id":s.id(),"request_id":request_id,"approved":approved
-    })
+/// A session in which an action is asked for.
+fn asked(t: &mut Trial<'_>) -> Outcome<(Session, Ask, Request)> {
+    let (s, ask) = (t.open()?, t.action());
+    let request = t.ask(&s, &ask)?;
+    Ok((s, ask, request))
+}
+
+/// Answers a request in a way that a host must not.
+fn respond(t: &mut Trial<'_>, s: &Session, request_id: &str, approved: impl Into<Value>) -> Outcome<usize> {
+    let members = json!({"request_id":request_id,"approved":approved.into()});
+    t.tell_deviant(s, "permission.response", &members)
 }
 
 /// The action has not happened.
@@ -115,9 +122,7 @@ fn undone(t: &Trial<'_>, ask: &Ask, why: &str) -> Outcome {
 }
 
 fn request_says_all(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let ask = t.action();
-    let request = t.ask(&s, &ask)?;
+    let (s, _, request) = asked(t)?;
     for member in ["request_id", "tool", "description", "resource"] {
         let got = request.seen.get(member).cloned().unwrap_or_default();
         t.demand(got.is_string(), format!("`{member}` is a string"), &got)?;
@@ -129,9 +134,7 @@ fn request_says_all(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn approval(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let ask = t.action();
-    let request = t.ask(&s, &ask)?;
+    let (s, ask, request) = asked(t)?;
     answer_to_the_end(t, &s, &request, true)?;
     if visible(t) {
         t.demand(ask.done(), "the approved action has happened when the turn ends", "it has not")?;
@@ -140,37 +143,30 @@ fn approval(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn denial(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let ask = t.action();
-    let request = t.ask(&s, &ask)?;
+    let (s, ask, request) = asked(t)?;
     answer_to_the_end(t, &s, &request, false)?;
     t.settle_ledger(&s)?;
     undone(t, &ask, "it happened after `approved: false`")
 }
 
 fn no_answer(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let ask = t.action();
-    let request = t.ask(&s, &ask)?;
+    let (s, ask, request) = asked(t)?;
     undone(t, &ask, "it had happened when the request came")?;
     t.pass_time(Duration::from_secs(3));
     if ask.done() {
         t.found("permission.3", Level::Must, "silence is no approval", "it was taken for one");
         undone(t, &ask, "it happened without an answer")?;
     }
-    let ends = t.seen_from(request.from);
-    let ended = ends.iter().any(|seen| seen.session() == s.id() && seen.kind() == "turn.complete");
+    let ended = t.since(request.from, &s).iter().any(|seen| seen.kind() == "turn.complete");
     t.demand(!ended, "the turn waits for the answer", "it ended without one")?;
     answer_to_the_end(t, &s, &request, false)?;
     undone(t, &ask, "it happened after the denial")
 }
 
 fn other_request(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let ask = t.action();
-    let request = t.ask(&s, &ask)?;
+    let (s, ask, request) = asked(t)?;
     let other = t.token();
-    t.send_deviant(respond(&s, &other, &json!(true)))?;
+    respond(t, &s, &other, true)?;
     t.pass_time(t.quiet());
     undone(t, &ask, "an approval of another request let it happen").hint(SETTLE_ONE)?;
     t.answer(&s, &request, true)?;
@@ -183,7 +179,7 @@ fn other_session(t: &mut Trial<'_>) -> Outcome {
     let (s, other) = (t.open()?, t.open()?);
     let ask = t.action();
     let request = t.ask(&s, &ask)?;
-    t.send_deviant(respond(&other, request.id(), &json!(true)))?;
+    respond(t, &other, request.id(), true)?;
     t.pass_time(t.quiet());
     undone(t, &ask, "an approval in another session let it happen").hint(SETTLE_ONE)?;
     t.answer(&s, &request, false)?;
@@ -198,15 +194,10 @@ fn only_true(t: &mut Trial<'_>) -> Outcome {
     for approved in bad.into_iter().chain([Some(json!([true]))]) {
         let ask = t.action();
         let request = t.ask(&s, &ask)?;
-        let mut response = respond(&s, request.id(), &Value::Null);
-        match (&approved, response.as_object_mut()) {
-            (Some(approved), _) => response["approved"] = approved.clone(),
-            (None, Some(members)) => {
-                members.remove("approved");
-            }
-            (None, None) => {}
-        }
-        t.send_deviant(response)?;
+        match approved.clone() {
+            Some(approved) => respond(t, &s, request.id(), approved)?,
+            None => t.tell_deviant(&s, "permission.response", &json!({"request_id":request.id()}))?,
+        };
         let shown = approved.map_or_else(|| "absent".to_owned(), |approved| approved.to_string());
         t.end_of(&s, request.from)
             .hint("an answer whose `approved` is no boolean denies; it must not be dropped")?;
@@ -217,11 +208,9 @@ fn only_true(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn first_answer(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let ask = t.action();
-    let request = t.ask(&s, &ask)?;
+    let (s, ask, request) = asked(t)?;
     t.answer(&s, &request, false)?;
-    t.send_deviant(respond(&s, request.id(), &json!(true)))?;
+    respond(t, &s, request.id(), true)?;
     t.end_of(&s, request.from)?;
     t.settle_ledger(&s)?;
     undone(t, &ask, "an approval after the denial let it happen")
@@ -285,8 +274,7 @@ fn blocks_nobody(t: &mut Trial<'_>) -> Outcome {
     let (waits, goes_on) = (t.open()?, t.open()?);
     let ask = t.action();
     let request = t.ask(&waits, &ask)?;
-    let quick = t.quick();
-    let from = t.input(&goes_on, quick)?;
+    let from = t.quick_input(&goes_on)?;
     let ended = t.expect(from, &goes_on, "turn.complete", t.bounds.patience);
     // Answered in any case: a turn that ends only now was held up.
     t.answer(&waits, &request, false)?;
@@ -297,20 +285,12 @@ fn blocks_nobody(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn close_denies(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let ask = t.action();
-    let request = t.ask(&s, &ask)?;
+    let (s, ask, request) = asked(t)?;
     let closed = t.close(&s)?;
-    t.send_deviant(respond(&s, request.id(), &json!(true)))?;
+    respond(t, &s, request.id(), true)?;
     t.settle()?;
     undone(t, &ask, "an approval after `session.close` let it happen")?;
-    let after: Vec<String> = t
-        .seen_from(closed)
-        .iter()
-        .filter(|seen| seen.session() == s.id())
-        .map(|seen| seen.kind().to_owned())
-        .collect();
-    t.demand(after.is_empty(), "nothing for a closed session", after.join(", ")).under("session.4")
+    t.demand_silence(&s, closed, "nothing for a closed session").under("session.4")
 }
 
 fn nobody_asked(t: &mut Trial<'_>) -> Outcome {
@@ -319,10 +299,9 @@ fn nobody_asked(t: &mut Trial<'_>) -> Outcome {
     t.quick_turn(&s)?;
     t.settle()?;
     let id = t.token();
-    let upto = t.send_deviant(respond(&s, &id, &json!(true)))?;
+    let upto = respond(t, &s, &id, true)?;
     t.settle()?;
-    let answers = t.seen_from(upto).iter().filter(|seen| seen.session() == s.id()).count();
-    t.demand(answers == 0, "an answer that nobody asked for is ignored", t.what_came(upto, &s))?;
+    t.demand_silence(&s, upto, "an answer that nobody asked for is ignored")?;
     t.quick_turn(&s)?;
     t.settle_ledger(&s)
 }

@@ -214,9 +214,7 @@ fn stop_denies(t: &mut Trial<'_>) -> Outcome {
     let ask = t.action();
     let request = t.ask(&s, &ask)?;
     stop(t, &s, request.from)?;
-    t.send_deviant(json!({
-        "type":"permission.response","session_id":s.id(),"request_id":request.id(),"approved":true
-    }))?;
+    t.tell_deviant(&s, "permission.response", &json!({"request_id":request.id(),"approved":true}))?;
     t.settle_ledger(&s)?;
     t.demand(!ask.done(), "the action does not happen after the stop", "a late approval let it happen")
         .hint("settle every pending request as denied when its turn is stopped, and forget it")

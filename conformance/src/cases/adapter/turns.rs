@@ -61,9 +61,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
 fn one_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
-    t.settle()?;
-    let ends = t.count(&s, "turn.complete");
-    t.demand(ends == 1, "one `turn.complete` for one input", format!("{ends}"))
+    t.demand_ends(&s, 1)
 }
 
 fn five_in_sequence(t: &mut Trial<'_>) -> Outcome {
@@ -71,9 +69,7 @@ fn five_in_sequence(t: &mut Trial<'_>) -> Outcome {
     for _ in 0..5 {
         t.quick_turn(&s)?;
     }
-    t.settle()?;
-    let ends = t.count(&s, "turn.complete");
-    t.demand(ends == 5, "five `turn.complete` for five inputs", format!("{ends}"))
+    t.demand_ends(&s, 5)
 }
 
 fn nothing_after_the_end(t: &mut Trial<'_>) -> Outcome {
@@ -92,18 +88,14 @@ fn exactly_one_each(t: &mut Trial<'_>, contents: &[&str]) -> Outcome {
     for content in contents {
         t.turn(&s, *content)?;
     }
-    t.settle()?;
-    let ends = t.count(&s, "turn.complete");
-    t.demand(ends == contents.len(), format!("{} `turn.complete`", contents.len()), format!("{ends}"))
+    t.demand_ends(&s, contents.len())
 }
 
 fn failure_ends(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let from = t.failing(&s)?;
     t.end_of(&s, from)?;
-    t.settle()?;
-    let ends = t.count(&s, "turn.complete");
-    t.demand(ends == 1, "one `turn.complete` for a turn that fails", format!("{ends}"))
+    t.demand_ends(&s, 1)
 }
 
 fn two_back_to_back(t: &mut Trial<'_>) -> Outcome {
@@ -115,9 +107,7 @@ fn two_back_to_back(t: &mut Trial<'_>) -> Outcome {
     let from = t.raw_valid(both)?;
     t.end_of(&s, from)?;
     t.end_of(&s, from)?;
-    t.settle()?;
-    let ends = t.count(&s, "turn.complete");
-    t.demand(ends == 2, "two `turn.complete` for two inputs", format!("{ends}"))
+    t.demand_ends(&s, 2)
 }
 
 fn queued_in_order(t: &mut Trial<'_>) -> Outcome {
@@ -157,15 +147,11 @@ fn quick_overtakes(t: &mut Trial<'_>) -> Outcome {
 fn idle(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.pass_time(Duration::from_secs(3));
-    t.settle()?;
-    let ends = t.count(&s, "turn.complete");
-    t.demand(ends == 0, "no `turn.complete` without an input", format!("{ends}"))
+    t.demand_ends(&s, 0)
 }
 
 fn silent_turn(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.probe_turn(&s, &json!([["complete"]]))?;
-    t.settle()?;
-    let ends = t.count(&s, "turn.complete");
-    t.demand(ends == 1, "one `turn.complete` for a turn without output", format!("{ends}"))
+    t.demand_ends(&s, 1)
 }

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::demand_answer;
 use crate::{
     case::Case,
     clauses::Side,
@@ -47,12 +46,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
 
 fn both_full(t: &mut Trial<'_>) -> Outcome {
     const FLOOD: usize = 8 << 20;
-    let mut others = Vec::new();
-    for _ in 0..8 {
-        let s = t.open()?;
-        t.act(&s, &json!([["complete"]]))?;
-        others.push(s);
-    }
+    let others = t.open_many(8)?;
     let s = t.open()?;
     let flood = json!([
         ["hold_stdin", true],
@@ -63,8 +57,7 @@ fn both_full(t: &mut Trial<'_>) -> Outcome {
         ["hold_stdin", false],
         ["complete"]
     ]);
-    let from = t.instruct(&s, &flood)?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    let from = t.begin(&s, &flood)?;
     let text = "t".repeat(128 << 10);
     let mut begun = Vec::new();
     for other in &others {
@@ -95,16 +88,15 @@ fn both_full(t: &mut Trial<'_>) -> Outcome {
 fn prompt_turn(t: &mut Trial<'_>, s: &Session, hint: &str) -> Outcome {
     let from = t.instruct(s, &json!([["say", "served"], ["complete"]]))?;
     t.expect(from, s, "output", t.bounds.secs(2.0)).hint(hint)?;
-    let turn = t.end_of(s, from)?;
-    demand_answer(t, &turn, "served")
+    t.demand_end(s, from, "served")
 }
 
 /// Opens a session that can be paused, and pauses it.
 fn open_paused(t: &mut Trial<'_>) -> Outcome<Session> {
     let s = t.open_offering(&["flow"], &json!({}))?;
     t.expect(0, &s, "session.ready", t.bounds.patience).under("relay.8")?;
-    t.act(&s, &json!([["complete"]]))?;
-    t.send(json!({"type":"flow.pause","session_id":s.id()}))?;
+    t.introduce(&s)?;
+    t.tell(&s, "flow.pause", &json!({}))?;
     // What is in the pipe already may still come.
     t.settle()?;
     Ok(s)
@@ -112,15 +104,14 @@ fn open_paused(t: &mut Trial<'_>) -> Outcome<Session> {
 
 fn one_paused(t: &mut Trial<'_>) -> Outcome {
     const FLOOD: usize = 8 << 20;
-    let other = t.open()?;
-    t.act(&other, &json!([["complete"]]))?;
+    let other = t.open_known()?;
     let s = open_paused(t)?;
     let from = t.instruct(&s, &json!([["flood", FLOOD, 4_096], ["complete"]]))?;
     for _ in 0..5 {
         prompt_turn(t, &other, "a session that its hub has paused holds up another")?;
         t.pass_time(Duration::from_millis(100));
     }
-    t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
+    t.tell(&s, "flow.resume", &json!({}))?;
     let turn = t.end_of(&s, from)?;
     let got = turn.text().len();
     t.demand(got == FLOOD, format!("{FLOOD} bytes of output after `flow.resume`"), got)
@@ -137,15 +128,13 @@ fn not_reading(t: &mut Trial<'_>) -> Outcome {
         others.push(t.open()?);
     }
     for s in others.iter().chain([&closed]).chain(&elsewhere) {
-        t.act(s, &json!([["complete"]]))?;
+        t.introduce(s)?;
     }
-    let from_stopped = t.instruct(&stopped, &json!([["say", "busy"]]))?;
-    t.expect(from_stopped, &stopped, "output", t.bounds.patience)?;
+    let from_stopped = t.begin_busy(&stopped)?;
     let (lower_stopped, lower_closed) = (t.lower(&stopped)?, t.lower(&closed)?);
     let held =
         json!([["hold_stdin", true], ["say", "held"], ["delay", 1_500], ["hold_stdin", false], ["complete"]]);
-    let from_holder = t.instruct(&holder, &held)?;
-    t.expect(from_holder, &holder, "output", t.bounds.patience)?;
+    let from_holder = t.begin(&holder, &held)?;
     let text = "t".repeat(128 << 10);
     let mut begun = Vec::new();
     for other in &others {
@@ -187,8 +176,7 @@ fn many_outputs(t: &mut Trial<'_>) -> Outcome {
 fn memory(t: &mut Trial<'_>) -> Outcome {
     const FLOOD: u64 = 256 << 20;
     const MOST: u64 = 128 << 20;
-    let other = t.open()?;
-    t.act(&other, &json!([["complete"]]))?;
+    let other = t.open_known()?;
     let s = open_paused(t)?;
     let group = t.with_process(crate::process::Process::pid)?;
     let before = usage_of(group).resident;
@@ -214,9 +202,7 @@ fn memory(t: &mut Trial<'_>) -> Outcome {
 fn ticks(t: &mut Trial<'_>) -> Outcome {
     const FLOOD: u64 = 40 << 20;
     const WORDS: usize = 25;
-    let (flood, tick) = (t.open()?, t.open()?);
-    t.act(&flood, &json!([["complete"]]))?;
-    t.act(&tick, &json!([["complete"]]))?;
+    let (flood, tick) = (t.open_known()?, t.open_known()?);
     let from_flood = t.instruct(&flood, &json!([["flood", FLOOD, 16_384], ["complete"]]))?;
     let words = json!([["repeat", WORDS, [["say", "word "], ["delay", 100]]], ["complete"]]);
     let from_tick = t.instruct(&tick, &words)?;

@@ -6,15 +6,14 @@ use std::{
     time::Duration,
 };
 
-use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
 
-use super::demand_answer;
 use crate::{
     case::Case,
     needs::{Ability, Need},
     trial::{Seen, Session, Trial, TurnSeen},
     verdict::{FailureContext, Outcome, Stop},
+    wire,
 };
 
 const IN: &[Need] = &[Need::Ability(Ability::FilesIn)];
@@ -63,18 +62,17 @@ pub(in crate::cases) static CASES: &[Case] = &[
 const OUTSIDE: &str = "/etc/passwd";
 
 fn digest(path: &Path) -> std::io::Result<String> {
-    let hash = Sha256::hash(&fs::read(path)?);
-    Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(wire::sha256(&fs::read(path)?))
 }
 
 /// The files that the hub was given in a turn.
 fn files(turn: &TurnSeen) -> Vec<&Seen> {
-    turn.messages.iter().filter(|seen| seen.kind() == "file.output").collect()
+    turn.of_kind("file.output").collect()
 }
 
 /// The refusals that a core-only hub was told in a turn.
 fn told(turn: &TurnSeen) -> usize {
-    turn.messages.iter().filter(|seen| seen.kind() == "output" && seen.text("channel") == "system").count()
+    turn.of_kind("output").filter(|seen| seen.text("channel") == "system").count()
 }
 
 fn attached(t: &mut Trial<'_>) -> Outcome {
@@ -83,21 +81,14 @@ fn attached(t: &mut Trial<'_>) -> Outcome {
         let path = t.path(name);
         let content: Vec<u8> = (0..bytes).map(|_| t.rng.next_u64().to_le_bytes()[0]).collect();
         fs::write(&path, content)?;
-        let from = t.send(json!({
-            "type":"file.input","session_id":s.id(),"file_name":name,"file_mime_type":mime,"file_path":path
-        }))?;
-        t.act(&s, &json!([["complete"]]))?;
+        let from = t.announce(&s, name, mime, &path)?;
+        t.introduce(&s)?;
         let lower = t.lower(&s)?;
         let announced = t.expect_told(from, &lower, "file.input", t.bounds.patience)?;
         let there = announced.text("file_path").to_owned();
         t.demand(Path::new(&there).is_absolute(), "an absolute `file_path`", &there).under("file.1")?;
-        for (member, wanted) in [("file_name", name), ("file_mime_type", mime)] {
-            t.demand(
-                announced.text(member) == wanted,
-                format!("{member} {wanted:?}"),
-                format!("{:?}", announced.text(member)),
-            )?;
-        }
+        t.demand_member(&announced, "file_name", name)?;
+        t.demand_member(&announced, "file_mime_type", mime)?;
         t.act(&s, &json!([["report_file", there], ["complete"]]))?;
         let report = t.logged("report").into_iter().find(|(_, report)| report["path"] == there.as_str());
         let read = report.map(|(_, report)| report).unwrap_or_default();
@@ -126,10 +117,8 @@ fn sent(t: &mut Trial<'_>) -> Outcome {
                 format!("{} of them; channel `system` says {:?}", files.len(), turn.on_channel("system"));
             return t.fail("one `file.output` before the turn ends", got);
         };
-        for (member, wanted) in [("file_name", name), ("file_mime_type", mime)] {
-            let got = file.text(member);
-            t.demand(got == wanted, format!("{member} {wanted:?}"), format!("{got:?}"))?;
-        }
+        t.demand_member(file, "file_name", name)?;
+        t.demand_member(file, "file_mime_type", mime)?;
         let path = PathBuf::from(file.text("file_path"));
         t.demand(path.is_absolute(), "an absolute `file_path`", path.display()).under("file.1")?;
         let got = digest(&path).unwrap_or_else(|error| error.to_string());
@@ -158,7 +147,7 @@ fn missing(t: &mut Trial<'_>) -> Outcome {
         ["complete"]
     ]);
     let turn = t.act(&s, &actions)?;
-    demand_answer(t, &turn, "went on")?;
+    t.demand_text(&turn, "went on")?;
     demand_refused(t, &turn, 2)
 }
 
@@ -183,7 +172,7 @@ fn names(t: &mut Trial<'_>) -> Outcome {
     actions.push(json!(["say", "went on"]));
     actions.push(json!(["complete"]));
     let turn = t.act(&s, &json!(actions))?;
-    demand_answer(t, &turn, "went on")?;
+    t.demand_text(&turn, "went on")?;
     for path in [&absolute, &upwards] {
         t.demand(!path.exists(), "nothing where a name leads to", format!("a file at {}", path.display()))?;
     }
@@ -224,7 +213,7 @@ fn elsewhere(t: &mut Trial<'_>) -> Outcome {
         actions.push(json!(["say", way]));
         actions.push(json!(["complete"]));
         let turn = t.act(&s, &json!(actions))?;
-        demand_answer(t, &turn, way)?;
+        t.demand_text(&turn, way)?;
         demand_refused(t, &turn, 1).map_err(|stop| stop.sent(format!("a file by way of {way}")))?;
     }
     Ok(())
@@ -262,8 +251,7 @@ fn prompt_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
 }
 
 fn no_regular_file(t: &mut Trial<'_>) -> Outcome {
-    let (s, other) = (t.open()?, t.open()?);
-    t.act(&other, &json!([["complete"]]))?;
+    let (s, other) = (t.open()?, t.open_known()?);
     let actions = json!([
         ["mkfifo", "{tmpdir}/fifo"],
         ["file_at", "{tmpdir}/fifo", "fifo", "text/plain"],
@@ -277,14 +265,13 @@ fn no_regular_file(t: &mut Trial<'_>) -> Outcome {
     t.pass_time(Duration::from_millis(200));
     prompt_turn(t, &other).hint("the host seems to read what is no regular file")?;
     let turn = t.end_of(&s, from)?;
-    demand_answer(t, &turn, "went on")?;
+    t.demand_text(&turn, "went on")?;
     demand_refused(t, &turn, 3)
 }
 
 fn large(t: &mut Trial<'_>) -> Outcome {
     const MIB: usize = 1 << 20;
-    let (s, other) = (t.open()?, t.open()?);
-    t.act(&other, &json!([["complete"]]))?;
+    let (s, other) = (t.open()?, t.open_known()?);
     let sizes = [8 * MIB, 8 * MIB, 48 * MIB, 8 * MIB, 8 * MIB];
     let mut actions: Vec<Value> =
         sizes.iter().map(|size| json!(["file", "large.bin", "application/x-large", size])).collect();

@@ -5,7 +5,6 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 
-use super::{demand_answer, demand_ends};
 use crate::{case::Case, cases::corpus, process::usage_of, trial::Trial, verdict::Outcome};
 
 /// The family.
@@ -73,18 +72,20 @@ fn byte_by_byte(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let turn =
         t.act(&s, &json!([["bytewise", {"type":"output","content":MIXED}, 200], ["bytewise", {"type":"turn.complete"}]]))?;
-    demand_answer(t, &turn, MIXED)
+    t.demand_text(&turn, MIXED)
 }
 
 fn cut_characters(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let turn = t.act(&s, &json!([["split", {"type":"output","content":MIXED}, "chars", 5], ["complete"]]))?;
-    demand_answer(t, &turn, MIXED)?;
+    t.demand_answer(
+        &s,
+        &json!([["split", {"type":"output","content":MIXED}, "chars", 5], ["complete"]]),
+        MIXED,
+    )?;
     // Whatever the offset of a read, one of these has a character across it at each of its inner bytes.
     for shift in 0..4 {
         let text = format!("{}{}", "a".repeat(shift), "\u{1f600}".repeat(17_000));
-        let turn = t.act(&s, &json!([["say", text], ["complete"]]))?;
-        demand_answer(t, &turn, &text)?;
+        t.demand_answer(&s, &json!([["say", text], ["complete"]]), &text)?;
     }
     Ok(())
 }
@@ -93,21 +94,20 @@ fn many_at_once(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let word = |n: i32| format!("{n} ");
     let outputs: Vec<Value> = (0..100).map(|n| json!({"type":"output","content":word(n)})).collect();
-    let turn = t.act(&s, &json!([["many", outputs], ["complete"]]))?;
-    demand_answer(t, &turn, &(0..100).map(word).collect::<String>())
+    t.demand_answer(&s, &json!([["many", outputs], ["complete"]]), &(0..100).map(word).collect::<String>())
 }
 
 fn carriage_return(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let turn = t.act(
+    t.demand_answer(
         &s,
         &json!([
             ["raw", "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":\"a\"}\r\n"],
             ["raw", "{\"type\":\"turn.complete\",\"session_id\":\"{session_id}\"}\r\n"],
             ["done"]
         ]),
-    )?;
-    demand_answer(t, &turn, "a")
+        "a",
+    )
 }
 
 fn separators(t: &mut Trial<'_>) -> Outcome {
@@ -116,14 +116,13 @@ fn separators(t: &mut Trial<'_>) -> Outcome {
     // VT and FF are control characters, which JSON wants escaped; the others may stand as they are.
     let raw = text.replace('\u{b}', "\\u000b").replace('\u{c}', "\\f");
     let line = format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{raw}\"}}\n");
-    let turn = t.act(&s, &json!([["raw", line], ["complete"]]))?;
-    demand_answer(t, &turn, text)
+    t.demand_answer(&s, &json!([["raw", line], ["complete"]]), text)
 }
 
 fn blank_lines(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let turn = t.act(&s, &json!([["say", "a"], ["raw", "\n\r\n \t \n\n"], ["say", "b"], ["complete"]]))?;
-    demand_answer(t, &turn, "ab")?;
+    t.demand_text(&turn, "ab")?;
     let told = turn.messages.iter().filter(|seen| seen.text("channel") == "system").count();
     t.should(told == 0, "nobody is told of blank lines", format!("{told} messages"));
     Ok(())
@@ -147,27 +146,22 @@ fn malformed_lines(t: &mut Trial<'_>) -> Outcome {
     }
     t.stub_script(&json!({"lists":{"corpus":actions}}))?;
     let s = t.open()?;
-    let turn = t.act(&s, &json!([["do", "corpus"], ["complete"]]))?;
-    demand_answer(t, &turn, &wanted)?;
-    t.settle()?;
-    demand_ends(t, &s, 1)
+    t.demand_answer(&s, &json!([["do", "corpus"], ["complete"]]), &wanted)?;
+    t.demand_ends(&s, 1)
 }
 
 fn not_utf8(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let id = t.lower(&s)?.id;
     let mut line = format!("{{\"type\":\"output\",\"session_id\":\"{id}\",\"content\":\"bad ").into_bytes();
     line.extend_from_slice(b"\xff\"}\n");
-    let turn = t.act(&s, &json!([["raw64", BASE64.encode(line)], ["say", "good"], ["complete"]]))?;
-    demand_answer(t, &turn, "good")
+    t.demand_answer(&s, &json!([["raw64", BASE64.encode(line)], ["say", "good"], ["complete"]]), "good")
 }
 
 fn byte_order_mark(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"at_start":[["raw64", BASE64.encode(b"\xef\xbb\xbf")]]}))?;
     let s = t.open()?;
-    let turn = t.act(&s, &json!([["say", "first"], ["say", " second"], ["complete"]]))?;
-    demand_answer(t, &turn, "first second")
+    t.demand_answer(&s, &json!([["say", "first"], ["say", " second"], ["complete"]]), "first second")
 }
 
 /// The actions that write output lines of these lengths, given the session's id below.
@@ -185,8 +179,7 @@ fn very_long_line(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn deliver_lines(t: &mut Trial<'_>, lengths: &[usize]) -> Outcome {
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let id = t.lower(&s)?.id;
     for (length, line) in lengths.iter().zip(lines_of(&id, lengths)) {
         let size = line[2].as_u64().unwrap_or_default();
@@ -203,9 +196,7 @@ fn deliver_lines(t: &mut Trial<'_>, lengths: &[usize]) -> Outcome {
 
 fn endless_line(t: &mut Trial<'_>) -> Outcome {
     const LENGTH: u64 = 256 << 20;
-    let (noisy, other) = (t.open()?, t.open()?);
-    t.act(&noisy, &json!([["complete"]]))?;
-    t.act(&other, &json!([["complete"]]))?;
+    let (noisy, other) = (t.open_known()?, t.open_known()?);
     let group = t.with_process(|process| process.pid())?;
     let before = usage_of(group).resident;
     let from = t.instruct(&noisy, &json!([["endless", LENGTH], ["raw", "\n"], ["complete"]]))?;
@@ -238,9 +229,8 @@ fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
     let length = t.subject.limits.max_line + (1 << 20);
     let turn =
         t.act(&s, &json!([["say", "before "], ["burst", 1, length], ["say", "after"], ["complete"]]))?;
-    demand_answer(t, &turn, "before after")?;
-    let told = !turn.on_channel("system").is_empty();
-    t.demand(told, "the session is told of the line that was skipped, on channel `system`", "it is not")
+    t.demand_text(&turn, "before after")?;
+    t.demand_told(&turn, "of the line that was skipped")
 }
 
 fn last_line(t: &mut Trial<'_>) -> Outcome {
@@ -260,8 +250,11 @@ fn escapes(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let raw = r#"\u0041\n\t\r\"\\\/\b\f\u0000\u00e9\ud83d\ude00\u2028"#;
     let line = format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{raw}\"}}\n");
-    let turn = t.act(&s, &json!([["raw", line], ["complete"]]))?;
-    demand_answer(t, &turn, "A\n\t\r\"\\/\u{8}\u{c}\0\u{e9}\u{1f600}\u{2028}")
+    t.demand_answer(
+        &s,
+        &json!([["raw", line], ["complete"]]),
+        "A\n\t\r\"\\/\u{8}\u{c}\0\u{e9}\u{1f600}\u{2028}",
+    )
 }
 
 fn odd_json(t: &mut Trial<'_>) -> Outcome {
@@ -279,10 +272,9 @@ fn odd_json(t: &mut Trial<'_>) -> Outcome {
         ["complete"]
     ]);
     let s = t.open()?;
-    let turn = t.act(&s, &actions)?;
-    demand_answer(
-        t,
-        &turn,
+    t.demand_answer(
+        &s,
+        &actions,
         "a\u{fffd}b c\u{fffd}\u{fffd} \u{fffd}\u{fffd} \u{fffd}\u{1f600} last numbers deep end",
     )
 }
@@ -291,6 +283,5 @@ fn banner(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"at_start":[["raw", "Welcome!\nDebugger listening on ws://127.0.0.1:9229\n\n"]]}))?;
     let s = t.open()?;
     // It has time to do what it does about a banner.
-    let turn = t.act(&s, &json!([["delay", 300], ["say", "works"], ["complete"]]))?;
-    demand_answer(t, &turn, "works")
+    t.demand_answer(&s, &json!([["delay", 300], ["say", "works"], ["complete"]]), "works")
 }

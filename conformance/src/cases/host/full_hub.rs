@@ -12,14 +12,10 @@ use crate::{
     verdict::{Outcome, Stop},
 };
 
-/// The types of the core that a host may write.
-pub(super) const DOWN: [&str; 6] =
-    ["session.start", "user.input", "file.input", "permission.response", "stop", "session.close"];
-
 /// Opens a session that offers every extension, with more members of `session.start`, and waits for its ready.
 pub(super) fn open_with(t: &mut Trial<'_>, more: &Value) -> Outcome<Session> {
     let from = t.history.len();
-    let s = t.open_offering(&EXTENSIONS, more)?;
+    let s = t.open_offering(&EXTENSIONS, more)?.naming_turns();
     t.expect(from, &s, "session.ready", t.bounds.patience)?;
     Ok(s)
 }
@@ -29,23 +25,17 @@ pub(super) fn open(t: &mut Trial<'_>) -> Outcome<Session> {
     open_with(t, &json!({}))
 }
 
-/// An input under a `turn_id` of its own; returns its place and that id.
-pub(super) fn input(t: &mut Trial<'_>, s: &Session, content: &str) -> Outcome<(usize, String)> {
-    let turn = t.fresh("turn");
-    let from = t.send(json!({"type":"user.input","session_id":s.id(),"turn_id":turn,"content":content}))?;
+/// Has the stub agree on these extensions, and opens a session that offers every extension.
+pub(super) fn open_agreeing(t: &mut Trial<'_>, extensions: &[&str]) -> Outcome<Session> {
+    agreeing(t, extensions)?;
+    open(t)
+}
+
+/// Has the stub carry out actions in a turn of this session; returns the id of the turn as well.
+pub(super) fn instruct_named(t: &mut Trial<'_>, s: &Session, actions: &Value) -> Outcome<(usize, String)> {
+    let (content, turn) = (Trial::instructions(s, actions)?, t.fresh("turn"));
+    let from = t.input_as(s, &turn, &content)?;
     Ok((from, turn))
-}
-
-/// Has the stub carry out actions in a turn of this session.
-pub(super) fn instruct(t: &mut Trial<'_>, s: &Session, actions: &Value) -> Outcome<(usize, String)> {
-    let content = Trial::instructions(s, actions)?;
-    input(t, s, &content)
-}
-
-/// Has the stub carry out actions, to the end of their turn.
-pub(super) fn act(t: &mut Trial<'_>, s: &Session, actions: &Value) -> Outcome<TurnSeen> {
-    let (from, _) = instruct(t, s, actions)?;
-    t.end_of(s, from)
 }
 
 /// Has the stub carry out actions in the place of another session, whatever becomes of the session that says so.
@@ -77,15 +67,9 @@ pub(super) fn delivered_since(t: &Trial<'_>, lower: &Lower, since: &Seen) -> Vec
 
 /// Waits until the stub has written a message of a type in a session.
 pub(super) fn expect_written(t: &Trial<'_>, from: usize, lower: &Lower, kind: &str) -> Outcome<Seen> {
-    let wanted = |below: &Below| {
-        below.by == Side::Adapter
-            && below.process == lower.process
-            && below.seen.kind() == kind
-            && below.seen.session() == lower.id
-    };
-    match t.wait_below(from, t.bounds.secs(20.0), wanted) {
-        Some(below) => Ok(below.seen),
-        None => t.late(format!("the adapter can write `{kind}`"), "nobody reads its stdout"),
+    match t.wait_written(from, lower, kind, t.bounds.secs(20.0)) {
+        Some(seen) => Ok(seen),
+        None => t.late(format!("the adapter can write `{kind}`"), "its stdout is not read"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::{
     case::Case,
     needs::{Ability, Need},
-    trial::{Trial, TurnSeen},
+    trial::Trial,
     verdict::Outcome,
 };
 
@@ -82,12 +82,6 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .when("SIGKILL of the host while adapters run")
         .then("each adapter sees the end of its stdin within 5 s"),
 ];
-
-/// Demands that a core-only hub was told why the host ended a turn ([relay.7]).
-fn demand_delivered(t: &Trial<'_>, turn: &TurnSeen) -> Outcome {
-    let told = !turn.on_channel("system").is_empty();
-    t.demand(told, "the hub is told why the turn ended, on channel `system`", "it is not")
-}
 
 /// Waits until these processes of the stub have ended.
 fn demand_gone(t: &Trial<'_>, processes: &[u32], within: Duration) -> Outcome {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{demand_answer, demand_ends, demand_unheard};
+use super::demand_unheard;
 use crate::{
     case::Case,
     trial::{Seen, Trial},
@@ -37,7 +37,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
 
 fn unknown_types(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let turn = t.act(
+    t.demand_answer(
         &s,
         &json!([
             ["say", "a"],
@@ -50,23 +50,20 @@ fn unknown_types(t: &mut Trial<'_>) -> Outcome {
             ["say", "b"],
             ["complete"]
         ]),
+        "ab",
     )?;
-    demand_answer(t, &turn, "ab")?;
-    t.settle()?;
-    demand_ends(t, &s, 1)
+    t.demand_ends(&s, 1)
 }
 
 fn unknown_fields(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let turn = t.act(
+    t.demand_answer(
         &s,
         &json!([
             ["raw", "{\"x\":1,\"content\":\"a\",\"nested\":{\"type\":\"turn.complete\"},\"session_id\":\"{session_id}\",\"type\":\"output\"}\n"],
             ["emit", {"type":"output","content":"b","priority":null,"final":true,"Content":"no"}],
             ["complete", {"reason":"whatever","content":"no"}]
-        ]),
-    )?;
-    demand_answer(t, &turn, "ab")
+        ]), "ab")
 }
 
 fn no_channel(t: &mut Trial<'_>) -> Outcome {
@@ -74,7 +71,7 @@ fn no_channel(t: &mut Trial<'_>) -> Outcome {
     let line = |rest: &str| {
         format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"a\"{rest}}}\n")
     };
-    let turn = t.act(
+    t.demand_answer(
         &s,
         &json!([
             ["raw", line("")],
@@ -84,8 +81,8 @@ fn no_channel(t: &mut Trial<'_>) -> Outcome {
             ["raw", line(",\"channel\":7")],
             ["complete"]
         ]),
-    )?;
-    demand_answer(t, &turn, "aaaaa")
+        "aaaaa",
+    )
 }
 
 fn unknown_channel(t: &mut Trial<'_>) -> Outcome {
@@ -111,19 +108,18 @@ fn no_content(t: &mut Trial<'_>) -> Outcome {
             ["complete"]
         ]),
     )?;
-    demand_answer(t, &turn, "after")?;
+    t.demand_text(&turn, "after")?;
     let answers = |seen: &&Seen| seen.kind() == "output" && seen.text("channel") != "system";
     let outputs = turn.messages.iter().filter(answers).count();
     t.demand(outputs == 1, "one output", format!("{outputs}"))?;
-    let told = !turn.on_channel("system").is_empty();
-    t.demand(told, "the session is told of the bad messages, on channel `system`", "it is not")
+    t.demand_told(&turn, "of the bad messages")
 }
 
 fn no_type(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let line = |kind: &str| format!("{{{kind}\"session_id\":\"{{session_id}}\",\"content\":\"{token}\"}}\n");
-    let turn = t.act(
+    t.demand_answer(
         &s,
         &json!([
             ["raw", line("")],
@@ -133,15 +129,13 @@ fn no_type(t: &mut Trial<'_>) -> Outcome {
             ["say", "after"],
             ["complete"]
         ]),
+        "after",
     )?;
-    demand_answer(t, &turn, "after")?;
     demand_unheard(t, &token)
 }
 
 fn empty_output(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let turn = t.act(&s, &json!([["say", ""], ["complete"]]))?;
-    demand_answer(t, &turn, "")?;
-    let turn = t.act(&s, &json!([["say", ""], ["say", "a"], ["say", ""], ["complete"]]))?;
-    demand_answer(t, &turn, "a")
+    t.demand_served(&s, "")?;
+    t.demand_answer(&s, &json!([["say", ""], ["say", "a"], ["say", ""], ["complete"]]), "a")
 }

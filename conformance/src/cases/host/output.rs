@@ -6,7 +6,6 @@ use serde_json::json;
 
 use crate::{
     case::Case,
-    clauses::Side,
     trial::{Session, Trial},
     verdict::Outcome,
 };
@@ -40,8 +39,7 @@ fn traffic(t: &mut Trial<'_>) -> Outcome<(Session, Session)> {
     t.act(&a, &json!([["say", "one"], ["complete"]]))?;
     t.act(&b, &json!([["say", "two"], ["complete"]]))?;
     t.turn(&a, "plain text\nof \"two\" lines\t\\")?;
-    let from = t.instruct(&b, &json!([["say", "busy"]]))?;
-    t.expect(from, &b, "output", t.bounds.patience)?;
+    let from = t.begin_busy(&b)?;
     t.stop(&b)?;
     t.end_of(&b, from)?;
     t.close(&b)?;
@@ -51,7 +49,7 @@ fn traffic(t: &mut Trial<'_>) -> Outcome<(Session, Session)> {
 
 fn ordinary_traffic(t: &mut Trial<'_>) -> Outcome {
     traffic(t)?;
-    let lines = t.below().into_iter().filter(|below| below.by == Side::Host).count();
+    let lines = t.written().len();
     t.demand(
         lines >= 8,
         "the adapter is told of two sessions, four turns, a stop and a close",
@@ -69,8 +67,7 @@ fn texts(t: &mut Trial<'_>) -> Outcome {
         " leading and trailing ",
         &long,
     ];
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let lower = t.lower(&s)?;
     for (n, text) in texts.iter().enumerate() {
         t.turn(&s, *text)?;
@@ -82,18 +79,12 @@ fn texts(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn at_once(t: &mut Trial<'_>) -> Outcome {
-    let mut sessions = Vec::new();
-    for _ in 0..16 {
-        let s = t.open()?;
-        t.act(&s, &json!([["complete"]]))?;
-        sessions.push(s);
-    }
+    let sessions = t.open_many(16)?;
     // The pipe is full first, so that whole lines wait for their turn.
     let s = t.open()?;
     let hold =
         json!([["hold_stdin", true], ["say", "held"], ["delay", 800], ["hold_stdin", false], ["complete"]]);
-    let from = t.instruct(&s, &hold)?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.begin(&s, &hold)?;
     let text = |n: usize| format!("{n:02}-{}", "abcdefghijklmnop"[n..=n].repeat(200_000));
     let mut begun = Vec::new();
     for (n, s) in sessions.iter().enumerate() {
@@ -109,15 +100,12 @@ fn at_once(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn every_type(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let lower = t.lower(&s)?;
     let empty = t.turn(&s, "")?;
     let path = t.path("data.csv");
     fs::write(&path, "a,b\n")?;
-    t.send(json!({
-        "type":"file.input","session_id":s.id(),"file_name":"data.csv","file_mime_type":"text/csv","file_path":path
-    }))?;
+    t.announce(&s, "data.csv", "text/csv", &path)?;
     let from = t.instruct(
         &s,
         &json!([
@@ -128,7 +116,7 @@ fn every_type(t: &mut Trial<'_>) -> Outcome {
     )?;
     let request = t.expect(from, &s, "permission.request", t.bounds.patience)?;
     let id = request.text("request_id").to_owned();
-    t.send(json!({"type":"permission.response","session_id":s.id(),"request_id":id,"approved":true}))?;
+    t.tell(&s, "permission.response", &json!({"request_id":id,"approved":true}))?;
     t.expect(from, &s, "output", t.bounds.patience)?;
     t.stop(&s)?;
     t.end_of(&s, from)?;
@@ -147,8 +135,7 @@ fn every_type(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn flushed(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let lower = t.lower(&s)?;
     let from = t.input(&s, "short")?;
     t.expect_told(from, &lower, "user.input", t.bounds.secs(1.0))?;
@@ -157,13 +144,6 @@ fn flushed(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn core_only(t: &mut Trial<'_>) -> Outcome {
-    const CORE: [&str; 6] =
-        ["session.start", "user.input", "file.input", "permission.response", "stop", "session.close"];
     traffic(t)?;
-    let beyond = t
-        .below()
-        .into_iter()
-        .find(|below| below.by == Side::Host && !CORE.contains(&below.seen.kind()))
-        .map(|below| below.seen.kind().to_owned());
-    t.demand(beyond.is_none(), "only the six types of the core", beyond.unwrap_or_default())
+    super::demand_core(t, "only the six types of the core")
 }

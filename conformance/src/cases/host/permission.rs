@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::demand_answer;
 use crate::{
     case::Case,
-    clauses::Side,
     needs::{Ability, Need},
     trial::{Lower, Seen, Session, Trial},
     verdict::Outcome,
@@ -91,13 +89,9 @@ fn answered(id: &str) -> Value {
 
 /// The request of a resource, as the hub is given it.
 fn asked(t: &Trial<'_>, s: &Session, from: usize, resource: &str) -> Outcome<Seen> {
-    let wanted = |seen: &Seen| {
-        seen.kind() == "permission.request" && seen.session() == s.id() && seen.text("resource") == resource
-    };
-    match t.wait(from, t.bounds.patience, wanted) {
-        Some(seen) => Ok(seen),
-        None => t.late("the `permission.request` for the hub", t.what_came(from, s)),
-    }
+    t.expect_that(from, s, "the `permission.request` for the hub", |seen| {
+        seen.kind() == "permission.request" && seen.text("resource") == resource
+    })
 }
 
 /// What the hub says to a request, under the id that it was given.
@@ -122,10 +116,8 @@ fn demand_answers(t: &Trial<'_>, lower: &Lower, id: &str, wanted: &[bool]) -> Ou
 
 /// Whether anything was approved below, whoever it was for.
 fn demand_no_approval(t: &Trial<'_>) -> Outcome {
-    let approval = t.below().into_iter().find(|below| {
-        below.by == Side::Host
-            && below.seen.kind() == "permission.response"
-            && below.seen.get("approved") == Some(&Value::Bool(true))
+    let approval = t.written().into_iter().find(|below| {
+        below.seen.kind() == "permission.response" && below.seen.get("approved") == Some(&Value::Bool(true))
     });
     match approval {
         None => Ok(()),
@@ -161,8 +153,7 @@ fn shown_unchanged(t: &mut Trial<'_>) -> Outcome {
             t.demand(got == wanted, format!("{member} {}", super::shown(wanted)), super::shown(got))?;
         }
         t.send(answer_of(&s, &seen, true))?;
-        let turn = t.end_of(&s, from)?;
-        demand_answer(t, &turn, "went on")?;
+        t.demand_end(&s, from, "went on")?;
     }
     Ok(())
 }
@@ -174,8 +165,7 @@ fn decided(t: &mut Trial<'_>, approved: bool) -> Outcome {
         t.instruct(&s, &json!([ask("r-1", &token), answered("r-1"), ["say", "went on"], ["complete"]]))?;
     let request = asked(t, &s, from, &token)?;
     t.send(answer_of(&s, &request, approved))?;
-    let turn = t.end_of(&s, from)?;
-    demand_answer(t, &turn, "went on")?;
+    t.demand_end(&s, from, "went on")?;
     t.settle()?;
     demand_answers(t, &t.lower(&s)?, "r-1", &[approved])
 }

@@ -61,9 +61,8 @@ fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
     let around = |text: &str| super::shown(text.get(place.saturating_sub(20)..).unwrap_or_default());
     t.demand(text == wanted, format!("the valid outputs: {}", around(&wanted)), around(&text))
         .hint("a line that is no message costs that line and no other")?;
-    super::demand_ends(t, &s, 1)?;
-    let turn = t.act(&s, &json!([["say", "still"], ["complete"]]))?;
-    super::demand_answer(t, &turn, "still")
+    t.demand_ends_now(&s, 1)?;
+    t.demand_served(&s, "still")
 }
 
 /// A mutated line that asks for nothing, if it is a message still, and ends nothing.

@@ -4,7 +4,7 @@ use std::{collections::HashSet, fs};
 
 use serde_json::{Value, json};
 
-use super::{demand_answer, demand_ends, demand_fresh_ids, demand_unheard};
+use super::{demand_fresh_ids, demand_unheard};
 use crate::{
     case::Case,
     clauses::Side,
@@ -104,8 +104,7 @@ fn demand_started(t: &Trial<'_>) -> Outcome<usize> {
 
 fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
     for _ in 0..25 {
-        let s = t.open()?;
-        t.act(&s, &json!([["complete"]]))?;
+        let s = t.open_known()?;
         t.close(&s)?;
     }
     let mut open = Vec::new();
@@ -123,9 +122,7 @@ fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn one_process(t: &mut Trial<'_>) -> Outcome {
-    let (a, b) = (t.open()?, t.open()?);
-    t.act(&a, &json!([["complete"]]))?;
-    t.act(&b, &json!([["complete"]]))?;
+    let (a, b) = (t.open_known()?, t.open_known()?);
     let (a, b) = (t.lower(&a)?, t.lower(&b)?);
     t.demand(
         a.process == b.process,
@@ -138,14 +135,14 @@ fn one_process(t: &mut Trial<'_>) -> Outcome {
 fn own_session(t: &mut Trial<'_>) -> Outcome {
     let (a, b) = (t.open()?, t.open()?);
     let (first, second) = (t.token(), t.token());
-    t.act(&a, &json!([["complete"]]))?;
-    t.act(&b, &json!([["complete"]]))?;
+    t.introduce(&a)?;
+    t.introduce(&b)?;
     let from_a = t.instruct(&a, &json!([["delay", 400], ["say", first], ["complete"]]))?;
     let from_b = t.instruct(&b, &json!([["say", second], ["complete"]]))?;
     let turn_b = t.end_of(&b, from_b)?;
     let turn_a = t.end_of(&a, from_a)?;
-    demand_answer(t, &turn_a, &first)?;
-    demand_answer(t, &turn_b, &second)?;
+    t.demand_text(&turn_a, &first)?;
+    t.demand_text(&turn_b, &second)?;
     for (token, session) in [(&first, &a), (&second, &b)] {
         for seen in t.seen_from(0) {
             if seen.text("content").contains(token.as_str()) {
@@ -162,12 +159,7 @@ fn own_session(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn ascending(t: &mut Trial<'_>) -> Outcome {
-    let mut sessions = Vec::new();
-    for _ in 0..8 {
-        let s = t.open()?;
-        t.act(&s, &json!([["complete"]]))?;
-        sessions.push(s);
-    }
+    let sessions = t.open_many(8)?;
     let mut begun = Vec::new();
     for s in &sessions {
         let one_by_one = json!([["repeat", 10, [["burst", 50, 12], ["delay", 1]]], ["complete"]]);
@@ -175,8 +167,7 @@ fn ascending(t: &mut Trial<'_>) -> Outcome {
     }
     let wanted: String = (0..10).flat_map(|_| 1..=50).map(|number| format!("{number:08}xxxx")).collect();
     for (s, from) in sessions.iter().zip(begun) {
-        let turn = t.end_of(s, from)?;
-        demand_answer(t, &turn, &wanted)?;
+        t.demand_end(s, from, &wanted)?;
     }
     Ok(())
 }
@@ -189,7 +180,7 @@ fn unknown_id(t: &mut Trial<'_>) -> Outcome {
         .into();
     t.stub_script(&json!({"lists":{"strangers":strangers}}))?;
     let s = t.open()?;
-    let turn = t.act(
+    t.demand_answer(
         &s,
         &json!([
             ["do", "strangers"],
@@ -198,22 +189,22 @@ fn unknown_id(t: &mut Trial<'_>) -> Outcome {
             ["say", "mine"],
             ["complete"]
         ]),
+        "mine",
     )?;
-    demand_answer(t, &turn, "mine")?;
     t.settle()?;
     demand_unheard(t, &token)?;
     let asked = t.seen_from(0).iter().any(|seen| seen.kind() == "permission.request");
     t.demand(!asked, "nobody is asked for an unknown session", "a `permission.request`")?;
     let approved = t.below().iter().any(|below| below.seen.kind() == "permission.response");
     t.demand(!approved, "a request for an unknown session is not answered", "a `permission.response`")?;
-    demand_ends(t, &s, 1)
+    t.demand_ends_now(&s, 1)
 }
 
 fn no_session(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let line = |id: &str| format!("{{\"type\":\"output\",{id}\"content\":\"{token}\"}}\n");
-    let turn = t.act(
+    t.demand_answer(
         &s,
         &json!([
             ["raw", line("")],
@@ -225,15 +216,15 @@ fn no_session(t: &mut Trial<'_>) -> Outcome {
             ["say", "mine"],
             ["complete"]
         ]),
+        "mine",
     )?;
-    demand_answer(t, &turn, "mine")?;
     t.settle()?;
     demand_unheard(t, &token)
 }
 
 fn similar_ids(t: &mut Trial<'_>) -> Outcome {
     let s = t.open_as("Session-aB-\u{e9}")?;
-    t.act(&s, &json!([["complete"]]))?;
+    t.introduce(&s)?;
     let id = t.lower(&s)?.id;
     let token = t.token();
     let swapped: String = id
@@ -256,21 +247,18 @@ fn similar_ids(t: &mut Trial<'_>) -> Outcome {
     }
     actions.push(json!(["say", "mine"]));
     actions.push(json!(["complete"]));
-    let turn = t.act(&s, &json!(actions))?;
-    demand_answer(t, &turn, "mine")?;
+    t.demand_answer(&s, &json!(actions), "mine")?;
     t.settle()?;
     demand_unheard(t, &token)?;
-    demand_ends(t, &s, 2)
+    t.demand_ends_now(&s, 2)
 }
 
 fn file_first(t: &mut Trial<'_>) -> Outcome {
     let path = t.path("first.txt");
     fs::write(&path, "first\n")?;
     let s = t.open()?;
-    t.send(json!({
-        "type":"file.input","session_id":s.id(),"file_name":"first.txt","file_mime_type":"text/plain","file_path":path
-    }))?;
-    t.act(&s, &json!([["complete"]]))?;
+    t.announce(&s, "first.txt", "text/plain", &path)?;
+    t.introduce(&s)?;
     let lower = t.lower(&s)?;
     let kinds: Vec<String> = t
         .below_of(&lower)

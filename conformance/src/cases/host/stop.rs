@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{demand_answer, demand_ends};
 use crate::{
     case::Case,
     trial::{Session, Trial},
@@ -40,24 +39,20 @@ pub(in crate::cases) static CASES: &[Case] = &[
 
 /// Begins a turn that has said something.
 fn begun(t: &mut Trial<'_>, s: &Session, actions: &Value) -> Outcome<usize> {
-    let from = t.instruct(s, actions)?;
-    t.expect(from, s, "output", t.bounds.patience)?;
+    let from = t.begin(s, actions)?;
     Ok(from)
 }
 
 fn one_stop(t: &mut Trial<'_>) -> Outcome {
     let (s, other) = (t.open()?, t.open()?);
-    let from_other = t.instruct(&other, &json!([["say", "busy"]]))?;
-    t.expect(from_other, &other, "output", t.bounds.patience)?;
-    let from = t.instruct(&s, &json!([["say", "busy"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    let from_other = t.begin_busy(&other)?;
+    let from = t.begin_busy(&s)?;
     let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
     let stopped = t.stop(&s)?;
     t.expect_told(stopped, &lower, "stop", t.bounds.secs(1.0))?;
     t.end_of(&s, from)?;
-    t.settle()?;
-    demand_ends(t, &s, 1)?;
-    demand_ends(t, &other, 0)?;
+    t.demand_ends(&s, 1)?;
+    t.demand_ends_now(&other, 0)?;
     let (stops, others) = (t.told(&lower, "stop").len(), t.told(&lower_other, "stop").len());
     t.demand(stops == 1, "one `stop` at the adapter", format!("{stops}"))?;
     t.demand(others == 0, "no `stop` for the other session", format!("{others}"))?;
@@ -68,13 +63,11 @@ fn one_stop(t: &mut Trial<'_>) -> Outcome {
 
 fn lives_on(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let from = t.instruct(&s, &json!([["say", "busy"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    let from = t.begin_busy(&s)?;
     let before = t.lower(&s)?;
     t.stop(&s)?;
     t.end_of(&s, from)?;
-    let turn = t.act(&s, &json!([["say", "again"], ["complete"]]))?;
-    demand_answer(t, &turn, "again")?;
+    t.demand_served(&s, "again")?;
     let after = t.lower(&s)?;
     t.demand(before == after, "the same session at the adapter", format!("{before:?}, then {after:?}"))?;
     let closes = t.told(&before, "session.close").len();
@@ -91,8 +84,7 @@ fn unanswered(t: &mut Trial<'_>) -> Outcome {
         let stopped = t.stop(session)?;
         t.expect_told(stopped, lower, "stop", t.bounds.secs(2.0)).under("turn.4")?;
     }
-    let turn = t.act(&other, &json!([["say", "served"], ["complete"]]))?;
-    demand_answer(t, &turn, "served")?;
+    t.demand_served(&other, "served")?;
     let close = t.close(&closed)?;
     t.expect_told(close, &lower_closed, "session.close", t.bounds.secs(2.0))
         .hint("the host seems to handle nothing of a session while its stop is unanswered")?;
@@ -100,11 +92,10 @@ fn unanswered(t: &mut Trial<'_>) -> Outcome {
     let turn = t
         .end_within(&s, from, t.bounds.stop + t.bounds.secs(2.0))
         .hint("no end is made when a stop stays unanswered; limit `stop_s` is the host's deadline")?;
-    demand_answer(t, &turn, "on and on")?;
-    let told = !turn.on_channel("system").is_empty();
-    t.demand(told, "the hub is told why the turn ended, on channel `system`", "it is not")?;
+    t.demand_text(&turn, "on and on")?;
+    t.demand_told(&turn, "why the turn ended")?;
     let turn = t.act(&s, &json!([["say", "anew"], ["complete"]]))?;
-    demand_answer(t, &turn, "anew")?;
+    t.demand_text(&turn, "anew")?;
     let after = t.lower(&s)?;
     t.demand(after != lower, "a new session below after the unanswered stop", format!("{lower:?} again"))
         .under("turn.8")
@@ -121,18 +112,13 @@ fn during_a_flood(t: &mut Trial<'_>) -> Outcome {
     t.expect_told(stopped, &lower, "stop", t.bounds.secs(2.0))
         .hint("the stop seems to wait behind the adapter's output")?;
     t.end_of(&s, from)?;
-    demand_ends(t, &s, 1)
+    t.demand_ends_now(&s, 1)
 }
 
 fn behind_inputs(t: &mut Trial<'_>) -> Outcome {
     let (s, holder) = (t.open()?, t.open()?);
-    let mut others = Vec::new();
-    for _ in 0..8 {
-        let other = t.open()?;
-        t.act(&other, &json!([["complete"]]))?;
-        others.push(other);
-    }
-    t.act(&s, &json!([["complete"]]))?;
+    let others = t.open_many(8)?;
+    t.introduce(&s)?;
     let lower = t.lower(&s)?;
     let from = t.instruct(&s, &json!([["delay", 60_000]]))?;
     t.expect_told(from, &lower, "user.input", t.bounds.patience)?;
@@ -161,8 +147,6 @@ fn output_after(t: &mut Trial<'_>) -> Outcome {
         json!([["say", "a"], ["wait", "stop"], ["say", "b"], ["delay", 300], ["say", "c"], ["complete"]]);
     let from = begun(t, &s, &talk)?;
     t.stop(&s)?;
-    let turn = t.end_of(&s, from)?;
-    demand_answer(t, &turn, "abc").hint("a turn ends when the adapter says so, not when it is stopped")?;
-    t.settle()?;
-    demand_ends(t, &s, 1)
+    t.demand_end(&s, from, "abc").hint("a turn ends when the adapter says so, not when it is stopped")?;
+    t.demand_ends(&s, 1)
 }

@@ -2,10 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{demand_answer, demand_ends};
 use crate::{
     case::Case,
-    clauses::Side,
     needs::{Ability, Need},
     trial::Trial,
     verdict::Outcome,
@@ -53,26 +51,19 @@ fn one_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["say", "hello"], ["complete"]]))?;
     t.expect(from, &s, "turn.complete", t.bounds.secs(5.0))?;
-    let turn = t.end_of(&s, from)?;
-    demand_answer(t, &turn, "hello")?;
-    t.settle()?;
-    demand_ends(t, &s, 1)
+    t.demand_end(&s, from, "hello")?;
+    t.demand_ends(&s, 1)
 }
 
 fn not_before(t: &mut Trial<'_>) -> Outcome {
-    let (warm, s) = (t.open()?, t.open()?);
-    t.act(&warm, &json!([["complete"]]))?;
+    t.open_known()?;
+    let s = t.open()?;
     let from = t.instruct(&s, &json!([["say", "early"], ["delay", 3000], ["complete"]]))?;
     t.expect(from, &s, "output", t.bounds.secs(1.5))?;
     let end = t.end_of(&s, from)?.end;
     let lower = t.lower(&s)?;
-    let said = t.wait_below(0, t.bounds.secs(6.0), |below| {
-        below.by == Side::Adapter
-            && below.seen.kind() == "turn.complete"
-            && (below.process, below.seen.session()) == (lower.process, &lower.id)
-    });
-    match said {
-        Some(said) if said.seen.at <= end.at => Ok(()),
+    match t.wait_written(0, &lower, "turn.complete", t.bounds.secs(6.0)) {
+        Some(said) if said.at <= end.at => Ok(()),
         _ => t.fail("the end of the turn after the adapter's `turn.complete`", "it comes before"),
     }
 }
@@ -82,8 +73,7 @@ fn output_before_end(t: &mut Trial<'_>) -> Outcome {
     let word = |n: usize| format!("{n} ");
     let mut messages: Vec<Value> = (0..200).map(|n| json!({"type":"output","content":word(n)})).collect();
     messages.push(json!({"type":"turn.complete"}));
-    let turn = t.act(&s, &json!([["many", messages]]))?;
-    demand_answer(t, &turn, &(0..200).map(word).collect::<String>())
+    t.demand_answer(&s, &json!([["many", messages]]), &(0..200).map(word).collect::<String>())
 }
 
 fn stray_end(t: &mut Trial<'_>) -> Outcome {
@@ -91,10 +81,8 @@ fn stray_end(t: &mut Trial<'_>) -> Outcome {
     t.act(&s, &json!([["complete"], ["emit", {"type":"turn.complete"}]]))?;
     // Read before the second input is written, or no host could tell whose it is.
     t.settle()?;
-    let turn = t.act(&s, &json!([["delay", 700], ["say", "late"], ["complete"]]))?;
-    demand_answer(t, &turn, "late")?;
-    t.settle()?;
-    demand_ends(t, &s, 2)
+    t.demand_answer(&s, &json!([["delay", 700], ["say", "late"], ["complete"]]), "late")?;
+    t.demand_ends(&s, 2)
 }
 
 fn idle_end(t: &mut Trial<'_>) -> Outcome {
@@ -104,12 +92,9 @@ fn idle_end(t: &mut Trial<'_>) -> Outcome {
         return t.late("the adapter can write `turn.complete`", "nobody reads its stdout");
     }
     // Read before the next input is written, or no host could tell whose they are.
-    t.settle()?;
-    demand_ends(t, &s, 1)?;
-    let turn = t.act(&s, &json!([["say", "next"], ["complete"]]))?;
-    demand_answer(t, &turn, "next")?;
-    t.settle()?;
-    demand_ends(t, &s, 2)
+    t.demand_ends(&s, 1)?;
+    t.demand_served(&s, "next")?;
+    t.demand_ends(&s, 2)
 }
 
 fn between_turns(t: &mut Trial<'_>) -> Outcome {
@@ -123,23 +108,19 @@ fn between_turns(t: &mut Trial<'_>) -> Outcome {
 
 fn never_ends(t: &mut Trial<'_>) -> Outcome {
     let (s, other) = (t.open()?, t.open()?);
-    let from = t.instruct(&s, &json!([["ignore_stop"], ["say", "on"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.begin(&s, &json!([["ignore_stop"], ["say", "on"]]))?;
     let lower = t.lower(&s)?;
     let stopped = t.stop(&s)?;
     t.expect_told(stopped, &lower, "stop", t.bounds.secs(1.0))?;
-    let turn = t.act(&other, &json!([["say", "served"], ["complete"]]))?;
-    demand_answer(t, &turn, "served")?;
+    t.demand_served(&other, "served")?;
     let closed = t.close(&s)?;
     t.expect_told(closed, &lower, "session.close", t.bounds.secs(2.0))?;
     Ok(())
 }
 
 fn other_session(t: &mut Trial<'_>) -> Outcome {
-    let (a, b) = (t.open()?, t.open()?);
-    t.act(&a, &json!([["complete"]]))?;
-    let from_b = t.instruct(&b, &json!([["say", "busy"]]))?;
-    t.expect(from_b, &b, "output", t.bounds.patience)?;
+    let (a, b) = (t.open_known()?, t.open()?);
+    let from_b = t.begin_busy(&b)?;
     let from_a = t.instruct(
         &a,
         &json!([["to", b.id(), [["complete"]]], ["until", "ended"], ["say", "still"], ["complete"]]),
@@ -147,23 +128,20 @@ fn other_session(t: &mut Trial<'_>) -> Outcome {
     let end_b = t.end_of(&b, from_b)?.end;
     t.cue("ended")?;
     let turn_a = t.end_of(&a, from_a)?;
-    demand_answer(t, &turn_a, "still")?;
+    t.demand_text(&turn_a, "still")?;
     t.demand(end_b.index < turn_a.end.index, "the turn of the first goes on", "it ended with the other")?;
-    t.settle()?;
-    demand_ends(t, &a, 2)?;
-    demand_ends(t, &b, 1)
+    t.demand_ends(&a, 2)?;
+    t.demand_ends_now(&b, 1)
 }
 
 fn during_a_turn(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let token = t.token();
-    let from = t.instruct(&s, &json!([["say", "busy"], ["delay", 500], ["complete"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    let from = t.begin(&s, &json!([["say", "busy"], ["delay", 500], ["complete"]]))?;
     let second = t.input(&s, token.as_str())?;
     t.end_of(&s, from)?;
     let turn = t.end_of(&s, second)?;
-    t.settle()?;
-    demand_ends(t, &s, 2)?;
+    t.demand_ends(&s, 2)?;
     let lower = t.lower(&s)?;
     let times = t.told(&lower, "user.input").iter().filter(|seen| seen.text("content") == token).count();
     if times == 0 && !turn.on_channel("system").is_empty() {
@@ -173,11 +151,9 @@ fn during_a_turn(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn empty_input(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let turn = t.turn(&s, "")?;
-    t.settle()?;
-    demand_ends(t, &s, 2)?;
+    t.demand_ends(&s, 2)?;
     let lower = t.lower(&s)?;
     let inputs = t.told(&lower, "user.input").len() - 1;
     let refused = !turn.on_channel("system").is_empty();

@@ -33,8 +33,7 @@ fn paused(t: &mut Trial<'_>) -> Outcome<(Session, usize)> {
 
 /// Nothing of the session has come since a place in the history.
 fn silent(t: &Trial<'_>, s: &Session, from: usize, while_what: &str) -> Outcome {
-    let count = t.seen_from(from).iter().filter(|seen| seen.session() == s.id()).count();
-    t.demand(count == 0, format!("nothing {while_what}"), t.what_came(from, s))
+    t.demand_silence(s, from, format!("nothing {while_what}"))
         .hint("hold back every message of a paused session, its `turn.complete` and requests too")
 }
 
@@ -103,8 +102,7 @@ pub(super) fn stop_while_paused(t: &mut Trial<'_>) -> Outcome {
     t.pass_time(Duration::from_millis(1_500));
     t.tell(&s, "flow.resume", &json!({}))?;
     t.end_within(&s, from, t.bounds.stop)?;
-    let ticks =
-        t.seen_from(paused).iter().filter(|seen| seen.session() == s.id() && seen.kind() == "output").count();
+    let ticks = t.since(paused, &s).iter().filter(|seen| seen.kind() == "output").count();
     let most = usize::try_from(held.as_millis() / TICK.as_millis()).unwrap_or_default() + 12;
     t.demand(
         ticks <= most,

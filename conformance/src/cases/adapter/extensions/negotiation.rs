@@ -131,8 +131,7 @@ pub(super) fn version(t: &mut Trial<'_>) -> Outcome {
         let closed = t.of(&s).into_iter().find(|seen| seen.kind() == "session.closed");
         match closed {
             Some(closed) => {
-                let reason = closed.text("reason").to_owned();
-                t.demand(reason == "protocol", "reason `protocol`", format!("`{reason}`"))?;
+                t.demand_member(&closed, "reason", "protocol")?;
             }
             None => {
                 let from = input(t, &s, &all, "t-1")?;

@@ -103,8 +103,7 @@ pub(super) fn wrong_configuration(t: &mut Trial<'_>) -> Outcome {
     launch.env.push(("ADAPTER_CONFIG".to_owned(), file.display().to_string()));
     t.start_with(&launch)?;
     let s = t.open()?;
-    let quick = t.quick();
-    let from = t.input(&s, quick)?;
+    let from = t.quick_input(&s)?;
     let ended = |seen: &Seen| seen.kind() == "turn.complete" && seen.session() == s.id();
     let until = std::time::Instant::now() + t.bounds.start + t.bounds.patience;
     let exit = loop {

@@ -7,15 +7,12 @@ use serde_json::{Value, json};
 use crate::{
     trial::{Ask, Request, Session, Trial},
     verdict::{FailureContext, Outcome},
+    wire,
 };
 
 /// Has an action asked for, with more members of the request and more steps after it.
 fn ask_with(t: &mut Trial<'_>, s: &Session, ask: &Ask, more: &Value, after: &[Value]) -> Outcome<Request> {
-    let mut members = ask.members();
-    if let (Some(members), Some(more)) = (members.as_object_mut(), more.as_object()) {
-        members.extend(more.clone());
-    }
-    let mut script = vec![json!(["ask", members])];
+    let mut script = vec![json!(["ask", wire::with(ask.members(), more)])];
     script.extend_from_slice(after);
     let from = t.probe(s, &json!(script))?;
     let seen = t.expect(from, s, "permission.request", t.bounds.patience)?;

@@ -89,8 +89,7 @@ pub(super) fn stop_of_queued(t: &mut Trial<'_>) -> Outcome {
     let ran = t.of(&s).iter().any(|seen| seen.kind() == "output" && seen.text("content").contains(&token));
     let hint = "a `stop` with the id of a queued turn removes it from the queue and ends it as `stopped`";
     t.demand(!ran, "the stopped turn never runs", "it has said what it was to say").hint(hint)?;
-    let status = queued.text("status").to_owned();
-    t.demand(status == "stopped", "status `stopped`", format!("{status:?}")).hint(hint)?;
+    t.demand_member(&queued, "status", "stopped").hint(hint)?;
     t.settle_ledger(&s)
 }
 

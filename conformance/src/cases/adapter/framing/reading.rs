@@ -50,7 +50,7 @@ pub(super) fn characters_cut(t: &mut Trial<'_>) -> Outcome {
         let line_with = |pad: usize| {
             let text = format!("{}{}", "p".repeat(pad), "\u{1f600}".repeat(4_300));
             let message = if echoes {
-                let script = json!({"$probe":1,"do":[["echo"]],"text":text}).to_string();
+                let script = Trial::echo(&text);
                 json!({"type":"user.input","session_id":s.id(),"content":script})
             } else {
                 json!({"type":"user.input","session_id":s.id(),"content":t.quick(),"x_padding":text})

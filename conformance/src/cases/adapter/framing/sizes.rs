@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
 
 use crate::{
@@ -87,7 +86,7 @@ fn filled(t: &mut Trial<'_>, size: usize, message: impl Fn(&str) -> Value) -> Va
 pub(super) fn demand_arrived(t: &mut Trial<'_>, session: &Session, content: &str) -> Outcome {
     let report = t.report(session)?;
     let first = report["inputs"][0].clone();
-    let sha256: String = Sha256::hash(content.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = wire::sha256(content.as_bytes());
     let told = first["sha256"].as_str().unwrap_or_default();
     t.demand(
         told.eq_ignore_ascii_case(&sha256),

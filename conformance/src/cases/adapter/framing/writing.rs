@@ -36,8 +36,7 @@ pub(super) fn silent_by_itself(t: &mut Trial<'_>) -> Outcome {
 
 pub(super) fn end_is_flushed(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let quick = t.quick();
-    t.input(&s, quick)?;
+    t.quick_input(&s)?;
     // No fence here: what it makes the program write would push out what it holds back.
     let within = ((t.bounds.patience + t.bounds.start) * 3).min(t.bounds.longest);
     if t.nth_end(&s, 0, within).is_some() {

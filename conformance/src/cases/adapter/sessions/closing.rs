@@ -13,10 +13,7 @@ pub(super) fn in_a_turn(t: &mut Trial<'_>) -> Outcome {
     t.fence()?;
     let read = t.history.len();
     t.pass_time(t.quiet());
-    let after = t.seen_from(read).into_iter().find(|seen| seen.session() == s.id());
-    if let Some(seen) = after {
-        return t.fail("nothing for a session that is closed", format!("`{}`", seen.kind()));
-    }
+    t.demand_silence(&s, read, "nothing for a session that is closed")?;
     // The probe's turn does not end by itself, so its end answers the close.
     let ended =
         t.seen_from(closed).iter().any(|seen| seen.session() == s.id() && seen.kind() == "turn.complete");
@@ -45,18 +42,14 @@ pub(super) fn late_messages(t: &mut Trial<'_>) -> Outcome {
         t.send_deviant(message)?;
     }
     t.settle()?;
-    let came = t.seen_from(from).into_iter().find(|seen| seen.session() == s.id());
-    match came {
-        None => Ok(()),
-        Some(seen) => t.fail("nothing for a session that is closed", format!("`{}`", seen.kind())),
-    }
+    t.demand_silence(&s, from, "nothing for a session that is closed")
 }
 
 pub(super) fn twice(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     t.close(&s)?;
-    t.send_deviant(json!({"type":"session.close","session_id":s.id()}))?;
+    t.tell_deviant(&s, "session.close", &json!({}))?;
     t.settle()
 }
 
@@ -111,10 +104,7 @@ pub(super) fn without_input(t: &mut Trial<'_>) -> Outcome {
     t.pass_time(t.quiet());
     let ends = t.count(&s, "turn.complete");
     t.demand(ends == 0, "no `turn.complete` without an input", format!("{ends}"))?;
-    let after = t.seen_from(read).into_iter().find(|seen| seen.session() == s.id());
-    if let Some(seen) = after {
-        return t.fail("nothing for a session that is closed", format!("`{}`", seen.kind()));
-    }
+    t.demand_silence(&s, read, "nothing for a session that is closed")?;
     let greetings = t.of(&s).len();
     if greetings > 0 {
         t.note(format!("{greetings} messages for a session without an input"));

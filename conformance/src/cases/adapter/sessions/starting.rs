@@ -19,7 +19,7 @@ pub(super) fn twice(t: &mut Trial<'_>) -> Outcome {
     if keeps {
         t.probe_turn(&s, &json!([["set", "key", "kept"]]))?;
     }
-    t.send_deviant(json!({"type":"session.start","session_id":s.id()}))?;
+    t.tell_deviant(&s, "session.start", &json!({}))?;
     t.quick_turn(&s)?;
     if keeps {
         let value = value_of(t, &s, "key")?;
@@ -30,7 +30,7 @@ pub(super) fn twice(t: &mut Trial<'_>) -> Outcome {
     if t.has_probe(&["until_stop"]) {
         // What runs is not disturbed either.
         let from = t.busy(&s)?;
-        t.send_deviant(json!({"type":"session.start","session_id":s.id()}))?;
+        t.tell_deviant(&s, "session.start", &json!({}))?;
         t.stop(&s)?;
         t.end_of(&s, from)?;
     }
@@ -42,7 +42,7 @@ pub(super) fn again(t: &mut Trial<'_>) -> Outcome {
     t.probe_turn(&s, &json!([["set", "key", "old"]]))?;
     t.close(&s)?;
     t.fence()?;
-    t.send_deviant(json!({"type":"session.start","session_id":s.id()}))?;
+    t.tell_deviant(&s, "session.start", &json!({}))?;
     let value = value_of(t, &s, "key")?;
     t.demand(value.is_null(), "a new session that knows nothing of the old one", value)?;
     t.quick_turn(&s)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, full_hub};
+use super::super::full_hub;
 use crate::{case::Case, clauses::Side, needs::Need, run::EXTENSIONS, trial::Trial, verdict::Outcome};
 
 /// This part of the family.
@@ -34,17 +34,13 @@ pub(in crate::cases) static CASES: &[Case] = &[
 ];
 
 fn whole_offer(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    t.open_known()?;
     if !t.subject.extensions.is_empty() {
         let s = full_hub::open(t)?;
-        full_hub::act(t, &s, &json!([["complete"]]))?;
+        t.introduce(&s)?;
     }
     t.settle()?;
-    for below in t.below() {
-        if below.by != Side::Host || below.seen.kind() != "session.start" {
-            continue;
-        }
+    for below in t.written().into_iter().filter(|below| below.seen.kind() == "session.start") {
         let (protocol, extensions) = (below.seen.get("protocol"), below.seen.get("extensions"));
         let names = extensions.and_then(Value::as_array);
         let whole = match (protocol, extensions) {
@@ -62,8 +58,7 @@ fn whole_offer(t: &mut Trial<'_>) -> Outcome {
 
 fn no_waiting(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"extensions":EXTENSIONS,"ready_delay_ms":800}))?;
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let below = t.below_of(&t.lower(&s)?);
     let at = |by: Side, kind: &str| {
         below.iter().find(|below| below.by == by && below.seen.kind() == kind).map(|below| below.seen.at)
@@ -87,8 +82,7 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
     if t.subject.extensions.contains("control") {
         t.send(json!({"type":"ping","session_id":"","nonce":1}))?;
     }
-    let turn = full_hub::act(t, &s, &json!([["say", "served"], ["complete"]]))?;
-    demand_answer(t, &turn, "served")?;
+    t.demand_served(&s, "served")?;
     t.expect(0, &s, "session.info", t.bounds.patience)?;
     t.settle()?;
     let lower = t.lower(&s)?;
@@ -100,7 +94,7 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
         let of_session = below.process == lower.process && below.seen.session() == lower.id;
         match below.by {
             Side::Adapter => agreed |= of_session && below.seen.kind() == "session.ready",
-            Side::Host if full_hub::DOWN.contains(&below.seen.kind()) => {}
+            Side::Host if super::super::CORE.contains(&below.seen.kind()) => {}
             Side::Host => {
                 let allowed = of_session && agreed && below.seen.kind() == "session.update";
                 let got = format!("`{}`, and `session.ready` has come: {agreed}", below.seen.kind());
@@ -114,12 +108,12 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
 fn not_honoured(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"extensions":["options"],"ready":{"options_applied":["denied_tools"]}}))?;
     let kept = full_hub::open_with(t, &json!({"denied_tools":["Shell"]}))?;
-    let turn = full_hub::act(t, &kept, &json!([["say", "served"], ["complete"]]))?;
+    let turn = t.act(&kept, &json!([["say", "served"], ["complete"]]))?;
     full_hub::demand_offer(t, &t.lower(&kept)?, "options")?;
-    demand_answer(t, &turn, "served")?;
+    t.demand_text(&turn, "served")?;
 
     let s = full_hub::open_with(t, &json!({"max_cost_usd":0.5}))?;
-    let (from, _) = full_hub::instruct(t, &s, &json!([["say", "unrestricted"], ["complete"]]))?;
+    let from = t.instruct(&s, &json!([["say", "unrestricted"], ["complete"]]))?;
     let told = |seen: &crate::trial::Seen| {
         seen.session() == s.id()
             && (seen.kind() == "session.closed"
@@ -127,29 +121,19 @@ fn not_honoured(t: &mut Trial<'_>) -> Outcome {
     };
     let refused = t.wait(0, t.bounds.patience, told);
     t.settle()?;
-    let written = t.below().into_iter().any(|below| {
-        below.by == Side::Host
-            && below.seen.kind() == "user.input"
+    let written = t.written().into_iter().any(|below| {
+        below.seen.kind() == "user.input"
             && crate::trial::named_in(below.seen.text("content")).as_deref() == Some(s.id())
     });
     t.demand(!written, "no input reaches the adapter", "one does")?;
     match refused {
         None => t.late("the hub is told that the session is refused", t.what_came(from, &s)),
-        Some(seen) if seen.kind() == "session.closed" => {
-            let reason = seen.text("reason").to_owned();
-            t.demand(reason == "refused", "reason `refused`", format!("`{reason}`"))
-        }
+        Some(seen) if seen.kind() == "session.closed" => t.demand_member(&seen, "reason", "refused"),
         Some(_) => Ok(()),
     }?;
-    let closes = |t: &Trial<'_>| {
-        t.below()
-            .iter()
-            .filter(|below| below.by == Side::Host && below.seen.kind() == "session.close")
-            .count()
-    };
     // The fence of the settling closes its own session.
     t.pass_time(Duration::from_millis(50));
-    let closed = closes(t);
+    let closed = t.written().iter().filter(|below| below.seen.kind() == "session.close").count();
     t.demand(closed >= 2, "`session.close` for the refused session", format!("{closed} in all"))
 }
 
@@ -159,8 +143,7 @@ fn not_agreed(t: &mut Trial<'_>) -> Outcome {
         "status":"failed","summary":"no","num_turns":7,"error":{"category":"auth","message":"no"},
         "usage":{"input_tokens":1},"native_session_id":"no"
     });
-    let turn = full_hub::act(
-        t,
+    let turn = t.act(
         &s,
         &json!([
             ["emit", {"type":"output","content":"a","message_id":"m-1","parent_tool_call_id":"c-1","history":true}],
@@ -174,7 +157,7 @@ fn not_agreed(t: &mut Trial<'_>) -> Outcome {
             ["complete", of_turn]
         ]),
     )?;
-    demand_answer(t, &turn, "ab")?;
+    t.demand_text(&turn, "ab")?;
     t.settle()?;
     for seen in t.of(&s) {
         let kind = seen.kind().to_owned();
@@ -199,7 +182,7 @@ fn not_agreed(t: &mut Trial<'_>) -> Outcome {
 
 fn of_the_pipe(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open(t)?;
-    full_hub::act(t, &s, &json!([["complete"]]))?;
+    t.introduce(&s)?;
     let from = t.send(json!({"type":"ping","session_id":"","nonce":"n-1"}))?;
     t.send(json!({"type":"sessions.list","session_id":"","request_id":"q-1","limit":5}))?;
     for kind in ["pong", "sessions.list.result"] {
@@ -212,10 +195,5 @@ fn of_the_pipe(t: &mut Trial<'_>) -> Outcome {
         let came = t.seen_from(from).iter().filter(|seen| seen.kind() == kind).count();
         t.demand(came == 1, format!("one `{kind}`"), format!("{came}"))?;
     }
-    let reached = t
-        .below()
-        .into_iter()
-        .find(|below| below.by == Side::Host && !full_hub::DOWN.contains(&below.seen.kind()));
-    let kind = reached.map_or(String::new(), |below| format!("`{}`", below.seen.kind()));
-    t.demand(kind.is_empty(), "nothing of the pipe at an adapter that agreed on nothing", kind)
+    super::super::demand_core(t, "nothing of the pipe at an adapter that agreed on nothing")
 }

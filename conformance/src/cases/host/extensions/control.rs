@@ -2,10 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, demand_ends, full_hub};
+use super::super::full_hub;
 use crate::{
     case::Case,
-    clauses::Side,
     history::{Event, Link},
     needs::{Ability, Need},
     trial::Trial,
@@ -41,11 +40,10 @@ fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
         let cue = if is_core { "held-core" } else { "held-rich" };
         let closes =
             json!([["say", "busy"], ["until", cue], ["emit", {"type":"session.closed","reason":"finished"}]]);
-        let from = if is_core { t.instruct(s, &closes)? } else { full_hub::instruct(t, s, &closes)?.0 };
-        t.expect(from, s, "output", t.bounds.patience)?;
+        let from = t.begin(s, &closes)?;
         let lower = t.lower(s)?;
         full_hub::demand_offer(t, &lower, "control")?;
-        let held = if is_core { t.input(s, "held")? } else { full_hub::input(t, s, "held")?.0 };
+        let held = t.input(s, "held")?;
         // The host has read the second input when the session is closed below.
         t.fence()?;
         t.cue(cue)?;
@@ -56,15 +54,10 @@ fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
             t.close(s)?;
         } else {
             let end = t.expect(from, s, "session.closed", t.bounds.patience)?;
-            let ends = t
-                .of(s)
-                .iter()
-                .filter(|seen| seen.kind() == "turn.complete" && seen.index < end.index)
-                .count();
+            let ends = t.of_kind(s, "turn.complete").iter().filter(|seen| seen.index < end.index).count();
             t.demand(ends == 2, "both turns end before `session.closed`", format!("{ends}"))?;
         }
-        t.settle()?;
-        demand_ends(t, s, 2)?;
+        t.demand_ends(s, 2)?;
         let after = full_hub::delivered_since(t, &lower, &closed);
         if let Some(after) = after.first() {
             // What the host wrote in the moment of the end it could not know.
@@ -77,49 +70,36 @@ fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn paused(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns"])?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, &["turns"])?;
     let other = t.open()?;
-    let (from, _) = full_hub::instruct(t, &s, &json!([["say", "first "]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    let from = t.begin(&s, &json!([["say", "first "]]))?;
     let lower = t.lower(&s)?;
-    t.send(json!({"type":"flow.pause","session_id":s.id()}))?;
+    t.tell(&s, "flow.pause", &json!({}))?;
     // The answer of another session shows that the pause was read.
     t.settle()?;
     let paused = t.history.len();
     full_hub::act_in(t, &other, &s, &json!([["burst", 500, 64], ["say", " last"], ["complete"]]))?;
     full_hub::expect_written(t, paused, &lower, "turn.complete")?;
     t.settle()?;
-    let held = t.seen_from(paused).iter().filter(|seen| seen.session() == s.id()).count();
-    t.demand(held == 0, "nothing of a session that is paused", format!("{held} messages"))?;
-    t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
+    t.demand_silence(&s, paused, "nothing of a session that is paused")?;
+    t.tell(&s, "flow.resume", &json!({}))?;
     let turn = t.end_of(&s, from)?;
     let burst: String = (1..=500).map(|n| format!("{n:08}{}", "x".repeat(56))).collect();
-    demand_answer(t, &turn, &format!("first {burst} last"))?;
-    t.settle()?;
-    demand_ends(t, &s, 1)
+    t.demand_text(&turn, &format!("first {burst} last"))?;
+    t.demand_ends(&s, 1)
 }
 
 fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
     const LOAD: usize = 8 << 20;
     const PATIENCE: usize = 2 << 20;
-    let (a, b) = (t.open()?, t.open()?);
-    for s in [&a, &b] {
-        t.act(s, &json!([["complete"]]))?;
-    }
+    let (a, b) = (t.open_known()?, t.open_known()?);
     t.with_process(|process| process.pause_reading(true))?;
     let flood = json!([["flood", LOAD / 2, 4096], ["complete"]]);
     let begun = [t.instruct(&a, &flood)?, t.instruct(&b, &flood)?];
     for s in [&a, &b] {
         let lower = t.lower(s)?;
-        let done = |below: &crate::trial::Below| {
-            below.by == Side::Adapter
-                && below.seen.kind() == "turn.complete"
-                && below.seen.session() == lower.id
-                && below.process == lower.process
-        };
         // A host may read no more than it can hold; then less waits.
-        t.wait_below(begun[0], t.bounds.secs(2.0), done);
+        t.wait_written(begun[0], &lower, "turn.complete", t.bounds.secs(2.0));
     }
     let nonce = json!({"n":[1,null]});
     let sent = t.send(json!({"type":"ping","session_id":"","nonce":nonce}))?;
@@ -152,19 +132,15 @@ fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn stopped_while_paused(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns"])?;
-    let s = full_hub::open(t)?;
-    let (from, _) = full_hub::instruct(t, &s, &json!([["say", "busy"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    let s = full_hub::open_agreeing(t, &["turns"])?;
+    let from = t.begin_busy(&s)?;
     let lower = t.lower(&s)?;
-    t.send(json!({"type":"flow.pause","session_id":s.id()}))?;
+    t.tell(&s, "flow.pause", &json!({}))?;
     let stopped = t.stop(&s)?;
     t.expect_told(stopped, &lower, "stop", t.bounds.patience)?;
     full_hub::expect_written(t, stopped, &lower, "turn.complete")?;
-    t.settle()?;
-    demand_ends(t, &s, 0)?;
-    t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
+    t.demand_ends(&s, 0)?;
+    t.tell(&s, "flow.resume", &json!({}))?;
     t.end_of(&s, from)?;
-    t.settle()?;
-    demand_ends(t, &s, 1)
+    t.demand_ends(&s, 1)
 }

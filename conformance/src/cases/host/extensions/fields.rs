@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, demand_ends, demand_unheard, full_hub};
+use super::super::{demand_unheard, full_hub};
 use crate::{
     case::Case,
     needs::Need,
@@ -37,8 +37,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
 const ALL: &[&str] = &["turns", "events", "usage", "options", "questions", "control"];
 
 fn meta(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, ALL)?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, ALL)?;
     let upward = json!({"trace":"a\u{2028}b","deep":{"n":[1,2.5,null,true]},"type":"stop"});
     let downward = json!({"traceparent":"00-1-2-01","list":[{}]});
     let content = Trial::instructions(
@@ -49,9 +48,11 @@ fn meta(t: &mut Trial<'_>) -> Outcome {
         ]),
     )?;
     let turn = t.fresh("turn");
-    let from = t.send(json!({
-        "type":"user.input","session_id":s.id(),"turn_id":turn,"content":content,"_meta":downward,"of_nobody":[1]
-    }))?;
+    let from = t.tell(
+        &s,
+        "user.input",
+        &json!({"turn_id":turn,"content":content,"_meta":downward,"of_nobody":[1]}),
+    )?;
     let turn = t.end_of(&s, from)?;
     let lower = t.lower(&s)?;
     let start = t.told(&lower, "session.start");
@@ -71,11 +72,9 @@ fn meta(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn bad_meta(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, ALL)?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, ALL)?;
     let long = json!({"long":"m".repeat(66_000)});
-    let turn = full_hub::act(
-        t,
+    let turn = t.act(
         &s,
         &json!([
             ["emit", {"type":"output","content":"a","_meta":"text"}],
@@ -84,14 +83,13 @@ fn bad_meta(t: &mut Trial<'_>) -> Outcome {
             ["complete"]
         ]),
     )?;
-    demand_answer(t, &turn, "abc")?;
+    t.demand_text(&turn, "abc")?;
     let passed = turn.messages.iter().any(|seen| seen.get("_meta").is_some());
     t.demand(!passed, "no `_meta`", "it was passed on")
 }
 
 fn wrong_types(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, ALL)?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, ALL)?;
     let request = json!({
         "request_id":"r-1","tool":"Shell","description":"d","resource":"r",
         "title":5,"expires_at":7,"tool_call_id":[],"options":[{"id":"once"},{"label":"without an id"}]
@@ -99,8 +97,7 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
     let of_turn = json!({
         "status":9,"stop_reason":[],"summary":{"a":1},"duration_ms":"long","num_turns":-1,"usage":7,"delivered":true
     });
-    let (from, _) = full_hub::instruct(
-        t,
+    let from = t.instruct(
         &s,
         &json!([
             ["emit", {"type":"output","content":"a","channel":7,"message_id":[],"history":"yes"}],
@@ -117,9 +114,9 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
     for extension in ["turns", "events", "control"] {
         full_hub::demand_offer(t, &lower, extension)?;
     }
-    t.send(json!({"type":"permission.response","session_id":s.id(),"request_id":"r-1","approved":true}))?;
+    t.tell(&s, "permission.response", &json!({"request_id":"r-1","approved":true}))?;
     let turn = t.end_of(&s, from)?;
-    demand_answer(t, &turn, "az")?;
+    t.demand_text(&turn, "az")?;
     let find = |kind: &str| turn.messages.iter().find(|seen| seen.kind() == kind);
     let Some(thinking) = find("thinking") else { return t.fail("`thinking`", t.what_came(from, &s)) };
     let absent: [(&Seen, &[&str]); 3] = [
@@ -145,13 +142,11 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn long_ids(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, ALL)?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, ALL)?;
     let (fits, long) = ("i".repeat(256), "i".repeat(257));
     let token = t.token();
     let ask = |id: &str, text: &str| json!(["ask", {"request_id":id,"tool":"Shell","description":text,"resource":"r"}]);
-    let (from, _) = full_hub::instruct(
-        t,
+    let from = t.instruct(
         &s,
         &json!([
             ask(&long, &token),
@@ -164,18 +159,15 @@ fn long_ids(t: &mut Trial<'_>) -> Outcome {
         ]),
     )?;
     let fitting = |seen: &Seen| seen.kind() == "permission.request" && seen.text("request_id") == fits;
-    if t.wait(from, t.bounds.patience, fitting).is_none() {
-        return t.late("the request of 256 bytes", t.what_came(from, &s));
-    }
+    t.expect_that(from, &s, "the request of 256 bytes", fitting)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "events")?;
-    t.send(json!({"type":"permission.response","session_id":s.id(),"request_id":fits,"approved":true}))?;
+    t.tell(&s, "permission.response", &json!({"request_id":fits,"approved":true}))?;
     let turn = t.end_of(&s, from)?;
     let thought =
         turn.messages.iter().any(|seen| seen.kind() == "thinking" && seen.text("message_id") == fits);
     t.demand(thought, "`thinking` with an id of 256 bytes", "none")?;
-    t.settle()?;
-    demand_ends(t, &s, 1)?;
+    t.demand_ends(&s, 1)?;
     demand_unheard(t, &token)?;
     let heard = t.of(&s).into_iter().find(|seen| {
         seen.text("description") == token || seen.text("tool") == token || seen.text("request_id") == long
@@ -187,11 +179,10 @@ fn long_ids(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn categories(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, ALL)?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, ALL)?;
     for (given, wanted) in [("rate_limit", Some("rate_limit")), ("of-nobody", None)] {
         let error = json!({"category":given,"message":"asked too often","code":"429"});
-        let turn = full_hub::act(t, &s, &json!([["complete", {"status":"failed","error":error}]]))?;
+        let turn = t.act(&s, &json!([["complete", {"status":"failed","error":error}]]))?;
         full_hub::demand_offer(t, &t.lower(&s)?, "turns")?;
         let got = turn.end.get("error").cloned().unwrap_or_default();
         let category = got["category"].as_str().filter(|category| *category != "other");

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, full_hub};
+use super::super::full_hub;
 use crate::{
     case::Case,
-    clauses::Side,
     needs::{Ability, Need},
     trial::{Seen, Session, Trial},
     verdict::Outcome,
+    wire,
 };
 
 /// This part of the family.
@@ -41,19 +41,13 @@ pub(in crate::cases) static CASES: &[Case] = &[
 ];
 
 fn ask(request: &str, more: &Value) -> Value {
-    let mut members = json!({"request_id":request,"tool":"Shell","description":"d","resource":request});
-    if let (Some(members), Some(more)) = (members.as_object_mut(), more.as_object()) {
-        members.extend(more.clone());
-    }
-    json!(["ask", members])
+    let members = json!({"request_id":request,"tool":"Shell","description":"d","resource":request});
+    json!(["ask", wire::with(members, more)])
 }
 
 fn answer(s: &Session, request: &str, members: &Value) -> Value {
-    let mut answer = json!({"type":"permission.response","session_id":s.id(),"request_id":request});
-    if let (Some(answer), Some(members)) = (answer.as_object_mut(), members.as_object()) {
-        answer.extend(members.clone());
-    }
-    answer
+    let answer = json!({"type":"permission.response","session_id":s.id(),"request_id":request});
+    wire::with(answer, members)
 }
 
 fn withdrawn(t: &mut Trial<'_>) -> Outcome {
@@ -89,8 +83,7 @@ fn asked_twice(t: &mut Trial<'_>) -> Outcome {
     t.send(answer(&s, "r-1", &json!({"approved":true})))?;
     t.end_of(&s, from)?;
     t.settle()?;
-    let all = t.of(&s);
-    let asked: Vec<&Seen> = all.iter().filter(|seen| seen.kind() == "permission.request").collect();
+    let asked = t.of_kind(&s, "permission.request");
     let first = asked.first().map(|seen| seen.text("resource")).unwrap_or_default();
     t.demand(
         asked.len() == 1 && first == "first",
@@ -98,13 +91,11 @@ fn asked_twice(t: &mut Trial<'_>) -> Outcome {
         format!("{} requests, the first for {first:?}", asked.len()),
     )?;
     let answers = full_hub::demand_delivered(t, &t.lower(&s)?, "permission.response", 1)?;
-    let approved = answers[0].get("approved") == Some(&Value::Bool(true));
-    t.demand(approved, "the approval of the first", "a denial")
+    t.demand_member(&answers[0], "approved", true)
 }
 
 fn options(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns", "control"])?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, &["turns", "control"])?;
     let offered = json!([
         {"id":"once","label":"Allow","kind":"allow_once"},
         {"id":"always","kind":"allow_always"},
@@ -118,19 +109,16 @@ fn options(t: &mut Trial<'_>) -> Outcome {
         actions.push(json!(["wait", "permission.response", request, 10_000]));
     }
     actions.push(json!(["complete"]));
-    let (from, _) = full_hub::instruct(t, &s, &json!(actions))?;
+    let from = t.instruct(&s, &json!(actions))?;
     let last = |seen: &Seen| seen.kind() == "permission.request" && seen.text("request_id") == "r-4";
-    if t.wait(from, t.bounds.patience, last).is_none() {
-        return t.late("four requests", t.what_came(from, &s));
-    }
+    t.expect_that(from, &s, "four requests", last)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "control")?;
     let asked = t.expect(from, &s, "permission.request", t.bounds.patience)?;
     for (member, wanted) in
         [("options", &offered), ("title", &json!("A title")), ("input", &json!({"n":[1]}))]
     {
-        let got = asked.get(member).cloned().unwrap_or_default();
-        t.demand(got == *wanted, format!("`{member}` of the request as it was: {wanted}"), got)?;
+        t.demand_member(&asked, member, wanted.clone())?;
     }
     let input = json!({"n":[2]});
     t.send(answer(&s, "r-1", &json!({"approved":true,"option_id":"always","updated_input":input})))?;
@@ -139,17 +127,11 @@ fn options(t: &mut Trial<'_>) -> Outcome {
     t.send_deviant(answer(&s, "r-4", &json!({"approved":false,"option_id":"once"})))?;
     t.end_of(&s, from)?;
     for response in full_hub::demand_delivered(t, &lower, "permission.response", 4)? {
-        let request = response.text("request_id").to_owned();
-        let approved = response.get("approved").cloned().unwrap_or_default();
-        let wanted = request == "r-1";
-        t.demand(approved == json!(wanted), format!("`approved: {wanted}` for {request}"), &approved)?;
-        if wanted {
-            let (option, updated) = (response.text("option_id"), response.get("updated_input"));
-            t.demand(
-                option == "always" && updated == Some(&input),
-                "the option and the updated input of the approval",
-                format!("{option:?}, {updated:?}"),
-            )?;
+        let approves = response.text("request_id") == "r-1";
+        t.demand_member(&response, "approved", approves)?;
+        if approves {
+            t.demand_member(&response, "option_id", "always")?;
+            t.demand_member(&response, "updated_input", input.clone())?;
         }
     }
     Ok(())
@@ -166,11 +148,9 @@ fn ask_question(more: &Value) -> Value {
 }
 
 fn question(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns", "questions"])?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, &["turns", "questions"])?;
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
-    let (from, _) =
-        full_hub::instruct(t, &s, &json!([ask_question(&Value::Null), wait, ["delay", 300], ["complete"]]))?;
+    let from = t.instruct(&s, &json!([ask_question(&Value::Null), wait, ["delay", 300], ["complete"]]))?;
     let Ok(asked) = t.expect(from, &s, "input.request", t.bounds.patience) else {
         full_hub::demand_offer(t, &t.lower(&s)?, "questions")?;
         return t.late("the question reaches the hub", t.what_came(from, &s));
@@ -185,17 +165,14 @@ fn question(t: &mut Trial<'_>) -> Outcome {
     t.end_of(&s, from)?;
     t.settle()?;
     let answers = full_hub::demand_delivered(t, &t.lower(&s)?, "input.response", 1)?;
-    let got = answers[0].get("values").cloned().unwrap_or_default();
-    t.demand(got == values, format!("the values {values}"), got)
+    t.demand_member(&answers[0], "values", values)
 }
 
 fn question_at_stop(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns", "questions"])?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, &["turns", "questions"])?;
     // The adapter ends the turn when it has the answer, so that nothing but the stop settles it.
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
-    let (from, _) =
-        full_hub::instruct(t, &s, &json!([["ignore_stop"], ask_question(&Value::Null), wait, ["complete"]]))?;
+    let from = t.instruct(&s, &json!([["ignore_stop"], ask_question(&Value::Null), wait, ["complete"]]))?;
     if t.expect(from, &s, "input.request", t.bounds.patience).is_err() {
         full_hub::demand_offer(t, &t.lower(&s)?, "questions")?;
         return t.late("the question reaches the hub", t.what_came(from, &s));
@@ -203,9 +180,9 @@ fn question_at_stop(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     let stopped = t.stop(&s)?;
     let cancelled = t.expect_told(stopped, &lower, "input.response", t.bounds.patience)?;
-    t.demand(cancelled.get("cancelled") == Some(&Value::Bool(true)), "`cancelled: true`", "it is not")?;
+    t.demand_member(&cancelled, "cancelled", true)?;
     t.end_of(&s, from)?;
-    t.send_deviant(json!({"type":"input.response","session_id":s.id(),"request_id":"q-1","values":{}}))?;
+    t.tell_deviant(&s, "input.response", &json!({"request_id":"q-1","values":{}}))?;
     t.settle()?;
     full_hub::demand_delivered(t, &lower, "input.response", 1)?;
     let stop = full_hub::demand_delivered(t, &lower, "stop", 1)?;
@@ -223,22 +200,17 @@ fn question_to_core(t: &mut Trial<'_>) -> Outcome {
     let shown = turn.on_channel("question");
     t.demand(shown.contains("Where to?"), "the question on channel `question`", format!("{shown:?}"))?;
     let answers = full_hub::demand_delivered(t, &lower, "input.response", 1)?;
-    let cancelled = answers[0].get("cancelled") == Some(&Value::Bool(true));
-    t.demand(cancelled, "`cancelled: true`", "it is not")
+    t.demand_member(&answers[0], "cancelled", true)
 }
 
 fn not_understood(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns", "questions", "control"])?;
     let s = t.open()?;
     let request = |more: Value| {
-        let mut request =
-            json!({"type":"permission.request","tool":"Shell","description":"d","resource":"r"});
-        if let (Some(request), Some(more)) = (request.as_object_mut(), more.as_object()) {
-            request.extend(more.clone());
-        }
-        json!(["emit", request])
+        let request = json!({"type":"permission.request","tool":"Shell","description":"d","resource":"r"});
+        json!(["emit", wire::with(request, &more)])
     };
-    let turn = t.act(
+    t.demand_answer(
         &s,
         &json!([
             request(json!({"request_id":"r-1","tool":null})),
@@ -253,15 +225,13 @@ fn not_understood(t: &mut Trial<'_>) -> Outcome {
             ["say", "on"],
             ["complete"]
         ]),
+        "on",
     )?;
-    demand_answer(t, &turn, "on")?;
     t.settle()?;
     let asked = t.of(&s).iter().any(|seen| matches!(seen.kind(), "permission.request" | "input.request"));
     t.demand(!asked, "the hub is not asked", "it is")?;
-    let written = t
-        .below_of(&t.lower(&s)?)
-        .into_iter()
-        .find(|below| below.by == Side::Host && !matches!(below.seen.kind(), "session.start" | "user.input"));
-    let kind = written.map_or(String::new(), |below| format!("`{}`", below.seen.kind()));
+    let written = t.written_to(&t.lower(&s)?);
+    let written = written.iter().find(|seen| !matches!(seen.kind(), "session.start" | "user.input"));
+    let kind = written.map_or(String::new(), |seen| format!("`{}`", seen.kind()));
     t.demand(kind.is_empty(), "nothing is written to the adapter", kind)
 }

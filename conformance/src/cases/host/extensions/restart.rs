@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{demand_answer, demand_ends, demand_fresh_ids, full_hub};
+use super::super::{demand_fresh_ids, full_hub};
 use crate::{
     case::Case,
     clauses::Side,
@@ -52,7 +52,7 @@ fn demand_context(t: &Trial<'_>, s: &Session, from: usize, wanted: &str) -> Outc
 /// Has the stub die while nothing runs, and gives the host time to see it.
 fn die(t: &mut Trial<'_>, s: &Session) -> Outcome {
     let from = t.history.len();
-    full_hub::act(t, s, &json!([["complete"], ["delay", 50], ["exit", 3]]))?;
+    t.act(s, &json!([["complete"], ["delay", 50], ["exit", 3]]))?;
     full_hub::expect_gone(t, from, &t.lower(s)?)?;
     t.pass_time(t.bounds.quiet);
     Ok(())
@@ -67,13 +67,13 @@ fn resumed(t: &mut Trial<'_>) -> Outcome {
     }))?;
     let s = full_hub::open(t)?;
     let params = json!({"step":[2],"at":"x"});
-    full_hub::act(t, &s, &json!([["say", "one"], ["complete", {"session_params":params}]]))?;
+    t.act(&s, &json!([["say", "one"], ["complete", {"session_params":params}]]))?;
     let before = t.lower(&s)?;
     full_hub::demand_offer(t, &before, "resume")?;
     die(t, &s)?;
     let from = t.history.len();
-    let turn = full_hub::act(t, &s, &json!([["say", "two"], ["complete"]]))?;
-    demand_answer(t, &turn, "two")?;
+    let turn = t.act(&s, &json!([["say", "two"], ["complete"]]))?;
+    t.demand_text(&turn, "two")?;
     let after = t.lower(&s)?;
     t.demand(before.process != after.process, "another process", "the same")?;
     let start = full_hub::demand_delivered(t, &after, "session.start", 1)?.remove(0);
@@ -82,34 +82,29 @@ fn resumed(t: &mut Trial<'_>) -> Outcome {
     t.demand(whole, "`resume` with the adapter's id and parameters", got)?;
     t.settle()?;
     demand_context(t, &s, from.min(turn.end.index), "kept")?;
-    demand_ends(t, &s, 3)
+    t.demand_ends_now(&s, 3)
 }
 
 fn lost(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns"])?;
-    let s = full_hub::open(t)?;
-    full_hub::act(t, &s, &json!([["say", "one"], ["complete"]]))?;
+    let s = full_hub::open_agreeing(t, &["turns"])?;
+    t.act(&s, &json!([["say", "one"], ["complete"]]))?;
     let before = t.history.len();
     die(t, &s)?;
-    let turn = full_hub::act(t, &s, &json!([["say", "two"], ["complete"]]))?;
-    demand_answer(t, &turn, "two")?;
-    let turn = full_hub::act(t, &s, &json!([["say", "three"], ["complete"]]))?;
-    demand_answer(t, &turn, "three")?;
+    t.demand_served(&s, "two")?;
+    t.demand_served(&s, "three")?;
     t.settle()?;
     demand_context(t, &s, before, "lost")
 }
 
 fn never_again(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"starts":[{"on":{"user.input":[["delay", 200], ["abort"]]}}]}))?;
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let (first, second) = (t.token(), t.token());
     let from = t.input(&s, first.as_str())?;
     let held = t.input(&s, second.as_str())?;
     t.end_of(&s, from)?;
     let end = t.end_of(&s, held)?.end;
-    let turn = t.act(&s, &json!([["say", "third"], ["complete"]]))?;
-    demand_answer(t, &turn, "third")?;
+    t.demand_served(&s, "third")?;
     t.settle()?;
     let written = |token: &str| -> Vec<_> {
         let below = t.below().into_iter();
@@ -125,15 +120,12 @@ fn never_again(t: &mut Trial<'_>) -> Outcome {
     t.demand(times == 1, "the input that it died of reaches the adapter once", format!("{times} times"))?;
     let late = written(&second).iter().filter(|below| below.seen.at > end.at).count();
     t.demand(late == 0, "an input that has ended is not written afterwards", "it is")?;
-    demand_ends(t, &s, 4)
+    t.demand_ends_now(&s, 4)
 }
 
 fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns", "control"])?;
-    let (a, b, c) = (t.open()?, t.open()?, t.open()?);
-    for s in [&a, &b, &c] {
-        t.act(s, &json!([["complete"]]))?;
-    }
+    let (a, b, c) = (t.open_known()?, t.open_known()?, t.open_known()?);
     t.act(&a, &json!([["emit", {"type":"session.closed","reason":"finished"}], ["complete"]]))?;
     let from = t.input(&a, "again")?;
     t.end_of(&a, from)?;
@@ -141,7 +133,7 @@ fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
     if t.subject.abilities.contains(&Ability::Restarts) {
         let from = t.instruct(&c, &json!([["exit", 0]]))?;
         t.end_of(&c, from)?;
-        t.act(&c, &json!([["complete"]]))?;
+        t.introduce(&c)?;
     }
     t.settle()?;
     demand_fresh_ids(t, "an id once in a process").map(drop)

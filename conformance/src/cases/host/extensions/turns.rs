@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, demand_ends, full_hub};
+use super::super::full_hub;
 use crate::{
     case::Case,
     needs::{Ability, Need},
@@ -47,7 +47,7 @@ fn minted(t: &mut Trial<'_>) -> Outcome {
     if t.subject.extensions.contains("turns") {
         let s = full_hub::open(t)?;
         for _ in 0..3 {
-            full_hub::act(t, &s, &json!([["complete"]]))?;
+            t.introduce(&s)?;
         }
         sessions.push(s);
     }
@@ -66,12 +66,11 @@ fn minted(t: &mut Trial<'_>) -> Outcome {
 
 fn foreign_end(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns"])?;
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "turns")?;
     let first = t.told(&lower, "user.input").first().map(|seen| seen.text("turn_id").to_owned());
-    let turn = t.act(
+    t.demand_answer(
         &s,
         &json!([
             ["emit", {"type":"turn.complete","turn_id":first}],
@@ -81,22 +80,20 @@ fn foreign_end(t: &mut Trial<'_>) -> Outcome {
             ["say", "still"],
             ["complete"]
         ]),
+        "still",
     )?;
-    demand_answer(t, &turn, "still")?;
-    t.settle()?;
-    demand_ends(t, &s, 2)
+    t.demand_ends(&s, 2)
 }
 
 fn late_output(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns"])?;
-    let s = full_hub::open(t)?;
-    let (from, first) = full_hub::instruct(t, &s, &json!([["complete"]]))?;
+    let s = full_hub::open_agreeing(t, &["turns"])?;
+    let (from, first) = full_hub::instruct_named(t, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "turns")?;
     let below = t.told(&lower, "user.input").first().map(|seen| seen.text("turn_id").to_owned());
     let token = t.token();
-    let (from, second) = full_hub::instruct(
+    let (from, second) = full_hub::instruct_named(
         t,
         &s,
         &json!([
@@ -125,11 +122,9 @@ fn late_output(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn steered(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns"])?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, &["turns"])?;
     let other = t.open()?;
-    let (from, _) = full_hub::instruct(t, &s, &json!([["say", "busy"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    let from = t.begin_busy(&s)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "turns")?;
     let steer = |t: &mut Trial<'_>, name: &str| {
@@ -145,10 +140,9 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
 
     let first = steer(t, "steer-1");
     let sent = t.send_deviant(first)?;
-    let Some(answer) = t.wait(sent, t.bounds.patience, result("steer-1")) else {
-        return t.late("a `steer.result` for a steer that nobody can take", t.what_came(sent, &s));
-    };
-    t.demand(answer.get("delivered") == Some(&Value::Bool(false)), "`delivered: false`", "it is not")?;
+    let answer =
+        t.expect_that(sent, &s, "a `steer.result` for a steer that nobody can take", result("steer-1"))?;
+    t.demand_member(&answer, "delivered", false)?;
     t.settle()?;
     full_hub::demand_delivered(t, &lower, "user.input", 1)?;
 
@@ -159,37 +153,26 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
         let modes = seen.get("input_modes").and_then(Value::as_array).cloned().unwrap_or_default();
         seen.session() == s.id() && modes.iter().any(|mode| mode == "steer")
     };
-    if t.wait(0, t.bounds.patience, able).is_none() {
-        return t.late("the hub is told that the agent takes steers", t.what_came(sent, &s));
-    }
+    t.expect_that(0, &s, "the hub is told that the agent takes steers", able)?;
     // The fence shows that the host has read it.
     t.settle()?;
     let second = steer(t, "steer-2");
     let sent = t.send(second)?;
-    let Some(answer) = t.wait(sent, t.bounds.patience, result("steer-2")) else {
-        return t.late("a `steer.result` for a steer", t.what_came(sent, &s));
-    };
-    t.demand(answer.get("delivered") == Some(&Value::Bool(true)), "`delivered: true`", "it is not")?;
+    let answer = t.expect_that(sent, &s, "a `steer.result` for a steer", result("steer-2"))?;
+    t.demand_member(&answer, "delivered", true)?;
     let told = full_hub::demand_delivered(t, &lower, "user.input", 2)?;
     let passed = &told[1];
-    let whole = passed.text("mode") == "steer" && passed.text("message_id") == "steer-2";
-    t.demand(
-        whole,
-        "a steer with its `message_id` at the adapter",
-        passed.message().keys().fold(String::new(), |all, key| all + key + " "),
-    )?;
+    t.demand_member(passed, "mode", "steer")?;
+    t.demand_member(passed, "message_id", "steer-2")?;
     t.stop(&s)?;
     t.end_of(&s, from)?;
-    t.settle()?;
-    demand_ends(t, &s, 1)
+    t.demand_ends(&s, 1)
 }
 
 fn tools_closed(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns", "events"])?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, &["turns", "events"])?;
     let start = |call: &str| json!(["emit", {"type":"tool.start","tool_call_id":call,"tool":"Shell"}]);
-    let turn = full_hub::act(
-        t,
+    let turn = t.act(
         &s,
         &json!([
             start("call-1"),
@@ -201,11 +184,8 @@ fn tools_closed(t: &mut Trial<'_>) -> Outcome {
     full_hub::demand_offer(t, &t.lower(&s)?, "events")?;
     t.settle()?;
     for (call, is_error) in [("call-1", true), ("call-2", false)] {
-        let all = t.of(&s);
-        let ends: Vec<&Seen> = all
-            .iter()
-            .filter(|seen| seen.kind() == "tool.end" && seen.text("tool_call_id") == call)
-            .collect();
+        let mut ends = t.of_kind(&s, "tool.end");
+        ends.retain(|seen| seen.text("tool_call_id") == call);
         let in_turn = ends.iter().all(|seen| seen.index < turn.end.index);
         t.demand(
             ends.len() == 1 && in_turn,
@@ -221,8 +201,7 @@ fn tools_closed(t: &mut Trial<'_>) -> Outcome {
 fn one_at_a_time(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns"])?;
     let s = t.open()?;
-    let from = t.instruct(&s, &json!([["say", "busy"], ["delay", 300], ["complete"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    let from = t.begin(&s, &json!([["say", "busy"], ["delay", 300], ["complete"]]))?;
     let second = t.instruct(&s, &json!([["say", "next"], ["complete"]]))?;
     t.end_of(&s, from)?;
     t.end_of(&s, second)?;

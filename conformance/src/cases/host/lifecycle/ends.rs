@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{super::demand_answer, super::shown, demand_delivered, demand_gone};
+use super::{super::shown, demand_gone};
 use crate::{
     trial::{Session, Trial, TurnSeen},
     verdict::{FailureContext, Outcome},
@@ -12,15 +12,13 @@ use crate::{
 
 pub(super) fn exit_in_turn(t: &mut Trial<'_>) -> Outcome {
     let turn = end_in_turn(t, &json!(["exit", 0]))?;
-    demand_answer(t, &turn, "last words")
+    t.demand_text(&turn, "last words")
 }
 
 /// Ends the process in the middle of two turns, and returns the turn in which it ended.
 fn end_in_turn(t: &mut Trial<'_>, end: &Value) -> Outcome<TurnSeen> {
-    let (a, b) = (t.open()?, t.open()?);
-    t.act(&a, &json!([["complete"]]))?;
-    let from_b = t.instruct(&b, &json!([["say", "busy"]]))?;
-    t.expect(from_b, &b, "output", t.bounds.patience)?;
+    let (a, b) = (t.open_known()?, t.open()?);
+    let from_b = t.begin_busy(&b)?;
     let one_process = t.lower(&a)?.process == t.lower(&b)?.process;
     let from_a = t.instruct(&a, &json!([["say", "last words"], end]))?;
     let mut turns = Vec::new();
@@ -28,7 +26,7 @@ fn end_in_turn(t: &mut Trial<'_>, end: &Value) -> Outcome<TurnSeen> {
     for (s, from) in ended.into_iter().take(if one_process { 2 } else { 1 }) {
         t.expect(from, s, "turn.complete", t.bounds.secs(5.0))?;
         let turn = t.end_of(s, from)?;
-        demand_delivered(t, &turn)?;
+        t.demand_told(&turn, "why the turn ended")?;
         turns.push(turn);
     }
     Ok(turns.swap_remove(0))
@@ -37,13 +35,16 @@ fn end_in_turn(t: &mut Trial<'_>, end: &Value) -> Outcome<TurnSeen> {
 pub(super) fn much_on_stderr(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"at_start":[["stderr", 4 << 20]]}))?;
     let s = t.open()?;
-    let turn = t.act(&s, &json!([["say", "one"], ["stderr", 4 << 20], ["say", " two"], ["complete"]]))?;
-    demand_answer(t, &turn, "one two")
+    t.demand_answer(
+        &s,
+        &json!([["say", "one"], ["stderr", 4 << 20], ["say", " two"], ["complete"]]),
+        "one two",
+    )
 }
 
 pub(super) fn killed_in_turn(t: &mut Trial<'_>) -> Outcome {
     let turn = end_in_turn(t, &json!(["abort"]))?;
-    demand_answer(t, &turn, "last words")?;
+    t.demand_text(&turn, "last words")?;
     let told = turn.on_channel("system").to_lowercase();
     let names_it = told.contains('9') || told.contains("kill") || told.contains("signal");
     t.should(names_it, "the hub is told of the signal", shown(&told));
@@ -62,8 +63,8 @@ pub(super) fn never_reads(t: &mut Trial<'_>) -> Outcome {
         t.note("a later process served the input");
         return Ok(());
     }
-    demand_answer(t, &turn, "")?;
-    demand_delivered(t, &turn)
+    t.demand_text(&turn, "")?;
+    t.demand_told(&turn, "why the turn ended")
 }
 
 pub(super) fn no_such_program(t: &mut Trial<'_>) -> Outcome {
@@ -78,7 +79,7 @@ pub(super) fn no_such_program(t: &mut Trial<'_>) -> Outcome {
     match t.expect(from, &s, "turn.complete", within) {
         Ok(_) => {
             let turn = t.end_of(&s, from)?;
-            demand_delivered(t, &turn)
+            t.demand_told(&turn, "why the turn ended")
         }
         Err(late) => match t.with_process(crate::process::Process::exit)? {
             Some(exit) => {
@@ -119,8 +120,8 @@ pub(super) fn stdout_closed(t: &mut Trial<'_>) -> Outcome {
     let from = t.instruct(&s, &json!([["say", "last words"], ["close_stdout"]]))?;
     t.expect(from, &s, "turn.complete", t.bounds.secs(5.0))?;
     let turn = t.end_of(&s, from)?;
-    demand_answer(t, &turn, "last words")?;
-    demand_delivered(t, &turn)?;
+    t.demand_text(&turn, "last words")?;
+    t.demand_told(&turn, "why the turn ended")?;
     let process = t.lower(&s)?.process;
     demand_gone(t, &[process], t.bounds.secs(10.0)).hint("a process that closed its stdout is left running")
 }
@@ -131,8 +132,8 @@ pub(super) fn stdout_held(t: &mut Trial<'_>) -> Outcome {
     t.expect(from, &s, "turn.complete", t.bounds.secs(5.0))
         .hint("the host waits for the end of the stream, and a grandchild holds it open")?;
     let turn = t.end_of(&s, from)?;
-    demand_answer(t, &turn, "last words")?;
-    demand_delivered(t, &turn)?;
+    t.demand_text(&turn, "last words")?;
+    t.demand_told(&turn, "why the turn ended")?;
     t.settle()?;
     // Who ends the grandchild, and when, is not what this is about.
     t.expect_gone();

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::json;
 
-use super::{super::demand_answer, super::shown};
+use super::super::shown;
 use crate::{
     clauses::Side,
     process::{descendants, usage_of},
@@ -18,8 +18,7 @@ use crate::{
 pub(super) fn crash_after_crash(t: &mut Trial<'_>) -> Outcome {
     const CRASHES: usize = 12;
     let group = t.with_process(crate::process::Process::pid)?;
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     t.settle()?;
     let (children, descriptors) = (descendants(group).len(), usage_of(group).descriptors);
     for round in 0..CRASHES {
@@ -51,16 +50,10 @@ pub(super) fn crash_after_crash(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn writing_to_the_dead(t: &mut Trial<'_>) -> Outcome {
-    let mut others = Vec::new();
-    for _ in 0..8 {
-        let other = t.open()?;
-        t.act(&other, &json!([["complete"]]))?;
-        others.push(other);
-    }
+    let others = t.open_many(8)?;
     let s = t.open()?;
     let held = json!([["hold_stdin", true], ["say", "held"], ["delay", 400], ["abort"]]);
-    let from = t.instruct(&s, &held)?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    let from = t.begin(&s, &held)?;
     let text = "t".repeat(128 << 10);
     let mut inputs = Vec::new();
     for other in &others {
@@ -87,15 +80,12 @@ pub(super) fn writing_to_the_dead(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn begun_anew(t: &mut Trial<'_>) -> Outcome {
-    let (closed, s) = (t.open()?, t.open()?);
-    t.act(&closed, &json!([["complete"]]))?;
-    t.act(&s, &json!([["complete"]]))?;
+    let (closed, s) = (t.open_known()?, t.open_known()?);
     let (before, before_closed) = (t.lower(&s)?, t.lower(&closed)?);
     let from = t.close(&closed)?;
     t.expect_told(from, &before_closed, "session.close", t.bounds.patience)?;
     t.act(&s, &json!([["say", "last words"], ["abort"]]))?;
-    let turn = t.act(&s, &json!([["say", "anew"], ["complete"]]))?;
-    demand_answer(t, &turn, "anew")?;
+    t.demand_served(&s, "anew")?;
     let after = t.lower(&s)?;
     t.demand(after.process != before.process, "a new process", "the one that died")?;
     let mut begun = HashSet::new();
@@ -131,7 +121,7 @@ pub(super) fn no_storm(t: &mut Trial<'_>) -> Outcome {
     }
     for from in inputs {
         let turn = t.end_within(&s, from, t.bounds.secs(10.0))?;
-        demand_answer(t, &turn, "")?;
+        t.demand_text(&turn, "")?;
     }
     let told = t.of(&s).iter().any(|seen| seen.text("channel") == "system");
     t.demand(told, "the hub is told why, on channel `system`", "it is not")
@@ -142,14 +132,13 @@ pub(super) fn slow_start(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["say", "awake"], ["complete"]]))?;
     let turn = t.end_within(&s, from, t.bounds.secs(4.0) + t.bounds.patience)?;
-    demand_answer(t, &turn, "awake").hint("a start may take long: package launchers download")
+    t.demand_text(&turn, "awake").hint("a start may take long: package launchers download")
 }
 
 pub(super) fn other_undisturbed(t: &mut Trial<'_>) -> Outcome {
-    let first = t.open()?;
-    t.act(&first, &json!([["complete"]]))?;
+    let first = t.open_known()?;
     let second = t.open_offering(&["options"], &json!({"agent_id":"second"}))?;
-    t.act(&second, &json!([["complete"]]))?;
+    t.introduce(&second)?;
     let (lower, other) = (t.lower(&first)?, t.lower(&second)?);
     if lower.process == other.process {
         return t.fail("two processes: the session asks for `agent_id` \"second\"", "one");
@@ -159,10 +148,9 @@ pub(super) fn other_undisturbed(t: &mut Trial<'_>) -> Outcome {
     t.expect(from, &second, "output", t.bounds.patience)?;
     t.act(&first, &json!([["say", "last words"], ["abort"]]))?;
     let turn = t.end_of(&second, from)?;
-    demand_answer(t, &turn, "one two").hint("the end of one adapter ends turns of the other")?;
+    t.demand_text(&turn, "one two").hint("the end of one adapter ends turns of the other")?;
     let told = turn.on_channel("system");
     t.demand(told.is_empty(), "nothing on channel `system` of the other", shown(&told))?;
-    let turn = t.act(&second, &json!([["say", "still"], ["complete"]]))?;
-    demand_answer(t, &turn, "still")?;
+    t.demand_served(&second, "still")?;
     t.demand(t.lower(&second)? == other, "the same process and session", "another")
 }

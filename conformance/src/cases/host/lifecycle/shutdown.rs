@@ -16,10 +16,8 @@ use crate::{
 pub(super) fn orderly_end(t: &mut Trial<'_>) -> Outcome {
     // It does not go at once, so that a signal would be seen.
     t.stub_script(&json!({"on":{"eof":[["delay", 1_300]]}}))?;
-    let (idle, busy) = (t.open()?, t.open()?);
-    t.act(&idle, &json!([["complete"]]))?;
-    let from = t.instruct(&busy, &json!([["say", "busy"]]))?;
-    t.expect(from, &busy, "output", t.bounds.patience)?;
+    let (idle, busy) = (t.open_known()?, t.open()?);
+    t.begin_busy(&busy)?;
     let lowers = [t.lower(&idle)?, t.lower(&busy)?];
     t.close_stdin()?;
     let exit = t.exit_within(t.bounds.secs(15.0))?;
@@ -50,8 +48,7 @@ pub(super) fn orderly_end(t: &mut Trial<'_>) -> Outcome {
 
 pub(super) fn will_not_go(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"at_start":[["ignore_eof"], ["ignore_term"]]}))?;
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    t.open_known()?;
     let processes = t.stub_processes();
     let began = Instant::now();
     t.close_stdin()?;
@@ -69,7 +66,7 @@ pub(super) fn host_killed(t: &mut Trial<'_>) -> Outcome {
         sessions.push(t.open_offering(&["options"], &json!({"agent_id":"second"}))?);
     }
     for s in &sessions {
-        t.act(s, &json!([["complete"]]))?;
+        t.introduce(s)?;
     }
     let processes = t.stub_processes();
     t.demand(!processes.is_empty(), "an adapter", "none was started")?;

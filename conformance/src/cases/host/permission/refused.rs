@@ -2,12 +2,8 @@
 
 use serde_json::json;
 
-use super::{
-    super::{demand_answer, demand_unheard},
-    ask, demand_no_approval,
-};
+use super::{super::demand_unheard, ask, demand_no_approval};
 use crate::{
-    clauses::Side,
     trial::{Seen, Trial},
     verdict::Outcome,
 };
@@ -15,23 +11,19 @@ use crate::{
 pub(super) fn strangers(t: &mut Trial<'_>) -> Outcome {
     let token = t.token();
     t.stub_script(&json!({"on":{"session.close":[ask("late", &token)]}}))?;
-    let (closed, s) = (t.open()?, t.open()?);
-    t.act(&closed, &json!([["complete"]]))?;
+    let (closed, s) = (t.open_known()?, t.open()?);
     let lower = t.lower(&closed)?;
     let from = t.close(&closed)?;
     t.expect_told(from, &lower, "session.close", t.bounds.patience)?;
-    let turn = t.act(
+    t.demand_answer(
         &s,
         &json!([["session", "never-opened", [ask("lost", &token)]], ["say", "mine"], ["complete"]]),
+        "mine",
     )?;
-    demand_answer(t, &turn, "mine")?;
     t.settle()?;
     demand_nobody_asked(t, &token)?;
     demand_no_approval(t)?;
-    let lost = t
-        .below()
-        .iter()
-        .any(|below| below.by == Side::Host && ["late", "lost"].contains(&below.seen.text("request_id")));
+    let lost = t.written().iter().any(|below| ["late", "lost"].contains(&below.seen.text("request_id")));
     t.demand(!lost, "no answer for a session that is not open", "a `permission.response`")
 }
 
@@ -64,8 +56,7 @@ pub(super) fn bad_requests(t: &mut Trial<'_>) -> Outcome {
     }
     actions.push(json!(["say", "went on"]));
     actions.push(json!(["complete"]));
-    let turn = t.act(&s, &json!(actions))?;
-    demand_answer(t, &turn, "went on")?;
+    t.demand_answer(&s, &json!(actions), "went on")?;
     t.settle()?;
     demand_no_approval(t)?;
     demand_nobody_asked(t, &token)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use super::{super::demand_answer, answer_of, answered, ask, asked, demand_answers};
+use super::{answer_of, answered, ask, asked, demand_answers};
 use crate::{
     trial::Trial,
     verdict::{FailureContext, Outcome},
@@ -25,8 +25,7 @@ pub(super) fn two_pending(t: &mut Trial<'_>) -> Outcome {
     let (one, two) = (asked(t, &s, from, &first)?, asked(t, &s, from, &second)?);
     t.send(answer_of(&s, &two, false))?;
     t.send(answer_of(&s, &one, true))?;
-    let turn = t.end_of(&s, from)?;
-    demand_answer(t, &turn, "went on")?;
+    t.demand_end(&s, from, "went on")?;
     let lower = t.lower(&s)?;
     demand_answers(t, &lower, "r-1", &[true])?;
     demand_answers(t, &lower, "r-2", &[false])
@@ -75,8 +74,7 @@ pub(super) fn id_again(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn meanwhile(t: &mut Trial<'_>) -> Outcome {
-    let (s, other) = (t.open()?, t.open()?);
-    t.act(&other, &json!([["complete"]]))?;
+    let (s, other) = (t.open()?, t.open_known()?);
     let token = t.token();
     let actions = json!([ask("r-1", &token), ["say", "while it waits"], answered("r-1"), ["complete"]]);
     let from = t.instruct(&s, &actions)?;
@@ -86,7 +84,7 @@ pub(super) fn meanwhile(t: &mut Trial<'_>) -> Outcome {
     let turn = t
         .act(&other, &json!([["say", "served"], ["complete"]]))
         .hint("a pending permission holds up other sessions")?;
-    demand_answer(t, &turn, "served")?;
+    t.demand_text(&turn, "served")?;
     t.send(answer_of(&s, &request, false))?;
     t.end_of(&s, from)?;
     Ok(())
@@ -101,12 +99,10 @@ pub(super) fn a_thousand(t: &mut Trial<'_>) -> Outcome {
     };
     let all: Vec<Value> = (0..REQUESTS).map(members).collect();
     t.stub_script(&json!({"lists":{"all":[["many", all]]}}))?;
-    let (s, other) = (t.open()?, t.open()?);
-    t.act(&other, &json!([["complete"]]))?;
+    let (s, other) = (t.open()?, t.open_known()?);
     let from = t.instruct(&s, &json!([["do", "all"], ["say", "all asked"]]))?;
     t.expect(from, &s, "output", t.bounds.patience.max(t.bounds.secs(5.0)))?;
-    let turn = t.act(&other, &json!([["say", "served"], ["complete"]]))?;
-    demand_answer(t, &turn, "served")?;
+    t.demand_served(&other, "served")?;
     let approve = |n: usize| n.is_multiple_of(2);
     let mut reached = 0;
     for seen in t.seen_from(from) {

@@ -4,7 +4,6 @@ use serde_json::json;
 
 use super::{answer_of, ask, asked, demand_answers, demand_no_approval};
 use crate::{
-    clauses::Side,
     trial::Trial,
     verdict::{FailureContext, Outcome},
 };
@@ -51,10 +50,8 @@ pub(super) fn settled_otherwise(t: &mut Trial<'_>) -> Outcome {
     t.send_deviant(answer_of(&closed, &pending[1].1, true))?;
     t.settle()?;
     demand_answers(t, &lower, "r-1", &[false])?;
-    let kinds = |lower| -> Vec<String> {
-        let below = t.below_of(lower).into_iter().filter(|below| below.by == Side::Host);
-        below.map(|below| below.seen.kind().to_owned()).collect()
-    };
+    let kinds =
+        |lower| -> Vec<String> { t.written_to(lower).iter().map(|seen| seen.kind().to_owned()).collect() };
     let told = kinds(&lower);
     let place = |kind: &str| told.iter().position(|told| told == kind);
     t.demand(place("stop") < place("permission.response"), "the `stop`, then the denial", told.join(", "))?;

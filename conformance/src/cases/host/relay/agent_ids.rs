@@ -4,10 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, demand_ends};
 use crate::{
     case::Case,
-    clauses::Side,
     needs::Need,
     run::EXTENSIONS,
     trial::{Seen, Session, Trial},
@@ -40,16 +38,13 @@ fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
     if t.subject.extensions.contains("control") {
         let s = t.open_offering(&EXTENSIONS, &json!({"agent_id":NOBODY}))?;
         let end = t.expect(0, &s, "session.closed", t.bounds.patience)?;
-        let reason = end.text("reason").to_owned();
-        t.demand(reason == "unknown_agent", "reason `unknown_agent`", format!("`{reason}`"))?;
+        t.demand_member(&end, "reason", "unknown_agent")?;
         told.push((s, 0));
     }
     let s = t.open_offering(&["options"], &json!({"agent_id":NOBODY}))?;
     let said =
         |seen: &Seen| seen.session() == s.id() && seen.kind() == "output" && seen.text("channel") == "system";
-    if t.wait(0, t.bounds.patience, said).is_none() {
-        return t.late("an `output` on `system` that says why", t.what_came(0, &s));
-    }
+    t.expect_that(0, &s, "an `output` on `system` that says why", said)?;
     for ends in 1..=2 {
         let from = t.input(&s, "Is anybody there?")?;
         let turn = t.end_of(&s, from)?;
@@ -63,28 +58,24 @@ fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
     told.push((s, 2));
     t.settle()?;
     for (s, ends) in &told {
-        demand_ends(t, s, *ends)?;
+        t.demand_ends_now(s, *ends)?;
         let reached = t.below().iter().any(|below| below.seen.session() == s.id());
         t.demand(!reached, "nothing reaches an adapter", "the session is opened there")?;
     }
-    let inputs = t
-        .below()
-        .into_iter()
-        .filter(|below| below.by == Side::Host && below.seen.text("content") == "Is anybody there?");
-    t.demand(inputs.count() == 0, "no input reaches an adapter", "one does")
+    let asked = t.written().iter().any(|below| below.seen.text("content") == "Is anybody there?");
+    t.demand(!asked, "no input reaches an adapter", "one does")
 }
 
 fn mapped(t: &mut Trial<'_>) -> Outcome {
     let id = "Hub \u{e9}/7";
     let s = t.open_as(id)?;
-    t.act(&s, &json!([["complete"]]))?;
+    t.introduce(&s)?;
     let before = t.lower(&s)?;
     t.should(before.id == id, "the hub's id at the adapter", format!("{:?}", before.id));
     t.close(&s)?;
     t.settle()?;
     t.send_deviant(json!({"type":"session.start","session_id":id}))?;
-    let turn = t.act(&s, &json!([["say", "anew"], ["complete"]]))?;
-    demand_answer(t, &turn, "anew")?;
+    t.demand_served(&s, "anew")?;
     let after = t.lower(&s)?;
     t.demand(before != after, "another id in the same process", format!("{:?} again", after.id))
 }
@@ -114,7 +105,7 @@ fn agents(t: &mut Trial<'_>) -> Outcome {
         let mut processes = HashSet::new();
         for agent in &agents {
             let s: Session = t.open_offering(&["options"], &json!({"agent_id":agent["id"]}))?;
-            t.act(&s, &json!([["complete"]]))?;
+            t.introduce(&s)?;
             processes.insert(t.lower(&s)?.process);
         }
         t.demand(
@@ -130,12 +121,10 @@ fn agents(t: &mut Trial<'_>) -> Outcome {
 
 fn reserved(t: &mut Trial<'_>) -> Outcome {
     let s = t.open_offering(&["journal", "control"], &json!({"journal":true}))?;
-    t.send_deviant(json!({"type":"session.attach","session_id":s.id(),"seq":1,"journal":{}}))?;
-    let turn = t.act(&s, &json!([["say", "served"], ["complete"]]))?;
-    demand_answer(t, &turn, "served")?;
+    t.tell_deviant(&s, "session.attach", &json!({"seq":1,"journal":{}}))?;
+    t.demand_served(&s, "served")?;
     t.settle()?;
-    let below = t.below().into_iter().filter(|below| below.by == Side::Host).map(|below| below.seen);
-    for seen in below.chain(t.of(&s)) {
+    for seen in t.written().into_iter().map(|below| below.seen).chain(t.of(&s)) {
         let names = seen.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
         let named = seen.kind() == "session.attach"
             || seen.get("seq").is_some()

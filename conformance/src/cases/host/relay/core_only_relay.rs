@@ -1,14 +1,13 @@
 //! What a core-only hub sees of each thing that happens below.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
-    super::{demand_answer, demand_ends, demand_unheard, full_hub},
+    super::{demand_unheard, full_hub},
     extended_relay::{noises, refusals},
 };
 use crate::{
     case::Case,
-    clauses::Side,
     needs::{Ability, Need},
     trial::{Seen, Session, Trial},
     verdict::Outcome,
@@ -48,21 +47,16 @@ fn system(s: &Session) -> impl Fn(&Seen) -> bool {
 }
 
 fn turn_ended(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let turn = t.act(&s, &json!([["say", "busy"], ["delay", 100], ["exit", 3]]))?;
-    demand_answer(t, &turn, "busy")?;
+    t.demand_text(&turn, "busy")?;
     let told = turn.on_channel("system");
     t.demand(!told.is_empty(), "what happened on channel `system`, before the end", "nothing")?;
-    t.settle()?;
-    demand_ends(t, &s, 2)
+    t.demand_ends(&s, 2)
 }
 
 fn process_ended(t: &mut Trial<'_>) -> Outcome {
-    let (s, other) = (t.open()?, t.open()?);
-    for s in [&s, &other] {
-        t.act(s, &json!([["complete"]]))?;
-    }
+    let (s, other) = (t.open_known()?, t.open_known()?);
     let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
     let turn = t.act(&s, &json!([["complete"], ["delay", 100], ["exit", 4]]))?;
     full_hub::expect_gone(t, 0, &lower)?;
@@ -86,12 +80,10 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     full_hub::act_in(t, &other, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;
-    t.send_deviant(
-        json!({"type":"permission.response","session_id":s.id(),"request_id":"r-1","approved":true}),
-    )?;
+    t.tell_deviant(&s, "permission.response", &json!({"request_id":"r-1","approved":true}))?;
     t.settle()?;
     let answer = full_hub::demand_delivered(t, &lower, "permission.response", 1)?.remove(0);
-    t.demand(answer.get("approved") == Some(&Value::Bool(false)), "a denial", "an approval")?;
+    t.demand_member(&answer, "approved", false)?;
     let more =
         t.of(&s).into_iter().find(|seen| !matches!(seen.kind(), "permission.request" | "turn.complete"));
     t.demand(
@@ -119,11 +111,10 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn noise(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let token = t.token();
     let turn = t.act(&s, &noises(&token))?;
-    demand_answer(t, &turn, "mine")?;
+    t.demand_text(&turn, "mine")?;
     t.settle()?;
     demand_unheard(t, &token)?;
     t.demand_no_strangers()?;
@@ -144,9 +135,7 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     let turn = t.act(&s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "control")?;
-    if t.wait(turn.end.index, t.bounds.patience, system(&s)).is_none() {
-        return t.late("`output` on `system` that says why", t.what_came(turn.end.index, &s));
-    }
+    t.expect_that(turn.end.index, &s, "`output` on `system` that says why", system(&s))?;
     let below = full_hub::expect_written(t, 0, &lower, "session.closed")?;
     for _ in 0..2 {
         let from = t.input(&s, "Is anybody there?")?;
@@ -159,13 +148,10 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
         )?;
     }
     t.close(&s)?;
-    t.settle()?;
-    demand_ends(t, &s, 3)?;
+    t.demand_ends(&s, 3)?;
     let after = full_hub::delivered_since(t, &lower, &below);
     let kind = after.first().map_or(String::new(), |after| format!("`{}`", after.seen.kind()));
     t.demand(after.is_empty(), "nothing more for the id at the adapter", kind)?;
-    let asked = |below: &crate::trial::Below| {
-        below.by == Side::Host && below.seen.text("content") == "Is anybody there?"
-    };
-    t.demand(!t.below().iter().any(asked), "no input reaches an adapter", "one does")
+    let asked = t.written().iter().any(|below| below.seen.text("content") == "Is anybody there?");
+    t.demand(!asked, "no input reaches an adapter", "one does")
 }

@@ -40,13 +40,11 @@ const SLACK: Duration = Duration::from_millis(500);
 fn busy(t: &mut Trial<'_>) -> Outcome<Vec<Session>> {
     full_hub::agreeing(t, &["turns"])?;
     let core = t.open()?;
-    let from = t.instruct(&core, &json!([["say", "busy"]]))?;
-    t.expect(from, &core, "output", t.bounds.patience)?;
+    t.begin_busy(&core)?;
     let mut sessions = vec![core];
     if t.subject.extensions.contains("turns") {
         let s = full_hub::open(t)?;
-        let (from, _) = full_hub::instruct(t, &s, &json!([["say", "busy"]]))?;
-        t.expect(from, &s, "output", t.bounds.patience)?;
+        t.begin_busy(&s)?;
         sessions.push(s);
     }
     Ok(sessions)
@@ -108,8 +106,7 @@ fn sigterm(t: &mut Trial<'_>) -> Outcome {
 
 fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let from = t.instruct(&s, &json!([["repeat", 400, [["say", "tick"], ["delay", 20]]], ["complete"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.begin(&s, &json!([["repeat", 400, [["say", "tick"], ["delay", 20]]], ["complete"]]))?;
     t.with_process(crate::process::Process::close_stdout)?;
     demand_gone(t, Instant::now())
 }
@@ -117,8 +114,7 @@ fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
 fn adapter_stays(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"at_start":[["ignore_eof"], ["ignore_term"]]}))?;
     let s = t.open()?;
-    let from = t.instruct(&s, &json!([["ignore_stop"], ["say", "busy"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.begin(&s, &json!([["ignore_stop"], ["say", "busy"]]))?;
     let began = Instant::now();
     t.close_stdin()?;
     demand_gone(t, began)

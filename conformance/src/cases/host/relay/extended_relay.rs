@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, demand_unheard, full_hub};
+use super::super::{demand_unheard, full_hub};
 use crate::{
     case::Case,
     needs::{Ability, Need},
@@ -62,18 +62,17 @@ fn error_of(
 }
 
 fn turn_ended(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns"])?;
-    let s = full_hub::open(t)?;
-    full_hub::act(t, &s, &json!([["complete"]]))?;
+    let s = full_hub::open_agreeing(t, &["turns"])?;
+    t.introduce(&s)?;
     let exits = json!([["stderr", 12], ["say", "busy"], ["delay", 100], ["exit", 3]]);
     let killed = json!([["delay", 50], ["abort"]]);
     for (actions, member, number, delivered) in
         [(exits, "exit_code", 3, "yes"), (killed, "signal", 9, "unknown")]
     {
-        let (from, turn_id) = full_hub::instruct(t, &s, &actions)?;
+        let (from, turn_id) = full_hub::instruct_named(t, &s, &actions)?;
         let end = t.end_of(&s, from)?.end;
-        t.demand(end.text("turn_id") == turn_id, "the turn's own id", end.text("turn_id"))?;
-        t.demand(end.text("status") == "failed", "status `failed`", end.text("status"))?;
+        t.demand_member(&end, "turn_id", turn_id)?;
+        t.demand_member(&end, "status", "failed")?;
         let error = end.get("error").cloned().unwrap_or_default();
         t.demand(error["category"] == "process_exit", "category `process_exit`", &error["category"])?;
         let text = error["message"].as_str().unwrap_or_default();
@@ -85,13 +84,8 @@ fn turn_ended(t: &mut Trial<'_>) -> Outcome {
                 format!("{text:?}"),
             )?;
         }
-        let got = end.get(member).cloned().unwrap_or_default();
-        t.demand(got == json!(number), format!("`{member}` {number}"), got)?;
-        t.demand(
-            end.text("delivered") == delivered,
-            format!("`delivered` {delivered}"),
-            end.text("delivered"),
-        )?;
+        t.demand_member(&end, member, number)?;
+        t.demand_member(&end, "delivered", delivered)?;
     }
     t.settle()
 }
@@ -99,10 +93,10 @@ fn turn_ended(t: &mut Trial<'_>) -> Outcome {
 fn process_ended(t: &mut Trial<'_>) -> Outcome {
     let (s, other) = (full_hub::open(t)?, full_hub::open(t)?);
     for s in [&s, &other] {
-        full_hub::act(t, s, &json!([["complete"]]))?;
+        t.introduce(s)?;
     }
     let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
-    full_hub::act(t, &s, &json!([["complete"], ["delay", 100], ["exit", 4]]))?;
+    t.act(&s, &json!([["complete"], ["delay", 100], ["exit", 4]]))?;
     let from = t.history.len();
     full_hub::expect_gone(t, 0, &lower)?;
     let both = lower.process == lower_other.process;
@@ -115,8 +109,7 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
 fn request_settled(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns", "control", "questions"])?;
     let (s, other) = (full_hub::open(t)?, t.open()?);
-    let (from, _) = full_hub::instruct(
-        t,
+    let from = t.instruct(
         &s,
         &json!([
             ["ask", {"request_id":"r-1","tool":"Shell","description":"d","resource":"r"}],
@@ -134,29 +127,19 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
     full_hub::act_in(t, &other, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;
     for (request, _) in &requests {
-        let cancelled = |seen: &Seen| {
-            seen.session() == s.id()
-                && seen.kind() == "permission.cancel"
-                && seen.text("request_id") == *request
-        };
-        if t.wait(from, t.bounds.patience, cancelled).is_none() {
-            return t.late(format!("`permission.cancel` for {request}"), t.what_came(from, &s));
-        }
+        t.expect_that(from, &s, format!("`permission.cancel` for {request}"), |seen| {
+            seen.kind() == "permission.cancel" && seen.text("request_id") == *request
+        })?;
     }
-    t.send_deviant(
-        json!({"type":"permission.response","session_id":s.id(),"request_id":"r-1","approved":true}),
-    )?;
-    t.send_deviant(
-        json!({"type":"input.response","session_id":s.id(),"request_id":"q-1","values":{"answer":"x"}}),
-    )?;
+    t.tell_deviant(&s, "permission.response", &json!({"request_id":"r-1","approved":true}))?;
+    t.tell_deviant(&s, "input.response", &json!({"request_id":"q-1","values":{"answer":"x"}}))?;
     t.settle()?;
     for (request, kind) in requests {
         let answer = full_hub::demand_delivered(t, &lower, kind, 1)?.remove(0);
-        let denied = match kind {
-            "input.response" => answer.get("cancelled") == Some(&Value::Bool(true)),
-            _ => answer.get("approved") == Some(&Value::Bool(false)),
-        };
-        t.demand(denied, format!("{request} is denied"), "it is not")?;
+        match request {
+            "q-1" => t.demand_member(&answer, "cancelled", true)?,
+            _ => t.demand_member(&answer, "approved", false)?,
+        }
     }
     Ok(())
 }
@@ -173,10 +156,9 @@ pub(super) fn refusals(t: &Trial<'_>) -> [(&'static str, Value); 3] {
 }
 
 fn refused(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns"])?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, &["turns"])?;
     for (category, actions) in refusals(t) {
-        let (from, _) = full_hub::instruct(t, &s, &actions)?;
+        let from = t.instruct(&s, &actions)?;
         t.end_within(&s, from, t.bounds.secs(20.0))?;
         let told = error_of(t, &s, from, category, t.bounds.patience);
         // A host whose limit is higher delivers the line.
@@ -209,12 +191,11 @@ pub(super) fn noises(token: &str) -> Value {
 }
 
 fn noise(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns", "events"])?;
-    let s = full_hub::open(t)?;
-    full_hub::act(t, &s, &json!([["complete"]]))?;
+    let s = full_hub::open_agreeing(t, &["turns", "events"])?;
+    t.introduce(&s)?;
     let token = t.token();
-    let turn = full_hub::act(t, &s, &noises(&token))?;
-    demand_answer(t, &turn, "mine")?;
+    let turn = t.act(&s, &noises(&token))?;
+    t.demand_text(&turn, "mine")?;
     t.settle()?;
     demand_unheard(t, &token)?;
     t.demand_no_strangers()?;
@@ -232,15 +213,14 @@ fn noise(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn session_ended(t: &mut Trial<'_>) -> Outcome {
-    full_hub::agreeing(t, &["turns", "control"])?;
-    let s = full_hub::open(t)?;
+    let s = full_hub::open_agreeing(t, &["turns", "control"])?;
     let closed = json!({
         "type":"session.closed","reason":"failed","error":{"category":"auth","message":"the credentials have expired"}
     });
-    let turn = full_hub::act(t, &s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
+    let turn = t.act(&s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
     full_hub::demand_offer(t, &t.lower(&s)?, "control")?;
     let end = t.expect(turn.end.index, &s, "session.closed", t.bounds.patience)?;
-    t.demand(end.text("reason") == "failed", "reason `failed`", end.text("reason"))?;
+    t.demand_member(&end, "reason", "failed")?;
     let error = end.get("error").cloned().unwrap_or_default();
     let same = error["category"] == "auth" && error["message"] == "the credentials have expired";
     t.demand(same, "the adapter's error", error)?;

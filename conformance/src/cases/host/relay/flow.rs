@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{demand_answer, demand_ends, full_hub};
+use super::super::full_hub;
 use crate::{
     case::Case,
     history::{Event, Link},
@@ -35,23 +35,16 @@ pub(in crate::cases) static CASES: &[Case] = &[
 /// Opens a session, names it to the stub, and pauses it.
 fn paused(t: &mut Trial<'_>) -> Outcome<Session> {
     let s = full_hub::open(t)?;
-    full_hub::act(t, &s, &json!([["complete"]]))?;
-    t.send(json!({"type":"flow.pause","session_id":s.id()}))?;
+    t.introduce(&s)?;
+    t.tell(&s, "flow.pause", &json!({}))?;
     // The answer of another session shows that the pause was read.
     t.settle()?;
     Ok(s)
 }
 
-fn of_session(t: &Trial<'_>, s: &Session, from: usize) -> usize {
-    t.seen_from(from).iter().filter(|seen| seen.session() == s.id()).count()
-}
-
 fn fair(t: &mut Trial<'_>) -> Outcome {
     const EACH: usize = 4 << 20;
-    let (long, short, third) = (t.open()?, t.open()?, t.open()?);
-    for s in [&long, &short, &third] {
-        t.act(s, &json!([["complete"]]))?;
-    }
+    let (long, short, third) = (t.open_known()?, t.open_known()?, t.open_known()?);
     // This waits for what the stub has logged of the turns before.
     let lowers = [t.lower(&long)?, t.lower(&short)?];
     t.with_process(|process| process.pause_reading(true))?;
@@ -61,12 +54,7 @@ fn fair(t: &mut Trial<'_>) -> Outcome {
     ];
     for lower in lowers {
         // A host may read no more than it can hold; then less waits, and this takes its time.
-        let done = |below: &crate::trial::Below| {
-            below.process == lower.process
-                && below.seen.session() == lower.id
-                && below.seen.kind() == "turn.complete"
-        };
-        t.wait_below(begun[0], t.bounds.secs(2.0), done);
+        t.wait_written(begun[0], &lower, "turn.complete", t.bounds.secs(2.0));
     }
     let token = t.token();
     let from = t.instruct(&third, &json!([["say", token], ["complete"]]))?;
@@ -119,10 +107,7 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
     const HELD: usize = 66 << 20;
     const ROOM: u64 = 40 << 20;
     full_hub::agreeing(t, &["turns"])?;
-    let (other, third) = (t.open()?, t.open()?);
-    for s in [&other, &third] {
-        t.act(s, &json!([["complete"]]))?;
-    }
+    let (other, third) = (t.open_known()?, t.open_known()?);
     let s = paused(t)?;
     let before = t.usage()?.resident;
     let lower = t.lower(&s)?;
@@ -131,16 +116,14 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
     // The stub's own flood stands before its answer in the one pipe.
     let served = t.instruct(&third, &json!([["say", "served"], ["complete"]]))?;
     let turn = t.end_within(&third, served, t.bounds.secs(20.0))?;
-    demand_answer(t, &turn, "served")?;
+    t.demand_text(&turn, "served")?;
     full_hub::expect_written(t, from, &lower, "working")?;
-    let turn = t.act(&third, &json!([["say", "again"], ["complete"]]))?;
-    demand_answer(t, &turn, "again")?;
-    let held = of_session(t, &s, from);
-    t.demand(held == 0, "nothing of a session that is paused", format!("{held} messages"))?;
+    t.demand_served(&third, "again")?;
+    t.demand_silence(&s, from, "nothing of a session that is paused")?;
     let grown = t.usage()?.resident.saturating_sub(before);
     t.demand(grown < ROOM, format!("memory grows by less than {ROOM} bytes"), format!("{grown}"))?;
-    let resumed = t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
-    let (from, _) = full_hub::instruct(t, &s, &json!([["complete"]]))?;
+    let resumed = t.tell(&s, "flow.resume", &json!({}))?;
+    let from = t.instruct(&s, &json!([["complete"]]))?;
     t.end_of_burst(&s, from)?;
     let mut bytes = 0;
     let mut ordered = true;
@@ -173,8 +156,7 @@ fn closed_while_paused(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     t.close(&s)?;
     t.settle()?;
-    let came = of_session(t, &s, from);
-    t.demand(came == 0, "nothing of a session that was closed while paused", format!("{came} messages"))
+    t.demand_silence(&s, from, "nothing of a session that was closed while paused")
 }
 
 fn held_first(t: &mut Trial<'_>) -> Outcome {
@@ -183,21 +165,17 @@ fn held_first(t: &mut Trial<'_>) -> Outcome {
     let s = paused(t)?;
     let lower = t.lower(&s)?;
     let from = t.history.len();
-    full_hub::instruct(t, &s, &json!([["flood", FIRST, 2048], ["complete"]]))?;
+    t.instruct(&s, &json!([["flood", FIRST, 2048], ["complete"]]))?;
     let words: Vec<String> = (0..60).map(|n| format!("{n} ")).collect();
     let mut actions: Vec<_> =
         words.iter().flat_map(|word| [json!(["say", word]), json!(["delay", 5])]).collect();
     actions.push(json!(["complete"]));
-    let (second, _) = full_hub::instruct(t, &s, &json!(actions))?;
-    let begun = |below: &crate::trial::Below| {
-        below.process == lower.process
-            && below.seen.session() == lower.id
-            && below.seen.text("content") == "9 "
-    };
-    if t.wait_below(second, t.bounds.secs(20.0), begun).is_none() {
+    let second = t.instruct(&s, &json!(actions))?;
+    let begun = |_, seen: &crate::trial::Seen| seen.text("content") == "9 ";
+    if t.wait_between(second, &lower, t.bounds.secs(20.0), begun).is_none() {
         return t.late("the second turn runs while the session is paused", "it does not");
     }
-    t.send(json!({"type":"flow.resume","session_id":s.id()}))?;
+    t.tell(&s, "flow.resume", &json!({}))?;
     let first = t.end_within(&s, from, t.bounds.secs(20.0))?;
     let last = t.end_within(&s, second, t.bounds.secs(20.0))?;
     let (got, tail) = (first.text().len(), last.text());
@@ -205,6 +183,5 @@ fn held_first(t: &mut Trial<'_>) -> Outcome {
     let spoken: String = words.concat();
     // The second turn is read from its input on, which stands before the first one's output.
     t.demand(tail.ends_with(&spoken), "the second turn's words in order before its end", "they are not")?;
-    t.settle()?;
-    demand_ends(t, &s, 3)
+    t.demand_ends(&s, 3)
 }

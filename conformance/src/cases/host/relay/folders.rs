@@ -39,8 +39,7 @@ fn environment(t: &mut Trial<'_>) -> Outcome {
     let mut launch = t.launch();
     launch.env.push((UNASKED.to_owned(), "1".to_owned()));
     t.start_with(&launch)?;
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    t.open_known()?;
     t.settle()?;
     for (_, start) in t.logged("start") {
         let names = start["env"].as_array().cloned().unwrap_or_default();
@@ -138,10 +137,8 @@ fn copied(t: &mut Trial<'_>) -> Outcome {
     }
     let mine = t.path("mine.txt");
     fs::write(&mine, "mine\n")?;
-    t.send(json!({
-        "type":"file.input","session_id":s.id(),"file_name":"mine.txt","file_mime_type":"text/plain","file_path":mine
-    }))?;
-    t.act(&s, &json!([["complete"]]))?;
+    t.announce(&s, "mine.txt", "text/plain", &mine)?;
+    t.introduce(&s)?;
     let lower = t.lower(&s)?;
     let told = full_hub::demand_delivered(t, &lower, "file.input", 1)?.remove(0);
     let given = PathBuf::from(told.text("file_path"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{demand_answer, full_hub};
+use super::super::full_hub;
 use crate::{
     case::Case,
     clauses::Side,
@@ -38,8 +38,8 @@ pub(in crate::cases) static CASES: &[Case] = &[
 fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"extensions":EXTENSIONS,"ready_delay_ms":800}))?;
     let few = ["turns", "control", "of-nobody"];
-    let s = t.open_offering(&few, &json!({}))?;
-    let (from, _) = full_hub::instruct(t, &s, &json!([["complete"]]))?;
+    let s = t.open_offering(&few, &json!({}))?.naming_turns();
+    let from = t.instruct(&s, &json!([["complete"]]))?;
     let ready = t.expect(0, &s, "session.ready", t.bounds.patience)?;
     t.end_of(&s, from)?;
     let first = t.of(&s).first().map(|seen| seen.kind().to_owned()).unwrap_or_default();
@@ -61,12 +61,11 @@ fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn own_offer(t: &mut Trial<'_>) -> Outcome {
-    let core = t.open()?;
-    t.act(&core, &json!([["complete"]]))?;
+    let core = t.open_known()?;
     let some = t.open_offering(&["control"], &json!({}))?;
-    t.act(&some, &json!([["complete"]]))?;
+    t.introduce(&some)?;
     let all = full_hub::open(t)?;
-    full_hub::act(t, &all, &json!([["complete"]]))?;
+    t.introduce(&all)?;
     let mut offers = Vec::new();
     for s in [&core, &some, &all] {
         let start = full_hub::demand_delivered(t, &t.lower(s)?, "session.start", 1)?.remove(0);
@@ -84,8 +83,7 @@ fn own_offer(t: &mut Trial<'_>) -> Outcome {
 
 fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open(t)?;
-    let (from, _) = full_hub::instruct(t, &s, &json!([["say", "busy"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    let from = t.begin_busy(&s)?;
     let id = s.id().to_owned();
     let sent = t.send(json!({"type":"session.update","session_id":id,"model":"model-2"}))?;
     t.send_deviant(json!({
@@ -95,12 +93,10 @@ fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
     let changed = info.text("model") == "model-2";
     t.demand(!changed, "the values unchanged", "`model` is what was asked for")?;
     let result = t.expect(sent, &s, "steer.result", t.bounds.patience)?;
-    let refused =
-        result.get("delivered") == Some(&Value::Bool(false)) && result.text("message_id") == "steer-1";
-    t.demand(refused, "`delivered: false` for steer-1", "it is not")?;
+    t.demand_member(&result, "delivered", false)?;
+    t.demand_member(&result, "message_id", "steer-1")?;
     t.stop(&s)?;
-    let turn = t.end_of(&s, from)?;
-    demand_answer(t, &turn, "busy")?;
+    t.demand_end(&s, from, "busy")?;
     t.settle()?;
     for (kind, wanted) in [("session.info", 1), ("steer.result", 1)] {
         let got = t.of(&s).iter().filter(|seen| seen.kind() == kind && seen.get("context").is_none()).count();
@@ -163,7 +159,7 @@ fn core_alone(t: &mut Trial<'_>) -> Outcome {
             ["complete", {"status":"failed","summary":"t","error":{"category":"auth","message":"no credentials"}}]
         ]),
     )?;
-    demand_answer(t, &turn, "a")?;
+    t.demand_text(&turn, "a")?;
     t.settle()?;
     for seen in t.of(&s) {
         let kind = seen.kind().to_owned();
@@ -194,7 +190,7 @@ fn facts(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"extensions":["options"],"ready":{"models":models}}))?;
     let s = full_hub::open(t)?;
     let later = json!({"type":"session.info","model":"model-2"});
-    let turn = full_hub::act(t, &s, &json!([["emit", later], ["complete"]]))?;
+    let turn = t.act(&s, &json!([["emit", later], ["complete"]]))?;
     full_hub::demand_offer(t, &t.lower(&s)?, "options")?;
     for (member, wanted) in [("models", models), ("model", json!("model-2"))] {
         let told = |seen: &Seen| {

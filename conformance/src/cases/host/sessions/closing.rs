@@ -4,7 +4,7 @@ use std::{collections::HashSet, time::Duration};
 
 use serde_json::json;
 
-use super::super::{demand_answer, demand_ends, demand_unheard};
+use super::super::demand_unheard;
 use crate::{clauses::Side, trial::Trial, verdict::Outcome};
 
 pub(super) fn after_the_close(t: &mut Trial<'_>) -> Outcome {
@@ -21,8 +21,7 @@ pub(super) fn after_the_close(t: &mut Trial<'_>) -> Outcome {
         ["complete"]
     ]);
     t.stub_script(&json!({"lists":{"late":late},"on":{"session.close":[["do", "late"]]}}))?;
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let lower = t.lower(&s)?;
     let from = t.close(&s)?;
     t.expect_told(from, &lower, "session.close", t.bounds.patience)?;
@@ -31,7 +30,7 @@ pub(super) fn after_the_close(t: &mut Trial<'_>) -> Outcome {
     t.act(&other, &json!([["delay", 900], ["say", "mine"], ["complete"]]))?;
     t.settle()?;
     demand_unheard(t, &token)?;
-    demand_ends(t, &s, 1)
+    t.demand_ends_now(&s, 1)
 }
 
 pub(super) fn nothing_after_close(t: &mut Trial<'_>) -> Outcome {
@@ -63,26 +62,21 @@ pub(super) fn nothing_after_close(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn other_goes_on(t: &mut Trial<'_>) -> Outcome {
-    let (a, b) = (t.open()?, t.open()?);
-    t.act(&a, &json!([["complete"]]))?;
-    t.act(&b, &json!([["complete"]]))?;
+    let (a, b) = (t.open_known()?, t.open_known()?);
     let before = t.lower(&b)?;
     let from = t.instruct(&b, &json!([["delay", 400], ["say", "still"], ["complete"]]))?;
     t.close(&a)?;
-    let turn = t.end_of(&b, from)?;
-    demand_answer(t, &turn, "still")?;
-    let turn = t.act(&b, &json!([["say", "here"], ["complete"]]))?;
-    demand_answer(t, &turn, "here")?;
+    t.demand_end(&b, from, "still")?;
+    t.demand_served(&b, "here")?;
     let after = t.lower(&b)?;
     t.demand(before == after, "the same process and id", format!("{before:?}, then {after:?}"))
 }
 
 pub(super) fn closed_twice(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    t.act(&s, &json!([["complete"]]))?;
+    let s = t.open_known()?;
     let lower = t.lower(&s)?;
     t.close(&s)?;
-    t.send_deviant(json!({"type":"session.close","session_id":s.id()}))?;
+    t.tell_deviant(&s, "session.close", &json!({}))?;
     t.settle()?;
     let closes = t.told(&lower, "session.close").len();
     t.demand(closes == 1, "one `session.close` at the adapter", format!("{closes}"))
