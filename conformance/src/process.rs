@@ -197,7 +197,7 @@ impl Process {
             *lock(&waiter.state) = Some(Exit { code, signal, at: Instant::now() });
             told.push(Link::Upper, Event::Exited { code, signal });
             waiter.changed.notify_all();
-            // Fails when nobody signals it any more: until it is reaped no other process or group has its number.
+            // Fails when no one signals it any more: until it is reaped no other process or group has its number.
             let _ = let_go.recv();
             let _ = child.wait();
         });
@@ -297,7 +297,7 @@ impl Process {
     /// Kills its process group and waits until it is gone.
     pub(crate) fn kill(&self) {
         if let Some(group) = Pid::from_raw(self.pid.cast_signed()) {
-            // No such group means that nobody is left in it.
+            // No such group means that no one is left in it.
             let _ = kill_process_group(group, Signal::KILL);
         }
         self.wait_exit(Duration::from_secs(5));

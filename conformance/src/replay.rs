@@ -27,7 +27,7 @@ pub(crate) struct Replayed {
 
 /// Replays the host's side of a transcript against a program.
 ///
-/// Before each line it waits, for at most `patience`, until the program has written for each session as many messages
+/// Before each line it waits, for at most `deadline`, until the program has written for each session as many messages
 /// as it had at that point of the transcript; then it keeps the transcript's own pause.
 ///
 /// # Errors
@@ -38,7 +38,7 @@ pub(crate) fn replay(
     command: &[String],
     cwd: &Path,
     env: &[(String, String)],
-    patience: Duration,
+    deadline: Duration,
 ) -> std::io::Result<Replayed> {
     let folder = tempfile::Builder::new().prefix("conformance-").tempdir()?;
     let mark = folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -67,14 +67,14 @@ pub(crate) fn replay(
                 last = record.at;
             }
             Event::Host { bytes, intent, .. } => {
-                await_counts(&history, &before, patience, &process);
+                await_counts(&history, &before, deadline, &process);
                 std::thread::sleep(record.at.saturating_sub(last).min(PAUSE));
                 process.write(bytes.to_vec(), *intent);
-                process.flushed(patience);
+                process.flushed(deadline);
                 last = record.at;
             }
             Event::StdinClosed => {
-                await_counts(&history, &before, patience, &process);
+                await_counts(&history, &before, deadline, &process);
                 process.close_stdin();
                 last = record.at;
             }
@@ -84,7 +84,7 @@ pub(crate) fn replay(
             _ => {}
         }
     }
-    await_counts(&history, &before, patience, &process);
+    await_counts(&history, &before, deadline, &process);
     std::thread::sleep(Duration::from_millis(500));
     let alive = process.exit().is_none();
     process.close_stdin();
@@ -93,7 +93,7 @@ pub(crate) fn replay(
     sweep(group, &mark, folder.path());
     drop(process);
     let records = history.snapshot();
-    // It was judged at rest if nobody had ended it: what is owed after the patience is missing.
+    // It was judged at rest if nothing had ended it: what is owed after the deadline is missing.
     let upto = records.iter().position(|record| matches!(record.event, Event::StdinClosed));
     let judged = &records[..upto.filter(|_| alive).unwrap_or(records.len())];
     let ending = if alive { Ending::AtRest } else { Ending::Cut };
@@ -105,13 +105,13 @@ pub(crate) fn replay(
 fn await_counts(
     history: &Arc<History>,
     wanted: &BTreeMap<String, usize>,
-    patience: Duration,
+    deadline: Duration,
     process: &Process,
 ) {
-    let (deadline, mut missing) = (Instant::now() + patience, wanted.clone());
+    let (until, mut missing) = (Instant::now() + deadline, wanted.clone());
     let mut from = 0;
     while missing.values().any(|count| *count > 0) && process.exit().is_none() {
-        let left = deadline.saturating_duration_since(Instant::now()).min(Duration::from_millis(200));
+        let left = until.saturating_duration_since(Instant::now()).min(Duration::from_millis(200));
         if left.is_zero() {
             return;
         }

@@ -79,7 +79,7 @@ pub(crate) struct Listed {
     pub file: PathBuf,
 }
 
-/// How a run is told.
+/// How a run is reported.
 #[derive(Debug)]
 pub(crate) struct Telling {
     /// Which cases leave evidence.

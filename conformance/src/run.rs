@@ -111,7 +111,7 @@ pub(crate) fn run(
                     let Some((place, case)) = next else { break };
                     observer.begins(case);
                     let result = run_case(case, subject, bounds, plan, 1);
-                    // What may be the fault of neighbours is told only when it has been run alone.
+                    // What may be the fault of neighbours is reported only when it has been run alone.
                     if !to_confirm(&result) {
                         observer.ends(&result);
                         if plan.fail_fast && result.scored && result.verdict >= Verdict::Unsupported {

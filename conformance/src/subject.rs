@@ -192,7 +192,7 @@ pub(crate) struct Bounds {
     /// An ordinary turn, as measured (median).
     pub turn: Duration,
     /// How long to wait for what should come before something else is tried.
-    pub patience: Duration,
+    pub deadline: Duration,
     /// The longest wait for the end of a turn.
     pub longest: Duration,
     /// The quiet window after a fence.
@@ -211,7 +211,7 @@ impl Bounds {
             start,
             turn,
             // Most cases start a process of their own: its start is part of what they first wait for.
-            patience: (turn * 20).max(Duration::from_secs(2)).max(start * 2).mul_f64(scale).min(longest),
+            deadline: (turn * 20).max(Duration::from_secs(2)).max(start * 2).mul_f64(scale).min(longest),
             longest,
             quiet: (turn * 5).clamp(Duration::from_millis(250), Duration::from_secs(3)),
             stop: Duration::from_secs_f64(limits.stop_s * scale),
@@ -228,7 +228,7 @@ impl Bounds {
     #[must_use]
     pub(crate) fn stretched(&self, by: f64) -> Self {
         Self {
-            patience: self.patience.mul_f64(by),
+            deadline: self.deadline.mul_f64(by),
             longest: self.longest.mul_f64(by.min(2.0)),
             quiet: self.quiet.mul_f64(by.min(2.0)),
             stop: self.stop.mul_f64(by),

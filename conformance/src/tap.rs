@@ -95,7 +95,7 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
         });
     }
     let status = child.wait()?;
-    // What the adapter itself wrote comes out; a grandchild that holds the pipe open keeps nobody waiting.
+    // What the adapter itself wrote comes out; a grandchild that holds the pipe open makes no one wait.
     loop {
         let before = passed.load(Ordering::Relaxed);
         if is_over.recv_timeout(IDLE) != Err(RecvTimeoutError::Timeout)

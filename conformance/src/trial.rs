@@ -540,7 +540,7 @@ impl<'a> Trial<'a> {
         process.kill();
         let leftovers = crate::process::sweep(group, &self.mark(), self.folder.path());
         drop(process);
-        // Nobody writes to the logs any more.
+        // No one writes to the logs any more.
         self.stubs.finish();
         for leftover in leftovers {
             if clean && self.fate == Fate::Lives {

@@ -37,7 +37,7 @@ impl Parsed {
         }
     }
 
-    /// Reads one line as a reader must that bears with odd JSON ([frame.10]): an unpaired surrogate becomes U+FFFD,
+    /// Reads one line as a reader must that tolerates odd JSON ([frame.10]): an unpaired surrogate becomes U+FFFD,
     /// what is nested too deeply becomes null, a number out of range becomes 0.
     pub(crate) fn lenient(line: &[u8]) -> Self {
         match Self::of(line) {

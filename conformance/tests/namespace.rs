@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use trunkline_conformance::{is_child, is_running, kill_all, sweep};
 use trunkline_testing::skipped;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// How a program is put into a PID namespace here; where that is not allowed, the calling test is skipped.
 #[track_caller]
@@ -44,7 +44,7 @@ fn logged(folder: &Path, event: &str) -> Vec<Value> {
 }
 
 fn until(what: &str, holds: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < deadline, "{what}");
         thread::sleep(Duration::from_millis(5));

@@ -77,7 +77,7 @@ fn the_exit_status_is_the_adapters() {
 }
 
 #[test]
-fn a_grandchild_that_holds_stdout_keeps_nobody_waiting() {
+fn a_grandchild_that_holds_stdout_keeps_no_one_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let recording = folder.path().join("session.tap");
     let began = std::time::Instant::now();

@@ -1,4 +1,4 @@
-// Keeps its sessions in a plain object, so that `constructor` and `toString` are sessions that nobody opened.
+// Keeps its sessions in a plain object, so that `constructor` and `toString` are sessions that no one opened.
 'use strict';
 
 const { Relay } = require('./host_relay.js');

@@ -1,4 +1,4 @@
-// Handles messages in an async function, whose rejection nobody handles and which ends the process.
+// Handles messages in an async function, whose rejection no one handles and which ends the process.
 "use strict";
 
 const { Adapter } = require("./adapter.js");

@@ -19,12 +19,12 @@ pub(super) mod sessions;
 pub(super) mod stop;
 pub(super) mod turns;
 
-/// Demands that a text was given to nobody.
+/// Demands that a text was delivered nowhere.
 fn demand_unheard(t: &Trial<'_>, token: &str) -> Outcome {
     match t.seen_from(0).iter().find(|seen| seen.text("content").contains(token)) {
         None => Ok(()),
         Some(seen) => t.fail(
-            "it is delivered to nobody",
+            "it is delivered nowhere",
             format!("an `{}` with it in session {:?}", seen.kind(), seen.session()),
         ),
     }

@@ -145,7 +145,7 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut fresh = tempfile::NamedTempFile::new_in(folder)?;
     std::io::Write::write_all(&mut fresh, text.as_bytes())?;
-    // A temporary file is private; this one is read by whoever reads the source.
+    // A temporary file is private; this one is as readable as the source.
     std::fs::set_permissions(fresh.path(), std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
     fresh.persist(file)?;
     Ok(())

@@ -176,7 +176,7 @@ pub(super) fn clause_value(clause: &Clause, sides: &[Side]) -> Value {
 mod tests {
     use super::*;
 
-    /// A clause that nobody tests and nobody excuses is a hole in the suite.
+    /// A clause that no one tests and no one excuses is a hole in the suite.
     #[test]
     fn every_clause_is_tested_or_excused() {
         let mut missing = Vec::new();

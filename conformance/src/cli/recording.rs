@@ -48,8 +48,8 @@ pub(super) struct ReplayArguments {
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
     /// How long to wait for what the transcript says that came, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
-    patience: f64,
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, alias = "patience")]
+    deadline: f64,
     /// One JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -87,8 +87,8 @@ pub(super) fn replay(arguments: &ReplayArguments) -> u8 {
         Err(error) => return usage(error),
     };
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
-    let patience = Duration::from_secs_f64(arguments.patience.clamp(0.0, 3_600.0));
-    match crate::replay::replay(&transcript, &arguments.command, &cwd, &[], patience) {
+    let deadline = Duration::from_secs_f64(arguments.deadline.clamp(0.0, 3_600.0));
+    match crate::replay::replay(&transcript, &arguments.command, &cwd, &[], deadline) {
         Ok(replayed) => tell(&replayed.judgement, &replayed.records, arguments.json),
         Err(error) => {
             anstream::eprintln!("error: `{}` does not start: {error}", arguments.command.join(" "));

@@ -74,7 +74,7 @@ impl Pipe {
                 Ok(())
             }
             Some(_) => fault(clause, format!("a second {kind} for {id:?}")),
-            None => fault(clause, format!("{kind} for {id:?}, which nobody asked")),
+            None => fault(clause, format!("{kind} for {id:?}, which no one asked")),
         }
     }
 

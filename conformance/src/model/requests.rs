@@ -68,7 +68,7 @@ pub(crate) struct Asked {
     pub(crate) place: Place,
     /// The adapter may settle it at a time of its own, without a word.
     pub(crate) loose: bool,
-    /// It was asked before, and nobody is asked now.
+    /// It was asked before, and no one is asked now.
     pub(crate) replayed: bool,
 }
 
@@ -163,9 +163,9 @@ impl Requests {
             return if self.bad.contains(id) {
                 fault("msg.4", Level::Must, format!("{id:?} was a bad message and got an answer"))
             } else if approved {
-                fault("permission.3", Level::Must, format!("{id:?} was approved, and nobody asked"))
+                fault("permission.3", Level::Must, format!("{id:?} was approved, and no one asked"))
             } else {
-                fault("permission.2", Level::Should, format!("{id:?} was answered, and nobody asked"))
+                fault("permission.2", Level::Should, format!("{id:?} was answered, and no one asked"))
             };
         };
         if request.ask != ask && !request.mixed {

@@ -31,7 +31,7 @@ pub(crate) enum Kindred {
     Known(&'static Table),
     /// A type of this protocol that the other side writes.
     Reversed(&'static Table),
-    /// A type that nobody knows: ignored.
+    /// A type that no one knows: ignored.
     Unknown(String),
     /// A message that every reader drops.
     Bad,
@@ -182,7 +182,7 @@ impl Judge {
         if !value.is_object() {
             return self.fault("ext.4", Level::Should, "_meta is no object".to_owned());
         }
-        // The text on the wire may be longer than this, never shorter by much: only a clear case is told.
+        // The text on the wire may be longer than this, never shorter by much: only a clear case is reported.
         if value.to_string().len() > MAX_META {
             self.fault("ext.4", Level::Should, "_meta is longer than 64 KiB".to_owned());
         }

@@ -79,7 +79,7 @@ pub(crate) struct Table {
     pub(crate) fields: &'static [Field],
 }
 
-/// The table of that type, whoever writes it.
+/// The table of that type, whichever side writes it.
 pub(crate) fn find(name: &str) -> Option<&'static Table> {
     TABLES.iter().find(|table| table.name == name)
 }

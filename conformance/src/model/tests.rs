@@ -298,7 +298,7 @@ fn a_request_that_crossed_the_stop_is_due_at_the_end_of_its_turn_only() {
 }
 
 #[test]
-fn an_id_that_is_used_again_too_soon_is_judged_by_nobody() {
+fn an_id_that_is_used_again_too_soon_is_judged_by_no_one() {
     // The host still sees the first request pending, and takes the second for a bad message.
     let model = rich(
         "> s user.input turn_id=a

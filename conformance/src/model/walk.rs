@@ -310,7 +310,7 @@ impl Walk {
             (RequestRule::Ignore, Past::Never) if approved => &["permission.3"],
             (RequestRule::Ignore, Past::Never | Past::Answered) => &["permission.2"],
             (RequestRule::Ignore, Past::Withdrawn) if approved => &["permission.3"],
-            // A denial of what was withdrawn says nothing that anybody acts on.
+            // A denial of what was withdrawn says nothing that anyone acts on.
             (RequestRule::Ignore, Past::Withdrawn) => &[],
             (rule @ (RequestRule::Open | RequestRule::Reject), _) => {
                 return Err(format!("{rule:?} an answer"));
@@ -385,7 +385,7 @@ impl Walk {
                         request.past = Past::Withdrawn;
                         self.say(Side::Adapter, &message, &[])
                     }
-                    // It may have crossed the answer, so nobody minds.
+                    // It may have crossed the answer, so it is allowed.
                     RequestRule::Ignore => self.say(Side::Adapter, &message, &[]),
                     rule => Err(format!("{rule:?} a withdrawal")),
                 }

@@ -17,7 +17,7 @@ pub struct Leftover {
     pub pid: u32,
     /// Its name, as the kernel knows it.
     pub name: String,
-    /// Whether it has ended and nobody has reaped it.
+    /// Whether it has ended and no one has reaped it.
     pub zombie: bool,
 }
 

@@ -29,7 +29,7 @@ pub(super) fn actions(work: &Work, token: &str, asks: &[Ask]) -> Value {
             let answer = |ask| json!(["wait", "permission.response", id_of(ask)]);
             asks.iter().map(request).chain(asks.iter().rev().map(answer)).collect()
         }
-        // What an adapter gets wrong, and nobody else may suffer from.
+        // What an adapter gets wrong, and no other session may suffer from.
         Work::Fail => vec![
             json!(["raw", "Traceback (most recent call last):\n{\"type\":\"output\",\"sess\n"]),
             json!(["emit", {"type":"x-unknown","content":"?"}]),

@@ -20,7 +20,7 @@ use crate::{
     verdict::{Finding, Tier, Verdict},
 };
 
-/// The most findings of a case that are told; the transcript shows the rest.
+/// The most findings of a case that are shown; the transcript shows the rest.
 const FINDINGS: usize = 20;
 /// The most bytes of a text of a finding.
 const TEXT: usize = 4 << 10;

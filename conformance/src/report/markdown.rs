@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{baseline::Standing, printable::visible, verdict::Verdict};
 
-/// The most cases that are told in full: a summary has a limit.
+/// The most cases that are shown in full: a summary has a limit.
 const FULL: usize = 30;
 
 /// The whole text.

@@ -75,7 +75,7 @@ impl Redactor {
         apart
     }
 
-    /// Takes it out of everything that is told of a case.
+    /// Takes it out of everything that is reported of a case.
     pub(crate) fn result(&self, result: &mut CaseResult) {
         if self.is_idle() {
             return;

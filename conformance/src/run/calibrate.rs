@@ -61,7 +61,7 @@ pub(crate) fn calibrate(subject: &mut Subject, scale: f64) -> Result<(Bounds, Ca
     let loose = Bounds {
         start: Duration::ZERO,
         turn: Duration::ZERO,
-        patience: Duration::from_secs_f64(subject.limits.startup_s * scale),
+        deadline: Duration::from_secs_f64(subject.limits.startup_s * scale),
         longest: Duration::from_secs_f64(subject.limits.turn_s * scale),
         quiet: Duration::from_millis(250),
         stop: Duration::from_secs_f64(subject.limits.stop_s * scale),

@@ -104,7 +104,7 @@ impl<'a> Args<'a> {
         Ok(Some(object.clone()))
     }
 
-    /// Complains about arguments that nobody took.
+    /// Complains about arguments that no one took.
     pub(super) fn end(mut self) -> Result<(), ScriptError> {
         match self.rest.next() {
             None => Ok(()),

@@ -53,7 +53,7 @@ pub(super) fn sleep(seconds: u64) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Starts a sleeping child in a new session and ends, so that nobody is its parent.
+/// Starts a sleeping child in a new session and ends, so that no one is its parent.
 pub(super) fn orphan(seconds: &str, pipes: &str, log: &Path) -> ExitCode {
     let pipes = if pipes == "hold" { Pipes::Hold } else { Pipes::Free };
     let _ = setsid();

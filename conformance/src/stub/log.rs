@@ -39,7 +39,7 @@ impl Log {
             path: path.to_owned(),
             start,
             end: Mutex::new(End { file, records: 0 }),
-            // Before the record, so that nobody who has read of the start finds it gone already.
+            // Before the record, so that no one who has read of the start finds it gone already.
             _life: life::hold(path, start)?,
         };
         let names: Vec<Value> = environment_names();

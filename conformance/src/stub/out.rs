@@ -19,7 +19,7 @@ const SHORT_LINE: usize = 4096;
 /// The longest raw piece that is logged as it is.
 const SHORT_RAW: usize = 256 * 1024;
 /// How long an exit waits for a write that is under way.
-const EXIT_PATIENCE: Duration = Duration::from_millis(200);
+const EXIT_DEADLINE: Duration = Duration::from_millis(200);
 
 /// Serialises all writes to stdout.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Out {
         Ok(())
     }
 
-    /// Writes a part of a burst: the caller logs it in the given function, before anybody else writes.
+    /// Writes a part of a burst: the caller logs it in the given function, before anyone else writes.
     pub(super) fn part(&self, bytes: &[u8], log: impl FnOnce(&Log, u64)) -> Result<(), Broken> {
         let Some(mut wire) = self.hold_open(bytes.len()) else {
             return Ok(());
@@ -108,7 +108,7 @@ impl Out {
 
     /// Waits a little for a writer in the middle of a line, so that an exit does not tear it without need.
     pub(super) fn settle(&self) -> Option<MutexGuard<'_, Wire>> {
-        let until = Instant::now() + EXIT_PATIENCE;
+        let until = Instant::now() + EXIT_DEADLINE;
         loop {
             match self.wire.try_lock() {
                 Ok(wire) => return Some(wire),

@@ -11,7 +11,7 @@ use super::action::{Message, Wanted};
 
 /// The most arrivals that a session remembers for its waits.
 const MAX_SEEN: usize = 16_384;
-/// How often a wait looks whether its own turn has ended, which nobody wakes it for in another session.
+/// How often a wait looks whether its own turn has ended, which no one wakes it for in another session.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A session, shared by its workers and the reading thread.
@@ -94,7 +94,7 @@ impl Session {
         read(&self.lock())
     }
 
-    /// Changes the state; whoever waits looks again.
+    /// Changes the state; all that wait look again.
     pub(super) fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let result = change(&mut self.lock());
         self.changed.notify_all();

@@ -18,7 +18,7 @@ use super::session::{Session, State};
 /// The longest that a stub lives on after the end of its stdin, so that none is left behind for good.
 const AFTERLIFE: Duration = Duration::from_secs(600);
 /// How long an action waits for a session to be named.
-const NAME_PATIENCE: Duration = Duration::from_secs(10);
+const NAME_DEADLINE: Duration = Duration::from_secs(10);
 /// The stack of a worker: there may be thousands, and none goes deep.
 const STACK: usize = 512 * 1024;
 
@@ -84,7 +84,7 @@ impl Stub {
 
     /// The session of that name; waits until there is one.
     pub(super) fn by_name(&self, name: &str) -> Option<Arc<Session>> {
-        let waited = self.named.wait_timeout_while(self.sessions(), NAME_PATIENCE, |sessions| {
+        let waited = self.named.wait_timeout_while(self.sessions(), NAME_DEADLINE, |sessions| {
             !sessions.names.contains_key(name)
         });
         let (sessions, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,7 @@ impl Stub {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Reads, unless reading is held; nobody can hold it in between.
+    /// Reads, unless reading is held; no one can hold it in between.
     pub(super) fn unless_held<R>(&self, read: impl FnOnce() -> R) -> Option<R> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         (!*held).then(read)
@@ -137,7 +137,7 @@ impl Stub {
         }
     }
 
-    /// Takes note that nobody reads stdout any more, which ends the stub like the end of stdin.
+    /// Notes that no one reads stdout any more, which ends the stub like the end of stdin.
     pub(super) fn broken(&self) {
         self.log.add("broken", []);
         if !self.ignore_eof.load(Ordering::SeqCst) {

@@ -30,7 +30,7 @@ impl Trial<'_> {
         self.input(&session, quick)?;
         // Below a host stands the stub, which answers at once.
         let least = self.bounds.secs(if self.subject.side == Side::Host { 6.0 } else { 20.0 });
-        let within = self.bounds.patience.max(least).min(self.bounds.longest);
+        let within = self.bounds.deadline.max(least).min(self.bounds.longest);
         let expected = "a turn of a fresh session is answered";
         let answered = loop {
             let waited = began.elapsed();

@@ -205,7 +205,7 @@ impl Trial<'_> {
     /// As [`Self::instruct`], and a failure when nothing is said.
     pub(crate) fn begin(&mut self, session: &Session, actions: &Value) -> Outcome<usize> {
         let from = self.instruct(session, actions)?;
-        self.expect(from, session, "output", self.bounds.patience)?;
+        self.expect(from, session, "output", self.bounds.deadline)?;
         Ok(from)
     }
 
@@ -293,7 +293,7 @@ impl Trial<'_> {
     /// The failure.
     pub(crate) fn demand_told(&self, turn: &TurnSeen, what: &str) -> Outcome {
         let told = !turn.on_channel("system").is_empty();
-        self.demand(told, format!("the hub is told {what}, on channel `system`"), "it is not")
+        self.demand(told, format!("the hub learns {what}, on channel `system`"), "it is not")
     }
 
     /// Everything on the lower links, in the order in which the runner learnt of it.
@@ -402,7 +402,7 @@ impl Trial<'_> {
     pub(crate) fn lower(&self, session: &Session) -> Outcome<Lower> {
         let named = self.below().into_iter().rev().find(|below| is_for(below, session));
         let found = named.or_else(|| {
-            self.wait_below(0, self.bounds.patience, |below| {
+            self.wait_below(0, self.bounds.deadline, |below| {
                 is_for(below, session)
                     || (below.by == Side::Host
                         && below.seen.kind() == "user.input"
@@ -411,7 +411,7 @@ impl Trial<'_> {
         });
         match found {
             Some(below) => Ok(Lower { process: below.process, id: below.seen.session().to_owned() }),
-            None => self.late(format!("the adapter is told of {}", session.id()), "nothing"),
+            None => self.late(format!("the adapter learns of {}", session.id()), "nothing"),
         }
     }
 

@@ -26,7 +26,7 @@ impl Trial<'_> {
     pub(crate) fn agree(&mut self, extensions: &[&str], more: &Value) -> Outcome<(Session, Seen)> {
         let from = self.history.len();
         let session = self.open_offering(extensions, more)?;
-        let ready = self.expect(from, &session, "session.ready", self.bounds.patience + self.bounds.start)?;
+        let ready = self.expect(from, &session, "session.ready", self.bounds.deadline + self.bounds.start)?;
         let agreed = ready.get("extensions").and_then(Value::as_array).cloned().unwrap_or_default();
         match extensions.iter().find(|name| !agreed.iter().any(|agreed| agreed == *name)) {
             None => Ok((session, ready)),
@@ -97,7 +97,7 @@ impl Trial<'_> {
     /// [`Stop::Skip`] without the probe, a failure when no tick shows that it runs.
     pub(crate) fn busy_as(&mut self, session: &Session, turn: &str) -> Outcome<usize> {
         let from = self.probe_as(session, turn, &json!([["until_stop"]]))?;
-        self.expect(from, session, "output", self.bounds.patience)?;
+        self.expect(from, session, "output", self.bounds.deadline)?;
         Ok(from)
     }
 

@@ -58,7 +58,7 @@ impl Trial<'_> {
     pub(crate) fn ask(&mut self, session: &Session, ask: &Ask) -> Outcome<Request> {
         if self.has_probe(&["ask"]) {
             let from = self.probe(session, &json!([["ask", ask.members()]]))?;
-            let seen = self.expect(from, session, "permission.request", self.bounds.patience)?;
+            let seen = self.expect(from, session, "permission.request", self.bounds.deadline)?;
             return Ok(Request { seen, from });
         }
         let Some(recipe) = self.subject.recipes.permission.clone() else {
@@ -100,7 +100,7 @@ impl Trial<'_> {
                     && seen.session() == session.id()
                     && seen.text("resource") == resource
             };
-            match self.wait(from, self.bounds.patience, wanted) {
+            match self.wait(from, self.bounds.deadline, wanted) {
                 Some(seen) => requests.push(Request { seen, from }),
                 None => return self.late(format!("{} requests", asks.len()), format!("{}", requests.len())),
             }

@@ -242,7 +242,7 @@ impl Trial<'_> {
         expected: impl Display,
         wanted: impl Fn(&Seen) -> bool,
     ) -> Outcome<Seen> {
-        self.expect_within(from, session, expected, self.bounds.patience, wanted)
+        self.expect_within(from, session, expected, self.bounds.deadline, wanted)
     }
 
     /// The same with a time of its own.

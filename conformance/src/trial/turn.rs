@@ -77,7 +77,7 @@ impl Trial<'_> {
     ///
     /// When it does not come: a failure under this case's clause.
     pub(crate) fn end_of(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
-        self.end_within(session, from, self.bounds.patience)
+        self.end_within(session, from, self.bounds.deadline)
     }
 
     /// The same where the end may take this long before anything is wrong, as after a `stop`.
@@ -118,7 +118,7 @@ impl Trial<'_> {
     pub(crate) fn end_of_burst(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
         let (began, nth) = (Instant::now(), self.ends.get(session.id()).copied().unwrap_or_default());
         let mut come = 0;
-        while self.nth_end(session, nth, self.bounds.patience).is_none() {
+        while self.nth_end(session, nth, self.bounds.deadline).is_none() {
             let now = self.count(session, "output");
             if now == come || began.elapsed() > self.bounds.longest {
                 break;
@@ -169,9 +169,9 @@ impl Trial<'_> {
         }
         let fence = self.fence();
         let more = match &fence {
-            Ok(_) => self.bounds.patience,
+            Ok(_) => self.bounds.deadline,
             // The fence was a wait of its own.
-            Err(_) => self.bounds.longest.saturating_sub(began.elapsed()).min(self.bounds.patience),
+            Err(_) => self.bounds.longest.saturating_sub(began.elapsed()).min(self.bounds.deadline),
         };
         if let Some(end) = self.nth_end(session, nth, more) {
             return Ok(end);

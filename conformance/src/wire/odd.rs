@@ -1,4 +1,4 @@
-//! Odd JSON that a reader must bear with, made plain for a strict parser ([frame.10]).
+//! Odd JSON that a reader must tolerate, made plain for a strict parser ([frame.10]).
 
 /// The deepest nesting that is kept.
 const DEPTH: usize = 100;

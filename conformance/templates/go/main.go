@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// answer is one turn. Say as much as you like; its return ends the turn, and an error is told to the user.
+// answer is one turn. Say as much as you like; its return ends the turn, and an error is shown to the user.
 //
 // ctx ends with stop and with the session: hand it to whatever you wait for. t.Say writes output; t.May asks for
 // permission: act only on true.

@@ -49,7 +49,7 @@ function up(message) {
   const { type, session_id: id } = message;
   if (!known.has(id)) return; // closed, or never opened: late
   if (type === "turn.complete") {
-    if (known.get(id) === 0) return; // nobody asked
+    if (known.get(id) === 0) return; // no one asked
     known.set(id, known.get(id) - 1);
   } else if (!["output", "file.output", "permission.request"].includes(type)) {
     return;
@@ -120,4 +120,4 @@ adapter.on("close", (code, signal) => gone(`the adapter ended with ${signal ?? `
 adapter.stdin.on("error", () => {}); // it has ended; `gone` tells the sessions
 process.stdin.on("end", stop);
 process.on("SIGTERM", stop);
-process.stdout.on("error", stop); // nobody reads any more
+process.stdout.on("error", stop); // no one reads any more

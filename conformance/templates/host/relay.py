@@ -81,7 +81,7 @@ def up(message):
             return  # closed, or never opened: late
         if kind == "turn.complete":
             if known[id] == 0:
-                return  # nobody asked
+                return  # no one asked
             known[id] -= 1
         elif kind not in ("output", "file.output", "permission.request"):
             return
@@ -112,7 +112,7 @@ def write():
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
     except OSError:
-        stop()  # nobody reads any more
+        stop()  # no one reads any more
 
 
 def read_adapter():

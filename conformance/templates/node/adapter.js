@@ -109,4 +109,4 @@ function leave() { // running turns get a moment, then they are stopped
 }
 process.stdin.on("end", () => (read(Buffer.concat(rest)), leave()));
 process.on("SIGTERM", leave);
-process.stdout.on("error", () => process.exit(0)); // nobody reads any more
+process.stdout.on("error", () => process.exit(0)); // no one reads any more

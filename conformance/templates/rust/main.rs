@@ -11,7 +11,7 @@ use std::{
 use serde_json::{json, Map, Value};
 use signal_hook::{consts::SIGTERM, iterator::Signals};
 
-/// One turn. Say as much as you like; the end of this function ends the turn, and an error is told to the user.
+/// One turn. Say as much as you like; the end of this function ends the turn, and an error is shown to the user.
 ///
 /// `turn.say` writes output; `turn.may` asks for permission: act only on `true`. Ask `turn.is_over` while you work:
 /// `stop` and the end of the session set it, and what is said after that is dropped.
@@ -90,7 +90,7 @@ impl Session {
         let line = fields.to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029") + "\n";
         let mut stdout = io::stdout().lock();
         if stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()).is_err() {
-            std::process::exit(0); // nobody reads any more
+            std::process::exit(0); // no one reads any more
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A stub with its script and log in a private folder.
 pub(super) struct Stub {
@@ -70,7 +70,7 @@ impl Stub {
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
-        self.lines.recv_timeout(PATIENCE).expect("a line in time")
+        self.lines.recv_timeout(DEADLINE).expect("a line in time")
     }
 
     pub(super) fn next(&self) -> Value {
@@ -83,7 +83,7 @@ impl Stub {
 
     /// Nothing more comes before the end of stdout.
     pub(super) fn expect_end(&self) {
-        let end = self.lines.recv_timeout(PATIENCE);
+        let end = self.lines.recv_timeout(DEADLINE);
         assert_eq!(end.unwrap_err(), RecvTimeoutError::Disconnected);
     }
 
@@ -92,7 +92,7 @@ impl Stub {
     }
 
     pub(super) fn exit(&mut self) -> ExitStatus {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + DEADLINE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
@@ -116,7 +116,7 @@ impl Stub {
 
     /// Waits until the log has an event.
     pub(super) fn until_logged(&self, event: &str) -> Value {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + DEADLINE;
         loop {
             if let Some(record) = self.logged(event).pop() {
                 return record;

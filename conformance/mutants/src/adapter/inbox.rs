@@ -330,7 +330,7 @@ fn is_reason(reason: &str) -> bool {
     matches!(reason, "user" | "timeout" | "policy" | "stopped" | "shutdown")
 }
 
-/// What a session is told of a line that was too long for it ([frame.5]).
+/// What a session learns of a line that was too long for it ([frame.5]).
 fn too_long(session: &Session) -> Message {
     let text = "a line over the limit of 16 MiB was skipped";
     match session.has(Extension::Events) {

@@ -144,7 +144,7 @@ fn in_pieces(bytes: &[u8]) {
     }
 }
 
-/// Nobody reads any more.
+/// No one reads any more.
 pub(crate) fn broken_stdout() {
     if broken(Mutant::SurvivesBrokenStdout) {
         return;

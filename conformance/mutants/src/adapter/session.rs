@@ -63,7 +63,7 @@ struct State {
     /// Whether a thread serves the turns.
     worker: bool,
     requests: BTreeMap<String, Request>,
-    /// Effects of requests that are settled, which nobody may look at again.
+    /// Effects of requests that are settled, which no one may look at again.
     stale: BTreeMap<String, PathBuf>,
     ledger: Ledger,
     values: Values,
@@ -187,7 +187,7 @@ impl Session {
         }
     }
 
-    /// Waits for the turn to end, which nobody who reads may do.
+    /// Waits for the turn to end, which no reader of stdin may do.
     pub(crate) fn wait_until_idle(&self) {
         let mut state = self.lock();
         while state.running.is_some() && !matches!(state.phase, Phase::Closed) {

@@ -42,7 +42,7 @@ pub(crate) struct World {
     memories: Mutex<HashMap<String, Values>>,
     /// What is kept for all sessions alike, which is a mistake.
     shared: Mutex<Values>,
-    /// The session that was opened last, which is nobody's business.
+    /// The session that was opened last, which should not matter.
     newest: Mutex<String>,
     serial: AtomicU64,
     workers: Mutex<usize>,

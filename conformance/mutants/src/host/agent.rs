@@ -77,7 +77,7 @@ impl Agent {
     }
 }
 
-/// A number below `bound` that nobody can guess.
+/// A number below `bound` that no one can guess.
 fn jitter(bound: u64) -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::hash::RandomState::new().build_hasher().finish() % bound.max(1)

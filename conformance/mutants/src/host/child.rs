@@ -22,7 +22,7 @@ use crate::switches::{Mutant as M, Variant as V, broken, varied};
 
 /// What is kept of stderr ([frame.9]).
 const TAIL: usize = 64 * 1024;
-/// How much of it a hub is told.
+/// How much of it a hub receives.
 const LAST_WORDS: usize = 2000;
 /// How long the end of stderr is waited for.
 const LAST_WAIT: Duration = Duration::from_millis(100);
@@ -152,7 +152,7 @@ impl Process {
     }
 
     /// The end of stderr, without what looks like a secret. The process and its group are gone, so the last of it
-    /// is there at once, unless somebody else holds the pipe.
+    /// is there at once, unless someone else holds the pipe.
     pub(crate) fn last_words(&self) -> String {
         let until = Instant::now() + LAST_WAIT;
         while self.drain.as_ref().is_some_and(|drain| !drain.is_finished()) && Instant::now() < until {
@@ -171,7 +171,7 @@ impl Drop for Process {
         if !broken(M::NeverKills) && !broken(M::ZombiesLeft) {
             self.reap();
         }
-        // Its thread ends with it; nobody would wake it any more.
+        // Its thread ends with it; no one would wake it any more.
         self.stdin.close();
         drop(std::fs::remove_dir_all(&self.tmp));
     }

@@ -13,7 +13,7 @@ const AHEAD: usize = 4 * 1024 * 1024;
 pub(crate) enum Event {
     /// A line of the hub.
     Hub(Line, Credit),
-    /// The end of the hub's pipe, a signal, or a stdout that nobody reads ([relay.9]).
+    /// The end of the hub's pipe, a signal, or a stdout that no one reads ([relay.9]).
     End,
     /// The hub's pipe took something.
     Written,

@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 128;
 pub(crate) enum Fault {
     /// No UTF-8, or no JSON object ([frame.6]).
     Noise,
-    /// A type that nobody knows ([msg.2]).
+    /// A type that no one knows ([msg.2]).
     Unknown(Option<String>),
     /// A required field is missing or of the wrong type ([msg.3]).
     Bad { session: Option<String>, why: String },

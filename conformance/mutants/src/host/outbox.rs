@@ -1,4 +1,4 @@
-//! A pipe that is written by a thread of its own, so that nobody else ever waits for the peer's reading.
+//! A pipe that is written by a thread of its own, so that no one else ever waits for the peer's reading.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -59,7 +59,7 @@ pub(crate) struct Counters {
 ///
 /// # Errors
 ///
-/// When the relay cannot begin; what happens later is told to the hub.
+/// When the relay cannot begin; what happens later is reported to the hub.
 pub(crate) fn run(commands: Vec<Vec<String>>) -> io::Result<()> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);

@@ -591,7 +591,7 @@ fn number(kind: Kind, raw: &str) -> bool {
     }
 }
 
-/// A nested value without the members that nobody knows; nothing where an element or a required member is
+/// A nested value without the members that no one knows; nothing where an element or a required member is
 /// of the wrong type ([msg.5], [ext.4]).
 fn nested(kind: Kind, value: Value) -> Option<Value> {
     match (kind, value) {

@@ -1,4 +1,4 @@
-//! The end of the relay: the end of stdin, a signal, or a stdout that nobody reads ([relay.9], [process.2]).
+//! The end of the relay: the end of stdin, a signal, or a stdout that no one reads ([relay.9], [process.2]).
 
 use std::time::{Duration, Instant};
 

@@ -73,7 +73,7 @@ impl Relay {
         }
     }
 
-    /// Starts a process that nobody needs yet.
+    /// Starts a process that no one needs yet.
     pub(crate) fn warm(&mut self, agent: usize) {
         if self.agents[agent].process.is_none() {
             drop(self.ensure_process(agent));

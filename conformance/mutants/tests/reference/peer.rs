@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 
 /// How long anything may take here.
-const PATIENCE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// An adapter, from its host's side.
 pub(crate) struct Peer {
@@ -84,7 +84,7 @@ impl Peer {
         if let Some(at) = self.aside.iter().position(|message| message["session_id"] == session) {
             return self.aside.remove(at).unwrap();
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + DEADLINE;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let message = self.stdout.recv_timeout(left).unwrap();
@@ -126,7 +126,7 @@ impl Peer {
     /// Ends stdin, and returns what was said until the end.
     pub(crate) fn end(mut self) -> (ExitStatus, Vec<Value>) {
         drop(self.stdin.take());
-        let rest = std::iter::from_fn(|| self.stdout.recv_timeout(PATIENCE).ok());
+        let rest = std::iter::from_fn(|| self.stdout.recv_timeout(DEADLINE).ok());
         let rest = self.aside.drain(..).collect::<Vec<_>>().into_iter().chain(rest).collect();
         (self.child.wait().unwrap(), rest)
     }

@@ -29,14 +29,14 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[Need::Probe(&["echo"])])
         .when("50 rounds of a turn in each of 32 sessions, in random order")
         .then("one `turn.complete` for each input, its echo before it"),
-    Case::choice("A-FLW-05", "flow.3", "memory while nobody reads", memory_is_bounded)
+    Case::choice("A-FLW-05", "flow.3", "memory while no one reads", memory_is_bounded)
         .should()
         .needs(&[Need::Probe(&["burst"])])
         .when("a burst of 400 MB of which nothing is read, until memory stands still or a minute has passed")
         .then("resident memory grows by less than 256 MiB"),
 ];
 
-/// The most by which a flood that nobody reads may make a process grow, in MiB.
+/// The most by which a flood that no one reads may make a process grow, in MiB.
 const GROWTH: u64 = 256;
 
 /// The numbers of a burst's pieces, in the order in which they came.
@@ -94,7 +94,7 @@ fn flood_beside_a_conversation(t: &mut Trial<'_>) -> Outcome {
     let (flood, talk) = (t.open()?, t.open()?);
     t.quick_turn(&talk)?;
     let from = t.probe(&flood, &json!([["burst", 1_600, 20_000]]))?;
-    t.expect(from, &flood, "output", t.bounds.patience)?;
+    t.expect(from, &flood, "output", t.bounds.deadline)?;
     let mut took = Vec::new();
     for _ in 0..ECHOES {
         let began = Instant::now();
@@ -170,7 +170,7 @@ fn memory_is_bounded(t: &mut Trial<'_>) -> Outcome {
     t.with_process(|process| process.pause_reading(true))?;
     t.probe(&s, &json!([["burst", 2_000, 200_000]]))?;
     watch_growth(t, GROWTH)?;
-    // Nobody wants to read all that.
+    // All that need not be read.
     t.expect_gone();
     Ok(())
 }

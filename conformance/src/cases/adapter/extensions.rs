@@ -85,7 +85,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[QUESTIONS, Need::Probe(&["question"])])
         .when("a question, answered with a value")
         .then("the agent has the value; one `turn.complete`"),
-    Case::choice("A-EXT-16", "ext.5", "a question that nobody answers", requests::cancelled_question)
+    Case::choice("A-EXT-16", "ext.5", "a question that no one answers", requests::cancelled_question)
         .needs(&[QUESTIONS, Need::Probe(&["question"])])
         .when("answers with `cancelled: true`, with nothing, with both")
         .then("each counts as cancelled, and the turn goes on"),
@@ -107,7 +107,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("three `session.info`"),
     Case::choice("A-EXT-21", "ext.7", "what options_applied may list", session_events::applied)
         .needs(&[OPTIONS])
-        .when("a session with every option, and with a field that nobody knows")
+        .when("a session with every option, and with a field that no one knows")
         .then("`options_applied` holds names of fields of `session.start` alone"),
     Case::choice("A-EXT-22", "flow.1", "a pause holds all back", flow::pause)
         .needs(&[FLOW])
@@ -140,7 +140,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("A-EXT-29", "ext.2", "another version", negotiation::version)
         .when("sessions with `protocol` 99 and 0")
         .then("the lower version, or an end of the session for reason `protocol`"),
-    Case::choice("A-EXT-30", "ext.5", "resuming what nobody knows", negotiation::resume)
+    Case::choice("A-EXT-30", "ext.5", "resuming what no one knows", negotiation::resume)
         .needs(&[Need::Extension("resume")])
         .when("`resume` with a native id that never was; a turn")
         .then("the context is lost, never kept"),

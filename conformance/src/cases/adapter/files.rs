@@ -160,7 +160,7 @@ fn announced(t: &mut Trial<'_>, s: &Session) -> Outcome<(Seen, usize)> {
             Some(recipe) if !probed => t.input(s, recipe)?,
             _ => t.probe(s, &json!([["file", "sent.bin", "application/octet-stream", SENT]]))?,
         };
-        let within = if probed { t.bounds.patience } else { t.bounds.longest };
+        let within = if probed { t.bounds.deadline } else { t.bounds.longest };
         let found = t.wait(from, within, |seen| {
             seen.session() == s.id() && matches!(seen.kind(), "file.output" | "turn.complete")
         });

@@ -55,7 +55,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("an ordinary turn under the same id; an echo is identical"),
     Case::choice("A-LIF-10", "session.6", "a closed stderr", closed_stderr)
         .should()
-        .when("the process is started with a stderr that nobody reads and that takes nothing")
+        .when("the process is started with a stderr that no one reads and that takes nothing")
         .then("an ordinary turn"),
     Case::derived("A-LIF-11", "session.6", "idle costs nothing", idle_costs_nothing)
         .should()
@@ -147,7 +147,7 @@ fn input_at_once(t: &mut Trial<'_>) -> Outcome {
     let from = t.raw_valid(lines)?;
     for id in ids {
         let s = Session::named(id);
-        t.end_within(&s, from, t.bounds.patience + t.bounds.start)
+        t.end_within(&s, from, t.bounds.deadline + t.bounds.start)
             .hint("stdin must not be flushed or reopened at start; what stands there is served")?;
     }
     Ok(())
@@ -203,7 +203,7 @@ fn wherever(launch: &Launch) -> Option<Vec<String>> {
 fn ordinary(t: &mut Trial<'_>, hint: &str) -> Outcome {
     let s = t.open()?;
     let from = t.quick_input(&s)?;
-    t.end_within(&s, from, t.bounds.patience + t.bounds.start).hint(hint)?;
+    t.end_within(&s, from, t.bounds.deadline + t.bounds.start).hint(hint)?;
     Ok(())
 }
 
@@ -235,7 +235,7 @@ fn locale_c(t: &mut Trial<'_>) -> Outcome {
         return t.demand(said.ends_with(text), format!("{text:?}"), format!("{said:?}")).hint(hint);
     }
     let from = t.input(&s, text)?;
-    t.end_within(&s, from, t.bounds.patience + t.bounds.start).hint(hint)?;
+    t.end_within(&s, from, t.bounds.deadline + t.bounds.start).hint(hint)?;
     Ok(())
 }
 

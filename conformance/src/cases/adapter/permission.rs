@@ -61,7 +61,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[PROBE])
         .when("20 requests at once in each of 5 sessions")
         .then("no two that are pending in a session have the same `request_id`"),
-    Case::derived("A-PRM-12", "permission.5", "a request blocks nobody", blocks_nobody)
+    Case::derived("A-PRM-12", "permission.5", "a request blocks nothing else", blocks_no_one)
         .needs(&[PROBE, Need::Ability(Ability::ConcurrentTurns)])
         .when("a request that waits; an ordinary turn in another session")
         .then("the turn is answered"),
@@ -69,7 +69,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[PROBE])
         .when("`session.close` while a request waits; then an approval")
         .then("silence; the action does not happen"),
-    Case::derived("A-PRM-14", "permission.4", "an answer that nobody asked for", nobody_asked)
+    Case::derived("A-PRM-14", "permission.4", "an answer that no one asked for", no_one_asked)
         .when("`permission.response` in a session where nothing waits; a fence and a quiet window; a turn")
         .then("it is ignored"),
 ];
@@ -270,12 +270,12 @@ fn a_hundred(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn blocks_nobody(t: &mut Trial<'_>) -> Outcome {
+fn blocks_no_one(t: &mut Trial<'_>) -> Outcome {
     let (waits, goes_on) = (t.open()?, t.open()?);
     let ask = t.action();
     let request = t.ask(&waits, &ask)?;
     let from = t.quick_input(&goes_on)?;
-    let ended = t.expect(from, &goes_on, "turn.complete", t.bounds.patience);
+    let ended = t.expect(from, &goes_on, "turn.complete", t.bounds.deadline);
     // Answered in any case: a turn that ends only now was held up.
     t.answer(&waits, &request, false)?;
     ended.hint("wait for the answer without holding up the reading of stdin or other turns")?;
@@ -293,7 +293,7 @@ fn close_denies(t: &mut Trial<'_>) -> Outcome {
     t.demand_silence(&s, closed, "nothing for a closed session").under("session.4")
 }
 
-fn nobody_asked(t: &mut Trial<'_>) -> Outcome {
+fn no_one_asked(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     // What the adapter says of its own accord has come by then.
     t.quick_turn(&s)?;
@@ -301,7 +301,7 @@ fn nobody_asked(t: &mut Trial<'_>) -> Outcome {
     let id = t.token();
     let upto = respond(t, &s, &id, true)?;
     t.settle()?;
-    t.demand_silence(&s, upto, "an answer that nobody asked for is ignored")?;
+    t.demand_silence(&s, upto, "an answer that no one asked for is ignored")?;
     t.quick_turn(&s)?;
     t.settle_ledger(&s)
 }

@@ -25,7 +25,7 @@ fn script_is_text(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let script = Trial::script(&json!([["hello"], ["file", "probe.bin", "application/octet-stream", 3]]));
     let from = t.input(&s, script)?;
-    let turn = t.end_within(&s, from, t.bounds.patience + t.bounds.start)?;
+    let turn = t.end_within(&s, from, t.bounds.deadline + t.bounds.start)?;
     let hint = "obey scripts only where the environment says CONFORM_PROBE=1";
     let obeyed = Trial::probe_answer(&turn.messages, "ops").map(|answer| answer["ops"].clone());
     t.demand(obeyed.is_none(), "no answer of the probe", obeyed.unwrap_or(Value::Null)).hint(hint)?;

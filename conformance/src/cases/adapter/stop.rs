@@ -149,7 +149,7 @@ fn only_its_own_session(t: &mut Trial<'_>) -> Outcome {
     let ended = t.count(&other, "turn.complete");
     t.demand(ended == 0, "the turn of the other session runs on", "it has ended")?;
     if t.has_probe(&["until_stop"]) {
-        t.expect(since, &other, "output", t.bounds.patience)?;
+        t.expect(since, &other, "output", t.bounds.deadline)?;
     }
     stop(t, &other, other_from)?;
     t.settle_ledger(&other)
@@ -237,7 +237,7 @@ fn stop_in_a_flood(t: &mut Trial<'_>) -> Outcome {
     let from = t.probe(&s, &json!([["burst", PIECES, 20_000]]))?;
     let piece = |seen: &Seen| seen.kind() == "output" && seen.session() == s.id();
     let ended = |seen: &Seen| seen.kind() == "turn.complete" && seen.session() == s.id();
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.expect(from, &s, "output", t.bounds.deadline)?;
     t.stop(&s)?;
     let beyond = format!("{AHEAD:08}");
     let decided = t.wait(from, t.bounds.longest, |seen| {

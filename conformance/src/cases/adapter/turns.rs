@@ -140,7 +140,7 @@ fn quick_overtakes(t: &mut Trial<'_>) -> Outcome {
     let (slow, quick) = (t.open()?, t.open()?);
     let from = t.sleeping(&slow, 3_000)?;
     let end = t.quick_turn(&quick)?.end.index;
-    let slow_end = t.end_within(&slow, from, t.bounds.patience + Duration::from_secs(3))?.end.index;
+    let slow_end = t.end_within(&slow, from, t.bounds.deadline + Duration::from_secs(3))?.end.index;
     t.demand(end < slow_end, "the quick turn ends before the slow one", "it ended after it")
 }
 

@@ -94,7 +94,7 @@ fn prompt_turn(t: &mut Trial<'_>, s: &Session, hint: &str) -> Outcome {
 /// Opens a session that can be paused, and pauses it.
 fn open_paused(t: &mut Trial<'_>) -> Outcome<Session> {
     let s = t.open_offering(&["flow"], &json!({}))?;
-    t.expect(0, &s, "session.ready", t.bounds.patience).under("relay.8")?;
+    t.expect(0, &s, "session.ready", t.bounds.deadline).under("relay.8")?;
     t.introduce(&s)?;
     t.tell(&s, "flow.pause", &json!({}))?;
     // What is in the pipe already may still come.
@@ -148,7 +148,7 @@ fn not_reading(t: &mut Trial<'_>) -> Outcome {
     if let Some(elsewhere) = &elsewhere {
         prompt_turn(t, elsewhere, "an adapter that does not read holds up another adapter")?;
     }
-    let within = t.bounds.patience.max(t.bounds.secs(5.0));
+    let within = t.bounds.deadline.max(t.bounds.secs(5.0));
     t.expect_told(stop, &lower_stopped, "stop", within)?;
     t.expect_told(close, &lower_closed, "session.close", within)?;
     t.end_of(&stopped, from_stopped)?;

@@ -32,7 +32,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("H-FIL-03", "file.4", "a file that is not there", missing)
         .needs(OUT)
         .when("`file.output` with a path where nothing is, a relative one and an empty one")
-        .then("no file for the hub, which is told so; the turn goes on"),
+        .then("no file for the hub, which learns of it; the turn goes on"),
     Case::choice("H-FIL-04", "file.1", "a name is a label", names)
         .needs(OUT)
         .when("files with names that lead upwards, absolute ones, with backslashes, with NUL")
@@ -41,16 +41,16 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .should()
         .needs(OUT)
         .when("a path outside the adapter's folders, by `..`, by links to a file and a folder, a second hard link")
-        .then("none is taken, and the hub is told of each"),
+        .then("none is taken, and the hub learns of each"),
     Case::choice("H-FIL-06", "file.5", "no name, no type", defaults)
         .should()
         .needs(OUT)
         .when("`file.output` without name and type")
-        .then("the hub is told the path's base name and `application/octet-stream`, or may conclude them"),
+        .then("the hub receives the path's base name and `application/octet-stream`, or may conclude them"),
     Case::choice("H-FIL-07", "file.4", "no regular file", no_regular_file)
         .needs(OUT)
         .when("`file.output` of a FIFO, a folder and an endless device, while another session talks")
-        .then("the other session is served within 2 s; no file for the hub, which is told so; the turn goes on"),
+        .then("the other session is served within 2 s; no file for the hub, which learns of it; the turn goes on"),
     Case::choice("H-FIL-08", "session.3", "large files", large)
         .should()
         .needs(OUT)
@@ -84,7 +84,7 @@ fn attached(t: &mut Trial<'_>) -> Outcome {
         let from = t.announce(&s, name, mime, &path)?;
         t.introduce(&s)?;
         let lower = t.lower(&s)?;
-        let announced = t.expect_told(from, &lower, "file.input", t.bounds.patience)?;
+        let announced = t.expect_told(from, &lower, "file.input", t.bounds.deadline)?;
         let there = announced.text("file_path").to_owned();
         t.demand(Path::new(&there).is_absolute(), "an absolute `file_path`", &there).under("file.1")?;
         t.demand_member(&announced, "file_name", name)?;
@@ -261,7 +261,7 @@ fn no_regular_file(t: &mut Trial<'_>) -> Outcome {
         ["complete"]
     ]);
     let from = t.instruct(&s, &actions)?;
-    t.expect_told(from, &t.lower(&s)?, "user.input", t.bounds.patience)?;
+    t.expect_told(from, &t.lower(&s)?, "user.input", t.bounds.deadline)?;
     t.pass_time(Duration::from_millis(200));
     prompt_turn(t, &other).hint("the host seems to read what is no regular file")?;
     let turn = t.end_of(&s, from)?;

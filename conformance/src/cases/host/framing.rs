@@ -27,7 +27,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("one message, its text as it is"),
     Case::choice("H-FRM-06", "frame.3", "blank lines", blank_lines)
         .when("blank lines between two outputs")
-        .then("they are skipped, and nobody is told"),
+        .then("they are skipped without a report"),
     Case::choice("H-FRM-07", "frame.6", "malformed lines", malformed_lines)
         .smoke()
         .when("every line of the corpus of malformed lines, between valid outputs")
@@ -50,7 +50,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("memory stays bounded, and the input leaves within 2 s"),
     Case::choice("H-FRM-13", "frame.5", "a line over the limit", over_the_limit)
         .when("a line longer than the host's limit, then a valid output")
-        .then("the output is delivered, and the session is told of the line"),
+        .then("the output is delivered, and the session learns of the line"),
     Case::choice("H-FRM-14", "frame.7", "a last line without LF", last_line)
         .when("the adapter exits after a message without LF, while a child of it holds stdout")
         .then("the turn is ended; the message should be delivered"),
@@ -58,7 +58,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .when("all escapes of JSON, NUL, and a surrogate pair")
         .then("the text that they mean"),
     Case::choice("H-FRM-16", "frame.10", "odd JSON", odd_json)
-        .when("an unpaired surrogate, a duplicate key, numbers out of range, 10,000 levels in a field that nobody reads")
+        .when("an unpaired surrogate, a duplicate key, numbers out of range, 10,000 levels in a field that no one reads")
         .then("U+FFFD, the last key, and the messages stand"),
     Case::choice("H-FRM-17", "frame.6", "a banner", banner)
         .when("the adapter greets with text before its first message")
@@ -124,7 +124,7 @@ fn blank_lines(t: &mut Trial<'_>) -> Outcome {
     let turn = t.act(&s, &json!([["say", "a"], ["raw", "\n\r\n \t \n\n"], ["say", "b"], ["complete"]]))?;
     t.demand_text(&turn, "ab")?;
     let told = turn.messages.iter().filter(|seen| seen.text("channel") == "system").count();
-    t.should(told == 0, "nobody is told of blank lines", format!("{told} messages"));
+    t.should(told == 0, "blank lines are not reported", format!("{told} messages"));
     Ok(())
 }
 
@@ -200,7 +200,7 @@ fn endless_line(t: &mut Trial<'_>) -> Outcome {
     let group = t.with_process(|process| process.pid())?;
     let before = usage_of(group).resident;
     let from = t.instruct(&noisy, &json!([["endless", LENGTH], ["raw", "\n"], ["complete"]]))?;
-    t.wait_logged(from, t.bounds.patience, |act| act["name"] == "endless");
+    t.wait_logged(from, t.bounds.deadline, |act| act["name"] == "endless");
     let lower = t.lower(&other)?;
     let sent = t.input(&other, "meanwhile")?;
     t.expect_told(sent, &lower, "user.input", t.bounds.secs(2.0))?;

@@ -18,16 +18,16 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::derived("H-LIF-01", "process.4", "an exit in mid-turn", ends::exit_in_turn)
         .smoke()
         .when("the adapter exits with status 0 in the middle of two turns")
-        .then("both turns are ended within 5 s, and the hub is told why"),
+        .then("both turns are ended within 5 s, and the hub learns why"),
     Case::derived("H-LIF-02", "process.4", "a death in mid-turn", ends::killed_in_turn)
         .when("the adapter is killed by a signal in the middle of two turns")
-        .then("both turns are ended within 5 s; the hub is told why, and should be told of the signal"),
+        .then("both turns are ended within 5 s; the hub learns why, and should be told of the signal"),
     Case::derived("H-LIF-03", "process.4", "dead before it reads", ends::never_reads)
         .when("the first two processes of the adapter exit before they read anything; an input")
-        .then("it is ended within 10 s and the hub is told why, or a later process serves it"),
+        .then("it is ended within 10 s and the hub learns why, or a later process serves it"),
     Case::derived("H-LIF-04", "process.4", "no such program", ends::no_such_program)
         .when("the adapter's command does not exist; an input")
-        .then("within 5 s it is ended and the hub is told why, or the host has ended with an error"),
+        .then("within 5 s it is ended and the hub learns why, or the host has ended with an error"),
     Case::derived("H-LIF-05", "process.3", "last words", ends::last_words)
         .when("the adapter writes 20,000 short outputs and `turn.complete` and exits at once, three times")
         .then("all of it is delivered, then the end of the turn"),
@@ -63,7 +63,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("H-LIF-14", "process.5", "no storm of starts", restarts::no_storm)
         .should()
         .when("the adapter always exits at once; 30 inputs in 4.5 s")
-        .then("at most 10 starts; each input is ended, and the hub is told why"),
+        .then("at most 10 starts; each input is ended, and the hub learns why"),
     Case::choice("H-LIF-15", "process.5", "a slow start", restarts::slow_start)
         .should()
         .when("the adapter reads nothing for 4 s after its start; an input")

@@ -52,7 +52,7 @@ fn ordinary_traffic(t: &mut Trial<'_>) -> Outcome {
     let lines = t.written().len();
     t.demand(
         lines >= 8,
-        "the adapter is told of two sessions, four turns, a stop and a close",
+        "the adapter hears of two sessions, four turns, a stop and a close",
         format!("{lines} lines"),
     )
 }
@@ -114,10 +114,10 @@ fn every_type(t: &mut Trial<'_>) -> Outcome {
             ["say", "waiting"]
         ]),
     )?;
-    let request = t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    let request = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
     let id = request.text("request_id").to_owned();
     t.tell(&s, "permission.response", &json!({"request_id":id,"approved":true}))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.expect(from, &s, "output", t.bounds.deadline)?;
     t.stop(&s)?;
     t.end_of(&s, from)?;
     t.close(&s)?;

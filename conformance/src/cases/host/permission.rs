@@ -29,7 +29,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(NEEDS)
         .when("the hub denies")
         .then("one response with the request's ids, `approved` is there and `false`"),
-    Case::choice("H-PRM-04", "permission.3", "nobody decides", unanswered::undecided)
+    Case::choice("H-PRM-04", "permission.3", "no one decides", unanswered::undecided)
         .needs(NEEDS)
         .when("the hub leaves requests unanswered; one turn is stopped later, the other ends by itself")
         .then("no approval, and one `approved: false` for each at the latest with its turn"),
@@ -46,14 +46,14 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(NEEDS)
         .when("a `request_id` is used again after its approval, and another one while it is pending")
         .then("nothing is approved by an earlier answer; the pending one stands and is answered once"),
-    Case::choice("H-PRM-08", "permission.2", "requests of nobody's session", refused::strangers)
+    Case::choice("H-PRM-08", "permission.2", "requests for no open session", refused::strangers)
         .needs(NEEDS)
         .when("requests for an id that was never opened, and for one that is closed")
-        .then("nobody is asked and nothing is answered"),
+        .then("no one is asked and nothing is answered"),
     Case::choice("H-PRM-09", "permission.2", "bad requests", refused::bad_requests)
         .needs(NEEDS)
         .when("requests without an id, a tool, a description, a resource, and with wrong types")
-        .then("nobody is asked, nothing is approved, the turn goes on"),
+        .then("no one is asked, nothing is approved, the turn goes on"),
     Case::choice(
         "H-PRM-10",
         "permission.3",
@@ -67,7 +67,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
                    then the hub approves",
     )
     .then("at stop one denial after the `stop`; after the close and the end nothing; no approval"),
-    Case::derived("H-PRM-11", "permission.5", "a request holds nobody up", several::meanwhile)
+    Case::derived("H-PRM-11", "permission.5", "a request holds nothing up", several::meanwhile)
         .needs(NEEDS)
         .when("while a request is pending its session and another one talk")
         .then("both are delivered meanwhile, and the other session's input too"),
@@ -114,7 +114,7 @@ fn demand_answers(t: &Trial<'_>, lower: &Lower, id: &str, wanted: &[bool]) -> Ou
     t.demand(got == wanted, format!("`approved` of {id} at the adapter: {wanted}"), got)
 }
 
-/// Whether anything was approved below, whoever it was for.
+/// Whether anything was approved below, for any session.
 fn demand_no_approval(t: &Trial<'_>) -> Outcome {
     let approval = t.written().into_iter().find(|below| {
         below.seen.kind() == "permission.response" && below.seen.get("approved") == Some(&Value::Bool(true))
@@ -147,7 +147,7 @@ fn shown_unchanged(t: &mut Trial<'_>) -> Outcome {
         let request =
             json!(["ask", {"request_id":id,"tool":tool,"description":description,"resource":resource}]);
         let from = t.instruct(&s, &json!([request, answered(&id), ["say", "went on"], ["complete"]]))?;
-        let seen = t.expect(from, &s, "permission.request", t.bounds.patience)?;
+        let seen = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
         for (member, wanted) in [("tool", tool), ("description", description), ("resource", resource)] {
             let got = seen.text(member);
             t.demand(got == wanted, format!("{member} {}", super::shown(wanted)), super::shown(got))?;

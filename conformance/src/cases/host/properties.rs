@@ -32,7 +32,7 @@ const ACTIONS: usize = 500;
 /// How many lines H-PROP-02 has written, and how many stand between two valid ones.
 const LINES: usize = 2_000;
 const BETWEEN: usize = 4;
-/// Mutated outputs name this channel, so that the valid ones are told from what is left of them.
+/// Mutated outputs name this channel, so that the valid ones can be told from what is left of them.
 const CHANNEL: &str = "mutated";
 
 fn random_actions(t: &mut Trial<'_>) -> Outcome {
@@ -55,7 +55,7 @@ fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"lists":{"lines":actions}}))?;
     let s = t.open_as(ID)?;
     let from = t.instruct(&s, &json!([["do", "lines"], ["complete"]]))?;
-    let turn = t.end_within(&s, from, t.bounds.patience.max(t.bounds.secs(10.0)))?;
+    let turn = t.end_within(&s, from, t.bounds.deadline.max(t.bounds.secs(10.0)))?;
     let text = turn.text();
     let place = text.bytes().zip(wanted.bytes()).take_while(|(got, wanted)| got == wanted).count();
     let around = |text: &str| super::shown(text.get(place.saturating_sub(20)..).unwrap_or_default());

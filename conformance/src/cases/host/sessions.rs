@@ -38,10 +38,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("H-SES-06", "session.5", "an unknown session", unknown_id)
         .smoke()
         .when("output and `turn.complete` for ids that the host never opened, `constructor` and `__proto__` among them")
-        .then("delivered to nobody"),
+        .then("delivered nowhere"),
     Case::derived("H-SES-07", "session.4", "output after the close", closing::after_the_close)
         .when("the adapter writes for a closed id at once, after 10 ms, 500 ms, and when another session is open")
-        .then("delivered to nobody"),
+        .then("delivered nowhere"),
     Case::spec("H-SES-08", "session.4", "nothing after session.close", closing::nothing_after_close)
         .when("the hub closes a session and then sends input, stop, file and an answer for it")
         .then("no line of that id follows its `session.close`"),
@@ -50,10 +50,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("the other goes on, in the same process"),
     Case::choice("H-SES-10", "msg.1", "output without a session", no_session)
         .when("outputs without, with null, with numeric and with empty session_id")
-        .then("delivered to nobody"),
+        .then("delivered nowhere"),
     Case::spec("H-SES-11", "msg.1", "nearly the same id", similar_ids)
         .when("outputs for the id in another case, with a space, with a NUL, without its last character")
-        .then("delivered to nobody"),
+        .then("delivered nowhere"),
     Case::derived("H-SES-12", "session.4", "closed twice", closing::closed_twice)
         .should()
         .when("the hub closes a session twice")
@@ -194,7 +194,7 @@ fn unknown_id(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     demand_unheard(t, &token)?;
     let asked = t.seen_from(0).iter().any(|seen| seen.kind() == "permission.request");
-    t.demand(!asked, "nobody is asked for an unknown session", "a `permission.request`")?;
+    t.demand(!asked, "no one is asked for an unknown session", "a `permission.request`")?;
     let approved = t.below().iter().any(|below| below.seen.kind() == "permission.response");
     t.demand(!approved, "a request for an unknown session is not answered", "a `permission.response`")?;
     t.demand_ends_now(&s, 1)

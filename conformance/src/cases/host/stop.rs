@@ -19,7 +19,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::derived("H-STP-02", "turn.4", "the session lives on", lives_on)
         .when("a turn is stopped; the next input")
         .then("it is served in the same session; `session.close` was not sent"),
-    Case::choice("H-STP-03", "turn.7", "a stop that nobody answers", unanswered)
+    Case::choice("H-STP-03", "turn.7", "a stop that no one answers", unanswered)
         .when("the adapter ignores `stop` in two sessions and goes on talking; one of them is closed")
         .then(
             "all others are served and the close reaches the adapter; the other turn is ended by the host \
@@ -103,7 +103,7 @@ fn unanswered(t: &mut Trial<'_>) -> Outcome {
 
 fn during_a_flood(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    // 8 GiB, if nobody stopped it.
+    // 8 GiB, if no one stopped it.
     let flood = json!([["say", "begun"], ["repeat", 60_000, [["burst", 8, 16_384], ["delay", 2]]]]);
     let from = begun(t, &s, &flood)?;
     let lower = t.lower(&s)?;
@@ -121,7 +121,7 @@ fn behind_inputs(t: &mut Trial<'_>) -> Outcome {
     t.introduce(&s)?;
     let lower = t.lower(&s)?;
     let from = t.instruct(&s, &json!([["delay", 60_000]]))?;
-    t.expect_told(from, &lower, "user.input", t.bounds.patience)?;
+    t.expect_told(from, &lower, "user.input", t.bounds.deadline)?;
     let held =
         json!([["hold_stdin", true], ["say", "held"], ["delay", 1_200], ["hold_stdin", false], ["complete"]]);
     let holding = begun(t, &holder, &held)?;
@@ -132,7 +132,7 @@ fn behind_inputs(t: &mut Trial<'_>) -> Outcome {
     }
     let stopped = t.stop(&s)?;
     t.flushed(t.bounds.secs(2.0)).hint("the host does not read its hub while an adapter does not read")?;
-    t.expect_told(stopped, &lower, "stop", t.bounds.patience.max(t.bounds.secs(5.0)))?;
+    t.expect_told(stopped, &lower, "stop", t.bounds.deadline.max(t.bounds.secs(5.0)))?;
     t.end_of(&s, from)?;
     t.end_of(&holder, holding)?;
     for (other, from) in others.iter().zip(inputs) {

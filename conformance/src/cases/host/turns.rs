@@ -26,7 +26,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("the stray end does not end the second turn"),
     Case::derived("H-TRN-05", "turn.7", "an end while idle", idle_end)
         .when("`turn.complete` when no turn runs")
-        .then("nobody is told; the next turn has exactly one end"),
+        .then("nothing is reported; the next turn has exactly one end"),
     Case::choice("H-TRN-06", "turn.6", "output between turns", between_turns)
         .when("an output 200 ms after the end of a turn")
         .then("it is delivered"),
@@ -89,7 +89,7 @@ fn idle_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.act(&s, &json!([["complete"], ["delay", 150], ["complete"], ["complete"], ["pid"]]))?;
     if t.wait_logged(0, t.bounds.secs(20.0), |act| act["ev"] == "pid").is_none() {
-        return t.late("the adapter can write `turn.complete`", "nobody reads its stdout");
+        return t.late("the adapter can write `turn.complete`", "no one reads its stdout");
     }
     // Read before the next input is written, or no host could tell whose they are.
     t.demand_ends(&s, 1)?;
@@ -102,7 +102,7 @@ fn between_turns(t: &mut Trial<'_>) -> Outcome {
     let token = t.token();
     let turn = t.act(&s, &json!([["complete"], ["delay", 200], ["say", token]]))?;
     let heard = |seen: &crate::trial::Seen| seen.session() == s.id() && seen.text("content").contains(&token);
-    let heard = t.wait(turn.end.index, t.bounds.patience, heard).is_some();
+    let heard = t.wait(turn.end.index, t.bounds.deadline, heard).is_some();
     t.demand(heard, "the output between turns is delivered", "it is not")
 }
 

@@ -26,7 +26,7 @@ use crate::{
 /// How often the log is looked at.
 const LOOK: Duration = Duration::from_millis(2);
 /// How long a case waits for what is in the log already.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The starts of the stubs of a case, over all of its logs.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ impl Tail {
     /// Waits until the history holds all that has been logged by now.
     pub(super) fn catch_up(&self) {
         let written = std::fs::metadata(&self.path).map_or(0, |log| log.len());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DEADLINE;
         while self.state.read.load(Ordering::SeqCst) < written && Instant::now() < deadline {
             thread::sleep(LOOK / 4);
         }

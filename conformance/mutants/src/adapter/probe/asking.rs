@@ -1,4 +1,4 @@
-//! `ask` and `question`: what waits for somebody's word.
+//! `ask` and `question`: what waits for an answer.
 
 use std::{
     collections::BTreeMap,
@@ -67,10 +67,10 @@ pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
 }
 
 fn answers(turn: &Turn, mut waiting: BTreeMap<String, Asked>) -> Result<(), Over> {
-    let patience = Instant::now() + Duration::from_secs(1);
+    let silence = Instant::now() + Duration::from_secs(1);
     while !waiting.is_empty() {
         let until = waiting.values().filter_map(|asked| asked.until).min();
-        let until = if broken(Mutant::SilenceApproves) { Some(patience) } else { until };
+        let until = if broken(Mutant::SilenceApproves) { Some(silence) } else { until };
         match turn.next_answer(until)? {
             Some((request_id, answer)) => {
                 if let Some(asked) = waiting.remove(&request_id) {
@@ -137,7 +137,7 @@ fn choices(members: &Members) -> Vec<Choice> {
     choices.collect()
 }
 
-/// Asks for values. A host that cannot be asked is shown the question, and nobody answers ([ext.3]).
+/// Asks for values. A host that cannot be asked is shown the question, and no one answers ([ext.3]).
 pub(super) fn question(turn: &Turn, members: &Members) -> Result<(), Over> {
     let prompt = members.get("prompt").and_then(Value::as_str).unwrap_or_default();
     if !turn.has(Extension::Questions) {

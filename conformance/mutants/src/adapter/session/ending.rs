@@ -226,7 +226,7 @@ impl Session {
     pub(crate) fn remove_folder(&self) {
         let folder = self.lock().folder.take();
         if let Some(folder) = folder {
-            // Whoever removed it before did the same.
+            // An earlier removal did the same.
             let _ = std::fs::remove_dir_all(folder);
         }
     }

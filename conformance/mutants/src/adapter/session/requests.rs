@@ -97,7 +97,7 @@ impl Session {
             state.ledger.answer(request_id, approved);
         }
         if approved && let Some(effect) = state.stale.remove(request_id) {
-            // Nobody hears of a failure of what must not happen.
+            // No one hears of a failure of what must not happen.
             let _ = std::fs::write(effect, b"");
         }
         let oldest = || state.requests.keys().next().cloned();
@@ -110,7 +110,7 @@ impl Session {
         }
         let Some(Request::Permission { choices, effect }) = state.requests.get(&request_id).cloned() else {
             if broken(Mutant::UnaskedAnswered) {
-                self.send(&mut state, Message::system("nobody asked"));
+                self.send(&mut state, Message::system("no one asked"));
             }
             return;
         };
@@ -132,7 +132,7 @@ impl Session {
         self.changed.notify_all();
     }
 
-    /// Takes an `input.response`: values, or nobody's word.
+    /// Takes an `input.response`: values, or no answer.
     pub(crate) fn answer_question(self: &Arc<Self>, request_id: &str, fields: &Fields<'_>) {
         let mut state = self.lock();
         if !state.requests.get(request_id).is_some_and(Request::is_question) {

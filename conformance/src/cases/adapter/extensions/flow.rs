@@ -84,7 +84,7 @@ pub(super) fn bounded(t: &mut Trial<'_>) -> Outcome {
     t.probe(&s, &json!([["burst", 2_000, 200_000]]))?;
     back_pressure::watch_growth(t, GROWTH)?;
     silent(t, &s, from, "while the session is paused").under("flow.1")?;
-    // Nobody wants to read all that.
+    // All that need not be read.
     t.expect_gone();
     Ok(())
 }

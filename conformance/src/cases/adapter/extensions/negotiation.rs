@@ -49,7 +49,7 @@ pub(super) fn subset(t: &mut Trial<'_>) -> Outcome {
 }
 
 pub(super) fn core_only(t: &mut Trial<'_>) -> Outcome {
-    /// The types of the core; types that nobody knows are another matter ([msg.2]).
+    /// The types of the core; types that no one knows are another matter ([msg.2]).
     const BEYOND: [&str; 26] = [
         "session.ready",
         "session.info",
@@ -112,13 +112,13 @@ pub(super) fn version(t: &mut Trial<'_>) -> Outcome {
         let all = t.extensions();
         let from = t.history.len();
         if all.is_empty() {
-            // Whoever reads no offer reads no version either.
+            // An adapter that ignores offers ignores versions too.
             let s = t.open_offering(&["turns"], &json!({"protocol":protocol}))?;
             t.quick_turn(&s)?;
             continue;
         }
         let s = t.open_offering(&all, &json!({"protocol":protocol}))?;
-        let ready = t.expect(from, &s, "session.ready", t.bounds.patience);
+        let ready = t.expect(from, &s, "session.ready", t.bounds.deadline);
         if protocol == 0 {
             // A refusal without `control` is no more than an output; what is written is judged by the oracles.
             continue;
@@ -158,7 +158,7 @@ pub(super) fn resume(t: &mut Trial<'_>) -> Outcome {
     t.demand(!told.iter().any(|context| context == "kept"), "context `lost`, or nothing", "`kept`")
         .hint("say `kept` only when the agent has found the session")?;
     if told.is_empty() {
-        t.found("ext.5", Level::Should, "`context` is told once it is known", "nothing was told");
+        t.found("ext.5", Level::Should, "`context` is reported once it is known", "nothing was reported");
     }
     Ok(())
 }

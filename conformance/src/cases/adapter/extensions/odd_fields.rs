@@ -1,4 +1,4 @@
-//! What a reader bears with in fields that it may do without ([msg.2], [msg.5] to [msg.7]).
+//! What a reader tolerates in fields that it may do without ([msg.2], [msg.5] to [msg.7]).
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ pub(super) fn future(t: &mut Trial<'_>) -> Outcome {
     let from = negotiation::input(t, &s, &offer, "t-1")?;
     t.end_of(&s, from)?;
     answered(t, &s, turns.then_some("t-2"), &json!({"mode":"zz-later"}))?;
-    // Nothing runs: with a reason that nobody knows it is a stop like any other.
+    // Nothing runs: with a reason that no one knows it is a stop like any other.
     t.tell_deviant(&s, "stop", &json!({"reason":"zz-later"}))?;
     answered(t, &s, turns.then_some("t-3"), &json!({"mode":"turn"}))?;
     t.settle_ledger(&s)

@@ -105,7 +105,7 @@ pub(super) fn wrong_configuration(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let from = t.quick_input(&s)?;
     let ended = |seen: &Seen| seen.kind() == "turn.complete" && seen.session() == s.id();
-    let until = std::time::Instant::now() + t.bounds.start + t.bounds.patience;
+    let until = std::time::Instant::now() + t.bounds.start + t.bounds.deadline;
     let exit = loop {
         if t.wait(from, Duration::from_millis(100), ended).is_some() {
             t.note("it serves with a configuration that is no JSON: it reads none, or does not check it");

@@ -15,7 +15,7 @@ fn ask_with(t: &mut Trial<'_>, s: &Session, ask: &Ask, more: &Value, after: &[Va
     let mut script = vec![json!(["ask", wire::with(ask.members(), more)])];
     script.extend_from_slice(after);
     let from = t.probe(s, &json!(script))?;
-    let seen = t.expect(from, s, "permission.request", t.bounds.patience)?;
+    let seen = t.expect(from, s, "permission.request", t.bounds.deadline)?;
     Ok(Request { seen, from })
 }
 
@@ -96,7 +96,7 @@ pub(super) fn unknown_option(t: &mut Trial<'_>) -> Outcome {
 fn ask_question(t: &mut Trial<'_>, s: &Session) -> Outcome<(String, usize)> {
     let script = json!([["question", {"prompt":"Where to?","fields":[{"id":"where","label":"Place"}]}]]);
     let from = t.probe(s, &script)?;
-    let seen = t.expect(from, s, "input.request", t.bounds.patience)?;
+    let seen = t.expect(from, s, "input.request", t.bounds.deadline)?;
     Ok((seen.text("request_id").to_owned(), from))
 }
 

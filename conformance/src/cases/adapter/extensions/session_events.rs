@@ -16,7 +16,7 @@ pub(super) fn closed(t: &mut Trial<'_>) -> Outcome {
     let both =
         [line(&json!([["sleep", 400], ["close_session", "finished"]])), line(&json!([["say", "late"]]))];
     let from = t.raw_valid(both.concat())?;
-    let closed = t.expect(from, &s, "session.closed", t.bounds.patience)?;
+    let closed = t.expect(from, &s, "session.closed", t.bounds.deadline)?;
     t.settle()?;
     let (mut ends, mut after) = (0, Vec::new());
     for seen in t.of(&s) {
@@ -119,7 +119,7 @@ pub(super) fn ping(t: &mut Trial<'_>) -> Outcome {
         let at = t.history.len();
         let began = std::time::Instant::now();
         t.send(json!({"type":"ping","session_id":"","nonce":nonce}))?;
-        let pong = t.wait(at, t.bounds.patience, |seen| seen.kind() == "pong");
+        let pong = t.wait(at, t.bounds.deadline, |seen| seen.kind() == "pong");
         let Some(pong) = pong else {
             return t
                 .late(format!("a `pong` within {bound:.1?}"), "none")
@@ -147,7 +147,7 @@ pub(super) fn tools(t: &mut Trial<'_>) -> Outcome {
     let from = t.probe(&s, &json!([start("c-2"), ["fail", "asked to fail"]]))?;
     t.end_of(&s, from)?;
     let from = t.probe(&s, &json!([start("c-3"), ["until_stop"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.expect(from, &s, "output", t.bounds.deadline)?;
     t.stop(&s)?;
     t.end_within(&s, from, t.bounds.stop)?;
     t.settle_ledger(&s)?;

@@ -31,7 +31,7 @@ pub(super) fn id_on_all(t: &mut Trial<'_>) -> Outcome {
         }
         script.push(json!(["ask", ask.members()]));
         from = t.probe_as(&s, turn, &json!(script))?;
-        let seen = t.expect(from, &s, "permission.request", t.bounds.patience)?;
+        let seen = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
         t.answer(&s, &crate::trial::Request { seen, from }, false)?;
     }
     let end = t.end_of_turn(&s, turn, from, t.bounds.longest)?;
@@ -85,7 +85,7 @@ pub(super) fn stop_of_queued(t: &mut Trial<'_>) -> Outcome {
     t.demand(!ended, "the running turn goes on", "it was ended by the stop of a queued one")?;
     t.tell(&s, "stop", &json!({"turn_id":"t-1"}))?;
     t.end_of_turn(&s, "t-1", from, t.bounds.stop)?;
-    let queued = t.end_of_turn(&s, "t-2", from, t.bounds.patience)?;
+    let queued = t.end_of_turn(&s, "t-2", from, t.bounds.deadline)?;
     let ran = t.of(&s).iter().any(|seen| seen.kind() == "output" && seen.text("content").contains(&token));
     let hint = "a `stop` with the id of a queued turn removes it from the queue and ends it as `stopped`";
     t.demand(!ran, "the stopped turn never runs", "it has said what it was to say").hint(hint)?;
@@ -160,12 +160,12 @@ pub(super) fn idle_steer(t: &mut Trial<'_>) -> Outcome {
 pub(super) fn status(t: &mut Trial<'_>) -> Outcome {
     let (s, _) = t.agree(&["turns"], &json!({}))?;
     let from = t.probe_as(&s, "t-1", &json!([["say", "hello"]]))?;
-    let completed = t.end_of_turn(&s, "t-1", from, t.bounds.patience)?;
+    let completed = t.end_of_turn(&s, "t-1", from, t.bounds.deadline)?;
     let from = t.busy_as(&s, "t-2")?;
     t.tell(&s, "stop", &json!({"turn_id":"t-2","reason":"user"}))?;
     let stopped = t.end_of_turn(&s, "t-2", from, t.bounds.stop)?;
     let from = t.probe_as(&s, "t-3", &json!([["fail", "asked to fail"]]))?;
-    let failed = t.end_of_turn(&s, "t-3", from, t.bounds.patience)?;
+    let failed = t.end_of_turn(&s, "t-3", from, t.bounds.deadline)?;
     for (end, wanted) in [(completed, "completed"), (stopped, "stopped"), (failed, "failed")] {
         let status = match end.text("status") {
             "" => "completed",

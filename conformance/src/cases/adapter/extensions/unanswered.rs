@@ -7,7 +7,7 @@ use crate::{
     verdict::{FailureContext, Outcome},
 };
 
-/// Nothing has come for a session, nor for nobody, since a place in the history.
+/// Nothing has come for a session, nor without a session, since a place in the history.
 fn nothing_since(t: &mut Trial<'_>, s: &Session, from: usize, what: &str) -> Outcome {
     t.settle()?;
     let came: Vec<String> = t

@@ -61,7 +61,7 @@ pub(super) fn disturbs_no_turn(t: &mut Trial<'_>) -> Outcome {
         // It ticks: two more show that it goes on after all was read.
         for _ in 0..2 {
             let at = t.history.len();
-            let going = t.expect(at, &s, "output", t.bounds.patience);
+            let going = t.expect(at, &s, "output", t.bounds.deadline);
             going.map_err(|stop| stop.sent("the corpus of malformed lines"))?;
         }
     } else {

@@ -46,7 +46,7 @@ pub(super) fn sixteen_mebibytes(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// One input in a line of a size, and its turn. With `report` the content is long and must have arrived; without, the
-/// line is filled by a field that nobody reads.
+/// line is filled by a field that no one reads.
 fn long_input(t: &mut Trial<'_>, size: usize) -> Outcome {
     let s = t.open()?;
     let reports = t.has_probe(&["report"]);

@@ -38,7 +38,7 @@ pub(super) fn end_is_flushed(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.quick_input(&s)?;
     // No fence here: what it makes the program write would push out what it holds back.
-    let within = ((t.bounds.patience + t.bounds.start) * 3).min(t.bounds.longest);
+    let within = ((t.bounds.deadline + t.bounds.start) * 3).min(t.bounds.longest);
     if t.nth_end(&s, 0, within).is_some() {
         return Ok(());
     }

@@ -22,7 +22,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("H-EXT-14", "ext.7", "a restriction that is not honoured", not_honoured)
         .needs(&[Need::Extension("options")])
         .when("the hub asks for `max_cost_usd`; the adapter lists `denied_tools` only")
-        .then("the hub is told of a refusal; the adapter gets `session.close` and no input"),
+        .then("the hub learns of a refusal; the adapter gets `session.close` and no input"),
     Case::choice("H-EXT-19", "ext.2", "fields that were not agreed on", not_agreed)
         .needs(&[Need::AnyExtension])
         .when("an adapter without `session.ready` sends types and fields of extensions")
@@ -83,7 +83,7 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
         t.send(json!({"type":"ping","session_id":"","nonce":1}))?;
     }
     t.demand_served(&s, "served")?;
-    t.expect(0, &s, "session.info", t.bounds.patience)?;
+    t.expect(0, &s, "session.info", t.bounds.deadline)?;
     t.settle()?;
     let lower = t.lower(&s)?;
     let mut agreed = false;
@@ -119,7 +119,7 @@ fn not_honoured(t: &mut Trial<'_>) -> Outcome {
             && (seen.kind() == "session.closed"
                 || seen.kind() == "output" && seen.text("channel") == "system")
     };
-    let refused = t.wait(0, t.bounds.patience, told);
+    let refused = t.wait(0, t.bounds.deadline, told);
     t.settle()?;
     let written = t.written().into_iter().any(|below| {
         below.seen.kind() == "user.input"
@@ -127,7 +127,7 @@ fn not_honoured(t: &mut Trial<'_>) -> Outcome {
     });
     t.demand(!written, "no input reaches the adapter", "one does")?;
     match refused {
-        None => t.late("the hub is told that the session is refused", t.what_came(from, &s)),
+        None => t.late("the hub learns that the session is refused", t.what_came(from, &s)),
         Some(seen) if seen.kind() == "session.closed" => t.demand_member(&seen, "reason", "refused"),
         Some(_) => Ok(()),
     }?;
@@ -186,7 +186,7 @@ fn of_the_pipe(t: &mut Trial<'_>) -> Outcome {
     let from = t.send(json!({"type":"ping","session_id":"","nonce":"n-1"}))?;
     t.send(json!({"type":"sessions.list","session_id":"","request_id":"q-1","limit":5}))?;
     for kind in ["pong", "sessions.list.result"] {
-        if t.wait(from, t.bounds.patience.max(t.bounds.secs(5.0)), |seen| seen.kind() == kind).is_none() {
+        if t.wait(from, t.bounds.deadline.max(t.bounds.secs(5.0)), |seen| seen.kind() == kind).is_none() {
             return t.late(format!("a `{kind}`"), "none");
         }
     }

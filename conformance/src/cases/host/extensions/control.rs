@@ -53,7 +53,7 @@ fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
         if is_core {
             t.close(s)?;
         } else {
-            let end = t.expect(from, s, "session.closed", t.bounds.patience)?;
+            let end = t.expect(from, s, "session.closed", t.bounds.deadline)?;
             let ends = t.of_kind(s, "turn.complete").iter().filter(|seen| seen.index < end.index).count();
             t.demand(ends == 2, "both turns end before `session.closed`", format!("{ends}"))?;
         }
@@ -91,7 +91,7 @@ fn paused(t: &mut Trial<'_>) -> Outcome {
 
 fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
     const LOAD: usize = 8 << 20;
-    const PATIENCE: usize = 2 << 20;
+    const DEADLINE: usize = 2 << 20;
     let (a, b) = (t.open_known()?, t.open_known()?);
     t.with_process(|process| process.pause_reading(true))?;
     let flood = json!([["flood", LOAD / 2, 4096], ["complete"]]);
@@ -103,7 +103,7 @@ fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
     }
     let nonce = json!({"n":[1,null]});
     let sent = t.send(json!({"type":"ping","session_id":"","nonce":nonce}))?;
-    t.flushed(t.bounds.patience)?;
+    t.flushed(t.bounds.deadline)?;
     t.pass_time(t.quiet());
     let resumed = t.history.len();
     t.with_process(|process| process.pause_reading(false))?;
@@ -119,7 +119,7 @@ fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
         }
         None::<()>
     });
-    t.demand(before <= PATIENCE, format!("the `pong` before {PATIENCE} bytes of what waited"), before)?;
+    t.demand(before <= DEADLINE, format!("the `pong` before {DEADLINE} bytes of what waited"), before)?;
     let same =
         pong.get("nonce") == Some(&nonce) && pong.get("session_id") == Some(&Value::String(String::new()));
     t.demand(same, format!("the nonce {nonce}"), wire::text(pong.message(), "nonce"))?;
@@ -137,7 +137,7 @@ fn stopped_while_paused(t: &mut Trial<'_>) -> Outcome {
     let lower = t.lower(&s)?;
     t.tell(&s, "flow.pause", &json!({}))?;
     let stopped = t.stop(&s)?;
-    t.expect_told(stopped, &lower, "stop", t.bounds.patience)?;
+    t.expect_told(stopped, &lower, "stop", t.bounds.deadline)?;
     full_hub::expect_written(t, stopped, &lower, "turn.complete")?;
     t.demand_ends(&s, 0)?;
     t.tell(&s, "flow.resume", &json!({}))?;

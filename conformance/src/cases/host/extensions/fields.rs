@@ -14,7 +14,7 @@ use crate::{
 pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("H-EXT-17", "ext.4", "_meta and unknown fields", meta)
         .needs(&[Need::AnyExtension])
-        .when("messages of both sides with `_meta` and with a field that nobody knows")
+        .when("messages of both sides with `_meta` and with a field that no one knows")
         .then("`_meta` reaches the other side untouched, the unknown field does not"),
     Case::choice("H-EXT-24", "msg.5", "optional fields of the wrong type", wrong_types)
         .needs(&[Need::Extension("turns"), Need::Extension("events"), Need::Extension("control")])
@@ -23,7 +23,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("H-EXT-25", "msg.6", "ids of 257 bytes", long_ids)
         .needs(&[Need::Extension("turns"), Need::Extension("events")])
         .when("a request, a tool call and a thought with an id of 256 bytes, and of 257")
-        .then("those of 256 bytes pass unchanged, the others reach nobody and are not answered"),
+        .then("those of 256 bytes pass unchanged, the others reach no one and are not answered"),
     Case::choice("H-EXT-27", "msg.7", "_meta that is none", bad_meta)
         .needs(&[Need::AnyExtension])
         .when("outputs whose `_meta` is a string, and longer than 64 KiB")
@@ -109,7 +109,7 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
             ["complete", of_turn]
         ]),
     )?;
-    let request = t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    let request = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
     let lower = t.lower(&s)?;
     for extension in ["turns", "events", "control"] {
         full_hub::demand_offer(t, &lower, extension)?;

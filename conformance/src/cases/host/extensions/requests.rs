@@ -55,7 +55,7 @@ fn withdrawn(t: &mut Trial<'_>) -> Outcome {
     let (s, other) = (t.open()?, t.open()?);
     let cancel = json!(["emit", {"type":"permission.cancel","request_id":"r-1","reason":"timeout"}]);
     let from = t.instruct(&s, &json!([ask("r-1", &json!({})), ["until", "asked"], cancel]))?;
-    t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    t.expect(from, &s, "permission.request", t.bounds.deadline)?;
     t.cue("asked")?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "control")?;
@@ -78,7 +78,7 @@ fn asked_twice(t: &mut Trial<'_>) -> Outcome {
         &s,
         &json!([ask("r-1", &json!({"resource":"first"})), again, ["say", "asked"], wait, ["complete"]]),
     )?;
-    t.expect(from, &s, "output", t.bounds.patience)?;
+    t.expect(from, &s, "output", t.bounds.deadline)?;
     t.settle()?;
     t.send(answer(&s, "r-1", &json!({"approved":true})))?;
     t.end_of(&s, from)?;
@@ -114,7 +114,7 @@ fn options(t: &mut Trial<'_>) -> Outcome {
     t.expect_that(from, &s, "four requests", last)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "control")?;
-    let asked = t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    let asked = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
     for (member, wanted) in
         [("options", &offered), ("title", &json!("A title")), ("input", &json!({"n":[1]}))]
     {
@@ -151,7 +151,7 @@ fn question(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "questions"])?;
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
     let from = t.instruct(&s, &json!([ask_question(&Value::Null), wait, ["delay", 300], ["complete"]]))?;
-    let Ok(asked) = t.expect(from, &s, "input.request", t.bounds.patience) else {
+    let Ok(asked) = t.expect(from, &s, "input.request", t.bounds.deadline) else {
         full_hub::demand_offer(t, &t.lower(&s)?, "questions")?;
         return t.late("the question reaches the hub", t.what_came(from, &s));
     };
@@ -173,13 +173,13 @@ fn question_at_stop(t: &mut Trial<'_>) -> Outcome {
     // The adapter ends the turn when it has the answer, so that nothing but the stop settles it.
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
     let from = t.instruct(&s, &json!([["ignore_stop"], ask_question(&Value::Null), wait, ["complete"]]))?;
-    if t.expect(from, &s, "input.request", t.bounds.patience).is_err() {
+    if t.expect(from, &s, "input.request", t.bounds.deadline).is_err() {
         full_hub::demand_offer(t, &t.lower(&s)?, "questions")?;
         return t.late("the question reaches the hub", t.what_came(from, &s));
     }
     let lower = t.lower(&s)?;
     let stopped = t.stop(&s)?;
-    let cancelled = t.expect_told(stopped, &lower, "input.response", t.bounds.patience)?;
+    let cancelled = t.expect_told(stopped, &lower, "input.response", t.bounds.deadline)?;
     t.demand_member(&cancelled, "cancelled", true)?;
     t.end_of(&s, from)?;
     t.tell_deviant(&s, "input.response", &json!({"request_id":"q-1","values":{}}))?;

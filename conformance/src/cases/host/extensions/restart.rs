@@ -16,11 +16,11 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("H-EXT-20", "process.5", "an agent that resumes", resumed)
         .needs(&[Need::Ability(Ability::Restarts), Need::Extension("resume")])
         .when("an adapter tells its own id and parameters, dies, and says `kept` at the next start")
-        .then("`session.start` carries both in `resume`; the hub is told `kept` once, before the answer"),
+        .then("`session.start` carries both in `resume`; the hub learns `kept` once, before the answer"),
     Case::choice("H-EXT-21", "process.5", "a context that is lost", lost)
         .needs(&[Need::Ability(Ability::Restarts), Need::Extension("resume")])
         .when("an adapter that cannot resume dies while idle; the next input")
-        .then("the hub is told `lost` once, before the answer"),
+        .then("the hub learns `lost` once, before the answer"),
     Case::choice("H-EXT-22", "process.5", "an input is never sent again", never_again)
         .needs(&[Need::Ability(Ability::Restarts)])
         .when("the adapter dies of an input while another waits; then a third is sent")

@@ -105,7 +105,7 @@ fn late_output(t: &mut Trial<'_>) -> Outcome {
     )?;
     t.end_of(&s, from)?;
     let late = |seen: &Seen| seen.session() == s.id() && seen.text("content").contains(&token);
-    let Some(late) = t.wait(from, t.bounds.patience, late) else {
+    let Some(late) = t.wait(from, t.bounds.deadline, late) else {
         return t.late("the late output is delivered", "it is not");
     };
     let of = late.text("turn_id").to_owned();
@@ -141,7 +141,7 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
     let first = steer(t, "steer-1");
     let sent = t.send_deviant(first)?;
     let answer =
-        t.expect_that(sent, &s, "a `steer.result` for a steer that nobody can take", result("steer-1"))?;
+        t.expect_that(sent, &s, "a `steer.result` for a steer that no one can take", result("steer-1"))?;
     t.demand_member(&answer, "delivered", false)?;
     t.settle()?;
     full_hub::demand_delivered(t, &lower, "user.input", 1)?;
@@ -153,7 +153,7 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
         let modes = seen.get("input_modes").and_then(Value::as_array).cloned().unwrap_or_default();
         seen.session() == s.id() && modes.iter().any(|mode| mode == "steer")
     };
-    t.expect_that(0, &s, "the hub is told that the agent takes steers", able)?;
+    t.expect_that(0, &s, "the hub learns that the agent takes steers", able)?;
     // The fence shows that the host has read it.
     t.settle()?;
     let second = steer(t, "steer-2");

@@ -47,7 +47,7 @@ pub(super) fn killed_in_turn(t: &mut Trial<'_>) -> Outcome {
     t.demand_text(&turn, "last words")?;
     let told = turn.on_channel("system").to_lowercase();
     let names_it = told.contains('9') || told.contains("kill") || told.contains("signal");
-    t.should(names_it, "the hub is told of the signal", shown(&told));
+    t.should(names_it, "the hub learns of the signal", shown(&told));
     Ok(())
 }
 

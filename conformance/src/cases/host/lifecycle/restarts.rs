@@ -83,7 +83,7 @@ pub(super) fn begun_anew(t: &mut Trial<'_>) -> Outcome {
     let (closed, s) = (t.open_known()?, t.open_known()?);
     let (before, before_closed) = (t.lower(&s)?, t.lower(&closed)?);
     let from = t.close(&closed)?;
-    t.expect_told(from, &before_closed, "session.close", t.bounds.patience)?;
+    t.expect_told(from, &before_closed, "session.close", t.bounds.deadline)?;
     t.act(&s, &json!([["say", "last words"], ["abort"]]))?;
     t.demand_served(&s, "anew")?;
     let after = t.lower(&s)?;
@@ -124,14 +124,14 @@ pub(super) fn no_storm(t: &mut Trial<'_>) -> Outcome {
         t.demand_text(&turn, "")?;
     }
     let told = t.of(&s).iter().any(|seen| seen.text("channel") == "system");
-    t.demand(told, "the hub is told why, on channel `system`", "it is not")
+    t.demand(told, "the hub learns why, on channel `system`", "it is not")
 }
 
 pub(super) fn slow_start(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"starts":[{"at_start":[["delay", 4_000]]}]}))?;
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["say", "awake"], ["complete"]]))?;
-    let turn = t.end_within(&s, from, t.bounds.secs(4.0) + t.bounds.patience)?;
+    let turn = t.end_within(&s, from, t.bounds.secs(4.0) + t.bounds.deadline)?;
     t.demand_text(&turn, "awake").hint("a start may take long: package launchers download")
 }
 
@@ -145,7 +145,7 @@ pub(super) fn other_undisturbed(t: &mut Trial<'_>) -> Outcome {
     }
     let from =
         t.instruct(&second, &json!([["say", "one "], ["delay", 1_500], ["say", "two"], ["complete"]]))?;
-    t.expect(from, &second, "output", t.bounds.patience)?;
+    t.expect(from, &second, "output", t.bounds.deadline)?;
     t.act(&first, &json!([["say", "last words"], ["abort"]]))?;
     let turn = t.end_of(&second, from)?;
     t.demand_text(&turn, "one two").hint("the end of one adapter ends turns of the other")?;

@@ -54,7 +54,7 @@ pub(super) fn will_not_go(t: &mut Trial<'_>) -> Outcome {
     t.close_stdin()?;
     let within = t.bounds.secs(15.0);
     t.exit_within(within)?;
-    // What nobody reaps any more is the runner's to reap.
+    // The runner reaps what has no parent left.
     let left = within.saturating_sub(began.elapsed()).min(Duration::from_secs(1));
     demand_gone(t, &processes, left).hint("the host leaves without its adapter")
 }

@@ -14,25 +14,25 @@ pub(super) fn strangers(t: &mut Trial<'_>) -> Outcome {
     let (closed, s) = (t.open_known()?, t.open()?);
     let lower = t.lower(&closed)?;
     let from = t.close(&closed)?;
-    t.expect_told(from, &lower, "session.close", t.bounds.patience)?;
+    t.expect_told(from, &lower, "session.close", t.bounds.deadline)?;
     t.demand_answer(
         &s,
         &json!([["session", "never-opened", [ask("lost", &token)]], ["say", "mine"], ["complete"]]),
         "mine",
     )?;
     t.settle()?;
-    demand_nobody_asked(t, &token)?;
+    demand_no_one_asked(t, &token)?;
     demand_no_approval(t)?;
     let lost = t.written().iter().any(|below| ["late", "lost"].contains(&below.seen.text("request_id")));
     t.demand(!lost, "no answer for a session that is not open", "a `permission.response`")
 }
 
-fn demand_nobody_asked(t: &Trial<'_>, token: &str) -> Outcome {
+fn demand_no_one_asked(t: &Trial<'_>, token: &str) -> Outcome {
     let requests: Vec<Seen> =
         t.seen_from(0).into_iter().filter(|seen| seen.kind() == "permission.request").collect();
     match requests.iter().find(|seen| seen.text("resource").contains(token)) {
         None => demand_unheard(t, token),
-        Some(seen) => t.fail("nobody is asked", format!("a `permission.request` in {:?}", seen.session())),
+        Some(seen) => t.fail("no one is asked", format!("a `permission.request` in {:?}", seen.session())),
     }
 }
 
@@ -59,5 +59,5 @@ pub(super) fn bad_requests(t: &mut Trial<'_>) -> Outcome {
     t.demand_answer(&s, &json!(actions), "went on")?;
     t.settle()?;
     demand_no_approval(t)?;
-    demand_nobody_asked(t, &token)
+    demand_no_one_asked(t, &token)
 }

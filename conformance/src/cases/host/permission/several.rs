@@ -66,7 +66,7 @@ pub(super) fn id_again(t: &mut Trial<'_>) -> Outcome {
     let from = t.instruct(&pending, &twice)?;
     let one = asked(t, &pending, from, &first)?;
     // The host has taken both when what follows them is there.
-    t.expect(from, &pending, "output", t.bounds.patience)?;
+    t.expect(from, &pending, "output", t.bounds.deadline)?;
     t.send(answer_of(&pending, &one, true))?;
     t.end_of(&pending, from)?;
     t.settle()?;
@@ -79,7 +79,7 @@ pub(super) fn meanwhile(t: &mut Trial<'_>) -> Outcome {
     let actions = json!([ask("r-1", &token), ["say", "while it waits"], answered("r-1"), ["complete"]]);
     let from = t.instruct(&s, &actions)?;
     let request = asked(t, &s, from, &token)?;
-    t.expect(from, &s, "output", t.bounds.patience)
+    t.expect(from, &s, "output", t.bounds.deadline)
         .hint("the output of a session waits for its own permission")?;
     let turn = t
         .act(&other, &json!([["say", "served"], ["complete"]]))
@@ -101,7 +101,7 @@ pub(super) fn a_thousand(t: &mut Trial<'_>) -> Outcome {
     t.stub_script(&json!({"lists":{"all":[["many", all]]}}))?;
     let (s, other) = (t.open()?, t.open_known()?);
     let from = t.instruct(&s, &json!([["do", "all"], ["say", "all asked"]]))?;
-    t.expect(from, &s, "output", t.bounds.patience.max(t.bounds.secs(5.0)))?;
+    t.expect(from, &s, "output", t.bounds.deadline.max(t.bounds.secs(5.0)))?;
     t.demand_served(&other, "served")?;
     let approve = |n: usize| n.is_multiple_of(2);
     let mut reached = 0;

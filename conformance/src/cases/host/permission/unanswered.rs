@@ -18,13 +18,13 @@ pub(super) fn undecided(t: &mut Trial<'_>) -> Outcome {
     t.cue("asked")?;
     t.end_of(&ended, from_ended)?;
     let (lower, lower_ended) = (t.lower(&stopped)?, t.lower(&ended)?);
-    t.expect_told(from_ended, &lower_ended, "permission.response", t.bounds.patience)
+    t.expect_told(from_ended, &lower_ended, "permission.response", t.bounds.deadline)
         .hint("a request is denied at the end of its turn")?;
-    // Longer than any patience that a host may have invented; there is no deadline that nobody configured.
+    // Longer than a deadline that a host may have invented: without a configured one there is none.
     t.pass_time(std::time::Duration::from_millis(2_500));
     demand_no_approval(t)?;
     t.stop(&stopped)?;
-    t.expect_told(from_stopped, &lower, "permission.response", t.bounds.patience)
+    t.expect_told(from_stopped, &lower, "permission.response", t.bounds.deadline)
         .hint("a request is denied at the stop of its turn")?;
     t.end_of(&stopped, from_stopped)?;
     t.settle()?;

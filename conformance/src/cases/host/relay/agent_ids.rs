@@ -37,7 +37,7 @@ fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
     let mut told = Vec::new();
     if t.subject.extensions.contains("control") {
         let s = t.open_offering(&EXTENSIONS, &json!({"agent_id":NOBODY}))?;
-        let end = t.expect(0, &s, "session.closed", t.bounds.patience)?;
+        let end = t.expect(0, &s, "session.closed", t.bounds.deadline)?;
         t.demand_member(&end, "reason", "unknown_agent")?;
         told.push((s, 0));
     }
@@ -83,7 +83,7 @@ fn mapped(t: &mut Trial<'_>) -> Outcome {
 fn agents(t: &mut Trial<'_>) -> Outcome {
     let from = t.send(json!({"type":"agents.list","session_id":"","request_id":"q-1"}))?;
     let result = |seen: &Seen| seen.kind() == "agents.list.result";
-    let Some(result) = t.wait(from, t.bounds.patience.max(t.bounds.start), result) else {
+    let Some(result) = t.wait(from, t.bounds.deadline.max(t.bounds.start), result) else {
         return t.late("an `agents.list.result`", "none");
     };
     t.demand(

@@ -76,7 +76,7 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
         &s,
         &json!([["ask", {"request_id":"r-1","tool":"Shell","description":"d","resource":"r"}]]),
     )?;
-    t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    t.expect(from, &s, "permission.request", t.bounds.deadline)?;
     let lower = t.lower(&s)?;
     full_hub::act_in(t, &other, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;
@@ -103,7 +103,7 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
         let delivered = |seen: &Seen| {
             category == "oversize" && seen.session() == s.id() && seen.text("content").len() > limit
         };
-        if t.wait(from, t.bounds.patience, |seen| told(seen) || delivered(seen)).is_none() {
+        if t.wait(from, t.bounds.deadline, |seen| told(seen) || delivered(seen)).is_none() {
             return t.late(format!("`output` on `system`: {category}"), t.what_came(from, &s));
         }
     }

@@ -25,7 +25,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then(
             "each turn gets its end; `session.close` below; gone within 4 s with status 0, and nothing left",
         ),
-    Case::choice("H-RLY-21", "relay.9", "nobody reads stdout", broken_stdout)
+    Case::choice("H-RLY-21", "relay.9", "no one reads stdout", broken_stdout)
         .when("the reader of its stdout goes away during a turn with output")
         .then("gone within 4 s with status 0, and nothing left"),
     Case::choice("H-RLY-22", "relay.9", "an adapter that stays", adapter_stays)

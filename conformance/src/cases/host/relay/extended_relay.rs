@@ -116,12 +116,12 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
             ["question", {"request_id":"q-1","prompt":"Where to?"}]
         ]),
     )?;
-    t.expect(from, &s, "permission.request", t.bounds.patience)?;
+    t.expect(from, &s, "permission.request", t.bounds.deadline)?;
     let lower = t.lower(&s)?;
     let questions = full_hub::demand_offer(t, &lower, "questions").is_ok();
     let mut requests = vec![("r-1", "permission.response")];
     if questions {
-        t.expect(from, &s, "input.request", t.bounds.patience)?;
+        t.expect(from, &s, "input.request", t.bounds.deadline)?;
         requests.push(("q-1", "input.response"));
     }
     full_hub::act_in(t, &other, &s, &json!([["complete"]]))?;
@@ -160,7 +160,7 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
     for (category, actions) in refusals(t) {
         let from = t.instruct(&s, &actions)?;
         t.end_within(&s, from, t.bounds.secs(20.0))?;
-        let told = error_of(t, &s, from, category, t.bounds.patience);
+        let told = error_of(t, &s, from, category, t.bounds.deadline);
         // A host whose limit is higher delivers the line.
         let delivered =
             |seen: &Seen| seen.session() == s.id() && seen.text("content").len() > t.subject.limits.max_line;
@@ -219,7 +219,7 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     });
     let turn = t.act(&s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
     full_hub::demand_offer(t, &t.lower(&s)?, "control")?;
-    let end = t.expect(turn.end.index, &s, "session.closed", t.bounds.patience)?;
+    let end = t.expect(turn.end.index, &s, "session.closed", t.bounds.deadline)?;
     t.demand_member(&end, "reason", "failed")?;
     let error = end.get("error").cloned().unwrap_or_default();
     let same = error["category"] == "auth" && error["message"] == "the credentials have expired";

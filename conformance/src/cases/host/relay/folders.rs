@@ -20,7 +20,7 @@ use crate::{
 /// This part of the family.
 pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("H-RLY-28", "process.6", "the environment is chosen", environment)
-        .when("the host itself has a variable that nobody configured")
+        .when("the host itself has a variable that no one configured")
         .then("the adapter does not see it"),
     Case::choice("H-RLY-29", "file.6", "folders of its own", folders)
         .needs(&[Need::Ability(Ability::FilesOut)])
@@ -32,7 +32,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("the hub opens another file with the first content; the adapter is given a copy in its exchange folder"),
 ];
 
-/// A variable that a host has and nobody configured.
+/// A variable that a host has and no one configured.
 const UNASKED: &str = "CONFORMANCE_UNASKED";
 
 fn environment(t: &mut Trial<'_>) -> Outcome {
@@ -77,7 +77,7 @@ fn folders(t: &mut Trial<'_>) -> Outcome {
     // It may lie in a folder that is private itself.
     let above = tmp.ancestors().take_while(|folder| *folder != t.folder());
     let private = above.into_iter().any(|folder| open_to_others(folder) == Some(0));
-    t.demand(private, "a TMPDIR that nobody else enters", format!("{:?}", open_to_others(&tmp)))?;
+    t.demand(private, "a TMPDIR that no one else enters", format!("{:?}", open_to_others(&tmp)))?;
     let exchange = exchange_dir(t, &lower);
     let mut places = vec!["tmpdir"];
     if let Some(exchange) = &exchange {
@@ -99,7 +99,7 @@ fn folders(t: &mut Trial<'_>) -> Outcome {
     t.close(&s)?;
     t.settle()?;
     if let Some(exchange) = exchange {
-        let deadline = Instant::now() + t.bounds.patience;
+        let deadline = Instant::now() + t.bounds.deadline;
         while exchange.exists() && Instant::now() < deadline {
             t.pass_time(Duration::from_millis(20));
         }

@@ -40,7 +40,7 @@ fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
     let few = ["turns", "control", "of-nobody"];
     let s = t.open_offering(&few, &json!({}))?.naming_turns();
     let from = t.instruct(&s, &json!([["complete"]]))?;
-    let ready = t.expect(0, &s, "session.ready", t.bounds.patience)?;
+    let ready = t.expect(0, &s, "session.ready", t.bounds.deadline)?;
     t.end_of(&s, from)?;
     let first = t.of(&s).first().map(|seen| seen.kind().to_owned()).unwrap_or_default();
     t.demand(first == "session.ready", "`session.ready` first", format!("`{first}`"))?;
@@ -89,10 +89,10 @@ fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
     t.send_deviant(json!({
         "type":"user.input","session_id":id,"turn_id":"steer-turn","message_id":"steer-1","mode":"steer","content":"left"
     }))?;
-    let info = t.expect(sent, &s, "session.info", t.bounds.patience.max(t.bounds.secs(5.0)))?;
+    let info = t.expect(sent, &s, "session.info", t.bounds.deadline.max(t.bounds.secs(5.0)))?;
     let changed = info.text("model") == "model-2";
     t.demand(!changed, "the values unchanged", "`model` is what was asked for")?;
-    let result = t.expect(sent, &s, "steer.result", t.bounds.patience)?;
+    let result = t.expect(sent, &s, "steer.result", t.bounds.deadline)?;
     t.demand_member(&result, "delivered", false)?;
     t.demand_member(&result, "message_id", "steer-1")?;
     t.stop(&s)?;
@@ -196,7 +196,7 @@ fn facts(t: &mut Trial<'_>) -> Outcome {
         let told = |seen: &Seen| {
             seen.session() == s.id() && seen.kind() == "session.info" && seen.get(member) == Some(&wanted)
         };
-        if t.wait(0, t.bounds.patience, told).is_none() {
+        if t.wait(0, t.bounds.deadline, told).is_none() {
             return t
                 .late(format!("`session.info` with `{member}` {wanted}"), t.what_came(turn.end.index, &s));
         }
