@@ -9,6 +9,7 @@ mod cli {
     mod config;
     mod demo;
     mod doctor;
+    mod examples;
     mod hostile;
     mod import;
     mod lists;

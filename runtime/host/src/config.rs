@@ -95,6 +95,7 @@ mod read;
 mod read_agent;
 mod read_file;
 mod regular;
+mod schema;
 mod session_may;
 
 pub use agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
@@ -104,7 +105,8 @@ pub use limits::{Limits, Restart, Shutdown, Timeouts};
 pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, spool_dir, state_dir};
 pub use organisation::Organisation;
 pub use profile::Profile;
-pub use read::Refused;
+pub use read::{Refused, said};
+pub use schema::SCHEMA;
 pub use session_may::{SessionMay, SessionOption, UnknownOption};
 pub use trunkline_process::{Containment, Limits as Resources};
 pub use trunkline_sandbox::{Backend, Network, Sandbox};

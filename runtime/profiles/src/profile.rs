@@ -70,89 +70,43 @@ macro_rules! profile {
 
 /// Every profile, in the order in which they are listed. A `static`, so that no other crate compiles the adapters again.
 pub static PROFILES: &[Profile] = &[
-    profile!(
-        "claude-code",
-        "Claude Code: one long-lived `claude` process for each session",
-        claude_code::Settings,
-        |config, arguments| {
-            let program = config.by(claude_code::ClaudeCode::new).stop_grace(claude_code::STOP_GRACE);
-            program.arguments(arguments).run()
-        }
-    ),
-    profile!(
-        "codex",
-        "OpenAI's Codex, one app server for all sessions, with approvals, steering and resume",
-        codex::Settings,
-        |config, arguments| config.by(codex::Codex::new).arguments(arguments).run()
-    ),
-    profile!(
-        "gemini-cli",
-        "Gemini CLI over ACP, else one process a turn",
-        gemini_cli::Gemini,
-        |config, arguments| config.by(gemini_cli::adapter).arguments(arguments).run()
-    ),
-    profile!(
-        "github-copilot",
-        "GitHub Copilot CLI over ACP, else one process a turn",
-        github_copilot::Copilot,
-        |config, arguments| config.by(github_copilot::adapter).arguments(arguments).run()
-    ),
-    profile!(
-        "kilo-code",
-        "Kilo Code over ACP, else one process a turn",
-        kilo_code::Kilo,
-        |config, arguments| config.by(kilo_code::adapter).arguments(arguments).run()
-    ),
-    profile!(
-        "opencode",
-        "opencode over ACP, else one process a turn",
-        opencode::Opencode,
-        |config, arguments| config.by(opencode::adapter).arguments(arguments).run()
-    ),
-    profile!(
-        "pi",
-        "pi by its RPC mode: a small coding agent whose turns take steers",
-        pi::Pi,
-        |config, arguments| config.by(pi::PiAdapter::new).arguments(arguments).run()
-    ),
-    profile!(
-        "acp",
-        "Any agent that speaks the Agent Client Protocol",
-        acp::generic::Settings,
-        |config, arguments| {
-            config.by(acp::adapter).described(acp::description()).arguments(arguments).run()
-        }
-    ),
-    profile!(
-        "generic-cli",
-        "Any interactive program: input to its stdin, its output the answer",
-        generic_cli::CliConfig,
-        |config, arguments| {
-            generic_cli::pty::asked(&arguments).unwrap_or_else(|| {
-                let own = generic_cli::pty::Own::of(&arguments);
-                let program = config.by(|config| generic_cli::GenericCli::new(config, own));
-                program.described(generic_cli::description(false)).arguments(arguments).run()
-            })
-        }
-    ),
-    profile!(
-        "generic-job",
-        "Any program that runs to its end: each input a run, its output the answer",
-        generic_job::JobConfig,
-        |config, arguments| {
-            let program = config.by(generic_job::GenericJob::new);
-            program.described(generic_job::description()).arguments(arguments).run()
-        }
-    ),
-    profile!(
-        "generic-http",
-        "Any server: each input a request, its response the answer, streamed where it is",
-        generic_http::HttpConfig,
-        |config, arguments| {
-            let program = config.by(generic_http::GenericHttp::new);
-            program.described(generic_http::description()).arguments(arguments).run()
-        }
-    ),
+    profile! { "claude-code", "Claude Code: one long-lived `claude` process for each session",
+    claude_code::Settings, |config, arguments| {
+        let program = config.by(claude_code::ClaudeCode::new).stop_grace(claude_code::STOP_GRACE);
+        program.arguments(arguments).run()
+    } },
+    profile! { "codex", "OpenAI's Codex, one app server for all sessions, with approvals, steering and resume",
+    codex::Settings, |config, arguments| config.by(codex::Codex::new).arguments(arguments).run() },
+    profile! { "gemini-cli", "Gemini CLI over ACP, else one process a turn",
+    gemini_cli::Gemini, |config, arguments| config.by(gemini_cli::adapter).arguments(arguments).run() },
+    profile! { "github-copilot", "GitHub Copilot CLI over ACP, else one process a turn",
+    github_copilot::Copilot, |config, arguments| config.by(github_copilot::adapter).arguments(arguments).run() },
+    profile! { "kilo-code", "Kilo Code over ACP, else one process a turn",
+    kilo_code::Kilo, |config, arguments| config.by(kilo_code::adapter).arguments(arguments).run() },
+    profile! { "opencode", "opencode over ACP, else one process a turn",
+    opencode::Opencode, |config, arguments| config.by(opencode::adapter).arguments(arguments).run() },
+    profile! { "pi", "pi by its RPC mode: a small coding agent whose turns take steers",
+    pi::Pi, |config, arguments| config.by(pi::PiAdapter::new).arguments(arguments).run() },
+    profile! { "acp", "Any agent that speaks the Agent Client Protocol",
+    acp::generic::Settings, |config, arguments| {
+        config.by(acp::adapter).described(acp::description()).arguments(arguments).run()
+    } },
+    profile! { "generic-cli", "Any interactive program: input to its stdin, its output the answer",
+    generic_cli::CliConfig, |config, arguments| generic_cli::pty::asked(&arguments).unwrap_or_else(|| {
+        let own = generic_cli::pty::Own::of(&arguments);
+        let program = config.by(|config| generic_cli::GenericCli::new(config, own));
+        program.described(generic_cli::description(false)).arguments(arguments).run()
+    }) },
+    profile! { "generic-job", "Any program that runs to its end: each input a run, its output the answer",
+    generic_job::JobConfig, |config, arguments| {
+        let program = config.by(generic_job::GenericJob::new);
+        program.described(generic_job::description()).arguments(arguments).run()
+    } },
+    profile! { "generic-http", "Any server: each input a request, its response the answer, streamed where it is",
+    generic_http::HttpConfig, |config, arguments| {
+        let program = config.by(generic_http::GenericHttp::new);
+        program.described(generic_http::description()).arguments(arguments).run()
+    } },
     Profile {
         name: "echo",
         description: "Says what it is told; commands show permissions, files, stops and failures",
@@ -161,21 +115,12 @@ pub static PROFILES: &[Profile] = &[
         #[cfg(test)]
         schema: None,
     },
-    profile!(
-        "mock",
-        "What a script says: outputs, delays, tools, permissions, failures; for tests",
-        mock::MockConfig,
-        |config, arguments| config.by(mock::Mock::new).arguments(arguments).run()
-    ),
-    profile!(
-        "replay",
-        "A recorded session, played back in its own time or at once",
-        replay::ReplayConfig,
-        |config, arguments| {
-            let program = config.by(replay::Replay::new);
-            program.described(replay::description()).arguments(arguments).run()
-        }
-    ),
+    profile! { "mock", "What a script says: outputs, delays, tools, permissions, failures; for tests",
+    mock::MockConfig, |config, arguments| config.by(mock::Mock::new).arguments(arguments).run() },
+    profile! { "replay", "A recorded session, played back in its own time or at once",
+    replay::ReplayConfig, |config, arguments| {
+        config.by(replay::Replay::new).described(replay::description()).arguments(arguments).run()
+    } },
 ];
 
 /// Runs a profile as this process's adapter until its host is done with it, and returns what `main` returns. Nothing

@@ -1,39 +1,48 @@
-//! `trunkline schema`: the JSON Schema of the protocol.
+//! `trunkline schema`: the JSON Schemas of the protocol and of the configuration.
 
 use std::io::Write;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use trunkline_host::config;
 use trunkline_protocol::schema;
 
 use crate::{exit, fault::Done};
 
-/// Prints the JSON Schema of the protocol's messages
+/// Prints the JSON Schema of the protocol's messages, or of the configuration file
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline schema adapter-to-host > adapter-to-host.json
-  trunkline schema                  both directions, as one object of two schemas")]
+  trunkline schema                  both directions, as one object of two schemas
+  trunkline schema config > trunkline.schema.json
+
+An editor completes a configuration whose first key is
+`\"$schema\": \"./trunkline.schema.json\"`.")]
 pub(crate) struct Schema {
-    /// The direction [default: both]
-    direction: Option<Direction>,
+    /// Of what [default: both directions of the protocol]
+    #[arg(value_name = "WHAT")]
+    of: Option<Of>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Direction {
+enum Of {
     /// What a host writes to an adapter's stdin
     HostToAdapter,
     /// What an adapter writes to its stdout
     AdapterToHost,
+    /// The configuration file
+    Config,
 }
 
 impl Schema {
     pub(super) fn run(self) -> Done {
         let mut stdout = std::io::stdout().lock();
-        match self.direction {
-            Some(Direction::HostToAdapter) => stdout.write_all(schema::HOST_TO_ADAPTER.as_bytes())?,
-            Some(Direction::AdapterToHost) => stdout.write_all(schema::ADAPTER_TO_HOST.as_bytes())?,
+        match self.of {
+            Some(Of::HostToAdapter) => stdout.write_all(schema::HOST_TO_ADAPTER.as_bytes())?,
+            Some(Of::AdapterToHost) => stdout.write_all(schema::ADAPTER_TO_HOST.as_bytes())?,
+            Some(Of::Config) => stdout.write_all(config::SCHEMA.as_bytes())?,
             None => writeln!(stdout, "{}", both().context("failed to write the schema")?)?,
         }
         Ok(exit::OK)

@@ -74,7 +74,7 @@ pub struct AgentConfig {
 }
 
 /// A program to start.
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Command {
     /// The program: a path, or a name to be found in `PATH`.
     pub command: String,
@@ -194,17 +194,6 @@ impl From<&str> for Command {
 impl From<String> for Command {
     fn from(command: String) -> Self {
         Self::new(command)
-    }
-}
-
-impl fmt::Debug for Command {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Command")
-            .field("command", &self.command)
-            .field("args", &self.args)
-            .field("work_dir", &self.work_dir)
-            .field("env", &self.env)
-            .finish()
     }
 }
 

@@ -7,8 +7,8 @@ use trunkline_sandbox::network::AllowList;
 use trunkline_sandbox::{Backend, Network, Sandbox};
 
 use super::error::ConfigError;
-use super::form::{Alternative, As, Either, List, Location, Part, TextOr};
-use super::keys::{NetworkKeys, ResourceKeys, SandboxKeys};
+use super::form::{As, List, Location, Part, SandboxOrNone};
+use super::keys::{ResourceKeys, SandboxKeys};
 use super::quantity::shown;
 use super::read::{missing, place};
 
@@ -26,7 +26,7 @@ impl Confinement {
     pub(super) fn set(
         &mut self,
         resources: Option<As<Part<ResourceKeys>>>,
-        sandbox: Option<As<TextOr<SandboxKeys>>>,
+        sandbox: Option<As<SandboxOrNone>>,
         at: &str,
         folder: &Path,
     ) -> Result<(), ConfigError> {
@@ -38,14 +38,11 @@ impl Confinement {
         let at_sandbox = place(at, "sandbox");
         let mut keys = match sandbox {
             None => return Ok(()),
-            Some(As(Either::Text(word))) if word == "none" => {
+            Some(As(None)) => {
                 (self.sandbox, self.network_said) = (None, false);
                 return Ok(());
             }
-            Some(As(Either::Text(_))) => {
-                return Err(ConfigError::wrong_type(at_sandbox, SandboxKeys::EXPECTED, "a string"));
-            }
-            Some(As(Either::Object(keys))) => keys,
+            Some(As(Some(keys))) => keys,
         };
         for (twice, key, ours) in [
             (memory && keys.memory.is_some(), "memory", "memory"),
@@ -150,21 +147,10 @@ fn sandbox_of(keys: SandboxKeys, at: &str, folder: &Path) -> Result<Sandbox, Con
     sandbox.read_only = paths_from(folder, keys.read_only).unwrap_or_default();
     sandbox.writable = paths_from(folder, keys.writable).unwrap_or_default();
     if let Some(As(network)) = keys.network {
-        sandbox.network = network_of(network, &place(at, "network"))?;
+        sandbox.network = network;
     }
     sandbox.user = keys.user.map(|As(user)| user).or(sandbox.user);
     Ok(sandbox)
-}
-
-pub(super) fn network_of(network: Either<NetworkKeys>, at: &str) -> Result<Network, ConfigError> {
-    match network {
-        Either::Text(word) => match word.as_str() {
-            "none" => Ok(Network::None),
-            "all" => Ok(Network::All),
-            other => Err(ConfigError::invalid(at, format!("`{}` is not \"none\" or \"all\"", shown(other)))),
-        },
-        Either::Object(keys) => Ok(Network::Allow(keys.allow.ok_or_else(|| missing(at, "allow"))?.0)),
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What can be wrong with a configuration file.
 
+use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,17 +17,20 @@ pub struct ConfigError {
 }
 
 /// What is wrong.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// The file could not be read.
-    Unreadable(io::Error),
+    #[error("{0}")]
+    Unreadable(#[source] io::Error),
     /// The file is larger than a configuration can be.
+    #[error("it is larger than {limit} bytes")]
     TooLarge {
         /// The most that is read, in bytes.
         limit: u64,
     },
     /// The file is not JSON.
+    #[error("{message}")]
     Syntax {
         /// From 1.
         line: usize,
@@ -36,11 +40,13 @@ pub enum Problem {
         message: String,
     },
     /// A key that means nothing there.
+    #[error("unknown key{}{}", if hint.is_some() { "; " } else { "" }, hint.as_deref().unwrap_or_default())]
     UnknownKey {
         /// What may be written instead: the nearest known key, or where this one belongs.
         hint: Option<String>,
     },
     /// A value of another JSON type.
+    #[error("expected {expected}, found {found}")]
     WrongType {
         /// What is meant there.
         expected: String,
@@ -48,8 +54,10 @@ pub enum Problem {
         found: &'static str,
     },
     /// A key that must be there.
+    #[error("it is missing")]
     Missing,
     /// A value of the right type that cannot be used, and why.
+    #[error("{0}")]
     Invalid(String),
 }
 
@@ -103,29 +111,12 @@ impl fmt::Display for ConfigError {
         if !self.at.is_empty() {
             write!(f, ": {}", self.at)?;
         }
-        match &self.problem {
-            Problem::Unreadable(error) => write!(f, ": {error}"),
-            Problem::TooLarge { limit } => write!(f, ": it is larger than {limit} bytes"),
-            Problem::Syntax { message, .. } => write!(f, ": {message}"),
-            Problem::UnknownKey { hint: None } => f.write_str(": unknown key"),
-            Problem::UnknownKey { hint: Some(hint) } => write!(f, ": unknown key; {hint}"),
-            Problem::WrongType { expected, found } => write!(f, ": expected {expected}, found {found}"),
-            Problem::Missing => f.write_str(": it is missing"),
-            Problem::Invalid(reason) => write!(f, ": {reason}"),
-        }
+        write!(f, ": {}", self.problem)
     }
 }
 
-impl std::error::Error for ConfigError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.problem {
-            Problem::Unreadable(error) => Some(error),
-            Problem::TooLarge { .. }
-            | Problem::Syntax { .. }
-            | Problem::UnknownKey { .. }
-            | Problem::WrongType { .. }
-            | Problem::Missing
-            | Problem::Invalid(_) => None,
-        }
+impl Error for ConfigError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.problem.source()
     }
 }

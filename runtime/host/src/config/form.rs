@@ -7,20 +7,21 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, Unexpected, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{
+    Deserialize, DeserializeOwned, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor,
+};
 use serde_json::{Map, Value};
 use trunkline_process::Containment;
 
 use super::agent::{OnAdapterExit, Unenforced};
 use super::confinement::readable;
-use super::keys::PlaceKeys;
+use super::keys::{NetworkKeys, PlaceKeys, SandboxKeys};
 use super::quantity::{duration_of_seconds, parse_duration, parse_size, shown};
-use super::read::nearest;
+use super::read::{kind, nearest};
+use super::session_may::SessionMay;
+use super::{EnvValue, Network, defaults};
 use crate::policy::{Pattern, Unmatched};
-
-#[cfg(test)]
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 /// How a value stands in a file.
 pub(super) trait Form {
@@ -30,7 +31,7 @@ pub(super) trait Form {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self::Is, D::Error>;
 
     #[cfg(test)]
-    fn schema(generator: &mut SchemaGenerator) -> Schema;
+    const SCHEMA: super::schema::Make;
 }
 
 /// A value of a form.
@@ -42,43 +43,15 @@ impl<'de, F: Form> Deserialize<'de> for As<F> {
     }
 }
 
-#[cfg(test)]
-impl<F: Form> JsonSchema for As<F> {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "As".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        F::schema(generator)
-    }
-}
-
 /// Reads a value whole; `read` gives `None` for another type than `expected`.
-pub(super) fn leaf<'de, D: Deserializer<'de>, T>(
+fn leaf<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     expected: &str,
     read: impl FnOnce(&Value) -> Option<Result<T, String>>,
 ) -> Result<T, D::Error> {
     let value = Value::deserialize(deserializer)?;
-    match read(&value) {
-        Some(read) => read.map_err(D::Error::custom),
-        None => Err(D::Error::invalid_type(Unexpected::Other(kind(&value)), &expected)),
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "sequence",
-        Value::Object(_) => "map",
-    }
+    let wrong = || D::Error::invalid_type(Unexpected::Other(kind(&value)), &expected);
+    read(&value).ok_or_else(wrong)?.map_err(D::Error::custom)
 }
 
 /// Forms whose values are read whole: the type, what is expected, the schema, and how it is read.
@@ -90,14 +63,12 @@ macro_rules! leaves {
         impl Form for $Form {
             type Is = $Is;
 
-            fn read<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<$Is, D::Error> {
-                $crate::config::form::leaf(deserializer, $expected, $read)
+            fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$Is, D::Error> {
+                leaf(deserializer, $expected, $read)
             }
 
             #[cfg(test)]
-            fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!($schema)
-            }
+            const SCHEMA: super::schema::Make = |_| schemars::json_schema!($schema);
         }
     )+};
 }
@@ -105,11 +76,11 @@ macro_rules! leaves {
 /// Forms that are texts with a meaning: the type, and what a text means or why it has none.
 macro_rules! texts {
     ($($(#[$doc:meta])* $Form:ident: $Is:ty = $read:expr;)+) => {
-        $crate::config::form::leaves! {$(
+        leaves! {$(
             $(#[$doc])*
             $Form: $Is = "a string", { "type": "string" }, |value| {
                 let read: fn(String) -> Result<$Is, String> = $read;
-                value.as_str().map(|text| $crate::config::form::without_nul(text).and_then(read))
+                value.as_str().map(|text| without_nul(text).and_then(read))
             };
         )+}
     };
@@ -134,28 +105,55 @@ macro_rules! words {
     };
 }
 
+const WAIT: &str = "a duration such as \"30s\" or a number of seconds";
+const SIZE: &str = "a number of bytes or a string such as \"16MiB\"";
+const COUNT: &str = "a whole number";
+
 leaves! {
     Flag: bool = "a boolean", { "type": "boolean" }, |value| value.as_bool().map(Ok);
     /// Anything at all.
     Any: Value = "any value", {}, |value| Some(Ok(value.clone()));
     /// An object, whatever its keys.
     AnyObject: Map<String, Value> = "an object", { "type": "object" }, |value| value.as_object().cloned().map(Ok);
-    /// A text such as `1h30m`, or a number of seconds.
-    Wait: Duration = "a duration such as \"30s\" or a number of seconds",
-        { "type": ["string", "number"], "examples": ["30s", "1h30m"] },
-        |value| match value {
-            Value::String(text) => Some(parse_duration(text)),
-            Value::Number(number) => Some(duration_of_seconds(number.as_f64().unwrap_or(f64::NAN))),
-            _ => None,
-        };
+    /// A duration: a text such as `1h30m`, or a number of seconds.
+    Wait: Duration = WAIT, { "type": ["string", "number"] }, wait;
+    /// A duration above 0.
+    Positive: Duration = WAIT, { "type": ["string", "number"] }, |value| wait(value).map(|wait| {
+        unless_0(wait)?.ok_or_else(|| "it must be above 0".to_owned())
+    });
+    /// A duration, of which 0 is none.
+    WaitLimit: Option<Duration> = WAIT, { "type": ["string", "number"] }, |value| wait(value).map(unless_0);
+    /// A size on disk: a number of bytes, or a text such as `16MiB`.
+    Bytes: u64 = SIZE, { "type": ["string", "integer"], "minimum": 0 }, |value| size(value, 0);
+    /// A size, of which 0 is none.
+    BytesLimit: Option<u64> = SIZE, { "type": ["string", "integer"], "minimum": 0 }, |value| size(value, 0).map(unless_0);
+    /// A size, of which 0 and `none` are none.
+    BytesOrNone: Option<u64> = SIZE, { "type": ["string", "integer"], "minimum": 0 },
+        |value| if value == "none" { Some(Ok(None)) } else { size(value, 0).map(unless_0) };
+    /// A size in memory.
+    Memory: usize = SIZE, { "type": ["string", "integer"], "minimum": 0 }, |value| size(value, 0);
+    /// A size in memory above 0.
+    SomeMemory: usize = SIZE, { "type": ["string", "integer"], "minimum": 1 }, |value| size(value, 1);
+    /// The length of a line, which is never below what every peer accepts.
+    Line: usize = SIZE, { "type": ["string", "integer"], "minimum": (defaults::MIN_MAX_LINE) },
+        |value| size(value, defaults::MIN_MAX_LINE as u64);
+    /// A number above 0.
+    Count: usize = COUNT, { "type": "integer", "minimum": 1 }, |value| count(value, 1);
+    /// A number of failures, above 0.
+    Failures: u32 = COUNT, { "type": "integer", "minimum": 1 }, |value| count(value, 1);
+    /// A number of sessions, of which 0 is none.
+    Sessions: Option<usize> = COUNT, { "type": "integer", "minimum": 0 }, |value| count(value, 0).map(unless_0);
+    /// A number of processes, of which 0 is none.
+    Processes: Option<u64> = COUNT, { "type": "integer", "minimum": 0 }, |value| count(value, 0).map(unless_0);
+    /// A number, of which 0 and `none` are none.
+    CountOrNone: Option<u64> = COUNT, { "anyOf": [{ "const": "none" }, { "type": "integer", "minimum": 0 }] },
+        |value| if value == "none" { Some(Ok(None)) } else { count(value, 0).map(unless_0) };
     /// What happens to what no pattern matches.
     UnmatchedWord: Unmatched = "\"ask\" or \"deny\"", { "type": "string", "enum": ["ask", "deny"] },
         |value| Some(match value.as_str()? {
             "ask" => Ok(Unmatched::Ask),
             "deny" => Ok(Unmatched::Deny),
-            "allow" => {
-                Err("approval is never a default; to allow everything write \"allow\": [\"*\"]".to_owned())
-            }
+            "allow" => Err("approval is never a default; to allow everything write \"allow\": [\"*\"]".to_owned()),
             other => Err(format!("`{}` is not \"ask\" or \"deny\"", shown(other))),
         });
 }
@@ -172,14 +170,11 @@ words! {
 texts! {
     Text: String = Ok;
     /// A text that says something.
-    Filled: String = |text| if text.trim().is_empty() { Err("it is empty".to_owned()) } else { Ok(text) };
+    Filled: String = filled;
     /// A path.
-    Location: PathBuf = |text| {
-        if text.trim().is_empty() { Err("it is empty".to_owned()) } else { Ok(text.into()) }
-    };
+    Location: PathBuf = |text| filled(text).map(PathBuf::from);
     /// The id of an agent.
-    Id: String = |id| match id {
-        id if id.trim().is_empty() => Err("it is empty".to_owned()),
+    Id: String = |id| match filled(id)? {
         id if id.len() > MAX_ID => Err(format!("it is longer than {MAX_ID} bytes")),
         id if id.chars().any(char::is_control) => Err("it has a control character".to_owned()),
         id => Ok(id),
@@ -199,24 +194,22 @@ texts! {
         };
         Err(format!("`{}` is no extension; {hint}", shown(&name)))
     };
+    /// An option that a session may set.
+    Granted: SessionMay = |name| SessionMay::from_names([name.as_str()]).map_err(|error| error.to_string());
     /// A pattern of a policy.
     Allowed: Pattern = |text| text.parse::<Pattern>().map_err(|error| error.reason().to_owned());
     /// What can be reached: a name, an address, a range.
     Reachable: String = |name| {
-        if name.trim().is_empty() {
-            return Err("it is empty".to_owned());
-        }
+        let name = filled(name)?;
         readable(&name).map(|()| name)
     };
     /// `1000:1000`, user and group number, or one number for both.
     User: (u32, u32) = |text| {
         let (user, group) = text.split_once(':').unwrap_or((&text, &text));
-        let unread = || format!("`{}` is no user and group number such as \"1000:1000\"", shown(&text));
-        Ok((user.parse().map_err(|_| unread())?, group.parse().map_err(|_| unread())?))
+        let unread = |_| format!("`{}` is no user and group number such as \"1000:1000\"", shown(&text));
+        Ok((user.parse().map_err(unread)?, group.parse().map_err(unread)?))
     };
 }
-
-pub(super) use {leaves, texts};
 
 /// The names of the extensions ([ext.5]).
 const EXTENSIONS: &[&str] =
@@ -225,152 +218,58 @@ const EXTENSIONS: &[&str] =
 /// The longest id of an agent, in bytes.
 const MAX_ID: usize = 256;
 
-pub(super) fn is_variable(name: &str) -> bool {
+fn is_variable(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0'])
 }
 
-pub(super) fn without_nul(text: &str) -> Result<String, String> {
+fn filled(text: String) -> Result<String, String> {
+    if text.trim().is_empty() { Err("it is empty".to_owned()) } else { Ok(text) }
+}
+
+fn without_nul(text: &str) -> Result<String, String> {
     if text.contains('\0') { Err("it has a NUL character".to_owned()) } else { Ok(text.to_owned()) }
 }
 
-/// A whole number from `LEAST` on.
-pub(super) struct Count<T, const LEAST: u64>(PhantomData<T>);
-
-/// A number of bytes from `LEAST` on, or a text such as `16MiB`.
-pub(super) struct Size<T, const LEAST: u64>(PhantomData<T>);
-
-/// 0 is none.
-pub(super) struct Unless0<F>(PhantomData<F>);
-
-/// Above 0.
-pub(super) struct Above0<F>(PhantomData<F>);
-
-/// The word `none`, or another form.
-pub(super) struct OrNone<F>(PhantomData<F>);
-
-/// An array.
-pub(super) struct List<F>(PhantomData<F>);
-
-/// Variables, each a text or the place that has it.
-pub(super) enum Variables {}
-
-/// An object of known keys. (Without this form, serde would take an array of the values as well.)
-pub(super) struct Part<T>(PhantomData<T>);
-
-/// A text, or an object of known keys.
-pub(super) struct TextOr<T>(PhantomData<T>);
-
-/// What [`TextOr`] found.
-pub(super) enum Either<T> {
-    Text(String),
-    Object(T),
+fn wait(value: &Value) -> Option<Result<Duration, String>> {
+    match value {
+        Value::String(text) => Some(parse_duration(text)),
+        Value::Number(number) => Some(duration_of_seconds(number.as_f64().unwrap_or(f64::NAN))),
+        _ => None,
+    }
 }
 
-/// An object in whose place a text may stand.
-pub(super) trait Alternative: Section {
-    /// What is expected there, both.
-    const EXPECTED: &'static str;
-    /// The texts, where they are few.
-    #[cfg(test)]
-    const WORDS: Option<&'static [&'static str]>;
+fn size<T: TryFrom<u64>>(value: &Value, least: u64) -> Option<Result<T, String>> {
+    match value {
+        Value::String(text) => Some(parse_size(text).and_then(|bytes| at_least(bytes, least))),
+        other => count(other, least),
+    }
 }
 
-/// What an object of a file is read as.
-#[cfg(not(test))]
-pub(super) trait Section: DeserializeOwned {}
-#[cfg(not(test))]
-impl<T: DeserializeOwned> Section for T {}
-#[cfg(test)]
-pub(super) trait Section: DeserializeOwned + JsonSchema {}
-#[cfg(test)]
-impl<T: DeserializeOwned + JsonSchema> Section for T {}
-
-fn whole<T: TryFrom<u64>>(value: &Value, least: u64) -> Option<Result<T, String>> {
+fn count<T: TryFrom<u64>>(value: &Value, least: u64) -> Option<Result<T, String>> {
     let Value::Number(number) = value else { return None };
-    Some(match number.as_u64() {
-        Some(number) => from(number, least),
-        None => Err(format!("{number} is no whole number from {least} on")),
-    })
+    let whole = number.as_u64().ok_or_else(|| format!("{number} is no whole number from {least} on"));
+    Some(whole.and_then(|number| at_least(number, least)))
 }
 
-fn from<T: TryFrom<u64>>(number: u64, least: u64) -> Result<T, String> {
+fn at_least<T: TryFrom<u64>>(number: u64, least: u64) -> Result<T, String> {
     if number < least {
         return Err(format!("{number} is below {least}"));
     }
     T::try_from(number).map_err(|_| "it is too large".to_owned())
 }
 
-impl<T: TryFrom<u64>, const LEAST: u64> Form for Count<T, LEAST> {
-    type Is = T;
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-        leaf(deserializer, "a whole number", |value| whole(value, LEAST))
-    }
-
-    #[cfg(test)]
-    fn schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "integer", "minimum": LEAST })
-    }
+fn unless_0<T: Default + PartialEq>(read: Result<T, String>) -> Result<Option<T>, String> {
+    read.map(|number| Some(number).filter(|number| *number != T::default()))
 }
 
-impl<T: TryFrom<u64>, const LEAST: u64> Form for Size<T, LEAST> {
-    type Is = T;
+/// An array.
+pub(super) struct List<F>(PhantomData<F>);
 
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-        leaf(deserializer, "a number of bytes or a string such as \"16MiB\"", |value| match value {
-            Value::String(text) => Some(parse_size(text).and_then(|bytes| from(bytes, LEAST))),
-            other => whole(other, LEAST),
-        })
-    }
+/// An object of known keys. (Without this form, serde would take an array of the values as well.)
+pub(super) struct Part<T>(PhantomData<T>);
 
-    #[cfg(test)]
-    fn schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["string", "integer"], "minimum": LEAST, "examples": ["64KiB", "16MiB"] })
-    }
-}
-
-impl<F: Form<Is: Default + PartialEq>> Form for Unless0<F> {
-    type Is = Option<F::Is>;
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self::Is, D::Error> {
-        F::read(deserializer).map(|number| Some(number).filter(|number| *number != F::Is::default()))
-    }
-
-    #[cfg(test)]
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        F::schema(generator)
-    }
-}
-
-impl<F: Form<Is: Default + PartialEq>> Form for Above0<F> {
-    type Is = F::Is;
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<F::Is, D::Error> {
-        Unless0::<F>::read(deserializer)?.ok_or_else(|| D::Error::custom("it must be above 0"))
-    }
-
-    #[cfg(test)]
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        F::schema(generator)
-    }
-}
-
-impl<F: Form<Is = Option<u64>>> Form for OrNone<F> {
-    type Is = Option<u64>;
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self::Is, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::String(word) if word == "none" => Ok(None),
-            // Its errors have no place of their own, so none is lost.
-            other => F::read(other).map_err(D::Error::custom),
-        }
-    }
-
-    #[cfg(test)]
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [{ "const": "none" }, F::schema(generator)] })
-    }
-}
+/// Variables, each a text or the place that has it.
+pub(super) enum Variables {}
 
 impl<F: Form> Form for List<F> {
     type Is = Vec<F::Is>;
@@ -380,80 +279,130 @@ impl<F: Form> Form for List<F> {
     }
 
     #[cfg(test)]
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "array", "items": F::schema(generator) })
-    }
+    const SCHEMA: super::schema::Make = super::schema::list::<F>;
 }
 
-impl Form for Variables {
-    type Is = BTreeMap<String, Either<PlaceKeys>>;
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self::Is, D::Error> {
-        let read = BTreeMap::<String, As<TextOr<PlaceKeys>>>::deserialize(deserializer)?;
-        Ok(read.into_iter().map(|(name, As(value))| (name, value)).collect())
-    }
-
-    #[cfg(test)]
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "object", "additionalProperties": TextOr::<PlaceKeys>::schema(generator) })
-    }
-}
-
-impl<T: Section> Form for Part<T> {
+impl<T: super::schema::Described> Form for Part<T> {
     type Is = T;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-        let read =
-            deserializer.deserialize_any(ObjectOr { text: false, expected: "an object", of: PhantomData })?;
-        match read {
-            Either::Object(object) => Ok(object),
-            Either::Text(_) => Err(D::Error::custom("expected an object")),
+        let shape = Shape { expected: "an object", text: false, list: false, of: PhantomData };
+        deserializer.deserialize_any(shape)?.map_err(D::Error::custom)
+    }
+
+    #[cfg(test)]
+    const SCHEMA: super::schema::Make = |generator| generator.subschema_for::<T>();
+}
+
+/// Forms that are a text or something else: the type, what else, whether that is an array, what is expected, the schema,
+/// and what either means.
+macro_rules! eithers {
+    ($($(#[$doc:meta])* $Form:ident: $Is:ty = $Else:ty, $list:literal, $expected:literal, $schema:expr, $text:expr, $else:expr;)+) => {$(
+        $(#[$doc])*
+        pub(super) enum $Form {}
+
+        impl Form for $Form {
+            type Is = $Is;
+
+            fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<$Is, D::Error> {
+                let of_text: fn(String) -> Result<$Is, D::Error> = $text;
+                let of_else: fn($Else) -> Result<$Is, D::Error> = $else;
+                let shape = Shape { expected: $expected, text: true, list: $list, of: PhantomData };
+                deserializer.deserialize_any(shape)?.map_or_else(of_text, of_else)
+            }
+
+            #[cfg(test)]
+            const SCHEMA: super::schema::Make = $schema;
+        }
+    )+};
+}
+
+eithers! {
+    SandboxOrNone: Option<SandboxKeys> = SandboxKeys, false, "an object or \"none\"",
+        |generator| super::schema::words_or::<SandboxKeys>(generator, &["none"]),
+        |word| match word.as_str() {
+            "none" => Ok(None),
+            _ => Err(D::Error::invalid_type(Unexpected::Other("a string"), &"an object or \"none\"")),
+        },
+        |keys| Ok(Some(keys));
+    /// What can be reached.
+    Reach: Network = NetworkKeys, false, "\"none\", \"all\" or an object",
+        |generator| super::schema::words_or::<NetworkKeys>(generator, &["none", "all"]),
+        |word| match word.as_str() {
+            "none" => Ok(Network::None),
+            "all" => Ok(Network::All),
+            other => Err(D::Error::custom(format!("`{}` is not \"none\" or \"all\"", shown(other)))),
+        },
+        |keys| match keys.allow {
+            Some(As(allow)) => Ok(Network::Allow(allow)),
+            None => Err(D::Error::missing_field("allow")),
+        };
+    /// The value of a variable, or the place that has it.
+    ValueOrPlace: EnvValue = PlaceKeys, false, "a string, {\"from_env\": \"NAME\"} or {\"from_file\": \"PATH\"}",
+        |generator| super::schema::words_or::<PlaceKeys>(generator, &[]),
+        |text| Ok(EnvValue::Text(text)),
+        |keys| match (keys.from_env, keys.from_file) {
+            (Some(As(variable)), None) => Ok(EnvValue::FromEnv(variable)),
+            (None, Some(As(file))) => Ok(EnvValue::FromFile(file)),
+            _ => Err(D::Error::custom("name one place, `from_env` or `from_file`")),
+        };
+    /// What a session may set: a list of options, or `all`.
+    Options: SessionMay = Vec<As<Granted>>, true, "an array or \"all\"", super::schema::session_may,
+        |word| match word.as_str() {
+            "all" => Ok(SessionMay::All),
+            other => Err(D::Error::custom(format!("`{}` is not \"all\"", shown(other)))),
+        },
+        |options| Ok(options.into_iter().fold(SessionMay::NONE, |may, As(one)| may.union(&one)));
+}
+
+impl Form for Variables {
+    type Is = BTreeMap<String, EnvValue>;
+
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self::Is, D::Error> {
+        let read = BTreeMap::<String, As<ValueOrPlace>>::deserialize(deserializer)?;
+        match read.keys().find(|name| !is_variable(name)) {
+            Some(name) => Err(D::Error::custom(format!("`{}` is no name of a variable", shown(name)))),
+            None => Ok(read.into_iter().map(|(name, As(value))| (name, value)).collect()),
         }
     }
 
     #[cfg(test)]
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        generator.subschema_for::<T>()
-    }
+    const SCHEMA: super::schema::Make = super::schema::variables;
 }
 
-impl<T: Alternative> Form for TextOr<T> {
-    type Is = Either<T>;
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Either<T>, D::Error> {
-        deserializer.deserialize_any(ObjectOr { text: true, expected: T::EXPECTED, of: PhantomData })
-    }
-
-    #[cfg(test)]
-    fn schema(generator: &mut SchemaGenerator) -> Schema {
-        let text = T::WORDS
-            .map_or_else(|| json_schema!({ "type": "string" }), |words| json_schema!({ "enum": words }));
-        json_schema!({ "anyOf": [text, generator.subschema_for::<T>()] })
-    }
-}
-
-struct ObjectOr<T> {
+/// Which JSON types are taken: what is no text is read as `T`.
+struct Shape<T> {
     expected: &'static str,
-    /// Whether a text will do, too.
     text: bool,
+    list: bool,
     of: PhantomData<T>,
 }
 
-impl<'de, T: DeserializeOwned> Visitor<'de> for ObjectOr<T> {
-    type Value = Either<T>;
+impl<'de, T: DeserializeOwned> Visitor<'de> for Shape<T> {
+    type Value = Result<T, String>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.expected)
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Either<T>, E> {
+    fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
         if !self.text {
-            return Err(E::invalid_type(Unexpected::Other("string"), &self));
+            return Err(E::invalid_type(Unexpected::Other("a string"), &self));
         }
-        without_nul(text).map(Either::Text).map_err(E::custom)
+        without_nul(text).map(Err).map_err(E::custom)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Either<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Either::Object)
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Self::Value, A::Error> {
+        if !self.list {
+            return Err(A::Error::invalid_type(Unexpected::Seq, &self));
+        }
+        T::deserialize(SeqAccessDeserializer::new(items)).map(Ok)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Self::Value, A::Error> {
+        if self.list {
+            return Err(A::Error::invalid_type(Unexpected::Map, &self));
+        }
+        T::deserialize(MapAccessDeserializer::new(members)).map(Ok)
     }
 }

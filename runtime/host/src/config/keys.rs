@@ -5,14 +5,13 @@ use trunkline_sandbox::Policy;
 
 use super::Config;
 use super::agent::{AgentConfig, Command};
-use super::defaults;
 use super::form::{
-    Above0, Allowed, Alternative, Any, AnyObject, As, BackendWord, ContainmentWord, Count, ExitWord,
-    Extension, Filled, Flag, Id, List, Location, OrNone, Part, Reachable, RequiredWord, Size, Text, TextOr,
-    UnenforcedWord, Unless0, UnmatchedWord, User, Variable, Variables, Wait,
+    Allowed, Any, AnyObject, As, BackendWord, Bytes, BytesLimit, BytesOrNone, ContainmentWord, Count,
+    CountOrNone, ExitWord, Extension, Failures, Filled, Flag, Id, Line, List, Location, Memory, Options,
+    Part, Positive, Processes, Reach, Reachable, RequiredWord, SandboxOrNone, Sessions, SomeMemory, Text,
+    UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
 };
 use super::limits::{Restart, Shutdown};
-use super::session_may::Options;
 
 /// An object of a file: each key with its form, and with the field that it sets, unless what it means is decided
 /// elsewhere. Another key is an error; `null` equals absent.
@@ -63,7 +62,7 @@ keys! {
     /// What concerns the whole host, and what holds for every agent that does not set its own.
     RuntimeKeys for Config {
         /// Open sessions of the whole host; 0 is no limit.
-        max_sessions: Unless0<Count<usize, 0>> => max_sessions,
+        max_sessions: Sessions => max_sessions,
         /// Where records of live processes and the usage log are kept. Without it, the user's state folder.
         state_dir: Location => state_dir,
         /// One more policy file that narrows sandboxes.
@@ -73,23 +72,23 @@ keys! {
         /// Whether `run`, `chat` and `serve` keep a usage log.
         usage_log: Flag => usage_log,
         /// Unread output of one turn in memory.
-        mailbox: Size<usize, 0> => buffers.mailbox,
+        mailbox: Memory => buffers.mailbox,
         /// Unread output of the host in memory.
-        mailboxes: Size<usize, 0> => buffers.mailboxes,
+        mailboxes: Memory => buffers.mailboxes,
         /// Output of an adapter on its way to disk; beyond it the host pauses reading.
-        backlog: Size<usize, 1> => buffers.backlog,
+        backlog: SomeMemory => buffers.backlog,
         /// Unread output of one turn on disk.
-        spool: Size<u64, 0> => buffers.spool,
+        spool: Bytes => buffers.spool,
         /// Unread output of the host on disk.
-        spools: Size<u64, 0> => buffers.spools,
+        spools: Bytes => buffers.spools,
         /// Copies of the files of one session.
-        session_files: Size<u64, 0> => buffers.session_files,
+        session_files: Bytes => buffers.session_files,
         /// Copies of all files of the host.
-        host_files: Size<u64, 0> => buffers.host_files,
+        host_files: Bytes => buffers.host_files,
         /// Amurg's name of `turn_timeout`.
-        default_timeout: Unless0<Wait>,
+        default_timeout: WaitLimit,
         /// Amurg's name of `max_turn_output`.
-        max_output_bytes: Unless0<Size<u64, 0>>,
+        max_output_bytes: BytesLimit,
         /// Of an Amurg file; without effect.
         id: Any,
         /// Of an Amurg file; without effect.
@@ -107,29 +106,29 @@ keys! {
     /// The keys of an agent, and of `runtime` for every agent that does not set its own.
     SharedKeys for AgentConfig {
         /// From the start of the process to its first message, while an input waits.
-        start_timeout: Above0<Wait> => timeouts.start,
+        start_timeout: Positive => timeouts.start,
         /// From an input to the end of its turn; 0 is no limit.
-        turn_timeout: Unless0<Wait> => timeouts.turn,
+        turn_timeout: WaitLimit => timeouts.turn,
         /// How long a session may be silent during a turn; 0 is no limit.
-        inactivity_timeout: Unless0<Wait> => timeouts.inactivity,
+        inactivity_timeout: WaitLimit => timeouts.inactivity,
         /// From a `stop` to the end of the turn.
         stop_timeout: Wait => timeouts.stop,
         /// How long a permission request waits before it is denied; 0 is as long as the turn.
-        permission_timeout: Unless0<Wait> => timeouts.permission,
+        permission_timeout: WaitLimit => timeouts.permission,
         /// The waits of an orderly end of the process.
         shutdown: Part<ShutdownKeys>,
         /// The longest line, at least 1 MiB.
-        max_line: Size<usize, { defaults::MIN_MAX_LINE as u64 }> => limits.max_line,
+        max_line: Line => limits.max_line,
         /// How much of stderr is kept.
-        stderr_tail: Size<usize, 0> => limits.stderr_tail,
+        stderr_tail: Memory => limits.stderr_tail,
         /// The largest file, in either direction.
-        max_file_bytes: Size<u64, 0> => limits.max_file_bytes,
+        max_file_bytes: Bytes => limits.max_file_bytes,
         /// Inputs that may wait in a session; more are refused as busy.
-        queued_inputs: Count<usize, 1> => limits.queued_inputs,
+        queued_inputs: Count => limits.queued_inputs,
         /// Bytes that may wait for an adapter; more are refused as busy.
-        outbox: Size<usize, 1> => limits.outbox,
+        outbox: SomeMemory => limits.outbox,
         /// Bytes of output of one turn; 0 is no limit.
-        max_turn_output: Unless0<Size<u64, 0>> => limits.max_turn_output,
+        max_turn_output: BytesLimit => limits.max_turn_output,
         /// How a process that ended is started again.
         restart: Part<RestartKeys>,
         /// What is approved or denied without asking.
@@ -139,7 +138,7 @@ keys! {
         /// Limits of the process tree.
         resources: Part<ResourceKeys>,
         /// What the process can see, write and reach; `none` is no sandbox.
-        sandbox: TextOr<SandboxKeys>,
+        sandbox: SandboxOrNone,
     }
 
     /// One agent: its program, and what it may.
@@ -179,7 +178,7 @@ keys! {
         /// Whether the program answers `--describe` and `--diagnose`.
         sdk: Flag => sdk,
         /// Open sessions of this agent; 0 is no limit.
-        max_sessions: Unless0<Count<usize, 0>> => limits.max_sessions,
+        max_sessions: Sessions => limits.max_sessions,
         /// Of an Amurg file; without effect.
         tags: Any,
         /// Limits as an Amurg file has them.
@@ -237,25 +236,25 @@ keys! {
     /// How a process that ended is started again.
     RestartKeys for Restart {
         /// The first wait, doubled at each failure.
-        base: Above0<Wait> => base,
+        base: Positive => base,
         /// The longest wait.
-        cap: Above0<Wait> => cap,
+        cap: Positive => cap,
         /// Failed starts that make an agent `failed`.
-        failures: Count<u32, 1> => failures,
+        failures: Failures => failures,
         /// How long a failed start counts.
-        window: Above0<Wait> => window,
+        window: Positive => window,
         /// When a `failed` agent is tried again.
-        retry: Above0<Wait> => retry,
+        retry: Positive => retry,
     }
 
     /// Limits of the process tree; 0 and `none` are no limit of ours.
     ResourceKeys for Resources {
         /// The most processes.
-        processes: OrNone<Unless0<Count<u64, 0>>> => processes,
+        processes: CountOrNone => processes,
         /// The most open files of one process.
-        open_files: OrNone<Unless0<Count<u64, 0>>> => open_files,
+        open_files: CountOrNone => open_files,
         /// The most memory.
-        memory: OrNone<Unless0<Size<u64, 0>>> => memory,
+        memory: BytesOrNone => memory,
     }
 
     /// What the process can see, write and reach.
@@ -271,13 +270,13 @@ keys! {
         /// What may be written.
         writable: List<Location>,
         /// What can be reached. Without it, the agent's `allowed_domains`.
-        network: TextOr<NetworkKeys>,
+        network: Reach,
         /// User and group number inside, such as `1000:1000`.
         user: User,
         /// `memory` of `resources`.
-        memory: OrNone<Unless0<Size<u64, 0>>> => memory,
+        memory: BytesOrNone => memory,
         /// `processes` of `resources`.
-        pids: OrNone<Unless0<Count<u64, 0>>> => processes,
+        pids: CountOrNone => processes,
     }
 
     /// What can be reached.
@@ -289,11 +288,11 @@ keys! {
     /// Limits as an Amurg file has them.
     AmurgLimits for AgentConfig {
         /// Open sessions of this agent; 0 is no limit.
-        max_sessions: Unless0<Count<usize, 0>> => limits.max_sessions,
+        max_sessions: Sessions => limits.max_sessions,
         /// Without effect.
         session_timeout: Any,
         /// Bytes of output of one turn; 0 is no limit.
-        max_output_bytes: Unless0<Size<u64, 0>> => limits.max_turn_output,
+        max_output_bytes: BytesLimit => limits.max_turn_output,
         /// Without effect.
         idle_timeout: Any,
     }
@@ -321,32 +320,14 @@ keys! {
         schema: Any,
         sandbox: RequiredWord => sandbox_required,
         backends: List<BackendWord>,
-        network: TextOr<NetworkKeys>,
+        network: Reach => network,
         read_only: List<Location>,
         writable: List<Location>,
         images: List<Text> => images,
         options: List<Text> => options,
-        memory: Unless0<Size<u64, 0>> => memory,
-        processes: Unless0<Count<u64, 0>> => processes,
+        memory: BytesLimit => memory,
+        processes: Processes => processes,
         containment: ContainmentWord => containment,
         inherit_env: Flag,
     }
-}
-
-impl Alternative for SandboxKeys {
-    const EXPECTED: &'static str = "an object or \"none\"";
-    #[cfg(test)]
-    const WORDS: Option<&'static [&'static str]> = Some(&["none"]);
-}
-
-impl Alternative for NetworkKeys {
-    const EXPECTED: &'static str = "\"none\", \"all\" or an object";
-    #[cfg(test)]
-    const WORDS: Option<&'static [&'static str]> = Some(&["none", "all"]);
-}
-
-impl Alternative for PlaceKeys {
-    const EXPECTED: &'static str = "a string, {\"from_env\": \"NAME\"} or {\"from_file\": \"PATH\"}";
-    #[cfg(test)]
-    const WORDS: Option<&'static [&'static str]> = None;
 }

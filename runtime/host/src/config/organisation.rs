@@ -23,7 +23,7 @@ use trunkline_process::Inherit;
 use trunkline_sandbox::{Asked, Policy, PolicyError};
 
 use super::agent::AgentConfig;
-use super::confinement::{network_holds, network_of, paths_from};
+use super::confinement::{network_holds, paths_from};
 use super::error::{ConfigError, Problem};
 use super::form::As;
 use super::keys::PolicyKeys;
@@ -130,7 +130,6 @@ fn parse(text: &[u8], folder: &Path) -> Result<Policy, ConfigError> {
     policy.read_only = paths_from(folder, keys.read_only);
     policy.writable = paths_from(folder, keys.writable);
     policy.backends = keys.backends.map(|As(names)| names.into_iter().map(str::to_owned).collect());
-    policy.network = keys.network.map(|As(network)| network_of(network, "network")).transpose()?;
     policy.inherit = keys.inherit_env.and_then(|As(all)| (!all).then_some(Inherit::Curated));
     Ok(policy)
 }

@@ -10,6 +10,16 @@ use super::quantity::shown;
 /// Why a value is not what a type reads, and where in the value.
 pub type Refused = serde_path_to_error::Error<serde_json::Error>;
 
+/// What is wrong, with its place and without the value, for people.
+pub fn said(refused: &Refused) -> String {
+    let error = error_at("", refused, &[]);
+    if error.at().is_empty() {
+        error.problem().to_string()
+    } else {
+        format!("{}: {}", error.at(), error.problem())
+    }
+}
+
 /// Reads the value at a place. A key that the type does not know is refused with the nearest one that it does, or of
 /// `more`.
 pub(super) fn read<T: DeserializeOwned>(value: &Value, at: &str, more: &[&str]) -> Result<T, ConfigError> {
@@ -121,12 +131,12 @@ fn without_value(message: &str) -> Problem {
             structure if structure.starts_with("struct ") => "an object",
             other => other,
         };
-        let found = match value.split(' ').next() {
+        let found = match value.trim_start_matches("an ").trim_start_matches("a ").split(' ').next() {
             Some("null") => "null",
             Some("boolean") => "a boolean",
             Some("integer" | "floating" | "number") => "a number",
-            Some("map") => "an object",
-            Some("sequence") => "an array",
+            Some("map" | "object") => "an object",
+            Some("sequence" | "array") => "an array",
             _ => "a string",
         };
         if before.is_empty() {

@@ -9,8 +9,8 @@ use super::agent::{AgentConfig, Command};
 use super::confinement::paths_from;
 use super::env_value::EnvValue;
 use super::error::ConfigError;
-use super::form::{As, Either, Variables, is_variable};
-use super::keys::{AgentKeys, CommandKeys, OwnKeys, PlaceKeys, SharedKeys};
+use super::form::{As, Variables};
+use super::keys::{AgentKeys, CommandKeys, OwnKeys, SharedKeys};
 use super::profile::Profile;
 use super::quantity::shown;
 use super::read::{error_at, missing, object, place, read, read_both, take};
@@ -133,40 +133,24 @@ fn read_program(
             own_env
         }
     };
-    let own_env = read_env(own_env, &at_own, context.folder)?;
+    let own_env = variables(own_env, context.folder);
     if keys.env.is_some() && !own_env.is_empty() {
         return Err(ConfigError::invalid(place(at, "env"), format!("`{key}.env` says the same; keep one")));
     }
-    command.env = read_env(keys.env.take(), at, context.folder)?;
+    command.env = variables(keys.env.take(), context.folder);
     command.env.extend(own_env);
     Ok((command, config))
 }
 
-/// The variables of the object at a place: texts, `{"from_env": "NAME"}` or `{"from_file": "PATH"}`.
-fn read_env(
-    env: Option<As<Variables>>,
-    at: &str,
-    folder: &Path,
-) -> Result<BTreeMap<String, EnvValue>, ConfigError> {
-    let at = place(at, "env");
-    let value = |(name, value): (String, Either<PlaceKeys>)| {
-        if !is_variable(&name) {
-            return Err(ConfigError::invalid(&at, format!("`{}` is no name of a variable", shown(&name))));
+/// Variables, whose files are meant from `folder`.
+fn variables(env: Option<As<Variables>>, folder: &Path) -> BTreeMap<String, EnvValue> {
+    let mut env = env.map(|As(env)| env).unwrap_or_default();
+    for value in env.values_mut() {
+        if let EnvValue::FromFile(file) = value {
+            *file = folder.join(&file);
         }
-        let value = match value {
-            Either::Text(text) => EnvValue::Text(text),
-            Either::Object(keys) => match (keys.from_env, keys.from_file) {
-                (Some(As(variable)), None) => EnvValue::FromEnv(variable),
-                (None, Some(As(file))) => EnvValue::FromFile(folder.join(file)),
-                _ => {
-                    let why = "name one place, `from_env` or `from_file`";
-                    return Err(ConfigError::invalid(place(&at, &shown(&name)), why));
-                }
-            },
-        };
-        Ok((name, value))
-    };
-    env.map(|As(env)| env).unwrap_or_default().into_iter().map(value).collect()
+    }
+    env
 }
 
 /// Amurg's own sections of an agent. What has a meaning here applies; what restricts and is not applied is reported.

@@ -4,9 +4,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
-
-use super::form::{As, Form, texts};
 use super::quantity::shown;
 use super::read::nearest;
 
@@ -23,30 +20,51 @@ pub enum SessionMay {
     All,
 }
 
-/// An option of `session.start` and `session.update` that can widen what an agent's configuration says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum SessionOption {
+/// Makes the type of one table: each option with its name, which is that of the field.
+macro_rules! options {
+    ($($(#[$doc:meta])* $Option:ident = $name:literal,)+) => {
+        /// An option of `session.start` and `session.update` that can widen what an agent's configuration says.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum SessionOption {
+            $($(#[$doc])* $Option,)+
+        }
+
+        impl SessionOption {
+            /// Every such option.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$Option),+];
+
+            /// The name, which is that of the field.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$Option => $name,)+
+                }
+            }
+        }
+    };
+}
+
+options! {
     /// `cwd`, outside `work_dir` and `allowed_dirs`.
-    Cwd,
+    Cwd = "cwd",
     /// `add_dirs`, outside them.
-    AddDirs,
+    AddDirs = "add_dirs",
     /// `mode`, to one that is not known to ask at least as much as the configured one.
-    Mode,
+    Mode = "mode",
     /// `permission_mode`, likewise.
-    PermissionMode,
+    PermissionMode = "permission_mode",
     /// `allowed_tools`: some agents run these without asking.
-    AllowedTools,
+    AllowedTools = "allowed_tools",
     /// `allowed_domains`, beyond the configured ones.
-    AllowedDomains,
+    AllowedDomains = "allowed_domains",
     /// `mcp_servers`: a server can be any program, and any address that tools reach.
-    McpServers,
+    McpServers = "mcp_servers",
     /// `skills`: folders with instructions and scripts.
-    Skills,
+    Skills = "skills",
     /// `env`: variables that configure the agent or load code into it.
-    Env,
+    Env = "env",
     /// `extra_args`: arguments of the agent's command.
-    ExtraArgs,
+    ExtraArgs = "extra_args",
 }
 
 /// The fields of the `options` extension that every session may set.
@@ -71,38 +89,6 @@ pub(crate) const HARMLESS: &[&str] = &[
 pub struct UnknownOption {
     name: String,
     hint: String,
-}
-
-impl SessionOption {
-    /// Every such option.
-    pub const ALL: [Self; 10] = [
-        Self::Cwd,
-        Self::AddDirs,
-        Self::Mode,
-        Self::PermissionMode,
-        Self::AllowedTools,
-        Self::AllowedDomains,
-        Self::McpServers,
-        Self::Skills,
-        Self::Env,
-        Self::ExtraArgs,
-    ];
-
-    /// The name, which is that of the field.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cwd => "cwd",
-            Self::AddDirs => "add_dirs",
-            Self::Mode => "mode",
-            Self::PermissionMode => "permission_mode",
-            Self::AllowedTools => "allowed_tools",
-            Self::AllowedDomains => "allowed_domains",
-            Self::McpServers => "mcp_servers",
-            Self::Skills => "skills",
-            Self::Env => "env",
-            Self::ExtraArgs => "extra_args",
-        }
-    }
 }
 
 impl SessionMay {
@@ -175,53 +161,5 @@ impl FromStr for SessionOption {
 impl fmt::Display for SessionOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// `["env", "skills"]` or `"all"`, as a file has it.
-pub(super) enum Options {}
-
-texts! {
-    /// One option.
-    OneOption: SessionMay = |name| SessionMay::from_names([name.as_str()]).map_err(|error| error.to_string());
-}
-
-impl Form for Options {
-    type Is = SessionMay;
-
-    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SessionMay, D::Error> {
-        deserializer.deserialize_any(Listed)
-    }
-
-    #[cfg(test)]
-    fn schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let names = SessionOption::ALL.map(SessionOption::name);
-        let names: Vec<_> = names.iter().chain(HARMLESS).chain(&["all"]).collect();
-        schemars::json_schema!({ "anyOf": [{ "const": "all" }, { "type": "array", "items": { "enum": names } }] })
-    }
-}
-
-struct Listed;
-
-impl<'de> Visitor<'de> for Listed {
-    type Value = SessionMay;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array or \"all\"")
-    }
-
-    fn visit_str<E: Error>(self, word: &str) -> Result<SessionMay, E> {
-        if word == "all" {
-            return Ok(SessionMay::All);
-        }
-        Err(E::custom(format!("`{}` is not \"all\"", shown(word))))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<SessionMay, A::Error> {
-        let mut may = SessionMay::NONE;
-        while let Some(As::<OneOption>(one)) = names.next_element()? {
-            may = may.union(&one);
-        }
-        Ok(may)
     }
 }
