@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, io, path::Path};
 
-use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use trunkline_host::{config::Profile, policy::Pattern};
 
@@ -45,22 +44,6 @@ const KNOWN: [Known; 7] = [
     Known { profile: "pi", names: &["pi"], tools: None },
 ];
 
-/// A JSON object whose members keep their order.
-struct Ordered(Vec<(&'static str, Value)>);
-
-impl Serialize for Ordered {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
-    }
-}
-
-#[derive(Serialize)]
-struct Config {
-    agents: Vec<Ordered>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    runtime: Map<String, Value>,
-}
-
 /// Makes a configuration of a manifest; `prompt` reads a file that it names. A runtime file, which is a configuration
 /// already, stays as it is.
 ///
@@ -75,41 +58,41 @@ pub(super) fn import(text: &str, prompt: &dyn Fn(&Path) -> io::Result<String>) -
         return Ok(Imported { text: format!("{text}\n"), notes });
     }
     let mut notes = Vec::new();
-    let manifest = Manifest::read(&value, &mut notes)?;
-    let mut personas = manifest.personas;
+    let Manifest { adapters, mut personas, runtime: of_manifest, .. } = Manifest::read(&value, &mut notes)?;
     if personas.is_empty() {
         notes.push("the manifest has no personas: each adapter becomes an agent".to_owned());
         let alone = |name: &String| (name.clone(), Persona { adapter: name.clone(), ..Persona::default() });
-        personas = manifest.adapters.keys().map(alone).collect();
+        personas = adapters.keys().map(alone).collect();
     }
     if personas.is_empty() {
         return Err("it has neither `personas` nor `adapters`".to_owned());
     }
-    let sandbox = manifest.sandbox.as_ref().and_then(|sandbox| confined(sandbox, &mut notes));
+    let sandbox = confined(&of_manifest.sandbox, &mut notes);
+    let passed = &of_manifest.sandbox.env_passthrough;
     let mut agents = Vec::new();
     for (name, persona) in &personas {
-        let mut agent = agent(name, persona, &manifest.adapters, prompt, &mut notes)?;
-        match &persona.allowed_domains {
-            Some(domains) if sandbox.is_some() => agent.0.push(("allowed_domains", json!(domains))),
+        let mut agent = agent(name, persona, &adapters, prompt, &mut notes)?;
+        match &persona.sandbox.allowed_domains {
+            Some(domains) if sandbox.is_some() => agent["allowed_domains"] = json!(domains),
             Some(_) => notes.push(format!(
                 "persona {name}: `allowed_domains` has no home without a sandbox: nothing bounds what it reaches; add a \
                  `sandbox` and the domains by hand"
             )),
             None => {}
         }
-        if !manifest.env_passthrough.is_empty() {
-            agent.0.push(("env_passthrough", json!(manifest.env_passthrough)));
+        if !passed.is_empty() {
+            agent["env_passthrough"] = json!(passed);
         }
         agents.push(agent);
     }
-    let mut runtime = Map::new();
-    if let Some(minutes) = manifest.timeout_minutes {
-        runtime.insert("turn_timeout".to_owned(), json!(format!("{minutes}m")));
+    let mut config = json!({ "agents": agents });
+    if let Some(minutes) = of_manifest.default_timeout_minutes.filter(|minutes| *minutes > 0) {
+        config["runtime"]["turn_timeout"] = json!(format!("{minutes}m"));
     }
     if let Some(sandbox) = sandbox {
-        runtime.insert("sandbox".to_owned(), sandbox);
+        config["runtime"]["sandbox"] = sandbox;
     }
-    let text = serde_json::to_string_pretty(&Config { agents, runtime }).unwrap_or_default();
+    let text = serde_json::to_string_pretty(&config).unwrap_or_default();
     Ok(Imported { text: format!("{text}\n"), notes })
 }
 
@@ -131,7 +114,7 @@ fn agent(
     adapters: &BTreeMap<String, Adapter>,
     prompt: &dyn Fn(&Path) -> io::Result<String>,
     notes: &mut Vec<String>,
-) -> Result<Ordered, String> {
+) -> Result<Value, String> {
     let mut note = |text: String| notes.push(format!("persona {name}: {text}"));
     let named = adapters.iter().find(|(known, _)| known.eq_ignore_ascii_case(&persona.adapter));
     let adapter = named.map(|(_, adapter)| adapter.clone()).unwrap_or_default();
@@ -140,16 +123,18 @@ fn agent(
     }
     let binary = adapter.binary.as_deref().unwrap_or(&persona.adapter);
     let known = known(&persona.adapter).or_else(|| known(file_name(binary)));
-    let allow = persona.allow.as_ref().or(adapter.allow.as_ref());
-    let deny: Vec<_> = adapter.deny.iter().chain(&persona.deny).cloned().collect();
+    let allow = persona.permissions.allow.as_ref().or(adapter.default_permissions.allow.as_ref());
+    let deny: Vec<_> =
+        adapter.default_permissions.deny.iter().chain(&persona.permissions.deny).cloned().collect();
 
+    let model = persona.model.as_ref().filter(|model| !model.is_empty());
     let mut own = Map::new();
     let profile = match known {
         Some(known) => {
             if binary != known.names[0] {
                 own.insert("command".to_owned(), json!(binary));
             }
-            if let Some(model) = &persona.model {
+            if let Some(model) = model {
                 own.insert("model".to_owned(), json!(model));
             }
             if let Some(file) = &persona.system_prompt_file {
@@ -176,7 +161,7 @@ fn agent(
                  speaks the adapter protocol, make it an agent of profile `external`",
                 persona.adapter
             ));
-            if persona.model.is_some() {
+            if model.is_some() {
                 note("`model` has no home: a job has none".to_owned());
             }
             if persona.system_prompt_file.is_some() {
@@ -190,16 +175,18 @@ fn agent(
     }
 
     let key = Profile::of_name(profile).and_then(|profile| profile.key()).unwrap_or(profile);
-    let mut agent = vec![("id", json!(name))];
-    agent.extend(persona.description.as_ref().map(|text| ("description", json!(text))));
-    agent.push(("profile", json!(profile)));
+    let mut agent = json!({ "id": name });
+    if let Some(text) = &persona.description {
+        agent["description"] = json!(text);
+    }
+    agent["profile"] = json!(profile);
     if !own.is_empty() {
-        agent.push((key, Value::Object(own)));
+        agent[key] = Value::Object(own);
     }
     if let Some(permission) = permission(name, allow, &deny)? {
-        agent.push(("permission", permission));
+        agent["permission"] = permission;
     }
-    Ok(Ordered(agent))
+    Ok(agent)
 }
 
 /// What is approved and denied without asking. Where a manifest has a list of allowed tools, any other is denied.
@@ -222,12 +209,15 @@ fn permission(name: &str, allow: Option<&Vec<String>>, deny: &[String]) -> Resul
 
 /// The sandbox of every agent.
 fn confined(sandbox: &Sandbox, notes: &mut Vec<String>) -> Option<Value> {
-    let domains = &sandbox.allowed_domains;
+    if sandbox.enabled != Some(true) {
+        return None;
+    }
+    let domains = &sandbox.default_allowed_domains;
     let network = if domains.is_empty() { json!("none") } else { json!({ "allow": domains }) };
     match sandbox.backend.as_deref() {
         Some("bubblewrap") => Some(json!({ "backend": "bubblewrap", "network": network })),
         Some("docker") => {
-            let image = sandbox.image.as_deref().unwrap_or("ubuntu:24.04");
+            let image = sandbox.docker_image.as_deref().unwrap_or("ubuntu:24.04");
             notes.push(format!(
                 "the sandbox is docker's: the image {image} must have the agents' programs and trunkline"
             ));

@@ -1,53 +1,102 @@
-//! Wave's manifest, as far as a configuration has a home for it.
+//! Wave's manifest, as far as a configuration has a home for it. `null` equals absent.
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use trunkline_host::config;
+
+/// What has no home. It is told, not refused: another program reads it.
+type Rest = Map<String, Value>;
 
 /// A manifest.
-#[derive(Debug, Default)]
+#[derive(Debug, Deserialize)]
 pub(super) struct Manifest {
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) adapters: BTreeMap<String, Adapter>,
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) personas: BTreeMap<String, Persona>,
-    pub(super) timeout_minutes: Option<u64>,
-    pub(super) env_passthrough: Vec<String>,
-    pub(super) sandbox: Option<Sandbox>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) runtime: Runtime,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 /// One of `adapters`.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Deserialize)]
 pub(super) struct Adapter {
     pub(super) binary: Option<String>,
-    pub(super) allow: Option<Vec<String>>,
-    pub(super) deny: Vec<String>,
+    mode: Option<String>,
+    output_format: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) default_permissions: Permissions,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
 /// One of `personas`. Its permissions stand over those of its adapter: an allow list replaces, denials add up.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct Persona {
     pub(super) adapter: String,
     pub(super) description: Option<String>,
     pub(super) model: Option<String>,
-    pub(super) temperature: Option<f64>,
+    pub(super) temperature: Option<Value>,
     pub(super) system_prompt_file: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) permissions: Permissions,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) sandbox: Domains,
+    #[serde(flatten)]
+    pub(super) rest: Rest,
+}
+
+/// What is allowed and denied.
+#[derive(Debug, Default, Clone, Deserialize)]
+pub(super) struct Permissions {
+    #[serde(rename = "allowed_tools")]
     pub(super) allow: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "or_default")]
     pub(super) deny: Vec<String>,
+    #[serde(flatten)]
+    rest: Rest,
+}
+
+/// `sandbox` of a persona.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Domains {
     pub(super) allowed_domains: Option<Vec<String>>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
-/// `runtime.sandbox`, where it is on.
-#[derive(Debug, Default)]
+/// `runtime`.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Runtime {
+    pub(super) default_timeout_minutes: Option<u64>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) sandbox: Sandbox,
+    #[serde(flatten)]
+    rest: Rest,
+}
+
+/// `runtime.sandbox`.
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct Sandbox {
+    pub(super) enabled: Option<bool>,
     pub(super) backend: Option<String>,
-    pub(super) image: Option<String>,
-    pub(super) allowed_domains: Vec<String>,
+    pub(super) docker_image: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) default_allowed_domains: Vec<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) env_passthrough: Vec<String>,
+    #[serde(flatten)]
+    rest: Rest,
 }
 
-/// An object of the manifest, with what of it was read.
-struct Section<'a> {
-    at: String,
-    object: &'a Map<String, Value>,
-    read: Vec<&'static str>,
+fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl Manifest {
@@ -56,153 +105,42 @@ impl Manifest {
     /// # Errors
     /// What is of another type than it must be.
     pub(super) fn read(value: &Value, notes: &mut Vec<String>) -> Result<Self, String> {
-        let mut file = Section::of(String::new(), value)?;
-        let mut manifest = Self::default();
-        for (name, value) in file.entries("adapters")? {
-            let adapter = Adapter::read(format!("adapters.{name}"), value, notes)?;
-            manifest.adapters.insert(name.clone(), adapter);
+        let read: Result<Self, _> = serde_path_to_error::deserialize(value);
+        let manifest = read.map_err(|refused| config::said(&refused))?;
+        let mut tell = |at: String, rest: &Rest| {
+            // These say which manifest this is, and nothing of how it is run.
+            let told = rest
+                .keys()
+                .filter(|key| !["apiVersion", "kind", "metadata"].contains(&key.as_str()) || !at.is_empty());
+            notes.extend(told.map(|key| format!("`{at}{key}` has no home")));
+        };
+        for (name, adapter) in &manifest.adapters {
+            let at = format!("adapters.{name}.");
+            tell(format!("{at}default_permissions."), &adapter.default_permissions.rest);
+            tell(at, &adapter.rest);
         }
-        for (name, value) in file.entries("personas")? {
-            let persona = Persona::read(format!("personas.{name}"), value, notes)?;
-            manifest.personas.insert(name.clone(), persona);
-        }
-        if let Some(mut runtime) = file.section("runtime")? {
-            manifest.timeout_minutes =
-                runtime.number("default_timeout_minutes")?.filter(|minutes| *minutes > 0);
-            if let Some(mut sandbox) = runtime.section("sandbox")? {
-                manifest.env_passthrough = sandbox.strings("env_passthrough")?.unwrap_or_default();
-                let is_on = sandbox.boolean("enabled")?;
-                let read = Sandbox {
-                    backend: sandbox.string("backend")?,
-                    image: sandbox.string("docker_image")?,
-                    allowed_domains: sandbox.strings("default_allowed_domains")?.unwrap_or_default(),
-                };
-                manifest.sandbox = is_on.then_some(read);
-                sandbox.tell(notes);
+        for (name, persona) in &manifest.personas {
+            let at = format!("personas.{name}.");
+            if persona.adapter.trim().is_empty() {
+                return Err(format!("{at}adapter: it is missing"));
             }
-            runtime.tell(notes);
+            tell(format!("{at}permissions."), &persona.permissions.rest);
+            tell(format!("{at}sandbox."), &persona.sandbox.rest);
+            tell(at, &persona.rest);
         }
-        // They say which manifest this is, and nothing of how it is run.
-        file.read.extend(["apiVersion", "kind", "metadata"]);
-        file.tell(notes);
-        Ok(manifest)
-    }
-}
-
-impl Adapter {
-    fn read(at: String, value: &Value, notes: &mut Vec<String>) -> Result<Self, String> {
-        let mut section = Section::of(at, value)?;
-        let mut adapter = Self { binary: section.string("binary")?, ..Self::default() };
+        tell("runtime.sandbox.".to_owned(), &manifest.runtime.sandbox.rest);
+        tell("runtime.".to_owned(), &manifest.runtime.rest);
+        tell(String::new(), &manifest.rest);
         // How a built-in adapter drives its program is its own.
-        for (key, usual) in [("mode", "headless"), ("output_format", "json")] {
-            if let Some(other) = section.string(key)?.filter(|value| value != usual) {
-                notes.push(format!("`{}.{key}` has no home: {other} is taken for {usual}", section.at));
+        for (name, adapter) in &manifest.adapters {
+            for (key, value, usual) in
+                [("mode", &adapter.mode, "headless"), ("output_format", &adapter.output_format, "json")]
+            {
+                if let Some(other) = value.as_ref().filter(|value| *value != usual) {
+                    notes.push(format!("`adapters.{name}.{key}` has no home: {other} is taken for {usual}"));
+                }
             }
         }
-        if let Some(mut permissions) = section.section("default_permissions")? {
-            (adapter.allow, adapter.deny) = permissions.permissions(notes)?;
-        }
-        section.tell(notes);
-        Ok(adapter)
-    }
-}
-
-impl Persona {
-    fn read(at: String, value: &Value, notes: &mut Vec<String>) -> Result<Self, String> {
-        let mut section = Section::of(at, value)?;
-        let Some(adapter) = section.string("adapter")?.filter(|adapter| !adapter.trim().is_empty()) else {
-            return Err(format!("{}.adapter: it is missing", section.at));
-        };
-        let mut persona = Self {
-            adapter,
-            description: section.string("description")?,
-            model: section.string("model")?.filter(|model| !model.is_empty()),
-            temperature: section.get("temperature").and_then(Value::as_f64),
-            system_prompt_file: section.string("system_prompt_file")?,
-            ..Self::default()
-        };
-        if let Some(mut permissions) = section.section("permissions")? {
-            (persona.allow, persona.deny) = permissions.permissions(notes)?;
-        }
-        if let Some(mut sandbox) = section.section("sandbox")? {
-            persona.allowed_domains = sandbox.strings("allowed_domains")?;
-            sandbox.tell(notes);
-        }
-        section.tell(notes);
-        Ok(persona)
-    }
-}
-
-impl<'a> Section<'a> {
-    fn of(at: String, value: &'a Value) -> Result<Self, String> {
-        match value {
-            Value::Object(object) => Ok(Self { at, object, read: Vec::new() }),
-            _ if at.is_empty() => Err("it is no object of keys and values".to_owned()),
-            _ => Err(format!("{at}: it is no object of keys and values")),
-        }
-    }
-
-    fn place(&self, key: &str) -> String {
-        if self.at.is_empty() { key.to_owned() } else { format!("{}.{key}", self.at) }
-    }
-
-    /// The value of a key; `null` equals absent.
-    fn get(&mut self, key: &'static str) -> Option<&'a Value> {
-        self.read.push(key);
-        self.object.get(key).filter(|value| !value.is_null())
-    }
-
-    fn typed<T>(
-        &mut self,
-        key: &'static str,
-        what: &str,
-        read: impl FnOnce(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, String> {
-        let Some(value) = self.get(key) else { return Ok(None) };
-        read(value).map(Some).ok_or_else(|| format!("{}: it is no {what}", self.place(key)))
-    }
-
-    fn string(&mut self, key: &'static str) -> Result<Option<String>, String> {
-        self.typed(key, "text", |value| value.as_str().map(str::to_owned))
-    }
-
-    fn number(&mut self, key: &'static str) -> Result<Option<u64>, String> {
-        self.typed(key, "whole number", Value::as_u64)
-    }
-
-    fn boolean(&mut self, key: &'static str) -> Result<bool, String> {
-        Ok(self.typed(key, "true or false", Value::as_bool)?.unwrap_or_default())
-    }
-
-    fn strings(&mut self, key: &'static str) -> Result<Option<Vec<String>>, String> {
-        self.typed(key, "list of texts", |value| {
-            value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
-        })
-    }
-
-    fn section(&mut self, key: &'static str) -> Result<Option<Self>, String> {
-        let at = self.place(key);
-        self.get(key).map(|value| Self::of(at, value)).transpose()
-    }
-
-    /// The members of an object that names things.
-    fn entries(
-        &mut self,
-        key: &'static str,
-    ) -> Result<impl Iterator<Item = (&'a String, &'a Value)> + use<'a>, String> {
-        Ok(self.section(key)?.map(|section| section.object).into_iter().flatten())
-    }
-
-    /// An allow list, if there is one, and what is denied.
-    fn permissions(&mut self, notes: &mut Vec<String>) -> Result<(Option<Vec<String>>, Vec<String>), String> {
-        let read = (self.strings("allowed_tools")?, self.strings("deny")?.unwrap_or_default());
-        self.tell(notes);
-        Ok(read)
-    }
-
-    /// Reports what was not asked for.
-    fn tell(&self, notes: &mut Vec<String>) {
-        let unread = self.object.keys().filter(|key| !self.read.contains(&key.as_str()));
-        notes.extend(unread.map(|key| format!("`{}` has no home", self.place(key))));
+        Ok(manifest)
     }
 }

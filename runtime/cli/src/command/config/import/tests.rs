@@ -166,12 +166,15 @@ fn a_runtime_file_stays_as_it_is() {
 #[test]
 fn what_is_no_manifest_is_told_with_its_place() {
     assert_eq!(error("{}"), "it has neither `personas` nor `adapters`");
-    assert_eq!(error("- a"), "it is no object of keys and values");
+    assert_eq!(error("- a"), "expected an object, found an array");
     assert_eq!(error("personas: { p: {} }"), "personas.p.adapter: it is missing");
-    assert_eq!(error("personas: { p: { adapter: [] } }"), "personas.p.adapter: it is no text");
+    assert_eq!(
+        error("personas: { p: { adapter: [] } }"),
+        "personas.p.adapter: expected a string, found an array"
+    );
     assert_eq!(
         error("adapters: { a: { default_permissions: { deny: [1] } } }"),
-        "adapters.a.default_permissions.deny: it is no list of texts"
+        "adapters.a.default_permissions.deny[0]: expected a string, found a number"
     );
     let pattern = error("personas: { p: { adapter: claude, permissions: { deny: [\"Bash(x\"] } } }");
     assert!(pattern.starts_with("personas.p: `Bash(x` is no pattern of tools: "), "{pattern}");
