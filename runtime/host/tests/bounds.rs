@@ -4,16 +4,11 @@ mod support;
 
 use std::time::Duration;
 
-use support::{agent, core_agent, played, soon};
+use support::{agent, core_agent, named, played, soon};
 use trunkline_host::{
-    Cause, Event, EventKind, Host, SendError, SessionOptions,
+    Cause, Event, EventKind, Host, SendError,
     config::{AgentConfig, Command},
-    protocol::SessionId,
 };
-
-fn named(id: &str) -> SessionOptions {
-    SessionOptions { id: Some(SessionId::new(id).expect("an id")), ..SessionOptions::default() }
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_start_over_streams_ends_its_input_and_the_next_starts_again() {

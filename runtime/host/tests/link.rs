@@ -2,16 +2,12 @@
 
 mod support;
 
-use support::{agent, core_agent, played, soon};
+use support::{agent, core_agent, named, played, soon};
 use tokio::io::AsyncWriteExt;
 use trunkline_host::{
     Cause, EventKind, SendError, SessionOptions, TurnScope,
-    protocol::{Category, SessionId, Status},
+    protocol::{Category, Status},
 };
-
-fn named(id: &str) -> SessionOptions {
-    SessionOptions { id: Some(SessionId::new(id).expect("an id")), ..SessionOptions::default() }
-}
 
 #[tokio::test(start_paused = true)]
 async fn the_published_exchange_is_written_line_by_line() {

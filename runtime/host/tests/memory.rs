@@ -1,28 +1,10 @@
 //! How much memory a host takes for what adapters throw at it. These tests have a process of their own: others would be
 //! measured with them.
 
-use std::time::Duration;
+mod support;
 
-use trunkline_host::{
-    Cause, EventKind, Host, SessionOptions,
-    config::{AgentConfig, Command},
-    protocol::SessionId,
-};
-
-/// An agent that runs a shell script.
-fn script(text: &str) -> AgentConfig {
-    let mut agent = AgentConfig::external("sh", Command::new("sh").args(["-c", text]));
-    agent.extensions = Some(Vec::new());
-    agent
-}
-
-fn named(id: &str) -> SessionOptions {
-    SessionOptions { id: Some(SessionId::new(id).expect("an id")), ..SessionOptions::default() }
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(120), future).await.expect("this does not hang")
-}
+use support::{named, script, soon};
+use trunkline_host::{Cause, EventKind, Host};
 
 /// Bytes of this process that are in memory.
 fn resident() -> u64 {

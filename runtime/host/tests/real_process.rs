@@ -1,11 +1,14 @@
 //! The host against real programs over real pipes.
 
+mod support;
+
 use std::time::{Duration, Instant};
 
+use support::{named, script, soon};
 use trunkline_host::{
     Cause, EventKind, Host, SessionOptions,
     config::{AgentConfig, Command, SessionMay, SessionOption},
-    protocol::{Json, SessionId, SessionStart, Status},
+    protocol::{Json, SessionStart, Status},
 };
 use trunkline_testing::skipped;
 
@@ -158,21 +161,6 @@ async fn a_permission_reaches_the_user_and_its_answer_the_adapter() {
         assert!(text.contains(word), "{text}");
     }
     host.shutdown().await;
-}
-
-/// An agent that runs a shell script.
-fn script(text: &str) -> AgentConfig {
-    let mut agent = AgentConfig::external("sh", Command::new("sh").args(["-c", text]));
-    agent.extensions = Some(Vec::new());
-    agent
-}
-
-fn named(id: &str) -> SessionOptions {
-    SessionOptions { id: Some(SessionId::new(id).expect("an id")), ..SessionOptions::default() }
-}
-
-async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(120), future).await.expect("this does not hang")
 }
 
 #[tokio::test]

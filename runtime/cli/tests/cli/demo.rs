@@ -26,31 +26,23 @@ fn sessions_of_another_adapter_do_not_meet() {
     check(&["demo", "--adapter", &python_echo(), "--sessions", "50", "--turns", "2", "--json"]);
 }
 
-/// Answers every input by the text of the one before, whosever that was.
-const CROSSED: &str = r#"
+/// Answers an input with `answer` if there is one, else with the input's own text. `FIRST` and `NEXT` say what the answer is
+/// at first, and after each input.
+const ANSWERING: &str = r#"
 import json, sys
-last = None
-for line in sys.stdin:
-    message = json.loads(line)
-    if message["type"] == "user.input":
-        base = {"session_id": message["session_id"], "turn_id": message.get("turn_id")}
-        print(json.dumps({"type": "output", "content": last or message["content"], **base}))
-        print(json.dumps({"type": "turn.complete", **base}), flush=True)
-        last = message["content"]
-"#;
-
-/// Repeats the first input alone, and answers the others with a text of its own.
-const DEAF: &str = r#"
-import json, sys
-answer = None
+answer = FIRST
 for line in sys.stdin:
     message = json.loads(line)
     if message["type"] == "user.input":
         base = {"session_id": message["session_id"], "turn_id": message.get("turn_id")}
         print(json.dumps({"type": "output", "content": answer or message["content"], **base}))
         print(json.dumps({"type": "turn.complete", **base}), flush=True)
-        answer = "something else"
+        answer = NEXT
 "#;
+
+fn answering(first: &str, next: &str) -> String {
+    ANSWERING.replace("FIRST", first).replace("NEXT", next)
+}
 
 /// Answers the first input alone.
 const SILENT: &str = r#"
@@ -77,7 +69,7 @@ fn check_caught(adapter: &str, fault: &str) {
 
 #[test]
 fn an_adapter_that_mixes_sessions_up_is_caught() {
-    check_caught(CROSSED, "cross_talk");
+    check_caught(&answering("None", "message['content']"), "cross_talk");
 }
 
 #[test]
@@ -95,13 +87,13 @@ fn an_adapter_that_does_not_start_is_code_3() {
 
 #[test]
 fn an_adapter_whose_answers_cannot_be_checked_is_caught() {
-    check_caught(DEAF, "unchecked");
+    check_caught(&answering("None", "'something else'"), "unchecked");
 }
 
 #[test]
 fn an_adapter_that_does_not_repeat_its_input_is_refused_before_the_load() {
     let home = Home::new();
-    let path = home.file("adapter.py", &DEAF.replace("answer = None", "answer = 'hi'"));
+    let path = home.file("adapter.py", &answering("'hi'", "'something else'"));
     let adapter = shell_words::join(["python3", path.to_str().unwrap()]);
     let ran = home.run(["demo", "--adapter", &adapter, "--json"]);
     ran.must_end_with(1);

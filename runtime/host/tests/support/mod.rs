@@ -1,4 +1,4 @@
-//! An adapter that a test plays itself, over an in-memory pipe.
+//! An adapter that a test plays itself over an in-memory pipe, or that is a shell script.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::time::Duration;
@@ -8,7 +8,11 @@ use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, split},
     sync::mpsc,
 };
-use trunkline_host::{Host, HostBuilder, config::AgentConfig};
+use trunkline_host::{
+    Host, HostBuilder, SessionOptions,
+    config::{AgentConfig, Command},
+    protocol::SessionId,
+};
 
 /// The adapter's end of the pipe.
 pub struct Peer {
@@ -41,6 +45,18 @@ pub fn core_agent() -> AgentConfig {
     let mut agent = agent();
     agent.extensions = Some(Vec::new());
     agent
+}
+
+/// An agent that runs a shell script.
+pub fn script(text: &str) -> AgentConfig {
+    let mut agent = AgentConfig::external("sh", Command::new("sh").args(["-c", text]));
+    agent.extensions = Some(Vec::new());
+    agent
+}
+
+/// A session of this id.
+pub fn named(id: &str) -> SessionOptions {
+    SessionOptions { id: Some(SessionId::new(id).expect("an id")), ..SessionOptions::default() }
 }
 
 impl Peer {
@@ -86,5 +102,5 @@ impl Peer {
 
 /// Fails a test that hangs, on the test's own clock.
 pub async fn soon<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), future).await.expect("this does not hang")
+    tokio::time::timeout(Duration::from_secs(120), future).await.expect("this does not hang")
 }
