@@ -1,6 +1,10 @@
 //! Sessions share the pipe to a slow hub by bytes ([relay.6]).
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::mpsc::{SyncSender, sync_channel},
+    time::Duration,
+};
 
 use serde_json::json;
 use trunkline_host::config::AgentConfig;
@@ -23,6 +27,20 @@ async fn flood(adapter: &mut Adapter, id: &str, message: usize, bytes: usize) {
     adapter.complete(id, &turn).await;
 }
 
+/// While it is held, no paused clock moves on: the runtime takes a thread of its own for work to wait for, and the thread
+/// that reads the spool is none of them.
+struct StoppedClock {
+    _held: SyncSender<()>,
+}
+
+impl StoppedClock {
+    fn new() -> Self {
+        let (held, dropped) = sync_channel(0);
+        tokio::task::spawn_blocking(move || dropped.recv());
+        Self { _held: held }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_floods_share_the_pipe_by_bytes() {
     let (mut others, connect) = Adapters::new();
@@ -39,6 +57,7 @@ async fn two_floods_share_the_pipe_by_bytes() {
 
     let mut got: HashMap<String, usize> = HashMap::new();
     let mut since_rest = 0;
+    let mut clock = StoppedClock::new();
     while got.values().sum::<usize>() < bytes {
         let output = world.hub.expect("output").await;
         let bytes = output.to_string().len();
@@ -47,7 +66,9 @@ async fn two_floods_share_the_pipe_by_bytes() {
         if since_rest > 64 * 1024 {
             // Time passes only when nothing else can run: the pipe is full again, and is what they share.
             since_rest = 0;
+            drop(clock);
             tokio::time::sleep(Duration::from_millis(2)).await;
+            clock = StoppedClock::new();
         }
     }
     let (one, two) = (got["small"], got["large"]);
