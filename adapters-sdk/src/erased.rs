@@ -1,13 +1,10 @@
 //! An adapter behind one type: what serves it is compiled once, not again for every adapter of a program.
 
-use std::{any::Any, future::Future, pin::Pin};
+use std::{future::Future, pin::Pin};
 
 use trunkline_protocol::{FileInput, SessionEntry, SessionInfo, SessionStart, SessionUpdate, SessionsList};
 
-use crate::{Adapter, Check, Description, Error, Input, Session, Turn};
-
-/// A session's [`Adapter::State`].
-pub(crate) type State = Box<dyn Any + Send>;
+use crate::{Adapter, Check, Description, Error, Input, Session, Turn, session::State};
 
 type Hook<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 

@@ -21,23 +21,14 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use trunkline_pipe::Key;
-use trunkline_protocol::{Extensions, LineReader, SessionId, ToolsAsOutput};
+use trunkline_protocol::{Extensions, LineReader, SessionId};
 
 use crate::{
     Description, Session,
     erased::AnyAdapter,
-    session::{Core, Keeper, Late},
+    session::{Core, Ground, Keeper, Late},
     wire::SharedWire,
 };
-
-/// What every session stands on.
-pub(crate) struct Ground {
-    pub(crate) tools: ToolsAsOutput,
-    pub(crate) steerable: bool,
-    pub(crate) wire: SharedWire,
-    pub(crate) keeper: Weak<dyn Keeper>,
-    pub(crate) probing: bool,
-}
 
 /// How a link behaves.
 pub(crate) struct Terms {
@@ -164,9 +155,9 @@ impl Keeper for Link {
         }
     }
 
-    fn work(&self, session: Session) {
+    fn work(&self, core: Arc<Core>) {
         if let Some(link) = self.me.upgrade() {
-            drop(self.workers.spawn_on(worker::work(link, session), &self.terms.handlers));
+            drop(self.workers.spawn_on(worker::work(link, Session(core)), &self.terms.handlers));
         }
     }
 

@@ -15,8 +15,8 @@ use trunkline_protocol::{
 };
 
 pub(crate) use self::{
-    core::{Core, Keeper},
-    job::{Job, Next, QueuedTurn},
+    core::{Core, Ground, Keeper, State},
+    job::{BegunTurn, Job, Next, QueuedTurn},
     running::{Steer as QueuedSteer, Verdict},
     turning::Late,
 };

@@ -12,7 +12,11 @@ use tokio_util::sync::CancellationToken;
 use trunkline_protocol::{AdapterBody, Channel, Output, TurnId};
 
 pub use self::{end::End, events::ToolOutcome, files::file_type_of, steer::Steer};
-use crate::{Answer, Decision, Permission, Question, Session, session::Verdict, wire::Wire};
+use crate::{
+    Answer, Decision, Permission, Question, Session,
+    session::{BegunTurn, Verdict},
+    wire::Wire,
+};
 
 /// How many bytes more than its share a stopped turn may hold, so that its handler comes to its end.
 const LAST_WORDS: usize = 256 * 1024;
@@ -36,13 +40,8 @@ pub struct Turn {
 }
 
 impl Turn {
-    pub(crate) fn new(
-        session: Session,
-        serial: u64,
-        id: Option<TurnId>,
-        stop: CancellationToken,
-        steered: Arc<Notify>,
-    ) -> Self {
+    pub(crate) fn new(session: Session, begun: BegunTurn) -> Self {
+        let BegunTurn { serial, id, stop, steered } = begun;
         Self { session, serial, id, stop, steered }
     }
 

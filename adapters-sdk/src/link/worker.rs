@@ -14,10 +14,8 @@ use trunkline_protocol::{ClosedReason, SessionInfo, SessionStart, Status, TurnCo
 
 use super::Link;
 use crate::{
-    Error, Input, Session, Turn,
-    erased::State,
-    probe,
-    session::{Next, Verdict},
+    Error, Input, Session, Turn, probe,
+    session::{Next, State, Verdict},
 };
 
 /// Serves a session until it has nothing to do.
@@ -32,7 +30,8 @@ pub(super) async fn work(link: Arc<Link>, session: Session) {
                     started = start(&link, &session, *options) => state = started,
                 }
             }
-            Next::Turn(turn, input) => {
+            Next::Turn(begun, input) => {
+                let turn = Turn::new(session.clone(), begun);
                 serve(&link, &session, turn, input, &mut state).await;
             }
             Next::File(file) => {

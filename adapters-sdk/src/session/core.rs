@@ -4,9 +4,10 @@
 //! precedes its end and nothing follows a session's end. No lock is held while anything is waited for.
 
 use std::{
+    any::Any,
     collections::VecDeque,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use tokio_util::sync::CancellationToken;
@@ -16,17 +17,29 @@ use trunkline_protocol::{
     PermissionResponse, SessionClosed, SessionId, SessionReady, ToolsAsOutput, TurnId, fold, rules::TurnStep,
 };
 
-use super::{Session, job::Job, request::Pending, running::Running, turning::Late};
-use crate::{erased::State, link::Ground, probe::Ledger, wire::SharedWire};
+use super::{job::Job, request::Pending, running::Running, turning::Late};
+use crate::{probe::Ledger, wire::SharedWire};
 
 /// What a session needs of the link that it is on.
 pub(crate) trait Keeper: Send + Sync {
     /// The session has ended by itself: its id is unknown from now on.
     fn forget(&self, core: &Core);
     /// The session has work and no worker.
-    fn work(&self, session: Session);
+    fn work(&self, core: Arc<Core>);
     /// A stop was asked for: the turn's time runs.
     fn count_down(&self, late: Late);
+}
+
+/// What the author keeps for a session, of [`Adapter::State`](crate::Adapter::State).
+pub(crate) type State = Box<dyn Any + Send>;
+
+/// What every session stands on.
+pub(crate) struct Ground {
+    pub(crate) tools: ToolsAsOutput,
+    pub(crate) steerable: bool,
+    pub(crate) wire: SharedWire,
+    pub(crate) keeper: Weak<dyn Keeper>,
+    pub(crate) probing: bool,
 }
 
 pub(crate) struct Core {

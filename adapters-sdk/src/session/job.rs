@@ -1,11 +1,13 @@
 //! What a session's worker does, in the order in which the host said it ([session.3]).
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use trunkline_protocol::{FileInput, SessionStart, SessionUpdate, TurnId};
 
 use super::running::Steer;
-use crate::{Input, Turn};
+use crate::Input;
 
 /// Work that waits.
 #[derive(Debug)]
@@ -27,11 +29,21 @@ pub(crate) struct QueuedTurn {
     pub(crate) steers: VecDeque<Steer>,
 }
 
+/// A turn that runs, as its handle knows it.
+#[derive(Debug)]
+pub(crate) struct BegunTurn {
+    pub(crate) serial: u64,
+    pub(crate) id: Option<TurnId>,
+    pub(crate) stop: CancellationToken,
+    /// Rung when something was added.
+    pub(crate) steered: Arc<Notify>,
+}
+
 /// What the worker does next. Taking it begins it.
 #[derive(Debug)]
 pub(crate) enum Next {
     Start(Box<SessionStart>),
-    Turn(Turn, Input),
+    Turn(BegunTurn, Input),
     File(FileInput),
     Update(Box<SessionUpdate>),
     /// The session is over; the last that is done for it.

@@ -6,13 +6,11 @@ use tokio_util::sync::CancellationToken;
 use trunkline_protocol::{Category, Extensions, Failure, SessionInfo, Status, StopReason, TurnComplete};
 
 use super::{
-    Session,
-    core::{Core, Inner, Phase},
+    core::{Core, Inner, Phase, State},
     job::{Job, Next, QueuedTurn},
     running::stopped,
     turning::not_delivered,
 };
-use crate::erased::State;
 
 /// The most inputs that wait in one session.
 const QUEUED_TURNS: usize = 1024;
@@ -83,7 +81,7 @@ impl Core {
             && let Some(keeper) = self.keeper.upgrade()
         {
             inner.worker = Some(CancellationToken::new());
-            keeper.work(Session(self.clone()));
+            keeper.work(self.clone());
         }
     }
 

@@ -9,12 +9,10 @@ use trunkline_protocol::{
 };
 
 use super::{
-    Session,
     core::{Core, Inner},
-    job::{Job, Next, QueuedTurn},
+    job::{BegunTurn, Job, Next, QueuedTurn},
     running::{Running, Steer, Verdict, stopped},
 };
-use crate::turn::Turn;
 
 /// The most steers that a turn has not taken.
 const QUEUED_STEERS: usize = 64;
@@ -38,7 +36,7 @@ impl Late {
 }
 
 impl Core {
-    pub(super) fn begin_turn(self: &Arc<Self>, inner: &mut Inner, turn: QueuedTurn) -> Next {
+    pub(super) fn begin_turn(&self, inner: &mut Inner, turn: QueuedTurn) -> Next {
         let QueuedTurn { id, input, steers } = turn;
         inner.next_serial += 1;
         let running = Running {
@@ -52,15 +50,14 @@ impl Core {
             steers,
             steered: Arc::default(),
         };
-        let turn = Turn::new(
-            Session(self.clone()),
-            running.serial,
-            running.id.clone(),
-            running.stop.clone(),
-            running.steered.clone(),
-        );
+        let begun = BegunTurn {
+            serial: running.serial,
+            id: running.id.clone(),
+            stop: running.stop.clone(),
+            steered: running.steered.clone(),
+        };
         inner.running = Some(running);
-        Next::Turn(turn, input)
+        Next::Turn(begun, input)
     }
 
     /// What cuts the handler of a turn.

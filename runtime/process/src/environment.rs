@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::spec::Inherit;
-
 /// Names the file that holds the child's configuration ([process.7]).
 pub(crate) const ADAPTER_CONFIG: &str = "ADAPTER_CONFIG";
 
@@ -73,6 +71,17 @@ const CODE: [&[u8]; 39] = [
     b"PHP_INI_SCAN_DIR",
     b"R_PROFILE_USER",
 ];
+
+/// Which part of the host's environment a child inherits ([process.6]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Inherit {
+    /// `HOME`, `PATH`, `TERM`, `LANG`, `LC_*`, `USER`, `LOGNAME` and `SHELL`; nothing else.
+    #[default]
+    Curated,
+    /// Everything but the variables that load code into a program; see
+    /// [`child_environment`].
+    All,
+}
 
 /// A child's environment, and what of the host's was kept from it.
 #[derive(Clone, PartialEq, Eq, Default)]

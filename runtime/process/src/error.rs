@@ -96,6 +96,11 @@ pub enum SpawnError {
     },
 }
 
+/// Whether an error may pass by itself.
+pub(crate) fn is_shortage(errno: Option<Errno>) -> bool {
+    matches!(errno, Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE))
+}
+
 /// What to do about a shortage: a limit of ours that may be its cause is named.
 fn after_shortage(source: &io::Error, limits: &Limits) -> String {
     let processes = limits.processes.filter(|number| *number != Limits::PROCESSES);

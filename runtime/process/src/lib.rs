@@ -89,7 +89,7 @@ mod wrap;
 
 pub use crate::child::Child;
 pub use crate::containment::{Choice, Containment, Support, support as containment_support};
-pub use crate::environment::{Environment, child_environment, loads_code, loads_natively};
+pub use crate::environment::{Environment, Inherit, child_environment, loads_code, loads_natively};
 pub use crate::error::SpawnError;
 pub use crate::exit::Exit;
 pub use crate::identity::ProcessIdentity;
@@ -104,6 +104,6 @@ pub use crate::search_path::{DEFAULT_PATH, candidates as program_candidates};
 pub use crate::settle::settle;
 pub use crate::signal::Signal;
 pub use crate::spawn::spawn;
-pub use crate::spec::{ChildSpec, Inherit};
+pub use crate::spec::ChildSpec;
 pub use crate::stderr::{MAX_STDERR_LINE, STDERR_TAIL, StderrDrain, StderrLine, StderrTail};
 pub use crate::stop::{Begun, Escalation, Step, StopSteps, stop};

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use crate::child::Child;
 use crate::environment::{ADAPTER_CONFIG, TMPDIR, child_environment, problem};
-use crate::error::SpawnError;
+use crate::error::{SpawnError, is_shortage};
 use crate::init::{RECORD, Report};
 use crate::isolation::{Attachment, IsolationError};
 use crate::limits::{self, Cgroup, Limits};
@@ -319,11 +319,6 @@ fn classify(attempt: &Attempt, source: io::Error) -> SpawnError {
         Some(Errno::PERM) => SpawnError::PermissionDenied { program: program.into(), source },
         _ => SpawnError::Other { program, source },
     }
-}
-
-/// Whether an error may pass by itself.
-pub(crate) fn is_shortage(errno: Option<Errno>) -> bool {
-    matches!(errno, Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE))
 }
 
 /// The file that the start was about, if there is one.

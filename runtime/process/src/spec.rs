@@ -10,6 +10,7 @@ use serde_json::Value;
 use trunkline_redact::Given;
 
 use crate::containment::Containment;
+use crate::environment::Inherit;
 use crate::isolation::Isolation;
 use crate::limits::Limits;
 
@@ -57,17 +58,6 @@ pub struct ChildSpec {
     pub unwritable: Vec<PathBuf>,
     /// Names that nothing in a sandbox makes or changes; see [`Inside::reserved`](crate::Inside).
     pub reserved: Vec<PathBuf>,
-}
-
-/// Which part of the host's environment a child inherits ([process.6]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Inherit {
-    /// `HOME`, `PATH`, `TERM`, `LANG`, `LC_*`, `USER`, `LOGNAME` and `SHELL`; nothing else.
-    #[default]
-    Curated,
-    /// Everything but the variables that load code into a program; see
-    /// [`child_environment`](crate::child_environment).
-    All,
 }
 
 impl ChildSpec {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::names::{LONGEST, Meaning, meaning};
+use crate::placeholder::is_hidden;
 use crate::span::{Label, Span};
 use crate::value::{self, Quote, blank, quote};
 
@@ -115,7 +116,7 @@ fn hidden(text: &[u8], at: usize, join: Join, meaning: Meaning) -> Option<Range<
     };
     // A word after a space may be the next word of a sentence.
     let is_short = join == Join::Option && quoted.is_none() && text[at - 1] != b'=' && value.len() < 4;
-    (is_secret && !is_short && !value::is_hidden(value) && !value::is_nothing(value)).then_some(range)
+    (is_secret && !is_short && !is_hidden(value) && !value::is_nothing(value)).then_some(range)
 }
 
 /// Credentials without the word for their scheme, which is kept.

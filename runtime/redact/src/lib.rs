@@ -48,6 +48,7 @@ mod forms;
 mod given;
 mod grams;
 mod names;
+mod placeholder;
 mod redactor;
 mod sessions;
 mod shared;

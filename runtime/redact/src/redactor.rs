@@ -6,7 +6,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::anchors;
 use crate::forms::parts;
-use crate::shared::clean_name;
+use crate::placeholder::{PLACEHOLDER, clean_name};
 use crate::span::{Label, Span, merge};
 use crate::values::{Secret, Values};
 
@@ -105,7 +105,7 @@ pub(super) fn write(text: &[u8], spans: &[Span], shown: &mut Vec<u8>) {
             Label::Value(name) => name,
             Label::Shape(name) => *name,
         };
-        shown.extend_from_slice(crate::value::PLACEHOLDER);
+        shown.extend_from_slice(PLACEHOLDER);
         shown.extend_from_slice(name.as_bytes());
         shown.push(b']');
         at = span.hidden.end;

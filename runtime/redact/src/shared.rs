@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::forms::parts;
 use crate::names::is_sensitive;
+use crate::placeholder::clean_name;
 use crate::redactor::Redactor;
 use crate::sessions::{Sessions, TooManySecrets};
 use crate::values::{Secret, Values};
@@ -15,9 +16,6 @@ use crate::values::{Secret, Values};
 /// How many values that were registered at run time are known, keys of a pool and the like counted each; for more, the
 /// oldest are forgotten. What the host's own variables hold is never forgotten.
 pub const MAX_VALUES: usize = 2048;
-
-/// The longest name in a placeholder.
-pub(super) const LONGEST_NAME: usize = 64;
 
 static SHARED: LazyLock<Shared> = LazyLock::new(|| {
     let sensitive = env::vars_os().filter(|(name, _)| is_sensitive(name));
@@ -183,14 +181,4 @@ impl Known {
             values.remove(&secret);
         }
     }
-}
-
-/// A name as it stands in a placeholder.
-pub(super) fn clean_name(name: &str) -> Arc<str> {
-    let clean = |letter: char| if letter.is_ascii() && is_name(letter as u8) { letter } else { '_' };
-    name.chars().take(LONGEST_NAME).map(clean).collect::<String>().into()
-}
-
-pub(super) fn is_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)
 }

@@ -1,5 +1,6 @@
 //! Passwords in URLs.
 
+use crate::placeholder::is_hidden;
 use crate::span::{Label, Span};
 
 /// What is looked at of a URL, in bytes: names of users and passwords are shorter.
@@ -12,7 +13,7 @@ pub(super) fn find(text: &[u8], at: usize, spans: &mut Vec<Span>) -> usize {
     let authority = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
     let Some(end) = authority.iter().rposition(|byte| *byte == b'@') else { return authority.len() };
     let Some(colon) = authority[..end].iter().position(|byte| *byte == b':') else { return authority.len() };
-    if colon + 1 < end && !crate::value::is_hidden(&authority[colon + 1..end]) {
+    if colon + 1 < end && !is_hidden(&authority[colon + 1..end]) {
         let hidden = at + colon + 1..at + end;
         spans.push(Span { from: at - 3, hidden, label: Label::Shape("url_password") });
     }

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-/// What a hidden part begins with.
-pub(super) const PLACEHOLDER: &[u8] = b"[REDACTED:";
+use crate::placeholder::is_hidden;
 
 /// The most that is skipped between a name and its value.
 const BLANK: usize = 64;
@@ -135,14 +134,6 @@ pub(super) fn line_end(text: &[u8], from: usize) -> usize {
 pub(super) fn is_hidden_list(text: &[u8]) -> bool {
     let end = list(text, 0).end;
     is_hidden(&text[..end]) && text.get(end).is_none_or(|byte| b",}] \\\r\n".contains(byte))
-}
-
-/// Whether a value is one hidden part and nothing else.
-pub(super) fn is_hidden(value: &[u8]) -> bool {
-    let Some(name) = value.strip_prefix(PLACEHOLDER).and_then(|rest| rest.strip_suffix(b"]")) else {
-        return false;
-    };
-    name.len() <= crate::shared::LONGEST_NAME && name.iter().all(|byte| crate::shared::is_name(*byte))
 }
 
 /// Whether there is nothing in a value.

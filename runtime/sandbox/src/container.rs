@@ -25,7 +25,6 @@
 //! mounted from the host and has to run with the image's C library.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -34,8 +33,9 @@ use rustix::process::{Resource, getegid, geteuid, getrlimit};
 
 use crate::grant::{Access, Grant, home};
 use crate::network::proxy_variables;
-use crate::podman::{LABEL, removal, unique_name};
-use crate::support::{find_tool, is_image};
+use crate::podman::{LABEL, clients_variables, is_clients, removal, unique_name};
+use crate::support::is_image;
+use crate::tool::find_tool;
 use crate::view::PROXY_SOCKET;
 use crate::{Backend, CommandLine, Container, Inside, Network, Sandbox, SandboxError};
 use trunkline_process::Descriptors;
@@ -183,29 +183,6 @@ fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathB
     let mut seen = std::collections::BTreeSet::new();
     volumes.retain(|(_, at, _)| seen.insert(at.clone()));
     volumes
-}
-
-/// Those variables of the host that a client reads.
-pub(crate) fn clients_variables() -> BTreeMap<OsString, OsString> {
-    env::vars_os().filter(|(name, _)| is_clients(name)).collect()
-}
-
-/// Whether a client reads this variable itself: with the child's value it would speak to another engine, keep its
-/// images elsewhere, or load code.
-fn is_clients(name: &OsStr) -> bool {
-    let name = name.as_bytes();
-    let exact: [&[u8]; 7] = [
-        b"PATH",
-        b"HOME",
-        b"XDG_RUNTIME_DIR",
-        b"XDG_CONFIG_HOME",
-        b"XDG_DATA_HOME",
-        b"DBUS_SESSION_BUS_ADDRESS",
-        b"SSH_AUTH_SOCK",
-    ];
-    let begins: [&[u8]; 7] =
-        [b"CONTAINER", b"DOCKER_", b"PODMAN_", b"STORAGE_", b"BUILDAH_", b"REGISTRY_", b"LD_"];
-    exact.contains(&name) || begins.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Whether the value of a client's variable is no secret, and may be seen in an argument.

@@ -99,6 +99,7 @@ mod policy;
 mod sandbox;
 mod search;
 mod support;
+mod tool;
 mod view;
 mod wrap;
 

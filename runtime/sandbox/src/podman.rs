@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
-use std::ffi::OsString;
+use std::env;
+use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, Hasher};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use trunkline_process::ProcessIdentity;
 
-use crate::support::{Finished, find_tool, run_bounded};
+use crate::tool::{Finished, find_tool, run_bounded};
 use crate::{Backend, SandboxError};
 
 /// The label of every container of ours.
@@ -97,6 +99,29 @@ pub(crate) fn removal(backend: &Backend) -> &'static [&'static str] {
     }
 }
 
+/// Those variables of the host that a client reads.
+pub(crate) fn clients_variables() -> BTreeMap<OsString, OsString> {
+    env::vars_os().filter(|(name, _)| is_clients(name)).collect()
+}
+
+/// Whether a client reads this variable itself: with the child's value it would speak to another engine, keep its
+/// images elsewhere, or load code.
+pub(crate) fn is_clients(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    let exact: [&[u8]; 7] = [
+        b"PATH",
+        b"HOME",
+        b"XDG_RUNTIME_DIR",
+        b"XDG_CONFIG_HOME",
+        b"XDG_DATA_HOME",
+        b"DBUS_SESSION_BUS_ADDRESS",
+        b"SSH_AUTH_SOCK",
+    ];
+    let begins: [&[u8]; 7] =
+        [b"CONTAINER", b"DOCKER_", b"PODMAN_", b"STORAGE_", b"BUILDAH_", b"REGISTRY_", b"LD_"];
+    exact.contains(&name) || begins.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// Removes the containers of hosts of this machine that are gone, as a power cut or SIGKILL leaves them; says how
 /// many. Blocks.
 ///
@@ -111,7 +136,7 @@ pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
         options: options.clone(),
         removal: removal(backend),
         name: String::new(),
-        variables: crate::container::clients_variables(),
+        variables: clients_variables(),
     };
     let unusable = |problem| SandboxError::Unusable { tool, problem };
     let listed = any

@@ -1,33 +1,21 @@
 //! Whether a backend can be used here, and what its program knows.
 
-use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::bubblewrap::isolation;
+use crate::tool::{DEADLINE, ask, find_tool, run_bounded};
 use crate::{Backend, Network, SandboxError};
-
-/// How long a program may take to say whether it works.
-const DEADLINE: Duration = Duration::from_secs(5);
 
 /// What podman's `image` is asked for one.
 const EXISTS: &[&str] = &["exists"];
 
 /// What docker's is.
 const INSPECT: &[&str] = &["inspect", "--format", "{{.Id}}"];
-
-/// The most that is read of what a program said.
-const MAX_SAID: u64 = 64 * 1024;
 
 /// Whether a backend can be used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,121 +155,9 @@ fn probe(program: &Path) -> Result<Bubblewrap, SandboxError> {
     Err(SandboxError::Unusable { tool: "bwrap", problem })
 }
 
-/// What `program` says, or why it says nothing.
-fn ask<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> Result<String, String> {
-    let mut command = Command::new(program);
-    command.args(args);
-    match run_bounded(command, DEADLINE) {
-        Ok(finished) if finished.success => Ok(finished.stdout),
-        Ok(finished) => Err(finished.complaint()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// The place of a tool, by the host's own `PATH`.
-pub(crate) fn find_tool(tool: &'static str) -> Result<PathBuf, SandboxError> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let runs = |file: &PathBuf| {
-        file.is_absolute() && file.is_file() && accessat(CWD, file, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
-    };
-    let found = env::split_paths(&path).map(|dir| dir.join(tool)).find(runs);
-    found.ok_or(SandboxError::Tool { tool, path })
-}
-
-/// What a program said until it ended.
-#[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) success: bool,
-    code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
-
-impl Finished {
-    /// Whether its complaints contain this, in lower case.
-    fn says(&self, text: &str) -> bool {
-        self.stderr.to_lowercase().contains(text)
-    }
-
-    /// The last line of what it complained about.
-    pub(crate) fn complaint(&self) -> String {
-        let said = self.stderr.lines().rev().find(|line| !line.trim().is_empty());
-        said.map_or_else(|| "it failed without a word".to_owned(), |line| line.trim().to_owned())
-    }
-}
-
-/// Runs a program to its end, or kills it. Blocks.
-///
-/// # Errors
-///
-/// When it cannot be started, or does not end in time.
-pub(crate) fn run_bounded(mut command: Command, deadline: Duration) -> io::Result<Finished> {
-    // Files, so that no one has to read while it runs, and what it leaves running holds up no one.
-    let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
-    let mut child = command.spawn()?;
-    let ended = wait(&mut child, deadline);
-    if !matches!(ended, Ok(true)) {
-        let _ = child.kill();
-    }
-    let status = child.wait()?;
-    if !ended? {
-        return Err(io::Error::new(
-            io::ErrorKind::TimedOut,
-            format!("no answer within {} s", deadline.as_secs()),
-        ));
-    }
-    Ok(Finished {
-        success: status.success(),
-        code: status.code(),
-        stdout: said(&mut out)?,
-        stderr: said(&mut err)?,
-    })
-}
-
-/// Whether it ends in time.
-fn wait(child: &mut std::process::Child, deadline: Duration) -> io::Result<bool> {
-    let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-    let began = Instant::now();
-    loop {
-        let left = deadline.saturating_sub(began.elapsed());
-        let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) {
-            Ok(0) => return Ok(false),
-            Ok(_) => return Ok(true),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-fn said(file: &mut fs::File) -> io::Result<String> {
-    file.seek(SeekFrom::Start(0))?;
-    let mut bytes = Vec::new();
-    file.take(MAX_SAID).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_that_does_not_end_is_killed() {
-        let mut command = Command::new("sleep");
-        command.arg("600");
-        let error = run_bounded(command, Duration::from_millis(50)).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    }
-
-    #[test]
-    fn what_a_program_leaves_running_holds_up_no_one() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "sleep 3 & echo said; echo wrong >&2; exit 3"]);
-        let finished = run_bounded(command, Duration::from_secs(20)).unwrap();
-        assert!(!finished.success);
-        assert_eq!((finished.stdout.as_str(), finished.complaint().as_str()), ("said\n", "wrong"));
-    }
 
     #[test]
     fn support_of_every_backend_is_said_without_a_panic() {

@@ -9,9 +9,9 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
+use crate::error::is_shortage;
 use crate::init::{self, Keep, Options, RECORD, Report};
 use crate::pipe::pair;
-use crate::spawn::is_shortage;
 use crate::system::before_exec::{self, Manner};
 
 /// How long a trial may take: a busy machine is no reason for less containment.
