@@ -53,6 +53,12 @@ pub(crate) trait Handler: Send + Sync + 'static {
 pub(crate) struct Id(Box<RawValue>);
 
 impl Id {
+    /// An id of this text, for tests.
+    #[cfg(test)]
+    pub(crate) fn of(text: Box<RawValue>) -> Self {
+        Self(text)
+    }
+
     /// Its JSON text, which tells requests apart.
     pub(crate) fn text(&self) -> &str {
         self.0.get()

@@ -7,6 +7,8 @@
 
 mod dialect;
 mod engine;
+#[cfg(test)]
+pub(crate) mod played;
 mod requests;
 mod run;
 #[cfg(test)]

@@ -269,3 +269,6 @@ impl Dialect for Running<'_> {
         late("said nothing after its start for", wait)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,33 +1,19 @@
 //! Turns by a virtual clock: what happens goes in, what is done and how it finishes comes out.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use trunkline_sdk::protocol::{AdapterBody, Output};
+use trunkline_sdk::protocol::Output;
 use trunkline_sdk::{Category, Error, Question, SessionInfo, Status};
 
-use super::dialect::Effect;
-use super::{Dialect, Engine, Grace, How, Out, Reply};
+use super::played::{self, Input};
+use super::{Dialect, Engine, Grace, Out, Reply};
 use crate::agent::deadlines::{Deadlines, Watch};
 
-/// What happens to a turn.
-#[derive(Debug, Clone, Copy)]
-enum Input {
-    /// The agent says words, each with a meaning for [`Script`].
-    Says(&'static str),
-    Closes,
-    Stop,
-    Steer(&'static str),
-    /// So many seconds pass. Each deadline on the way is met in time.
-    Wait(u64),
-    /// What was to be done has failed.
-    Fails,
-    /// The user answers a question.
-    Answer,
-}
+use Input::{Closes, Fails, Says, Steer, Stop, Wait};
 
-use Input::{Answer, Closes, Fails, Says, Steer, Stop, Wait};
+/// The user answers a question.
+const ANSWER: Input<&str> = Input::Reply("7", || Reply::Answer(trunkline_sdk::Answer::default()));
 
 /// An agent of a few words.
 #[derive(Debug)]
@@ -96,65 +82,10 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn shown(effect: Effect<&str>) -> String {
-    match effect {
-        Effect::Emit(AdapterBody::Output(output)) => output.content,
-        Effect::Emit(AdapterBody::Error(error)) => error.message,
-        Effect::Emit(event) => format!("{event:?}"),
-        Effect::Send(line) => format!("write {line}"),
-        Effect::Ask(id, _) => format!("ask {id}"),
-        Effect::Withdraw(id) => format!("withdraw {id}"),
-        Effect::Steer(number, line) => format!("steer {number} by {line}"),
-        Effect::Info(_) => "info".to_owned(),
-        Effect::Steered(number, Ok(())) => format!("steer {number} taken"),
-        Effect::Steered(number, Err(why)) => format!("steer {number} refused: {why}"),
-        Effect::Working => "working".to_owned(),
-    }
-}
-
-/// Plays a turn: the effects as texts, the last of which is how it finished.
-fn play(script: Script, deadlines: Deadlines, inputs: &[Input]) -> Vec<String> {
-    let mut now = Instant::now();
-    let mut engine = Engine::new(script, Watch::starting_at(deadlines, now));
-    let mut done = Vec::new();
-    for input in inputs {
-        match *input {
-            Says(words) => engine.handle_message(words, now),
-            Closes => engine.handle_closed(),
-            Stop if engine.takes_stop() => engine.handle_stop(now),
-            Stop => done.push("no stop".to_owned()),
-            Steer(text) if engine.takes_steers() => engine.handle_steer(1, text),
-            Steer(_) => done.push("no steer".to_owned()),
-            Answer => {
-                let reply = Reply::Answer(trunkline_sdk::Answer::default());
-                engine.handle_reply("7", Some(reply), now);
-            }
-            Fails => engine.handle_failure(Error::other("not done"), now),
-            Wait(wait) => {
-                let until = now + seconds(wait);
-                while let Some(due) = engine.timeout().filter(|due| *due <= until) {
-                    now = now.max(due);
-                    engine.handle_timeout(now);
-                    done.extend(std::iter::from_fn(|| engine.poll_effect(now)).map(shown));
-                }
-                now = until;
-            }
-        }
-        done.extend(std::iter::from_fn(|| engine.poll_effect(now)).map(shown));
-        engine = match engine.into_finish() {
-            ControlFlow::Continue(running) => running,
-            ControlFlow::Break((_, finish)) => {
-                let how = match finish.how {
-                    How::Ended => "ended",
-                    How::Closed => "closed",
-                    How::Late => "late",
-                };
-                done.push(finish.why.map_or_else(|| how.to_owned(), |why| format!("{how}: {why}")));
-                return done;
-            }
-        };
-    }
-    done
+fn play(script: Script, deadlines: Deadlines, inputs: &[Input<&'static str>]) -> Vec<String> {
+    let now = Instant::now();
+    let engine = Engine::new(script, Watch::starting_at(deadlines, now));
+    played::play(engine, now, inputs.iter().copied()).done
 }
 
 fn graceful() -> Script {
@@ -206,7 +137,8 @@ fn an_agent_that_has_said_its_last_has_its_time_and_no_other_deadline() {
 #[test]
 fn each_deadline_ends_the_turn_and_signs_of_life_put_off_silence_alone() {
     let deadlines = Deadlines { start: Some(seconds(2)), silence: Some(seconds(4)), turn: Some(seconds(9)) };
-    let end = |inputs: &[Input]| play(Script::default(), deadlines, inputs).pop().unwrap_or_default();
+    let end =
+        |inputs: &[Input<&'static str>]| play(Script::default(), deadlines, inputs).pop().unwrap_or_default();
     assert!(end(&[Says("a"), Wait(2)]).contains("no sign of life after its start for 2s"));
     assert!(end(&[Says("alive"), Wait(3), Says("a"), Wait(1)]).contains("said nothing for 4s"));
     let lively = [Says("alive"), Wait(3), Says("alive"), Wait(3), Says("alive"), Wait(3)];
@@ -237,7 +169,7 @@ fn inputs_that_are_added_are_taken_or_refused_by_the_dialect() {
 #[test]
 fn an_agent_ends_its_turn_and_nothing_after_that_is_done() {
     let done = play(Script::default(), unlimited(), &[Says("a write long end b")]);
-    assert_eq!(done, ["a", "write line", "a line of 9 bytes of the agent was left out", "ended"]);
+    assert_eq!(done, ["a", r#"send "line""#, "a line of 9 bytes of the agent was left out", "ended"]);
 }
 
 #[test]
@@ -254,10 +186,10 @@ fn an_agent_that_ends_stopped_turns_itself_keeps_its_deadlines() {
 #[test]
 fn while_the_user_is_asked_no_deadline_passes() {
     let deadlines = Deadlines { silence: Some(seconds(4)), turn: Some(seconds(9)), ..Deadlines::default() };
-    let asked = [Says("ask"), Says("ask"), Wait(9), Answer, Wait(9), Answer, Wait(3)];
+    let asked = [Says("ask"), Says("ask"), Wait(9), ANSWER, Wait(9), ANSWER, Wait(3)];
     let done = play(Script::default(), deadlines, &asked);
     assert_eq!(done, ["ask 7", "ask 7", "answer 7", "working", "answer 7", "working"]);
-    let late = [Says("ask"), Wait(9), Answer, Wait(4)];
+    let late = [Says("ask"), Wait(9), ANSWER, Wait(4)];
     let done = play(Script::default(), deadlines, &late);
     assert_eq!(done, ["ask 7", "answer 7", "working", "late: the agent said nothing for 4s"]);
 }

@@ -252,3 +252,6 @@ impl Dialect for Running<'_> {
         self.retries.gave_up()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Turns by recordings alone: messages in, events and commands out.
+
+use std::time::Duration;
+
+use serde_json::value::to_raw_value;
+use trunkline_sdk::Decision;
+
+use super::super::earlier::Earlier;
+use super::*;
+use crate::agent::deadlines::{Deadlines, Watch};
+use crate::agent::turn::Engine;
+use crate::agent::turn::played::{Input, play};
+use crate::codex::Settings;
+
+use Input::{Says, Steer, Stop, Wait};
+
+fn said(method: &str, params: &Value) -> Input<Message> {
+    let params = to_raw_value(params).unwrap();
+    Says(Message::Mail(Mail::Notification { method: method.to_owned(), params }))
+}
+
+fn asks() -> Input<Message> {
+    let id = Id::of(to_raw_value(&7).unwrap());
+    let params = to_raw_value(&json!({"command": "ls", "turnId": "u"})).unwrap();
+    let method = "item/commandExecution/requestApproval".to_owned();
+    Says(Message::Mail(Mail::Request { id, method, params }))
+}
+
+fn begun() -> Input<Message> {
+    Says(Message::Called(Call::Begin, Ok(json!({"turn": {"id": "u"}}))))
+}
+
+fn delta() -> Input<Message> {
+    said("item/agentMessage/delta", &json!({"turnId": "u", "itemId": "i", "delta": "Hm."}))
+}
+
+fn completed(status: &str) -> Input<Message> {
+    said("turn/completed", &json!({"turn": {"id": "u", "status": status}}))
+}
+
+/// Plays a turn: what is done, and what ended it.
+fn turn(inputs: impl IntoIterator<Item = Input<Message>>) -> (Vec<String>, Option<Over>) {
+    let (mut translator, mut unfinished, mut spoken) = (Translator::fresh(), None, false);
+    let settings = Settings::default();
+    let running = Running {
+        id: "t",
+        translator: &mut translator,
+        unfinished: &mut unfinished,
+        spoken: &mut spoken,
+        retries: Retries::new(&settings),
+        asked: HashMap::new(),
+        steers: 0,
+        is_leaving: false,
+        is_interrupted: false,
+        is_denied: false,
+        over: None,
+    };
+    let now = Instant::now();
+    let deadlines = Deadlines { silence: Some(Duration::from_secs(5)), ..Deadlines::default() };
+    let played = play(Engine::new(running, Watch::starting_at(deadlines, now)), now, inputs);
+    (played.done, played.end.and_then(|(running, _)| running.over))
+}
+
+fn interrupts(done: &[String]) -> usize {
+    done.iter().filter(|done| done.contains("Interrupt")).count()
+}
+
+#[test]
+fn a_turn_is_read_until_codex_ends_it() {
+    let (done, over) = turn([begun(), delta(), completed("completed")]);
+    assert_eq!(done, ["Hm.", "ended"]);
+    assert!(matches!(over, Some(Over::Ended(End::Completed))));
+    let (done, over) = turn([Says(Message::Called(Call::Begin, Ok(json!({}))))]);
+    assert!(done == ["ended"] && matches!(over, Some(Over::Broken(_))));
+}
+
+#[test]
+fn a_stop_before_the_beginning_interrupts_once_and_then() {
+    let (done, _) = turn([Stop, begun(), delta(), completed("interrupted")]);
+    assert_eq!((interrupts(&done), done.last().map(String::as_str)), (1, Some("ended: stopped")), "{done:?}");
+    let (done, over) = turn([begun(), Stop, Wait(2)]);
+    assert_eq!((interrupts(&done), done.last().map(String::as_str)), (1, Some("late: stopped")));
+    assert!(over.is_none());
+}
+
+#[test]
+fn silence_interrupts_and_the_reason_stands() {
+    let (done, _) = turn([begun(), Wait(5), completed("interrupted")]);
+    assert_eq!(done.last().map(String::as_str), Some("ended: the agent said nothing for 5s"));
+    let late = Says(Message::Called(Call::Interrupt, Err(CallError::Late(INTERRUPT))));
+    let (done, _) = turn([begun(), Wait(5), late]);
+    assert_eq!(done.last().map(String::as_str), Some("send Retire"));
+}
+
+#[test]
+fn a_denial_has_its_answer_then_its_words_or_its_end() {
+    let (done, _) = turn([begun(), asks(), Input::Reply("7", || denied(Some("no"), false))]);
+    assert!(done[0] == "ask 7" && done[1].contains("decline") && done[2].contains("Word"), "{done:?}");
+    let (done, _) =
+        turn([begun(), asks(), Input::Reply("7", || denied(None, true)), completed("interrupted")]);
+    assert_eq!((interrupts(&done), done.last().map(String::as_str)), (0, Some("ended: stopped")));
+    let resolved = said("serverRequest/resolved", &json!({"requestId": 7}));
+    assert_eq!(turn([begun(), asks(), resolved]).0, ["ask 7", "withdraw 7"]);
+}
+
+fn denied(message: Option<&str>, end_turn: bool) -> Reply {
+    let mut decision = Decision::default();
+    decision.message = message.map(str::to_owned);
+    decision.end_turn = end_turn;
+    Reply::Decision(decision)
+}
+
+#[test]
+fn steers_wait_for_the_beginning_and_are_taken_by_codex() {
+    let taken = Says(Message::Called(Call::Steer(1), Ok(json!({}))));
+    let (done, _) = turn([Steer("early"), begun(), Steer("more"), taken]);
+    assert!(done[0] == "no steer" && done[1].contains("more") && done[2] == "steer 1 taken", "{done:?}");
+}
+
+#[test]
+fn what_overran_the_session_ends_the_turn_and_is_read_on() {
+    let (done, _) = turn([begun(), Says(Message::Mail(Mail::Overflow)), completed("completed")]);
+    assert!(interrupts(&done) == 1 && done.contains(&"send ReadOn".to_owned()), "{done:?}");
+    assert!(done.last().is_some_and(|end| end.starts_with("ended: codex said more")));
+}
+
+#[test]
+fn an_earlier_turn_is_interrupted_once_it_is_known_and_waited_for() {
+    let now = Instant::now();
+    let earlier = |turn: &str, inputs: Vec<Input<Message>>| {
+        let earlier = Earlier::new("t", turn.to_owned(), now + Duration::from_secs(3));
+        play(Engine::between_turns(earlier).begin(Earlier::interrupt), now, inputs).done
+    };
+    let done =
+        earlier("", vec![said("turn/started", &json!({"turn": {"id": "u"}})), completed("interrupted")]);
+    assert_eq!((interrupts(&done), done.len()), (1, 2));
+    let none = CallError::Rpc(serde_json::from_value(json!({"message": "no active turn"})).unwrap());
+    let done = earlier("u", vec![Says(Message::Called(Call::Interrupt, Err(none)))]);
+    assert_eq!((interrupts(&done), done.len()), (1, 2));
+    let done = earlier("u", vec![Wait(3)]);
+    assert!(done.last().is_some_and(|end| end.contains("did not end the previous turn")));
+}
