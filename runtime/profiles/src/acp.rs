@@ -11,7 +11,6 @@
 
 mod agent;
 mod answer;
-mod asks;
 mod choices;
 mod command_detection;
 mod content;
@@ -21,12 +20,14 @@ mod files;
 pub(crate) mod generic;
 mod inbox;
 mod initialize;
+mod line;
 mod link;
 mod media;
 mod open;
 mod permission;
 mod prompt;
 mod request;
+mod requests;
 mod restarts;
 mod session;
 mod shared;

@@ -30,11 +30,7 @@ use self::{
     slot::{Running, Slot},
 };
 use crate::{
-    agent::{
-        attachment::told,
-        deadlines::{Deadlines, Watch, while_working},
-        launch::Launch,
-    },
+    agent::{attachment::told, deadlines::while_working, launch::Launch},
     generic_job::{Options, end_of},
     raw_process::{ProcessEvent, RawProcess, diagnose, find, no_command, not_installed},
 };
@@ -169,7 +165,6 @@ impl GenericCli {
         let mut deaf: Option<Instant> = None;
         let mut stopping: Option<Instant> = None;
         let mut answer = Answer::new(&self.endings, Instant::now());
-        let mut watch = Watch::new(Deadlines::default());
         let end = loop {
             let due = if writing { None } else { answer.due() };
             let due = match stopping {
@@ -190,10 +185,9 @@ impl GenericCli {
                     stopping = Some(Instant::now() + INTERRUPTED);
                     answer.asked(Instant::now());
                 }
-                heard = process.next() => match heard {
+                heard = while_working(turn, process.next()) => match heard {
                     ProcessEvent::Text(channel, text) => {
                         let Piece { shown, rest } = answer.hear(&channel, text, Instant::now());
-                        watch.heard();
                         if !shown.is_empty() {
                             turn.output_on(channel, shown).await;
                         }
@@ -234,8 +228,6 @@ impl GenericCli {
                     }
                     break completed(due.map_or(Cause::Quiet, |(_, cause)| cause));
                 }
-                // Without limits it says that the work goes on, and never expires.
-                _ = watch.expired(turn) => {}
             }
         };
         *cut = writing;

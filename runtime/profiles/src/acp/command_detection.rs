@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use trunkline_sdk::protocol::{Log, LogStream};
+
 use super::update::Reader;
 use crate::agent::skills::{self, Roster};
 
@@ -22,11 +24,16 @@ pub(crate) struct Note {
     /// What was called.
     name: String,
     /// What to tell.
-    pub(crate) text: String,
+    text: String,
     is_skill: bool,
 }
 
 impl Note {
+    /// As an event.
+    pub(crate) fn log(self) -> Log {
+        Log { stream: Some(LogStream::Meta), content: self.text, ..Log::default() }
+    }
+
     /// Whether it is known to be true: an agent that has told no commands yet may have one of that name.
     pub(crate) fn is_due(&self, reader: &Reader) -> bool {
         self.is_skill || reader.knows_commands()

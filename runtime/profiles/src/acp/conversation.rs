@@ -1,43 +1,41 @@
 //! A session: opened with an agent, and again when the agent has ended; its turns, and what comes between them.
 
+mod earlier;
 mod end;
 mod idle_listener;
-mod run;
+mod running;
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
-use trunkline_sdk::protocol::{Log, LogStream, SessionUpdate};
+use tokio::time::{Instant, timeout_at};
+use trunkline_sdk::protocol::SessionUpdate;
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComplete};
 
+use self::earlier::{Earlier, UNFINISHED};
 use self::idle_listener::IdleListener;
-use self::run::Run;
+use self::running::Running;
 use super::Acp;
-use super::command_detection::{DetectedCommand, Note, detect};
-use super::inbox::{Arrival, Item};
+use super::command_detection::{DetectedCommand, detect};
+use super::line::{Command, Prompt, SessionLine};
 use super::link::WRITE;
 use super::open::{self, Open, Opening};
 use super::prompt;
 use super::session::AcpSession;
 use super::update::Reader;
-use crate::agent::deadlines::{Watch, while_working};
+use crate::agent::deadlines::{Deadlines, Watch, while_working};
 use crate::agent::options::Options;
 use crate::agent::report::Report;
-use crate::agent::rpc::CallError;
 use crate::agent::skills::{self, Roster};
-
-/// How long an agent that did not end a cancelled turn in time has, before the next turn gives up.
-const UNFINISHED: Duration = Duration::from_secs(30);
+use crate::agent::turn::{self, Dialect, Engine, Out};
 
 /// How long an agent has to tell its commands, before an input that may be one of them or call a skill. Some have none.
 const COMMANDS: Duration = Duration::from_secs(1);
 
-/// The answer to a prompt.
-type Prompt = Pin<Box<dyn Future<Output = Result<Value, CallError>> + Send>>;
+/// The most updates that are taken before the prompt is sent.
+const MOST_BEFORE: usize = 1024;
 
 /// A session.
 pub(crate) struct Conversation {
@@ -202,38 +200,43 @@ impl Conversation {
 
     /// Waits for the end of an earlier turn that was cancelled.
     async fn finish_earlier(&mut self, turn: &Turn, acp_session: &AcpSession) -> Result<(), Error> {
-        let Some(mut earlier) = self.unfinished.take() else { return Ok(()) };
-        let until = Instant::now() + UNFINISHED;
-        let mut mute = Some(Box::pin(acp_session.link.give_up_if_mute()));
-        loop {
-            tokio::select! {
-                biased;
-                () = turn.stopped() => {
-                    self.unfinished = Some(earlier);
-                    return Err(Error::stopped());
-                }
-                is_mute = answered(&mut mute), if mute.is_some() => {
-                    mute = None;
-                    if is_mute {
-                        let text = "the agent answers nothing any more; the next input starts it again";
-                        return Err(Error::new(Category::Timeout, text));
-                    }
-                }
-                () = sleep_until(until) => {
-                    self.unfinished = Some(earlier);
-                    return Err(Error::new(
-                        Category::Timeout,
-                        "the agent has not ended the turn that was stopped before; close the session and resume it",
-                    ));
-                }
-                arrival = acp_session.inbox.next() => match arrival {
-                    Arrival::Item(Item::Request { id, .. }) => {
-                        acp_session.link.peer.answer_now::<()>(&id, Err((-32603, "the turn is over".to_owned())));
-                    }
-                    Arrival::Taken => return Err(taken()),
-                    Arrival::Item(Item::Update(_)) | Arrival::Lost(_) => {}
+        let Some(prompt) = self.unfinished.take() else { return Ok(()) };
+        let earlier = Earlier { until: Instant::now() + UNFINISHED, failure: None };
+        let engine = Engine::new(earlier, Watch::new(Deadlines::default()));
+        let engine = engine.begin(|_, out| out.send(Command::Alive));
+        let mut line = SessionLine::after(acp_session, prompt);
+        let (earlier, finish) = turn::run(engine, &mut line, turn, &mut self.report).await;
+        if let Some(why) = finish.why {
+            self.unfinished = line.prompt.take();
+            return Err(why);
+        }
+        earlier.failure.map_or(Ok(()), Err)
+    }
+
+    /// Takes what has come before the prompt. Where a time is given, the agent's commands are waited for until then.
+    async fn catch_up(
+        run: &mut Running<'_>,
+        line: &mut SessionLine<'_>,
+        turn: &Turn,
+        commands: Option<Instant>,
+        out: &mut Out<Command>,
+    ) {
+        for _ in 0..MOST_BEFORE {
+            if run.is_cut || turn.is_stopped() {
+                return;
+            }
+            let commands = commands.filter(|_| !run.reader.knows_commands());
+            let arrival = match (line.inbox().take(), commands) {
+                (None, Some(until)) => tokio::select! {
+                    biased;
+                    () = turn.stopped() => None,
+                    arrival = timeout_at(until, line.inbox().next()) => arrival.ok(),
                 },
-                _ = &mut earlier => return Ok(()),
+                (arrival, _) => arrival,
+            };
+            let Some(arrival) = arrival else { return };
+            if let Some(message) = line.read(arrival) {
+                run.message(message, Instant::now(), out);
             }
         }
     }
@@ -252,20 +255,17 @@ impl Conversation {
         reader.begin();
         acp_session.begin();
         let first_word = self.acp.first_word(&self.options).map(|wait| (Instant::now() + wait, wait));
-        let watch = Watch::new(self.options.deadlines);
-        let mut run = Run { first_word, ..Run::new(turn, acp_session, reader, &mut self.report, watch) };
-        let hint = self.acp.login_hint();
         let may_call = self.skills.has_any() && skills::called(&input.content).is_some();
         let waits = may_call && !self.has_waited;
         self.has_waited |= waits;
-        run.catch_up(waits.then(|| Instant::now() + COMMANDS)).await;
-        if run.is_cut() {
-            return Went { end: run.end(None, hint.as_deref()).await, is_mute: true };
-        }
+        let (mut run, mut out) = (Running::new(acp_session, reader, first_word), Out::default());
+        let mut line = SessionLine::new(acp_session);
+        let commands = waits.then(|| Instant::now() + COMMANDS);
+        Self::catch_up(&mut run, &mut line, turn, commands, &mut out).await;
         let DetectedCommand { text, is_command, mut note } = detect(&input.content, &self.skills, run.reader);
         input.content = text.into_owned();
         if let Some(note) = note.take_if(|note| note.is_due(run.reader)) {
-            tell(turn, note).await;
+            out.emit(note.log());
         }
         run.asks_model = !input.content.trim_start().starts_with('/');
         // What stands before a command hides it from the agent.
@@ -273,29 +273,32 @@ impl Conversation {
         let (initialized, directories) = (&acp_session.link.initialized, &acp_session.directories);
         let blocks =
             prompt::blocks(&self.options, turn.session(), input, preface, initialized, directories).await;
-        if turn.is_stopped() {
-            run.asks.withdraw();
+        Self::catch_up(&mut run, &mut line, turn, None, &mut out).await;
+        if !turn.is_stopped() && !run.is_cut {
+            if !is_command {
+                self.preface = None;
+            }
+            run.is_prompted = true;
+            out.send(Command::Prompt(json!(blocks)));
+        }
+        let engine = Engine::new(run, Watch::new(self.options.deadlines)).begin(|_, begin| *begin = out);
+        let (mut run, finish) = turn::run(engine, &mut line, turn, &mut self.report).await;
+        self.unfinished = line.prompt.take();
+        drop(line);
+        if !run.is_prompted && turn.is_stopped() {
+            acp_session.decline(run.requests);
             return failed(Error::stopped());
         }
-        run.catch_up(None).await;
-        if run.is_cut() {
-            return Went { end: run.end(None, hint.as_deref()).await, is_mute: true };
-        }
-        if !is_command {
-            self.preface = None;
-        }
-        let params = json!({ "sessionId": acp_session.id, "prompt": blocks });
-        let peer = acp_session.link.peer.clone();
-        let mut call: Prompt = Box::pin(async move { peer.call("session/prompt", &params, None).await });
-        let answer = run.until_answered(&mut call).await;
-        let is_mute = run.is_cut();
+        let is_mute = finish.why.is_some();
+        let mut out = Out::default();
         if let Some(note) = note.filter(|note| !is_mute && note.holds(run.reader)) {
-            tell(turn, note).await;
+            out.emit(note.log());
         }
-        if answer.is_none() {
-            self.unfinished = Some(call);
-        }
-        Went { end: run.end(answer, hint.as_deref()).await, is_mute }
+        let why = finish.why.map(|why| run.explained(why, &acp_session.link.peer.stderr()));
+        let end = run.end(initialized, why, self.acp.login_hint().as_deref(), &mut out);
+        acp_session.decline(run.requests);
+        let end = turn::emit(out, turn, &mut self.report).await.and(end);
+        Went { end, is_mute }
     }
 
     /// Changes the mode, the model or the effort.
@@ -351,26 +354,8 @@ impl Conversation {
     }
 }
 
-/// Tells what was not put into the input.
-async fn tell(turn: &Turn, note: Note) {
-    let log = Log { stream: Some(LogStream::Meta), content: note.text, ..Log::default() };
-    tokio::select! {
-        biased;
-        () = turn.emit(log) => {}
-        () = turn.stopped() => {}
-    }
-}
-
 /// The failure of a turn whose conversation another session has resumed.
 fn taken() -> Error {
     let text = "another session has resumed this one's conversation; close that one, or this, and send the input again";
     Error::new(Category::Busy, text)
-}
-
-/// What a future gives, if there is one.
-async fn answered<F: Future + Unpin>(future: &mut Option<F>) -> F::Output {
-    match future {
-        Some(future) => future.await,
-        None => std::future::pending().await,
-    }
 }

@@ -91,53 +91,22 @@ impl Watch {
     }
 
     /// The agent has said something.
-    pub(crate) fn heard(&mut self) {
-        self.heard_at(Instant::now());
-    }
-
-    /// The agent said something at this time.
-    pub(crate) fn heard_at(&mut self, now: Instant) {
+    pub(crate) fn heard(&mut self, now: Instant) {
         self.starting = false;
         self.silent_since = now;
         self.working = now + WORKING;
     }
 
     /// The user is asked: the deadlines stand still until [`Watch::resume`].
-    pub(crate) fn pause(&mut self) {
-        self.pause_at(Instant::now());
-    }
-
-    /// The user was asked at this time.
-    pub(crate) fn pause_at(&mut self, now: Instant) {
+    pub(crate) fn pause(&mut self, now: Instant) {
         self.paused.get_or_insert(now);
     }
 
     /// No request is open any more.
-    pub(crate) fn resume(&mut self) {
-        self.resume_at(Instant::now());
-    }
-
-    /// The last open request was answered at this time.
-    pub(crate) fn resume_at(&mut self, now: Instant) {
+    pub(crate) fn resume(&mut self, now: Instant) {
         if let Some(since) = self.paused.take() {
             self.began += now - since;
             self.silent_since = now;
-        }
-    }
-
-    /// Waits until a deadline passes, and gives the turn's failure. Says `working` meanwhile whenever the turn has been
-    /// quiet for some time.
-    ///
-    /// # Cancel safety
-    /// It can be dropped and called again; nothing is forgotten.
-    pub(crate) async fn expired(&mut self, turn: &Turn) -> Error {
-        loop {
-            sleep_until(self.next()).await;
-            match self.passed(Instant::now()) {
-                Some(Passed::Deadline(why)) => return why,
-                Some(Passed::Quiet) => turn.working().await,
-                None => {}
-            }
         }
     }
 

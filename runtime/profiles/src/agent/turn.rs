@@ -14,7 +14,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::dialect::{Dialect, Grace, Out};
+pub(crate) use self::dialect::{Dialect, Grace, NewFile, Out};
 pub(crate) use self::engine::{Engine, Finish, How};
 pub(crate) use self::requests::{Ask, Reply};
 pub(crate) use self::run::{LineOut, Pipe, emit, listen, run};

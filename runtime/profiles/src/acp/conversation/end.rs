@@ -3,21 +3,25 @@
 use serde_json::Value;
 use trunkline_sdk::{Category, Error, Status, TurnComplete};
 
+use super::super::initialize::InitializeResponse;
+use super::super::line::Command;
 use super::super::link::failure;
-use super::run::Run;
+use super::running::Running;
 use crate::agent::failure as failures;
-use crate::agent::rpc::CallError;
+use crate::agent::turn::Out;
 
-impl Run<'_> {
-    /// How the turn ended.
-    pub(super) async fn end(
-        mut self,
-        answer: Option<Result<Value, CallError>>,
+impl Running<'_> {
+    /// How the turn ended. `why` is the reason of an early end.
+    pub(super) fn end(
+        &mut self,
+        initialized: &InitializeResponse,
+        why: Option<Error>,
         login_hint: Option<&str>,
+        out: &mut Out<Command>,
     ) -> Result<TurnComplete, Error> {
+        let answer = self.prompted.take();
         let mut told = Vec::new();
         self.reader.end(&mut told);
-        let initialized = &self.acp_session.link.initialized;
         let nothing = Value::Null;
         let said = answer.as_ref().and_then(|answer| answer.as_ref().ok()).unwrap_or(&nothing);
         let usage = self.reader.totals.of_turn(said, initialized.quirks.running_usage);
@@ -25,26 +29,23 @@ impl Run<'_> {
             usage.as_ref().is_some_and(|usage| usage.output_tokens.is_some_and(|tokens| tokens > 0));
         let held = self.answer.end(said, has_usage);
         if let Ok(Some(held)) = &held {
-            self.say(held.clone()).await;
+            self.say(held.clone(), out);
         }
-        self.tell(told).await;
+        self.tell(told, out);
         let is_nothing = self.reader.totals.is_nothing(usage.as_ref());
         let was_cut_off = initialized.quirks.hides_cuts && self.asks_model && self.said && is_nothing;
-        let was_denied = self.was_denied;
-        let cut = self.cut.take();
-        self.asks.withdraw();
         let base = TurnComplete {
             model: usage.as_ref().and_then(|usage| usage.model.clone()),
             usage,
             ..TurnComplete::default()
         };
-        match cut {
-            Some((_, Some(why))) => return Err(why),
-            Some((_, None)) => {
+        match why {
+            Some(why) if why.status() == Status::Stopped => {
                 let answered = matches!(&answer, Some(Ok(_)));
                 let stop_reason = answered.then(|| "cancelled".to_owned());
                 return Ok(TurnComplete { status: Some(Status::Stopped), stop_reason, ..base });
             }
+            Some(why) => return Err(why),
             None => {}
         }
         match answer {
@@ -63,7 +64,25 @@ impl Run<'_> {
                 let text = "the model's answer broke off: the agent counts no tokens for it";
                 Err(Error::new(Category::Overloaded, text))
             }
-            Some(Ok(answer)) => Ok(stopped_by(&answer, base, was_denied)),
+            Some(Ok(answer)) => Ok(stopped_by(&answer, base, self.was_denied)),
+        }
+    }
+
+    /// A silence explained by what the agent has said on stderr, if that names a cause.
+    pub(super) fn explained(&self, error: Error, stderr: &str) -> Error {
+        if error.failure().category != Some(Category::Timeout) {
+            return error;
+        }
+        if self.repeated {
+            let text = format!("the model's answer breaks off, and each time the same comes again: {error}");
+            return Error::new(Category::Overloaded, text);
+        }
+        match failures::classify(stderr, None) {
+            Category::Other => error,
+            category => {
+                let last = stderr.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+                failures::of(category, format!("{error}; it said: {last}"), None)
+            }
         }
     }
 }

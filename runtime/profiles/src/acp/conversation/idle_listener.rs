@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use trunkline_sdk::Session;
-use trunkline_sdk::protocol::AdapterBody;
 
-use super::super::asks::Asks;
-use super::super::inbox::{Arrival, Item};
-use super::super::session::{AcpSession, Voice};
+use super::super::line::{Command, Message, SessionLine};
+use super::super::requests::{Requests, Settled};
+use super::super::session::AcpSession;
+use super::super::terminals::Terminals;
 use super::super::update::{Reader, UpdateEvent, When};
 use super::Task;
+use crate::agent::turn::{self, Dialect, Engine, Out, Reply};
 
 /// Listens to the agent between turns, in a task of its own.
 pub(super) struct IdleListener {
@@ -44,62 +46,75 @@ impl IdleListener {
     }
 }
 
-/// Listens between turns: what is learnt of the session is told, and what the agent does on its own.
 async fn listen(
     session: Session,
     acp_session: Arc<AcpSession>,
-    mut reader: Reader,
+    reader: Reader,
     stop: CancellationToken,
     is_mute: bool,
 ) -> Reader {
-    let mut asks = Asks::new(&acp_session, Voice::Session(&session));
-    loop {
-        let arrival = tokio::select! {
-            biased;
-            () = stop.cancelled() => break,
-            settled = asks.settled() => {
-                if let Some(call) = &settled.denied {
-                    reader.denied(call);
-                }
-                continue;
-            }
-            arrival = acp_session.inbox.next() => arrival,
-        };
+    let idle = Idle { reader, terminals: &acp_session.terminals, requests: acp_session.requests(), is_mute };
+    let mut line = SessionLine::new(&acp_session);
+    let (idle, _) = turn::listen(Engine::between_turns(idle), &mut line, &session, &stop).await;
+    acp_session.decline(idle.requests);
+    idle.reader
+}
+
+/// What is learnt of the session between turns, and what the agent does on its own: pure.
+struct Idle<'s> {
+    reader: Reader,
+    terminals: &'s Terminals,
+    requests: Requests<'s>,
+    /// What the last turn left is not told.
+    is_mute: bool,
+}
+
+impl Idle<'_> {
+    fn settled(&mut self, settled: &Settled) {
+        if let Some(call) = &settled.denied {
+            self.reader.denied(call);
+        }
+    }
+}
+
+impl Dialect for Idle<'_> {
+    type Message = Message;
+    type Command = Command;
+
+    fn message(&mut self, message: Message, _: Instant, out: &mut Out<Command>) {
         let mut told = Vec::new();
-        match arrival {
-            Arrival::Item(Item::Update(params)) => {
-                let params = serde_json::from_str(params.get()).unwrap_or(Value::Null);
+        match message {
+            Message::Update(params) => {
                 let update = params.get("update").unwrap_or(&Value::Null);
-                reader.update(update, When::Now, &|id| acp_session.terminals.shown(id), &mut told);
+                let terminals = self.terminals;
+                self.reader.update(update, When::Now, &|id| terminals.shown(id), &mut told);
             }
-            Arrival::Item(Item::Request { id, method, params }) => {
-                let params = serde_json::from_str(params.get()).unwrap_or(Value::Null);
-                asks.take(id, method, params, &mut reader, &mut told);
+            Message::Request(id, request) => {
+                let settled = self.requests.take(id, request, &mut self.reader, &mut told, out);
+                self.settled(&settled.unwrap_or_default());
             }
-            Arrival::Lost(lost) => tracing::warn!(lost, "updates of an agent between turns are lost"),
-            // The next turn resumes it.
-            Arrival::Taken => {}
+            Message::Lost(lost) => tracing::warn!(lost, "updates of an agent between turns are lost"),
+            // The next turn resumes a session that was taken.
+            Message::Taken | Message::Refused | Message::Prompted(_) | Message::Read(_) | Message::Mute => {}
         }
         for told in told {
-            let event = match told {
-                UpdateEvent::Info(info) => AdapterBody::from(*info),
-                UpdateEvent::Text(output) | UpdateEvent::File(_, Some(output)) if !is_mute => output.into(),
-                UpdateEvent::Event(event) if !is_mute => event,
+            match told {
+                UpdateEvent::Info(info) => out.emit(*info),
+                UpdateEvent::Text(output) | UpdateEvent::File(_, Some(output)) if !self.is_mute => {
+                    out.emit(output);
+                }
+                UpdateEvent::Event(event) if !self.is_mute => out.emit(event),
                 UpdateEvent::Text(_)
                 | UpdateEvent::File(..)
                 | UpdateEvent::Event(_)
                 | UpdateEvent::SystemError
-                | UpdateEvent::BrokeOff(_) => {
-                    continue;
-                }
-            };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => {}
-                () = session.emit(event) => {}
+                | UpdateEvent::BrokeOff(_) => {}
             }
         }
     }
-    asks.withdraw();
-    reader
+
+    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<Command>) {
+        let settled = self.requests.reply(id, &reply, out);
+        self.settled(&settled);
+    }
 }

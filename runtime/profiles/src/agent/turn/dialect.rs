@@ -90,6 +90,8 @@ pub(crate) enum Grace {
 pub(crate) enum Effect<C> {
     /// Emit an event of the turn.
     Emit(AdapterBody),
+    /// Give the host a file.
+    File(NewFile),
     /// Send news of the session.
     Info(Box<SessionInfo>),
     /// Send this to the agent.
@@ -104,6 +106,16 @@ pub(crate) enum Effect<C> {
     Steer(u64, C),
     /// Say that quiet work goes on.
     Working,
+}
+
+/// A file for the host.
+#[derive(Debug)]
+pub(crate) struct NewFile {
+    pub(crate) name: String,
+    pub(crate) mime: String,
+    pub(crate) bytes: Vec<u8>,
+    /// What is said where it cannot be given.
+    pub(crate) instead: Option<Output>,
 }
 
 /// A step of a dialect: an effect, or a change of the turn itself.
@@ -159,6 +171,11 @@ impl<C> Out<C> {
             fatal: Some(false),
             ..ErrorEvent::default()
         });
+    }
+
+    /// Gives the host a file of the turn.
+    pub(crate) fn file(&mut self, file: NewFile) {
+        self.effect(Effect::File(file));
     }
 
     /// Sends news of the session.

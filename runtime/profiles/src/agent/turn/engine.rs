@@ -123,7 +123,7 @@ impl<D: Dialect> Engine<D> {
     pub(super) fn handle_message(&mut self, message: D::Message, now: Instant) {
         self.dialect.message(message, now, &mut self.out);
         if let (Some(watch), true) = (&mut self.watch, std::mem::take(&mut self.out.is_alive)) {
-            watch.heard_at(now);
+            watch.heard(now);
         }
     }
 
@@ -158,7 +158,7 @@ impl<D: Dialect> Engine<D> {
     pub(super) fn handle_reply(&mut self, id: &str, reply: Option<Reply>, now: Instant) {
         self.open -= 1;
         if let (Some(watch), 0) = (&mut self.watch, self.open) {
-            watch.resume_at(now);
+            watch.resume(now);
         }
         if let Some(reply) = reply {
             self.dialect.replied(id, reply, &mut self.out);
@@ -204,7 +204,7 @@ impl<D: Dialect> Engine<D> {
                     if matches!(effect, Effect::Ask(..)) {
                         self.open += 1;
                         if let Some(watch) = &mut self.watch {
-                            watch.pause_at(now);
+                            watch.pause(now);
                         }
                     }
                     return Some(effect);

@@ -87,6 +87,7 @@ fn shown<C: Debug>(effect: Effect<C>) -> String {
         Effect::Ask(id, _) => format!("ask {id}"),
         Effect::Withdraw(id) => format!("withdraw {id}"),
         Effect::Steer(number, command) => format!("steer {number} by {command:?}"),
+        Effect::File(file) => format!("file {}", file.name),
         Effect::Info(_) => "info".to_owned(),
         Effect::Steered(number, Ok(())) => format!("steer {number} taken"),
         Effect::Steered(number, Err(why)) => format!("steer {number} refused: {why}"),

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use trunkline_sdk::protocol::AdapterBody;
 use trunkline_sdk::{Error, Session, SessionInfo, Steer, Turn};
 
-use super::dialect::{Dialect, Effect, Out, Step};
+use super::dialect::{Dialect, Effect, NewFile, Out, Step};
 use super::engine::{Engine, Finish};
 use super::requests::Requests;
 use crate::agent::deadlines::at;
@@ -143,6 +143,7 @@ async fn drive<D: Dialect>(
         while let Some(effect) = engine.poll_effect(Instant::now()) {
             match effect {
                 Effect::Emit(event) => emit_one(&mut engine, scope, &mut report, event).await,
+                Effect::File(file) => give(&mut engine, scope, &mut report, file).await,
                 Effect::Info(info) => scope.info(*info),
                 Effect::Send(command) => {
                     if agent.send(command).await.is_err() {
@@ -220,6 +221,28 @@ async fn emit_one<D: Dialect>(
     }
 }
 
+/// Gives the host a file, unless the turn ends first.
+async fn give<D: Dialect>(
+    engine: &mut Engine<D>,
+    scope: Scope<'_>,
+    report: &mut Option<&mut Report>,
+    file: NewFile,
+) {
+    let is_given = match scope {
+        Scope::Turn(turn) => tokio::select! {
+            biased;
+            given = turn.new_file(file.name, file.mime, file.bytes) => given.is_ok(),
+            () = turn.stopped(), if engine.takes_stop() => true,
+            () = at(engine.ends_at()), if engine.ends_at().is_some() => true,
+        },
+        // Files are of turns.
+        Scope::Session(..) => false,
+    };
+    if let Some(instead) = file.instead.filter(|_| !is_given) {
+        emit_one(engine, scope, report, instead.into()).await;
+    }
+}
+
 fn answer(steer: Option<Steer>, result: Result<(), String>) {
     match (steer, result) {
         (Some(steer), Ok(())) => drop(steer.accept()),
@@ -228,14 +251,18 @@ fn answer(steer: Option<Steer>, result: Result<(), String>) {
     }
 }
 
-/// Emits what a dialect still has to say once its turn has finished.
+/// Emits what a dialect still has to say once its turn has finished; of a stopped turn what finds room.
 ///
 /// # Errors
 /// As of [`Report::emit`].
 pub(crate) async fn emit<C>(out: Out<C>, turn: &Turn, report: &mut Report) -> Result<(), Error> {
     for step in out.steps {
         match step {
-            Step::Effect(Effect::Emit(event)) => report.emit(turn, event).await?,
+            Step::Effect(Effect::Emit(event)) => tokio::select! {
+                biased;
+                emitted = report.emit(turn, event) => emitted?,
+                () = turn.stopped() => {}
+            },
             Step::Effect(Effect::Info(info)) => turn.session().info(*info),
             // The rest is for a turn that goes on.
             _ => {}

@@ -1,0 +1,216 @@
+//! A turn that runs: what comes before its prompt's answer, and its cancellation. Pure.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+use trunkline_sdk::protocol::{AdapterBody, Output};
+use trunkline_sdk::{Category, Error};
+
+use super::super::answer::Answer;
+use super::super::line::{Command, Message};
+use super::super::media::{Media, Source};
+use super::super::requests::{Requests, Settled};
+use super::super::session::AcpSession;
+use super::super::terminals::Terminals;
+use super::super::update::{Reader, UpdateEvent, When};
+use super::taken;
+use crate::agent::deadlines;
+use crate::agent::rpc::CallError;
+use crate::agent::turn::{Dialect, Grace, NewFile, Out, Reply};
+
+/// How long an agent has to end a turn that is cancelled: less than the SDK's grace after a stop.
+const CANCEL: Duration = Duration::from_millis(1600);
+
+/// A turn that runs.
+pub(super) struct Running<'a> {
+    pub(super) reader: &'a mut Reader,
+    terminals: &'a Terminals,
+    pub(super) answer: Answer,
+    pub(super) requests: Requests<'a>,
+    /// Until when something must be said, and how long that is.
+    first_word: Option<(Instant, Duration)>,
+    /// Whether the agent was given its prompt.
+    pub(super) is_prompted: bool,
+    /// Whether something has asked for an early end.
+    pub(super) is_cut: bool,
+    /// Whether the agent only said again what it had said when that was.
+    pub(super) repeated: bool,
+    pub(super) was_denied: bool,
+    /// The model is asked, not the agent alone, as its own commands do.
+    pub(super) asks_model: bool,
+    pub(super) said: bool,
+    /// What waits for a file that is being read, and that file.
+    waiting: VecDeque<UpdateEvent>,
+    reading: Option<(Media, Option<Output>)>,
+    /// The answer to the prompt.
+    pub(super) prompted: Option<Result<Value, CallError>>,
+}
+
+impl<'a> Running<'a> {
+    pub(super) fn new(
+        session: &'a AcpSession,
+        reader: &'a mut Reader,
+        first_word: Option<(Instant, Duration)>,
+    ) -> Self {
+        Self {
+            reader,
+            terminals: &session.terminals,
+            answer: Answer::new(session.link.initialized.quirks.failures_as_text),
+            requests: session.requests(),
+            first_word,
+            is_prompted: false,
+            is_cut: false,
+            repeated: false,
+            was_denied: false,
+            asks_model: true,
+            said: false,
+            waiting: VecDeque::new(),
+            reading: None,
+            prompted: None,
+        }
+    }
+
+    fn fail(&mut self, why: Error, out: &mut Out<Command>) {
+        if !self.is_cut {
+            self.is_cut = true;
+            out.fail(why);
+        }
+    }
+
+    fn settled(&mut self, settled: &Settled, out: &mut Out<Command>) {
+        self.was_denied |= settled.was_denied;
+        if let Some(call) = &settled.denied {
+            self.reader.denied(call);
+        }
+        if settled.ends_turn {
+            self.fail(Error::new(Category::PermissionDenied, "the denial ended the turn"), out);
+        }
+    }
+
+    pub(super) fn tell(&mut self, told: impl IntoIterator<Item = UpdateEvent>, out: &mut Out<Command>) {
+        self.waiting.extend(told);
+        while self.reading.is_none()
+            && let Some(told) = self.waiting.pop_front()
+        {
+            if !matches!(told, UpdateEvent::Info(_)) {
+                self.first_word = None;
+            }
+            match told {
+                UpdateEvent::Text(output) => {
+                    for output in self.answer.say(output) {
+                        self.say(output, out);
+                    }
+                }
+                UpdateEvent::File(media, text) => {
+                    if let Some(held) = self.answer.goes_on() {
+                        self.say(held, out);
+                    }
+                    match media.source {
+                        Source::Bytes(bytes) => {
+                            let Media { name, mime, .. } = *media;
+                            out.file(NewFile { name, mime, bytes, instead: text });
+                        }
+                        Source::Path(ref path) => {
+                            out.send(Command::Read(path.clone()));
+                            self.reading = Some((*media, text));
+                        }
+                    }
+                }
+                UpdateEvent::Info(info) => out.info(*info),
+                UpdateEvent::SystemError => self.answer.system_error(),
+                UpdateEvent::BrokeOff(times) => {
+                    let text = format!("the model's answer broke off {times} times in a row");
+                    self.fail(Error::new(Category::Overloaded, text), out);
+                }
+                UpdateEvent::Event(event) => {
+                    if !matches!(event, AdapterBody::ContextUsage(_))
+                        && let Some(held) = self.answer.goes_on()
+                    {
+                        self.say(held, out);
+                    }
+                    out.emit(event);
+                }
+            }
+        }
+    }
+
+    /// A piece of the answer.
+    pub(super) fn say(&mut self, output: Output, out: &mut Out<Command>) {
+        self.said |= !output.content.is_empty();
+        out.output(output);
+    }
+
+    /// A file was read; one that cannot be read within the session's directories is not delivered.
+    fn read(&mut self, content: Option<Vec<u8>>, out: &mut Out<Command>) {
+        match (self.reading.take(), content) {
+            (Some((media, text)), Some(bytes)) => {
+                self.reader.files.spend(bytes.len());
+                out.file(NewFile { name: media.name, mime: media.mime, bytes, instead: text });
+            }
+            (Some((_, Some(text))), None) => self.say(text, out),
+            _ => {}
+        }
+        self.tell([], out);
+    }
+}
+
+impl Dialect for Running<'_> {
+    type Message = Message;
+    type Command = Command;
+
+    fn message(&mut self, message: Message, _: Instant, out: &mut Out<Command>) {
+        let mut told = Vec::new();
+        match message {
+            Message::Update(params) => {
+                let update = params.get("update").unwrap_or(&Value::Null);
+                let terminals = self.terminals;
+                self.reader.update(update, When::Now, &|id| terminals.shown(id), &mut told);
+            }
+            Message::Request(id, request) => {
+                let settled = self.requests.take(id, request, self.reader, &mut told, out);
+                self.settled(&settled.unwrap_or_default(), out);
+            }
+            Message::Lost(lost) => {
+                let text = format!("the agent sent more than was read: {lost} updates are lost");
+                self.fail(Error::new(Category::Oversize, text), out);
+            }
+            // What follows could be of either's turn.
+            Message::Taken => self.fail(taken(), out),
+            Message::Read(content) => self.read(content, out),
+            Message::Prompted(answer) => {
+                self.prompted = Some(answer);
+                return out.end();
+            }
+            Message::Refused | Message::Mute => {}
+        }
+        self.tell(told, out);
+        if !self.reader.repeats() {
+            out.alive();
+        }
+    }
+
+    fn interrupt(&mut self, _: &Error, out: &mut Out<Command>) -> Grace {
+        (self.is_cut, self.repeated) = (true, self.reader.repeats());
+        out.send(Command::Cancel);
+        // Without a prompt there is no end to wait for.
+        Grace::For(if self.is_prompted { CANCEL } else { Duration::ZERO })
+    }
+
+    fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<Command>) {
+        let settled = self.requests.reply(id, &reply, out);
+        self.settled(&settled, out);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.first_word.map(|(due, _)| due)
+    }
+
+    fn late(&mut self) -> Error {
+        let wait = self.first_word.take().map(|(_, wait)| wait).unwrap_or_default();
+        let late = deadlines::late("said nothing within", wait);
+        let why = format!("{late}, as it does without a provider: check its credentials and configuration");
+        Error::new(Category::Auth, why)
+    }
+}

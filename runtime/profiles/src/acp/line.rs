@@ -1,0 +1,256 @@
+//! One session's share of an agent: what is read of it, and what it is told.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::pin::Pin;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use serde_json::{Value, json};
+
+use super::files::Answer;
+use super::inbox::{Arrival, Inbox, Item};
+use super::media::LARGEST;
+use super::session::{AcpSession, MOST_REQUESTS};
+use super::terminals::Order;
+use crate::agent::process::InputClosed;
+use crate::agent::rpc::{CallError, Id};
+use crate::agent::turn::Pipe;
+
+/// The answer to a prompt.
+pub(crate) type Prompt = Pin<Box<dyn Future<Output = Result<Value, CallError>> + Send>>;
+
+/// What is read of a session.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// An update's parameters.
+    Update(Value),
+    /// A request that a person may be asked about.
+    Request(Id, Request),
+    /// A request that this side has refused.
+    Refused,
+    /// So many updates were lost.
+    Lost(u64),
+    /// Another session has resumed this one.
+    Taken,
+    /// The answer to the prompt.
+    Prompted(Result<Value, CallError>),
+    /// The content of a file that was to be read, if it may be.
+    Read(Option<Vec<u8>>),
+    /// The agent answers nothing any more.
+    Mute,
+}
+
+/// A request that a person may be asked about.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// The parameters of `session/request_permission`.
+    Tool(Value),
+    /// `terminal/create`, in this directory.
+    Terminal(Box<Order>, Option<PathBuf>),
+}
+
+/// What an agent is told, or what is done for it.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// `session/prompt` with these blocks. Its answer is a message.
+    Prompt(Value),
+    /// Cancels what runs.
+    Cancel,
+    Answer(Id, Answer),
+    /// Runs a program, and answers.
+    Run(Id, Box<Order>, Option<PathBuf>),
+    /// Reads a file within the session's directories. Its content is the next message.
+    Read(PathBuf),
+    /// Asks whether the agent answers at all.
+    Alive,
+}
+
+/// Reads and writes for one session.
+pub(crate) struct SessionLine<'s> {
+    session: &'s AcpSession,
+    /// Requests about files and terminals are served; else they are refused, since the turn is over.
+    is_serving: bool,
+    /// A prompt that is not answered.
+    pub(crate) prompt: Option<Prompt>,
+    /// What comes before anything that waits.
+    first: VecDeque<Message>,
+    /// The prompt's answer: all that was sent before it comes first.
+    answer: Option<Result<Value, CallError>>,
+    work: FuturesUnordered<BoxFuture<'s, Done>>,
+    /// Requests for programs that are being started.
+    starting: HashMap<String, Id>,
+}
+
+/// What was done beside reading.
+enum Done {
+    Nothing,
+    /// The request for a program was answered.
+    Ran(Id),
+    /// The agent answers nothing any more.
+    Mute,
+}
+
+impl Drop for SessionLine<'_> {
+    fn drop(&mut self) {
+        for id in self.starting.values() {
+            self.session.link.peer.answer_now::<()>(id, Err((-32603, "the turn is over".to_owned())));
+        }
+    }
+}
+
+impl<'s> SessionLine<'s> {
+    pub(crate) fn new(session: &'s AcpSession) -> Self {
+        Self {
+            session,
+            is_serving: true,
+            prompt: None,
+            first: VecDeque::new(),
+            answer: None,
+            work: FuturesUnordered::new(),
+            starting: HashMap::new(),
+        }
+    }
+
+    /// After a turn whose prompt is not answered yet.
+    pub(crate) fn after(session: &'s AcpSession, prompt: Prompt) -> Self {
+        let mut line = Self::new(session);
+        (line.prompt, line.is_serving) = (Some(prompt), false);
+        line
+    }
+
+    /// What waits to be read.
+    pub(crate) fn inbox(&self) -> &'s Inbox {
+        &self.session.inbox
+    }
+
+    /// What an arrival means, unless it is served here.
+    pub(crate) fn read(&self, arrival: Arrival) -> Option<Message> {
+        let peer = &self.session.link.peer;
+        match arrival {
+            Arrival::Item(Item::Update(params)) => {
+                serde_json::from_str(params.get()).ok().map(Message::Update)
+            }
+            Arrival::Item(Item::Request { id, .. }) if !self.is_serving => {
+                peer.answer_now::<()>(&id, Err((-32603, "the turn is over".to_owned())));
+                Some(Message::Refused)
+            }
+            Arrival::Item(Item::Request { id, method, params }) => {
+                let params = serde_json::from_str(params.get()).unwrap_or(Value::Null);
+                let request = match method.as_str() {
+                    "session/request_permission" => Ok(Request::Tool(params)),
+                    "terminal/create" => Order::of(&params).and_then(|order| {
+                        let cwd = self.session.directories.directory(order.cwd.as_deref())?;
+                        Ok(Request::Terminal(Box::new(order), cwd))
+                    }),
+                    _ => {
+                        self.session.serve(id, method, params);
+                        return Some(Message::Refused);
+                    }
+                };
+                match request {
+                    Ok(request) => Some(Message::Request(id, request)),
+                    Err(refusal) => {
+                        peer.answer_now::<()>(&id, Err(refusal));
+                        Some(Message::Refused)
+                    }
+                }
+            }
+            Arrival::Lost(lost) => Some(Message::Lost(lost)),
+            Arrival::Taken => Some(Message::Taken),
+        }
+    }
+}
+
+impl Pipe for SessionLine<'_> {
+    type Message = Message;
+    type Command = Command;
+
+    async fn next(&mut self) -> Option<Message> {
+        loop {
+            if let Some(message) = self.first.pop_front() {
+                return Some(message);
+            }
+            let arrival = match &self.answer {
+                Some(_) => match self.session.inbox.take() {
+                    Some(arrival) => arrival,
+                    None => return self.answer.take().map(Message::Prompted),
+                },
+                None => tokio::select! {
+                    biased;
+                    Some(done) = self.work.next() => {
+                        match done {
+                            Done::Nothing => {}
+                            Done::Ran(id) => drop(self.starting.remove(id.text())),
+                            Done::Mute => return Some(Message::Mute),
+                        }
+                        continue;
+                    }
+                    arrival = self.session.inbox.next() => arrival,
+                    answer = answered(&mut self.prompt) => {
+                        (self.prompt, self.answer) = (None, Some(answer));
+                        continue;
+                    }
+                },
+            };
+            if let Some(message) = self.read(arrival) {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn send(&mut self, command: Command) -> Result<(), InputClosed> {
+        let AcpSession { link, id: session, directories, terminals, launch, .. } = self.session;
+        let peer = &link.peer;
+        match command {
+            Command::Prompt(blocks) => {
+                let (peer, params) = (peer.clone(), json!({ "sessionId": session, "prompt": blocks }));
+                let call = async move { peer.call("session/prompt", &params, None).await };
+                self.prompt = Some(Box::pin(call));
+            }
+            // Another session that has taken this one's has cancelled what ran, and may have a turn of its own by now.
+            Command::Cancel if self.session.inbox.is_taken() => {}
+            Command::Cancel => link.cancel(session).await,
+            Command::Run(id, ..) if self.starting.len() >= MOST_REQUESTS => {
+                peer.answer_now::<()>(&id, Err((-32603, "too many programs are being started".to_owned())));
+            }
+            Command::Run(id, order, cwd) => {
+                self.starting.insert(id.text().to_owned(), id.clone());
+                self.work.push(Box::pin(async move {
+                    // An agent that has ended needs no answer.
+                    let _ = peer.answer(&id, terminals.create(&order, cwd, launch).await).await;
+                    Done::Ran(id)
+                }));
+            }
+            Command::Answer(id, answer) => {
+                let mut sending: BoxFuture<'_, Done> = Box::pin(async move {
+                    let _ = peer.answer(&id, answer).await;
+                    Done::Nothing
+                });
+                // At once where it can be, since the turn may end now.
+                if (&mut sending).now_or_never().is_none() {
+                    self.work.push(sending);
+                }
+            }
+            Command::Read(path) => {
+                let directories = directories.clone();
+                let read = move || path.to_str().map(|path| directories.file(path));
+                let read = tokio::task::spawn_blocking(read).await;
+                let content = read.ok().flatten().and_then(Result::ok).filter(|read| read.len() <= LARGEST);
+                self.first.push_back(Message::Read(content));
+            }
+            Command::Alive => self.work.push(Box::pin(async move {
+                if link.give_up_if_mute().await { Done::Mute } else { Done::Nothing }
+            })),
+        }
+        Ok(())
+    }
+}
+
+async fn answered(prompt: &mut Option<Prompt>) -> Result<Value, CallError> {
+    match prompt {
+        Some(prompt) => prompt.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,178 @@
+//! The permissions that an agent waits for: pure.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use trunkline_sdk::{Permission, ToolCallId};
+
+use super::files::Answer;
+use super::line::{Command, Request};
+use super::permission::{self, Offered, Outcome, Word};
+use super::session::{MOST_REQUESTS, Permissions};
+use super::terminals::Order;
+use super::update::{Reader, UpdateEvent};
+use crate::agent::rpc::Id;
+use crate::agent::turn::{Out, Reply};
+
+/// What is asked of a person at the moment.
+pub(crate) struct Requests<'s> {
+    permissions: Permissions,
+    /// Programs that were allowed with their tool call, and have not been run through a terminal yet.
+    allowed_runs: &'s AtomicUsize,
+    open: HashMap<String, (Id, What)>,
+}
+
+/// What is asked for.
+enum What {
+    /// `session/request_permission`.
+    Tool { call: Option<ToolCallId>, offered: Vec<Offered>, is_run: bool },
+    /// `terminal/create`, in this directory.
+    Terminal(Box<Order>, Option<PathBuf>),
+}
+
+/// How a request of permission ended.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// The tool call that was denied.
+    pub(crate) denied: Option<ToolCallId>,
+    pub(crate) was_denied: bool,
+    /// The turn shall end with it.
+    pub(crate) ends_turn: bool,
+}
+
+impl<'s> Requests<'s> {
+    pub(crate) fn new(permissions: Permissions, allowed_runs: &'s AtomicUsize) -> Self {
+        Self { permissions, allowed_runs, open: HashMap::new() }
+    }
+
+    /// Takes a request. How it has ended, where no person is asked.
+    pub(crate) fn take(
+        &mut self,
+        id: Id,
+        request: Request,
+        reader: &mut Reader,
+        told: &mut Vec<UpdateEvent>,
+        out: &mut Out<Command>,
+    ) -> Option<Settled> {
+        let (what, permission) = match request {
+            Request::Tool(params) => {
+                let asked = params.get("toolCall").and_then(|tool_call| reader.asked(tool_call, told));
+                let (call, tool) = match asked {
+                    Some((call, tool)) => (Some(call), tool),
+                    None => (None, "tool".to_owned()),
+                };
+                let offered = permission::offered(&params);
+                let is_run = params.pointer("/toolCall/kind").and_then(Value::as_str) == Some("execute");
+                let permission = permission::request(&params, &tool, call.clone(), &offered);
+                (What::Tool { call, offered, is_run }, permission)
+            }
+            Request::Terminal(order, cwd) => {
+                let permission = run(&order, cwd.as_ref());
+                (What::Terminal(order, cwd), permission)
+            }
+        };
+        if self.open.len() >= MOST_REQUESTS {
+            out.send(Command::Answer(id, what.declined()));
+            return None;
+        }
+        let less = |runs: usize| runs.checked_sub(1);
+        let is_allowed = match (self.permissions, &what) {
+            (Permissions::Deny, _) => false,
+            (Permissions::DangerousAllow, _) => true,
+            // The host has allowed a tool call that runs programs: one run for each such word.
+            (Permissions::Ask, What::Terminal(..))
+                if self.allowed_runs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() =>
+            {
+                true
+            }
+            (Permissions::Ask, _) => {
+                let key = id.text().to_owned();
+                out.ask(key.as_str(), permission);
+                self.open.insert(key, (id, what));
+                return None;
+            }
+        };
+        Some(match what {
+            What::Tool { call, offered, is_run } => {
+                let outcome = permission::by_policy(is_allowed, &offered);
+                self.settle_tool(id, &outcome, call, &offered, is_run, out)
+            }
+            What::Terminal(order, cwd) => settle_terminal(id, is_allowed, order, cwd, out),
+        })
+    }
+
+    /// Passes on a reply. How the request has ended.
+    pub(crate) fn reply(&mut self, id: &str, reply: &Reply, out: &mut Out<Command>) -> Settled {
+        let (Some((id, what)), Reply::Decision(decision)) = (self.open.remove(id), reply) else {
+            return Settled::default();
+        };
+        let settled = match what {
+            What::Tool { call, offered, is_run } => {
+                let outcome = permission::outcome(Word::of(decision), &offered);
+                self.settle_tool(id, &outcome, call, &offered, is_run, out)
+            }
+            What::Terminal(order, cwd) => settle_terminal(id, decision.is_approved(), order, cwd, out),
+        };
+        Settled { ends_turn: decision.end_turn && settled.was_denied, ..settled }
+    }
+
+    fn settle_tool(
+        &self,
+        id: Id,
+        outcome: &Outcome,
+        call: Option<ToolCallId>,
+        offered: &[Offered],
+        is_run: bool,
+        out: &mut Out<Command>,
+    ) -> Settled {
+        let is_allowed = permission::allows(outcome, offered);
+        if is_allowed && is_run {
+            self.allowed_runs.fetch_add(1, Ordering::Relaxed);
+        }
+        out.send(Command::Answer(id, Ok(outcome.to_json())));
+        Settled { denied: call.filter(|_| !is_allowed), was_denied: !is_allowed, ends_turn: false }
+    }
+
+    /// The answers to what was not decided.
+    pub(crate) fn declined(&mut self) -> impl Iterator<Item = (Id, Answer)> + '_ {
+        self.open.drain().map(|(_, (id, what))| (id, what.declined()))
+    }
+}
+
+impl What {
+    fn declined(&self) -> Answer {
+        match self {
+            Self::Tool { .. } => Ok(Outcome::Cancelled.to_json()),
+            Self::Terminal(..) => Err((-32603, "the turn is over".to_owned())),
+        }
+    }
+}
+
+fn settle_terminal(
+    id: Id,
+    is_allowed: bool,
+    order: Box<Order>,
+    cwd: Option<PathBuf>,
+    out: &mut Out<Command>,
+) -> Settled {
+    out.send(if is_allowed {
+        Command::Run(id, order, cwd)
+    } else {
+        Command::Answer(id, Err((-32603, "the permission to run it was denied".to_owned())))
+    });
+    Settled { was_denied: !is_allowed, ..Settled::default() }
+}
+
+/// What a person is asked about a program.
+fn run(order: &Order, cwd: Option<&PathBuf>) -> Permission {
+    let line = order.line();
+    let place = cwd.map(|cwd| format!(" in {}", cwd.display())).unwrap_or_default();
+    let input = json!({ "command": order.command, "args": order.args, "cwd": cwd });
+    let request = Permission::new("terminal", format!("Run `{line}`{place}"), line);
+    match super::read::json(&input) {
+        Some(input) => request.input(input),
+        None => request,
+    }
+}
