@@ -20,8 +20,7 @@ use crate::{
     config::{AgentConfig, EnvError, EnvValue, Limits, OnAdapterExit, Profile, Unenforced},
     counters::LiveCounters,
     error::OpenError,
-    files::{Pinned, StoreDir},
-    link::Inbox,
+    files::{Exchanges, Pinned, StoreDir},
     orphans::HostFolder,
     usage::UsageLog,
 };
@@ -32,7 +31,7 @@ pub(crate) struct AgentShared {
     pub(crate) id: Arc<str>,
     pub(crate) config: AgentConfig,
     pub(crate) limits: Limits,
-    pub(crate) inbox: Arc<Inbox>,
+    exchanges: Arc<Exchanges>,
     pub(crate) counters: Arc<LiveCounters>,
     /// Where ended turns are written down, unless they are not.
     pub(crate) usage: Option<Arc<UsageLog>>,
@@ -48,7 +47,7 @@ pub(crate) struct AgentShared {
 impl AgentShared {
     pub(crate) fn new(
         config: AgentConfig,
-        inbox: Arc<Inbox>,
+        exchanges: Arc<Exchanges>,
         usage: Option<Arc<UsageLog>>,
         folder: Arc<HostFolder>,
     ) -> Self {
@@ -57,7 +56,7 @@ impl AgentShared {
             limits: config.limits.clone(),
             names_exchange: offered(&config).contains(Extensions::OPTIONS),
             config,
-            inbox,
+            exchanges,
             counters: Arc::default(),
             usage,
             opened: AtomicUsize::new(0),
@@ -70,7 +69,7 @@ impl AgentShared {
     /// files.
     pub(crate) fn make_folders(&self) -> io::Result<Arc<StoreDir>> {
         let files = self.folder.make()?;
-        self.inbox.exchanges().prepare()?;
+        self.exchanges.prepare()?;
         Ok(files)
     }
 

@@ -67,6 +67,7 @@ struct Inner {
 
 struct Agent {
     shared: Arc<AgentShared>,
+    inbox: Arc<Inbox>,
     /// How the driver begins, until it runs.
     connect: Mutex<Option<Connect>>,
     /// How its process is started; nothing for one over streams, and for one that may not run.
@@ -249,10 +250,11 @@ impl HostBuilder {
                 outbox: config.limits.outbox,
                 max_file_bytes: config.limits.max_file_bytes,
             };
-            let inbox = Arc::new(Inbox::new(limits, store.clone(), Arc::new(exchanges)));
+            let exchanges = Arc::new(exchanges);
+            let inbox = Arc::new(Inbox::new(limits, store.clone(), exchanges.clone()));
             agent::register_secrets(&config);
             let refusal = refusals.remove(&config.id);
-            let shared = Arc::new(AgentShared::new(config, inbox, usage.clone(), folder.clone()));
+            let shared = Arc::new(AgentShared::new(config, exchanges, usage.clone(), folder.clone()));
             if refusal.is_some() {
                 shared.set_state(AgentState::Failed);
             }
@@ -268,7 +270,7 @@ impl HostBuilder {
                 Arc::new(move || agent::child_spec(&config, &profiles, &folders)) as MakeSpec
             });
             let connect = connect.or_else(|| make.clone().map(Connect::Process));
-            let agent = Agent { shared, connect: Mutex::new(connect), make, refusal };
+            let agent = Agent { shared, inbox, connect: Mutex::new(connect), make, refusal };
             agents.insert(agent.shared.id.clone(), agent);
         }
         let inner = Inner {
@@ -378,7 +380,7 @@ impl Host {
         if self.inner.down.load(Ordering::Acquire) {
             return Err(OpenError::Shutdown);
         }
-        let shared = self.link(agent)?;
+        let (shared, inbox) = self.link(agent)?;
         let SessionOptions { id, start, meta, delivery } = options;
         let cwd = may::open(&shared.config, &start)
             .map_err(|option| OpenError::WouldWiden { agent: shared.id.to_string(), option })?;
@@ -386,7 +388,7 @@ impl Host {
         self.make_room(&shared)?;
         let chosen = id.is_some();
         let id = id.unwrap_or_else(fresh_id);
-        let session = Arc::new(SessionShared::new(id, shared, delivery, cwd, secrets));
+        let session = Arc::new(SessionShared::new(id, shared, inbox, delivery, cwd, secrets));
         if session.agent.names_exchange
             && let Err(error) = session.exchange()
         {
@@ -425,7 +427,7 @@ impl Host {
     }
 
     /// The agent's link, whose driver runs from now on.
-    fn link(&self, agent: &str) -> Result<Arc<AgentShared>, OpenError> {
+    fn link(&self, agent: &str) -> Result<(Arc<AgentShared>, Arc<Inbox>), OpenError> {
         let Some(entry) = self.inner.agents.get(agent) else {
             let known = self.agents().into_iter().map(|agent| agent.config.id).collect();
             return Err(OpenError::UnknownAgent { id: agent.to_owned(), known });
@@ -439,20 +441,22 @@ impl Host {
             let shared = entry.shared.clone();
             let files = shared.make_folders().map_err(OpenError::Folder)?;
             // Of two that race one finds that the other has done it.
-            let Some(connect) = entry.take_connect() else { return Ok(shared) };
+            let Some(connect) = entry.take_connect() else { return Ok((shared, entry.inbox.clone())) };
             shared.folder.record();
             self.inner.orphans.sweep(&runtime);
             let core = Core::new(agent::rules(&shared.config), chance());
             let roots = agent::roots(&shared.config);
             let span = tracing::info_span!("adapter", agent = &*shared.id);
-            runtime.spawn(Driver::new(core, shared, connect, files, roots).run().instrument(span));
+            runtime.spawn(
+                Driver::new(core, shared, entry.inbox.clone(), connect, files, roots).run().instrument(span),
+            );
             if self.inner.down.load(Ordering::Acquire) {
                 // The shutdown looked before the driver was there.
                 let steps = entry.shared.config.timeouts.shutdown;
-                entry.shared.inbox.push(Command::Shutdown { steps, done: None });
+                entry.inbox.push(Command::Shutdown { steps, done: None });
             }
         }
-        Ok(entry.shared.clone())
+        Ok((entry.shared.clone(), entry.inbox.clone()))
     }
 
     /// What the organisation's policies took from what agents' entries say, and whom they forbid, one sentence each, for
@@ -501,7 +505,7 @@ impl Host {
     /// Tries an agent that has failed again at once.
     pub fn retry(&self, agent: &str) {
         if let Some(entry) = self.inner.agents.get(agent) {
-            entry.shared.inbox.push(Command::Retry);
+            entry.inbox.push(Command::Retry);
         }
     }
 
@@ -567,7 +571,7 @@ impl Inner {
         for entry in self.agents.iter().filter(|entry| entry.is_linked()) {
             let (done, ended) = oneshot::channel();
             let steps = steps.unwrap_or(entry.shared.config.timeouts.shutdown);
-            entry.shared.inbox.push(Command::Shutdown { steps, done: Some(done) });
+            entry.inbox.push(Command::Shutdown { steps, done: Some(done) });
             ends.push(ended);
         }
         ends

@@ -1,11 +1,15 @@
 //! What an agent asks: permissions and questions, and their answers ([permission.*]).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use trunkline_core::{Answer, Key};
 use trunkline_protocol::{InputRequest, Json, PermissionRequest, PermissionResponse, RequestId, StopReason};
 
-use crate::link::{Command, Inbox};
+/// Where answers go: to the link of the request's session.
+pub(crate) trait Answers: fmt::Debug + Send + Sync {
+    /// Passes an answer on. `serial` tells its request from a later one of the same id ([permission.4]).
+    fn answer(&self, session: Key, request_id: RequestId, serial: u64, answer: Answer);
+}
 
 /// The agent asks whether it may do something.
 ///
@@ -18,7 +22,12 @@ pub struct Permission {
 }
 
 impl Permission {
-    pub(crate) fn new(request: Box<PermissionRequest>, session: Key, serial: u64, link: Arc<Inbox>) -> Self {
+    pub(crate) fn new(
+        request: Box<PermissionRequest>,
+        session: Key,
+        serial: u64,
+        link: Arc<dyn Answers>,
+    ) -> Self {
         let responder =
             Responder { session, request_id: request.request_id.clone(), serial, link: Some(link) };
         Self { request, responder }
@@ -83,7 +92,7 @@ pub struct Question {
 }
 
 impl Question {
-    pub(crate) fn new(request: Box<InputRequest>, session: Key, serial: u64, link: Arc<Inbox>) -> Self {
+    pub(crate) fn new(request: Box<InputRequest>, session: Key, serial: u64, link: Arc<dyn Answers>) -> Self {
         let responder =
             Responder { session, request_id: request.request_id.clone(), serial, link: Some(link) };
         Self { request, responder }
@@ -117,14 +126,13 @@ struct Responder {
     /// Tells this request from a later one of the same id ([permission.4]).
     serial: u64,
     /// The way to the link, until the answer has gone.
-    link: Option<Arc<Inbox>>,
+    link: Option<Arc<dyn Answers>>,
 }
 
 impl Responder {
     fn send(&mut self, answer: Answer) {
         if let Some(link) = self.link.take() {
-            let (session, serial) = (self.session, self.serial);
-            link.push(Command::Answer { session, request_id: self.request_id.clone(), serial, answer });
+            link.answer(self.session, self.request_id.clone(), self.serial, answer);
         }
     }
 }

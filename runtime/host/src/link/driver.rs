@@ -116,6 +116,7 @@ impl Driver {
     pub(crate) fn new(
         core: Core,
         agent: Arc<AgentShared>,
+        inbox: Arc<Inbox>,
         connect: Connect,
         files: Arc<StoreDir>,
         roots: Vec<Pinned>,
@@ -123,12 +124,12 @@ impl Driver {
         let file_checks = FileChecks::new(files, roots, agent.counters.clone());
         Self {
             core,
-            inbox: agent.inbox.clone(),
             connect,
             file_checks,
             pressure: Arc::default(),
             paused: false,
-            backlog: agent.inbox.store().limits.backlog,
+            backlog: inbox.store().limits.backlog,
+            inbox,
             sessions: Vec::new(),
             connection: None,
             starting: None,

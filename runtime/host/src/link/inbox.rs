@@ -10,9 +10,11 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
+use trunkline_core::{Answer, Key};
+use trunkline_protocol::RequestId;
 
 use super::Command;
-use crate::{TurnNo, error::SendError, files::Exchanges, spool::Store};
+use crate::{TurnNo, error::SendError, files::Exchanges, request::Answers, spool::Store};
 
 /// The queue from the users of a link to its driver.
 ///
@@ -151,5 +153,11 @@ impl Inbox {
     /// Where the sessions' exchange folders are made.
     pub(crate) fn exchanges(&self) -> &Arc<Exchanges> {
         &self.exchanges
+    }
+}
+
+impl Answers for Inbox {
+    fn answer(&self, session: Key, request_id: RequestId, serial: u64, answer: Answer) {
+        self.push(Command::Answer { session, request_id, serial, answer });
     }
 }

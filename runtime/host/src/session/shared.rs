@@ -1,0 +1,221 @@
+//! What a session's handles and its link share.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+};
+
+use trunkline_protocol::{ClosedReason, FileInput, SessionId};
+use trunkline_redact::HeldSecrets;
+
+use super::EventDelivery;
+use crate::{
+    Event, EventKind, SessionEnd, TurnScope,
+    agent::AgentShared,
+    counters::LiveSessionCounters,
+    error::FileError,
+    files::{self, Exchange, Pinned, Refusal},
+    link::{Command, Inbox},
+    mailbox::Mailbox,
+};
+
+/// What a session's handles and its link share.
+#[derive(Debug)]
+pub(crate) struct SessionShared {
+    /// The id that its user knows.
+    pub(crate) id: SessionId,
+    pub(crate) agent: Arc<AgentShared>,
+    pub(crate) inbox: Arc<Inbox>,
+    /// Events outside turns; every event where delivery is merged. Made with the first, or for the first look.
+    mailbox: OnceLock<Mailbox>,
+    /// The exchange folder, made when it is first needed ([file.6]).
+    exchange: OnceLock<Exchange>,
+    /// The working directory that it asked for: files may come from there.
+    cwd: Option<Box<Pinned>>,
+    /// The copies of its files.
+    copies: Mutex<Copies>,
+    /// What its options handed over in secret, up to its close.
+    secrets: Mutex<HeldSecrets>,
+    pub(crate) delivery: EventDelivery,
+    /// The session's place in the core; set by the link when it takes the session.
+    pub(crate) key: AtomicU64,
+    /// What was counted of it.
+    pub(crate) counted: LiveSessionCounters,
+    /// Inputs that were accepted and have not been written.
+    pub(crate) waiting: AtomicU32,
+    pub(super) turns: AtomicU64,
+    closed: AtomicBool,
+}
+
+impl SessionShared {
+    pub(crate) fn new(
+        id: SessionId,
+        agent: Arc<AgentShared>,
+        inbox: Arc<Inbox>,
+        delivery: EventDelivery,
+        cwd: Option<Pinned>,
+        secrets: HeldSecrets,
+    ) -> Self {
+        Self {
+            id,
+            agent,
+            inbox,
+            mailbox: OnceLock::new(),
+            exchange: OnceLock::new(),
+            cwd: cwd.map(Box::new),
+            copies: Mutex::default(),
+            secrets: Mutex::new(secrets),
+            delivery,
+            key: AtomicU64::new(u64::MAX),
+            counted: LiveSessionCounters::default(),
+            waiting: AtomicU32::new(0),
+            turns: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Sends a command that is bounded by what it answers or ends.
+    pub(crate) fn command(&self, command: Command) {
+        self.inbox.push(command);
+    }
+
+    /// Events outside turns; every event where delivery is merged.
+    pub(crate) fn mailbox(&self) -> &Mailbox {
+        self.mailbox.get_or_init(|| Mailbox::new(self.inbox.store()))
+    }
+
+    /// The exchange folder, made now if it is not there.
+    pub(crate) fn exchange(&self) -> io::Result<&Exchange> {
+        if self.exchange.get().is_none() {
+            // Of two that race one is removed again.
+            let _ = self.exchange.set(self.inbox.exchanges().make()?);
+        }
+        self.exchange.get().ok_or_else(|| io::Error::other("the exchange folder was just made"))
+    }
+
+    /// The folders of its own that files may come from: the working directory that it chose, and the exchange folder
+    /// if it was made.
+    pub(crate) fn roots(&self) -> impl Iterator<Item = Pinned> {
+        let exchange = self.exchange.get().map(|exchange| Pinned::exactly(exchange.path()));
+        self.cwd.as_deref().cloned().into_iter().chain(exchange)
+    }
+
+    /// Where the links in the working directory that it chose lead.
+    pub(crate) fn real_cwd(&self) -> Option<&Path> {
+        self.cwd.as_deref().map(Pinned::real)
+    }
+
+    /// Copies a file in and says how it is announced. Blocks on the file system.
+    pub(super) fn place(
+        &self,
+        path: &Path,
+        name: Option<&str>,
+        mime_type: Option<&str>,
+    ) -> Result<FileInput, FileError> {
+        // What cannot be looked at has no size, and is refused by name below.
+        let room = self.room_for(std::fs::metadata(path).map_or(0, |seen| seen.len()))?;
+        let placed = self.exchange()?.place(path, name, self.inbox.max_file_bytes())?;
+        room.keep_with_folder();
+        Ok(FileInput {
+            file_name: Some(placed.file_name),
+            file_mime_type: Some(files::mime_type(mime_type).to_owned()),
+            file_path: placed.path.to_string_lossy().into_owned(),
+        })
+    }
+
+    /// Takes room for a copy of this many bytes: the session's and the host's.
+    ///
+    /// # Errors
+    /// [`Refusal::NoRoom`] when there is none.
+    pub(crate) fn room_for(&self, size: u64) -> Result<Room<'_>, Refusal> {
+        let bytes = size.max(LEAST_OF_A_FILE);
+        let store = self.inbox.store();
+        let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = copies.bytes;
+        // One file of the largest size always fits.
+        let most = store.limits.session_files.max(self.inbox.max_file_bytes()).max(LEAST_OF_A_FILE);
+        if kept.saturating_add(bytes) > most || !store.take_disk(kept, bytes) {
+            return Err(Refusal::NoRoom { size, kept });
+        }
+        copies.bytes += bytes;
+        Ok(Room { session: self, bytes })
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Says that nothing more is accepted, makes room for another session and releases the secrets.
+    pub(crate) fn set_closed(&self) {
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            self.agent.opened.fetch_sub(1, Ordering::AcqRel);
+            drop(std::mem::take(&mut *self.secrets.lock().unwrap_or_else(PoisonError::into_inner)));
+        }
+    }
+}
+
+impl SessionShared {
+    /// The link is gone without a word: the session ends here.
+    pub(crate) fn lose(&self) {
+        self.set_closed();
+        let end = Box::new(SessionEnd { reason: ClosedReason::Shutdown, error: None });
+        self.mailbox().finish_now(Event {
+            scope: TurnScope::Outside,
+            kind: EventKind::Closed(end),
+            meta: None,
+        });
+    }
+}
+
+impl Drop for SessionShared {
+    fn drop(&mut self) {
+        let copies = self.copies.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for copy in copies.paths.drain(..) {
+            // Gone already is as good.
+            let _ = std::fs::remove_file(copy);
+        }
+        self.inbox.store().give_disk_back(copies.bytes);
+    }
+}
+
+/// The least that a copy counts, in bytes: an empty one has a name, too.
+const LEAST_OF_A_FILE: u64 = 4096;
+
+/// What the copies of a session's files take, until it is gone.
+#[derive(Debug, Default)]
+struct Copies {
+    /// Those that do not lie in its exchange folder.
+    paths: Vec<PathBuf>,
+    bytes: u64,
+}
+
+/// Room for one copy of a session; dropped unkept, it is given back.
+#[derive(Debug)]
+pub(crate) struct Room<'a> {
+    session: &'a SessionShared,
+    bytes: u64,
+}
+
+impl Room<'_> {
+    /// There is a copy, to be removed with the session.
+    pub(crate) fn keep(self, path: PathBuf) {
+        self.session.copies.lock().unwrap_or_else(PoisonError::into_inner).paths.push(path);
+        self.keep_with_folder();
+    }
+
+    /// There is a copy, which goes with its folder.
+    fn keep_with_folder(mut self) {
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.session.copies.lock().unwrap_or_else(PoisonError::into_inner).bytes -= self.bytes;
+        self.session.inbox.store().give_disk_back(self.bytes);
+    }
+}
