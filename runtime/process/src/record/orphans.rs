@@ -35,7 +35,7 @@ const CGROUP_MAGIC: [u64; 2] = [0x0027_e0eb, 0x6367_7270];
 
 /// Ends what hosts that are gone have left behind, by their records in `dir`: processes, cgroups, private folders. A
 /// folder without records, or none, is no error. (Containers have labels:
-/// [`sweep_containers`](crate::sandbox::sweep_containers).) Blocks; run it before the first child of this host, or
+/// `sweep_containers` of `trunkline-sandbox`.) Blocks; run it before the first child of this host, or
 /// beside: what belongs to a live host, this one too, is never touched.
 ///
 /// A process is killed when it is the recorded one, with the same start, or descends from it, or was given the tree's
