@@ -46,7 +46,7 @@ pub(crate) struct Chosen {
 /// # Errors
 /// What is wrong with the file.
 pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
-    let config = discover(file, &check)?;
+    let config = read(file, &check)?;
     tell(&config.notices);
     Ok(config)
 }
@@ -73,20 +73,19 @@ fn tell(notices: &[String]) {
     }
 }
 
-/// Reads the configuration; what its built-in adapters get is left to them.
+/// Reads the configuration, and checks what its built-in adapters get.
 ///
 /// # Errors
 /// What is wrong with the file.
-pub(crate) fn read(file: Option<&Path>) -> Result<Config, Fault> {
-    discover(file, &|_, _| Ok(()))
-}
-
-fn discover(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Config, Fault> {
+pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Config, Fault> {
     Config::discover(file, |name| std::env::var_os(name), check).map_err(|error| {
         Fault::usage(anyhow!("failed to {error}"))
             .next("correct that file, or name another one by --config FILE")
     })
 }
+
+/// What a built-in adapter gets is left to it.
+pub(crate) const UNCHECKED: CheckProfile<'static> = &|_, _| Ok(());
 
 /// Checks what a built-in adapter gets, as it will when it starts.
 ///

@@ -34,7 +34,7 @@ impl Adapter {
 
 /// That there is no such adapter. An agent may have been meant, so those are named, too, as far as they can be read.
 fn unknown(name: &str, file: Option<&Path>) -> Fault {
-    let config = target::read(file).ok();
+    let config = target::read(file, target::UNCHECKED).ok();
     let agents = config.as_ref().map_or_else(|| "unknown".to_owned(), target::agent_names);
     let is_agent = config.as_ref().is_some_and(|config| config.agent(name).is_some());
     let profiles = target::profile_names();

@@ -110,7 +110,7 @@ impl Doctor {
     }
 
     async fn examine(&self, file: Option<&Path>) -> Result<Report, Fault> {
-        let mut config = target::read(file)?;
+        let mut config = target::read(file, target::UNCHECKED)?;
         self.choose(&mut config)?;
         let source = config.source.to_string();
         let mut of_host: Vec<_> =

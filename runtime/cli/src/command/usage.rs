@@ -71,7 +71,7 @@ impl Key {
 impl Usage {
     pub(super) fn run(self, file: Option<&Path>) -> Done {
         let since = self.since.as_deref().map(|when| moment(when, SystemTime::now())).transpose()?;
-        let config = target::read(file)?;
+        let config = target::read(file, target::UNCHECKED)?;
         let Some(folder) = config.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)))
         else {
             return Err(Fault::usage(anyhow!("there is no state folder, so no usage is logged"))

@@ -7,7 +7,7 @@ use trunkline_sandbox::network::AllowList;
 use trunkline_sandbox::{Backend, Network, Sandbox};
 
 use super::error::ConfigError;
-use super::form::{As, List, Location, Part, SandboxOrNone};
+use super::form::{As, List, Location, Part, SandboxOrNone, readable};
 use super::keys::{ResourceKeys, SandboxKeys};
 use super::quantity::shown;
 use super::read::{missing, place};
@@ -44,14 +44,15 @@ impl Confinement {
             }
             Some(As(Some(keys))) => keys,
         };
-        for (twice, key, ours) in [
-            (memory && keys.memory.is_some(), "memory", "memory"),
-            (processes && keys.pids.is_some(), "pids", "processes"),
-        ] {
-            if twice {
-                let why = format!("`{at}.resources.{ours}` says the same; keep one");
-                return Err(ConfigError::invalid(place(&at_sandbox, key), why));
-            }
+        let twice = |key: &str, ours: &str| {
+            let why = format!("`{at}.resources.{ours}` says the same; keep one");
+            Err(ConfigError::invalid(place(&at_sandbox, key), why))
+        };
+        if memory && keys.memory.is_some() {
+            return twice("memory", "memory");
+        }
+        if processes && keys.pids.is_some() {
+            return twice("pids", "processes");
         }
         keys.set(&mut self.resources);
         self.network_said = keys.network.is_some();
@@ -102,11 +103,6 @@ impl Confinement {
             )),
         }
     }
-}
-
-/// Checks an entry as the sandbox will, so that a start does not fail by it.
-pub(super) fn readable(entry: &str) -> Result<(), String> {
-    AllowList::parse([entry]).map(drop).map_err(|error| error.to_string())
 }
 
 /// Whether all that an entry such as `example.com` or `*.example.com` stands for is reachable.

@@ -13,12 +13,12 @@ use serde::de::{
 };
 use serde_json::{Map, Value};
 use trunkline_process::Containment;
+use trunkline_sandbox::network::AllowList;
 
 use super::agent::{OnAdapterExit, Unenforced};
-use super::confinement::readable;
 use super::keys::{NetworkKeys, PlaceKeys, SandboxKeys};
 use super::quantity::{duration_of_seconds, parse_duration, parse_size, shown};
-use super::read::{kind, nearest};
+use super::read::{kind, nearest_or_all};
 use super::session_may::SessionMay;
 use super::{EnvValue, Network, defaults};
 use crate::policy::{Pattern, Unmatched};
@@ -188,11 +188,7 @@ texts! {
         if EXTENSIONS.contains(&name.as_str()) {
             return Ok(name);
         }
-        let hint = match nearest(&name, EXTENSIONS) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("there are {}", EXTENSIONS.join(", ")),
-        };
-        Err(format!("`{}` is no extension; {hint}", shown(&name)))
+        Err(format!("`{}` is no extension; {}", shown(&name), nearest_or_all(&name, EXTENSIONS)))
     };
     /// An option that a session may set.
     Granted: SessionMay = |name| SessionMay::from_names([name.as_str()]).map_err(|error| error.to_string());
@@ -220,6 +216,11 @@ const MAX_ID: usize = 256;
 
 fn is_variable(name: &str) -> bool {
     !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+/// Checks an entry as the sandbox will, so that a start does not fail by it.
+pub(super) fn readable(entry: &str) -> Result<(), String> {
+    AllowList::parse([entry]).map(drop).map_err(|error| error.to_string())
 }
 
 fn filled(text: String) -> Result<String, String> {

@@ -35,6 +35,14 @@ impl<'de> Deserialize<'de> for Once {
 
 struct Values;
 
+macro_rules! scalars {
+    ($($visit:ident($Is:ty))+) => {$(
+        fn $visit<E>(self, value: $Is) -> Result<Value, E> {
+            Ok(value.into())
+        }
+    )+};
+}
+
 impl<'de> Visitor<'de> for Values {
     type Value = Value;
 
@@ -46,25 +54,7 @@ impl<'de> Visitor<'de> for Values {
         Ok(Value::Null)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
+    scalars! { visit_bool(bool) visit_i64(i64) visit_u64(u64) visit_f64(f64) visit_str(&str) }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();

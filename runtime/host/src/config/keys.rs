@@ -12,9 +12,16 @@ use super::form::{
     UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
 };
 use super::limits::{Restart, Shutdown};
+use super::read::place;
 
-/// An object of a file: each key with its form, and with the field that it sets, unless what it means is decided
-/// elsewhere. Another key is an error; `null` equals absent.
+/// Keys that are read and have no effect.
+pub(super) trait Unused {
+    /// Notes those that are there, each with the reason.
+    fn unused(&self, at: &str, notices: &mut Vec<String>);
+}
+
+/// An object of a file: each key with its form, and with the field that it sets (`=>`) or the reason why it has no
+/// effect (after `;`), unless what it means is decided elsewhere. Another key is an error; `null` equals absent.
 macro_rules! keys {
     (@set $Name:ident [] $fields:tt) => {};
     (@set $Name:ident [$Target:ty] { $($key:ident $(=> $($slot:ident).+)?,)+ }) => {
@@ -28,14 +35,22 @@ macro_rules! keys {
         }
     };
     ($($(#[$meta:meta])* $Name:ident $(for $Target:ty)? {
-        $($(#[$doc:meta])* $key:ident: $Form:ty $(=> $($slot:ident).+)?,)+
+        $($(#[$doc:meta])* $key:ident: $Form:ty $(=> $($slot:ident).+)? $(; $why:literal)?,)+
     })+) => {$(
         $(#[$meta])*
         #[derive(serde::Deserialize)]
         #[cfg_attr(test, derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
         pub(super) struct $Name {
-            $($(#[$doc])* pub(super) $key: Option<As<$Form>>,)+
+            $($(#[$doc])* $(#[doc = concat!("Without effect: ", $why, ".")])? pub(super) $key: Option<As<$Form>>,)+
+        }
+
+        impl Unused for $Name {
+            fn unused(&self, _at: &str, _notices: &mut Vec<String>) {
+                $($(if self.$key.is_some() {
+                    _notices.push(format!("`{}` has no effect: {}", place(_at, stringify!($key)), $why));
+                })?)+
+            }
         }
 
         keys!(@set $Name [$($Target)?] { $($key $(=> $($slot).+)?,)+ });
@@ -55,8 +70,7 @@ keys! {
         default_agent: Text,
         /// What concerns the whole host, and what holds for every agent that does not set its own.
         runtime: AnyObject,
-        /// Of an Amurg file; without effect.
-        hub: Any,
+        hub: Any; "this host is driven by its embedder",
     }
 
     /// What concerns the whole host, and what holds for every agent that does not set its own.
@@ -89,18 +103,12 @@ keys! {
         default_timeout: WaitLimit,
         /// Amurg's name of `max_turn_output`.
         max_output_bytes: BytesLimit,
-        /// Of an Amurg file; without effect.
-        id: Any,
-        /// Of an Amurg file; without effect.
-        org_id: Any,
-        /// Of an Amurg file; without effect.
-        idle_timeout: Any,
-        /// Of an Amurg file; without effect.
-        log_level: Any,
-        /// Of an Amurg file; without effect.
-        file_storage_path: Any,
-        /// Of an Amurg file; without effect.
-        allow_remote_permission_skip: Any,
+        id: Any; "a host has no identity of its own",
+        org_id: Any; "a host has no identity of its own",
+        idle_timeout: Any; "a turn ends by `turn.complete`; see `inactivity_timeout`",
+        log_level: Any; "what is logged is set when the program is started",
+        file_storage_path: Any; "files are kept below `state_dir`",
+        allow_remote_permission_skip: Any; "what a session may set is said for each agent, by `session_may`",
     }
 
     /// The keys of an agent, and of `runtime` for every agent that does not set its own.
@@ -179,8 +187,7 @@ keys! {
         sdk: Flag => sdk,
         /// Open sessions of this agent; 0 is no limit.
         max_sessions: Sessions => limits.max_sessions,
-        /// Of an Amurg file; without effect.
-        tags: Any,
+        tags: Any; "an agent has a `description`",
         /// Limits as an Amurg file has them.
         limits: Part<AmurgLimits>,
         /// What an Amurg file says of security.
@@ -289,24 +296,18 @@ keys! {
     AmurgLimits for AgentConfig {
         /// Open sessions of this agent; 0 is no limit.
         max_sessions: Sessions => limits.max_sessions,
-        /// Without effect.
-        session_timeout: Any,
+        session_timeout: Any; "a session lives until it is closed; see `turn_timeout`",
         /// Bytes of output of one turn; 0 is no limit.
         max_output_bytes: BytesLimit => limits.max_turn_output,
-        /// Without effect.
-        idle_timeout: Any,
+        idle_timeout: Any; "a turn ends by `turn.complete`; see `inactivity_timeout`",
     }
 
     /// What an Amurg file says of security.
     AmurgSecurity {
-        /// Without effect.
-        allowed_paths: Any,
-        /// Without effect.
-        denied_paths: Any,
-        /// Without effect.
-        allowed_tools: Any,
-        /// Without effect.
-        permission_mode: Any,
+        allowed_paths: Any; "what a process may touch is not bounded by a list of paths; use a sandbox",
+        denied_paths: Any; "what a process may touch is not bounded by a list of paths; use a sandbox",
+        allowed_tools: Any; "what is approved without asking is `permission.allow`",
+        permission_mode: Any; "it belongs in the object of the agent's profile",
         /// The working directory, where the agent names none.
         cwd: Text,
         /// Variables of the host to pass on, by name.

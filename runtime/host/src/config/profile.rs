@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use super::read::nearest;
-
-/// The built-in profiles: the name, and the key of an agent that holds its configuration.
-const BUILT_IN: [(&str, &str); 14] = [
+/// The profiles: the name, and the key of an agent that holds what belongs to it. The first is no built-in one.
+const ALL: [(&str, &str); 15] = [
+    (EXTERNAL, EXTERNAL),
     ("echo", "echo"),
     ("replay", "replay"),
     ("mock", "mock"),
@@ -38,10 +37,7 @@ impl Profile {
     /// The key of an agent that holds what belongs to this profile: `external`, `claude_code`, …; `None` for a name
     /// that is not built in.
     pub fn key(&self) -> Option<&'static str> {
-        match self {
-            Self::External => Some(EXTERNAL),
-            Self::BuiltIn(name) => BUILT_IN.iter().find(|(known, _)| known == name).map(|(_, key)| *key),
-        }
+        ALL.iter().find(|(known, _)| *known == self.name()).map(|(_, key)| *key)
     }
 
     /// The name, as in the configuration.
@@ -54,39 +50,32 @@ impl Profile {
 
     /// The profile of this name, whatever its case.
     pub fn of_name(name: &str) -> Option<Self> {
-        if name.eq_ignore_ascii_case(EXTERNAL) {
-            return Some(Self::External);
-        }
-        let known = BUILT_IN.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        known.map(|(known, _)| Self::BuiltIn((*known).to_owned()))
+        Self::find(|(known, _)| known.eq_ignore_ascii_case(name))
     }
 
     /// The built-in profiles, each by its name and by the key of an agent that holds its configuration.
     pub fn built_in() -> impl Iterator<Item = (&'static str, &'static str)> {
-        BUILT_IN.into_iter()
+        ALL.into_iter().skip(1)
     }
 
     /// The names of all profiles, that of a program of one's own first.
-    pub(super) fn names() -> Vec<&'static str> {
-        std::iter::once(EXTERNAL).chain(BUILT_IN.iter().map(|(known, _)| *known)).collect()
-    }
-
-    /// The name that is most likely meant.
-    pub(super) fn nearest(name: &str) -> Option<&'static str> {
-        nearest(name, &Self::names())
+    pub(super) fn names() -> [&'static str; ALL.len()] {
+        ALL.map(|(name, _)| name)
     }
 
     /// The profile that a key belongs to.
     pub(super) fn of_key(key: &str) -> Option<Self> {
-        if key == EXTERNAL {
-            return Some(Self::External);
-        }
-        BUILT_IN.iter().find(|(_, known)| *known == key).map(|(name, _)| Self::BuiltIn((*name).to_owned()))
+        Self::find(|(_, known)| *known == key)
     }
 
     /// The keys of all profiles.
-    pub(super) fn keys() -> impl Iterator<Item = &'static str> {
-        std::iter::once(EXTERNAL).chain(BUILT_IN.iter().map(|(_, key)| *key))
+    pub(super) fn keys() -> [&'static str; ALL.len()] {
+        ALL.map(|(_, key)| key)
+    }
+
+    fn find(is_it: impl Fn(&(&str, &str)) -> bool) -> Option<Self> {
+        let (name, _) = ALL.into_iter().find(is_it)?;
+        Some(if name == EXTERNAL { Self::External } else { Self::BuiltIn(name.to_owned()) })
     }
 }
 

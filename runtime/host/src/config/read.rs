@@ -127,7 +127,10 @@ fn without_value(message: &str) -> Problem {
             "a sequence" => "an array",
             "string or map" => "a string",
             "f64" => "a number",
-            "i32" | "u16" | "u32" | "u64" | "usize" => "a whole number that fits",
+            "u16" => "a whole number from 0 to 65535",
+            "u32" => "a whole number from 0 to 4294967295",
+            "u64" | "usize" => "a whole number from 0 on",
+            "i32" => "a whole number",
             structure if structure.starts_with("struct ") => "an object",
             other => other,
         };
@@ -145,6 +148,14 @@ fn without_value(message: &str) -> Problem {
         return Problem::Invalid(format!("{before}expected {expected}, found {found}"));
     }
     Problem::Invalid(message.to_owned())
+}
+
+/// A hint at the known word that is most likely meant, else at all of them.
+pub(super) fn nearest_or_all(word: &str, known: &[&str]) -> String {
+    match nearest(word, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", known.join(", ")),
+    }
 }
 
 /// The known word that `word` is most likely meant to be.

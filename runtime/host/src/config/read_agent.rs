@@ -10,10 +10,10 @@ use super::confinement::paths_from;
 use super::env_value::EnvValue;
 use super::error::ConfigError;
 use super::form::{As, Variables};
-use super::keys::{AgentKeys, CommandKeys, OwnKeys, SharedKeys};
+use super::keys::{AgentKeys, CommandKeys, OwnKeys, SharedKeys, Unused};
 use super::profile::Profile;
 use super::quantity::shown;
-use super::read::{error_at, missing, object, place, read, read_both, take};
+use super::read::{error_at, missing, nearest, object, place, read, read_both, take};
 use super::read_file::{Base, Context};
 use super::session_may::SessionMay;
 
@@ -23,10 +23,9 @@ pub(super) fn read_agent(
     base: &Base,
     context: &mut Context<'_>,
 ) -> Result<AgentConfig, ConfigError> {
-    let own = Profile::keys().filter_map(|key| Some((key, object.shift_remove(key)?)));
+    let own = Profile::keys().into_iter().filter_map(|key| Some((key, object.shift_remove(key)?)));
     let own: Vec<_> = own.filter(|(_, value)| !value.is_null()).collect();
-    let (shared, mut keys): (SharedKeys, AgentKeys) =
-        read_both(object, at, &Profile::keys().collect::<Vec<_>>())?;
+    let (shared, mut keys): (SharedKeys, AgentKeys) = read_both(object, at, &Profile::keys())?;
 
     let As(id) = keys.id.take().ok_or_else(|| missing(at, "id"))?;
     let profile = read_profile(&own, &keys, at, context)?;
@@ -83,7 +82,8 @@ fn read_profile(
 /// That a name is no profile: which there are, and which agents, since one may have been meant.
 fn no_profile(name: &str, agents: &[String]) -> String {
     let what = if agents.iter().any(|id| id == name) { "an agent, and no profile" } else { "no profile" };
-    let near = Profile::nearest(name).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+    let near =
+        nearest(name, &Profile::names()).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
     let (shown, profiles) = (shown(name), Profile::names().join(", "));
     format!("`{shown}` is {what}; {near}profiles: {profiles}; agents: {}", agents.join(", "))
 }
@@ -155,40 +155,16 @@ fn variables(env: Option<As<Variables>>, folder: &Path) -> BTreeMap<String, EnvV
 
 /// Amurg's own sections of an agent. What has a meaning here applies; what restricts and is not applied is reported.
 fn read_amurg(keys: AgentKeys, agent: &mut AgentConfig, at: &str, context: &mut Context<'_>) {
-    context.unused(at, &[("tags", &keys.tags, "an agent has a `description`")]);
+    keys.unused(at, &mut context.notices);
     if let Some(As(limits)) = keys.limits {
-        let turn = "a turn ends by `turn.complete`; see `inactivity_timeout`";
-        context.unused(
-            &place(at, "limits"),
-            &[
-                (
-                    "session_timeout",
-                    &limits.session_timeout,
-                    "a session lives until it is closed; see `turn_timeout`",
-                ),
-                ("idle_timeout", &limits.idle_timeout, turn),
-            ],
-        );
+        limits.unused(&place(at, "limits"), &mut context.notices);
     }
     let Some(As(security)) = keys.security else { return };
+    security.unused(&place(at, "security"), &mut context.notices);
     agent.env_passthrough.extend(security.env_whitelist.into_iter().flat_map(|As(names)| names));
     if let Some(As(cwd)) = security.cwd
         && agent.command.work_dir.as_os_str().is_empty()
     {
         agent.command.work_dir = PathBuf::from(cwd);
     }
-    let paths = "what a process may touch is not bounded by a list of paths; use a sandbox";
-    context.unused(
-        &place(at, "security"),
-        &[
-            ("allowed_paths", &security.allowed_paths, paths),
-            ("denied_paths", &security.denied_paths, paths),
-            (
-                "allowed_tools",
-                &security.allowed_tools,
-                "what is approved without asking is `permission.allow`",
-            ),
-            ("permission_mode", &security.permission_mode, "it belongs in the object of the agent's profile"),
-        ],
-    );
 }

@@ -8,10 +8,12 @@ use super::agent::{AgentConfig, Command};
 use super::confinement::Confinement;
 use super::error::{ConfigError, Problem};
 use super::form::As;
-use super::keys::{AgentKeys, CommandKeys, FileKeys, PermissionKeys, ResourceKeys, RuntimeKeys, SharedKeys};
+use super::keys::{
+    AgentKeys, CommandKeys, FileKeys, PermissionKeys, ResourceKeys, RuntimeKeys, SharedKeys, Unused,
+};
 use super::profile::Profile;
 use super::quantity::shown;
-use super::read::{keys_of, missing, nearest, place, read, read_both};
+use super::read::{keys_of, missing, nearest_or_all, place, read, read_both};
 use super::read_agent::read_agent;
 use super::{CheckProfile, Config, json};
 use crate::policy::Policy;
@@ -35,14 +37,6 @@ pub(super) struct Context<'a> {
     pub(super) notices: Vec<String>,
 }
 
-impl Context<'_> {
-    /// Notes the keys of an object that have no effect, of those that are there.
-    pub(super) fn unused<T>(&mut self, at: &str, keys: &[(&str, &Option<T>, &str)]) {
-        let there = keys.iter().filter(|(_, value, _)| value.is_some());
-        self.notices.extend(there.map(|(key, _, why)| format!("`{}` has no effect: {why}", place(at, key))));
-    }
-}
-
 pub(super) fn parse(text: &[u8], folder: &Path, check: CheckProfile<'_>) -> Result<Config, ConfigError> {
     let value = json::read(text)?;
     let mut context = Context { folder, check, agents: ids(&value), notices: Vec::new() };
@@ -51,8 +45,7 @@ pub(super) fn parse(text: &[u8], folder: &Path, check: CheckProfile<'_>) -> Resu
 
 fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigError> {
     let file: FileKeys = read(value, "", &[])?;
-    // Another program's, so not looked into.
-    context.unused("", &[("hub", &file.hub, "this host is driven by its embedder")]);
+    file.unused("", &mut context.notices);
     let mut config = Config::new(Vec::new());
     let mut base = Base {
         agent: AgentConfig::new(String::new(), Profile::External, Command::default()),
@@ -91,11 +84,8 @@ fn known_agent(id: String, agents: &[AgentConfig]) -> Result<String, ConfigError
         return Ok(id);
     }
     let ids: Vec<&str> = agents.iter().map(|agent| agent.id.as_str()).collect();
-    let hint = match nearest(&id, &ids) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", ids.join(", ")),
-    };
-    Err(ConfigError::invalid("default_agent", format!("no agent has this id; {hint}")))
+    let why = format!("no agent has this id; {}", nearest_or_all(&id, &ids));
+    Err(ConfigError::invalid("default_agent", why))
 }
 
 fn read_runtime(
@@ -110,18 +100,15 @@ fn read_runtime(
     for path in [&mut config.state_dir, &mut config.policy, &mut config.spool_dir].into_iter().flatten() {
         *path = context.folder.join(&path);
     }
-    for (there, amurg, ours) in [
-        (own.default_timeout.is_some() && shared.turn_timeout.is_some(), "default_timeout", "turn_timeout"),
-        (
-            own.max_output_bytes.is_some() && shared.max_turn_output.is_some(),
-            "max_output_bytes",
-            "max_turn_output",
-        ),
-    ] {
-        if there {
-            let why = format!("it is Amurg's name of `{ours}`, which is there too; keep one");
-            return Err(ConfigError::invalid(place(at, amurg), why));
-        }
+    let twice = |amurg: &str, ours: &str| {
+        let why = format!("it is Amurg's name of `{ours}`, which is there too; keep one");
+        Err(ConfigError::invalid(place(at, amurg), why))
+    };
+    if own.default_timeout.is_some() && shared.turn_timeout.is_some() {
+        return twice("default_timeout", "turn_timeout");
+    }
+    if own.max_output_bytes.is_some() && shared.max_turn_output.is_some() {
+        return twice("max_output_bytes", "max_turn_output");
     }
     if let Some(As(timeout)) = own.default_timeout {
         base.agent.timeouts.turn = timeout;
@@ -130,22 +117,7 @@ fn read_runtime(
         base.agent.limits.max_turn_output = bytes;
     }
     base.set(shared, at, context.folder)?;
-    let turn = "a turn ends by `turn.complete`; see `inactivity_timeout`";
-    context.unused(
-        at,
-        &[
-            ("id", &own.id, "a host has no identity of its own"),
-            ("org_id", &own.org_id, "a host has no identity of its own"),
-            ("idle_timeout", &own.idle_timeout, turn),
-            ("log_level", &own.log_level, "what is logged is set when the program is started"),
-            ("file_storage_path", &own.file_storage_path, "files are kept below `state_dir`"),
-            (
-                "allow_remote_permission_skip",
-                &own.allow_remote_permission_skip,
-                "what a session may set is said for each agent, by `session_may`",
-            ),
-        ],
-    );
+    own.unused(at, &mut context.notices);
     Ok(())
 }
 
@@ -183,7 +155,7 @@ fn belongs(error: ConfigError) -> ConfigError {
     let Problem::UnknownKey { .. } = error.problem() else { return error };
     let (at, key) = error.at().rsplit_once('.').unwrap_or(("", error.at()));
     let agent = || {
-        [keys_of::<AgentKeys>(), keys_of::<SharedKeys>(), Profile::keys().map(str::to_owned).collect()]
+        [keys_of::<AgentKeys>(), keys_of::<SharedKeys>(), Profile::keys().map(str::to_owned).to_vec()]
             .concat()
     };
     let runtime = || [keys_of::<RuntimeKeys>(), keys_of::<SharedKeys>()].concat();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::quantity::shown;
-use super::read::nearest;
+use super::read::nearest_or_all;
 
 /// What the sessions of an agent may set without being held to its configuration ([ext.7]).
 ///
@@ -147,14 +147,11 @@ impl FromStr for SessionOption {
     type Err = UnknownOption;
 
     fn from_str(name: &str) -> Result<Self, UnknownOption> {
-        let known = || Self::ALL.map(Self::name);
-        Self::ALL.into_iter().find(|option| option.name() == name).ok_or_else(|| {
-            let hint = match nearest(name, &known()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are {}, and `all`", known().join(", ")),
-            };
-            UnknownOption { name: name.to_owned(), hint }
-        })
+        let unknown = || {
+            let known: Vec<_> = Self::ALL.map(Self::name).into_iter().chain(["all"]).collect();
+            UnknownOption { name: name.to_owned(), hint: nearest_or_all(name, &known) }
+        };
+        Self::ALL.into_iter().find(|option| option.name() == name).ok_or_else(unknown)
     }
 }
 

@@ -34,7 +34,9 @@ impl<'de> Deserialize<'de> for Wait {
                 match text.trim() {
                     "" | "0" => Ok(Wait(None)),
                     text => {
-                        let wait = humantime::parse_duration(text).map_err(E::custom)?;
+                        let wait = humantime::parse_duration(text).map_err(|_| {
+                            E::custom("it is not a duration such as `90s` or `5m`; a number alone is without quotes")
+                        })?;
                         Ok(Wait((!wait.is_zero()).then_some(wait)))
                     }
                 }
@@ -77,6 +79,7 @@ impl schemars::JsonSchema for Wait {
 
 /// What the shared machinery reads of a profile's configuration.
 #[derive(Clone)]
+#[cfg_attr(test, derive(Default))]
 pub(crate) struct Common {
     pub(crate) command: String,
     pub(crate) args: Vec<String>,
@@ -97,21 +100,7 @@ impl Common {
     /// The defaults of a profile that runs this program.
     #[cfg(test)]
     pub(crate) fn for_test(command: &str) -> Self {
-        Self {
-            command: command.to_owned(),
-            args: Vec::new(),
-            work_dir: String::new(),
-            env: BTreeMap::new(),
-            model: String::new(),
-            model_aliases: BTreeMap::new(),
-            system_prompt: String::new(),
-            prompt_template: String::new(),
-            variables_prefix: String::new(),
-            skills: Vec::new(),
-            mcp_servers: None,
-            tool_loop: ToolLoopAction::default(),
-            deadlines: Deadlines::default(),
-        }
+        Self { command: command.to_owned(), ..Self::default() }
     }
 }
 

@@ -26,18 +26,13 @@ struct Known {
     tools: Option<(&'static str, &'static str)>,
 }
 
+const CLAUDE_TOOLS: Option<(&str, &str)> = Some(("allowed_tools", "disallowed_tools"));
+const COPILOT_TOOLS: Option<(&str, &str)> = Some(("allowed_tools", "denied_tools"));
+
 const KNOWN: [Known; 7] = [
-    Known {
-        profile: "claude-code",
-        names: &["claude", "claude-code", "claudecode"],
-        tools: Some(("allowed_tools", "disallowed_tools")),
-    },
+    Known { profile: "claude-code", names: &["claude", "claude-code", "claudecode"], tools: CLAUDE_TOOLS },
     Known { profile: "codex", names: &["codex", "openai-codex"], tools: None },
-    Known {
-        profile: "github-copilot",
-        names: &["copilot", "github-copilot"],
-        tools: Some(("allowed_tools", "denied_tools")),
-    },
+    Known { profile: "github-copilot", names: &["copilot", "github-copilot"], tools: COPILOT_TOOLS },
     Known { profile: "gemini-cli", names: &["gemini", "gemini-cli"], tools: None },
     Known { profile: "kilo-code", names: &["kilo", "kilo-code", "kilocode"], tools: None },
     Known { profile: "opencode", names: &["opencode"], tools: None },
