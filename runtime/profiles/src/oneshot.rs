@@ -40,7 +40,7 @@ const EXIT: Duration = Duration::from_secs(5);
 const ON_THEIR_WAY: Duration = Duration::from_millis(50);
 
 /// How one agent's command line and lines are to be read.
-pub(crate) trait Dialect: Send + Sync + 'static {
+pub(crate) trait AgentCli: Send + Sync + 'static {
     /// What reads one run's lines.
     type Reader: Reader;
 
@@ -123,7 +123,7 @@ impl Native {
 
 /// One conversation with an agent that runs once a turn.
 pub(crate) struct Conversation<D> {
-    dialect: D,
+    cli: D,
     options: Options,
     memory: Memory,
     report: Report,
@@ -150,16 +150,16 @@ struct Run {
     stopped: bool,
 }
 
-impl<D: Dialect> Conversation<D> {
+impl<D: AgentCli> Conversation<D> {
     /// Begins a conversation, or goes on with the one that the session resumes.
-    pub(crate) fn new(session: &Session, dialect: D, options: Options, given: Given) -> Self {
+    pub(crate) fn new(session: &Session, cli: D, options: Options, given: Given) -> Self {
         let asked = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
         let is_asked = asked.is_some();
-        let resumed = asked.filter(|id| dialect.is_id(id));
+        let resumed = asked.filter(|id| cli.is_id(id));
         let unproven = resumed.is_some();
         let native = match resumed {
             Some(id) => Native::Known(id),
-            None => fresh(&dialect),
+            None => fresh(&cli),
         };
         // What is no id of the agent's cannot be known to it.
         let context = (is_asked && !unproven).then_some(Context::Lost);
@@ -171,7 +171,7 @@ impl<D: Dialect> Conversation<D> {
         let report = Report::new(options.tool_loop);
         let spent = if unproven { Spent::default() } else { Spent::nothing() };
         let memory = Memory { native, unproven, spent, instructed: unproven, instructing: false };
-        Self { dialect, options, memory, report, given }
+        Self { cli, options, memory, report, given }
     }
 
     /// What the session has asked for.
@@ -180,8 +180,8 @@ impl<D: Dialect> Conversation<D> {
     }
 
     /// Runs the agent another way from its next turn on.
-    fn change(&mut self, dialect: D, options: Options) {
-        (self.dialect, self.options) = (dialect, options);
+    fn change(&mut self, cli: D, options: Options) {
+        (self.cli, self.options) = (cli, options);
     }
 
     /// Serves a turn by one run of the agent.
@@ -207,7 +207,7 @@ impl<D: Dialect> Conversation<D> {
             let lost = format!("{error}; a new conversation begins");
             turn.error(Category::SessionNotFound, lost).await;
             self.memory = Memory {
-                native: fresh(&self.dialect),
+                native: fresh(&self.cli),
                 unproven: false,
                 spent: Spent::nothing(),
                 instructed: false,
@@ -223,7 +223,7 @@ impl<D: Dialect> Conversation<D> {
         }
         if run.end.is_err() && !run.told && matches!(self.memory.native, Native::Chosen(_)) {
             // Whether the agent has made it is not known, and one that has refuses to make it again.
-            self.memory.native = fresh(&self.dialect);
+            self.memory.native = fresh(&self.cli);
             turn.session().info(SessionInfo {
                 native_session_id: self.memory.native.id().map(str::to_owned),
                 ..SessionInfo::default()
@@ -252,7 +252,7 @@ impl<D: Dialect> Conversation<D> {
             return Err(Error::other("the input is empty; the agent needs a prompt"));
         }
         let system_prompt = self.options.system_prompt.as_deref();
-        let preface = || self.given.preface(system_prompt.filter(|_| self.dialect.prepends_system_prompt()));
+        let preface = || self.given.preface(system_prompt.filter(|_| self.cli.prepends_system_prompt()));
         let preface = if self.memory.instructed || is_call { None } else { preface() };
         self.memory.instructing = preface.is_some();
         Ok(match preface {
@@ -262,7 +262,7 @@ impl<D: Dialect> Conversation<D> {
     }
 
     async fn run(&mut self, turn: &Turn, prompt: &str) -> Run {
-        let launch = self.dialect.launch(&self.options, &self.memory.native, self.options.launch());
+        let launch = self.cli.launch(&self.options, &self.memory.native, self.options.launch());
         let launch = launch.args(self.given.args.clone()).envs(self.given.env.clone());
         let mut agent = match Agent::start(&launch, Stdin::Owned).await {
             Ok(agent) => agent,
@@ -270,7 +270,7 @@ impl<D: Dialect> Conversation<D> {
         };
         agent.write_input(prompt.to_owned()).await;
         let running = Running {
-            reader: self.dialect.reader(),
+            reader: self.cli.reader(),
             events: Vec::new(),
             has_events: false,
             memory: &mut self.memory,
@@ -375,6 +375,6 @@ impl Memory {
     }
 }
 
-fn fresh<D: Dialect>(dialect: &D) -> Native {
-    if dialect.chooses_id() { Native::Chosen(uuid::Uuid::new_v4().to_string()) } else { Native::Unknown }
+fn fresh<D: AgentCli>(cli: &D) -> Native {
+    if cli.chooses_id() { Native::Chosen(uuid::Uuid::new_v4().to_string()) } else { Native::Unknown }
 }

@@ -7,6 +7,7 @@ mod conversation;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 use trunkline_sdk::protocol::Capabilities;
 use trunkline_sdk::{

@@ -12,14 +12,14 @@ use crate::agent::options::Options;
 use crate::agent::process::Ended;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, text, tool_end, tool_start};
-use crate::oneshot::{Dialect, Native, Reader, RunEvent, Runs};
+use crate::oneshot::{AgentCli, Native, Reader, RunEvent, Runs};
 
 impl Runs for Gemini {
     const HONOURS: &'static [&'static str] = &["add_dirs", "mode", "permission_mode"];
 
-    type Dialect = GeminiJson;
+    type Cli = GeminiJson;
 
-    fn dialect(&self, options: &Options, version: Option<Version>) -> Result<GeminiJson, Error> {
+    fn cli(&self, options: &Options, version: Option<Version>) -> Result<GeminiJson, Error> {
         SINCE.need("--resume", "this profile", version)?;
         let mode = options.permission_mode.as_deref().or(options.mode.as_deref());
         let approval_mode = mode.unwrap_or(&self.approval_mode).to_owned();
@@ -51,7 +51,7 @@ pub(crate) struct GeminiJson {
     pub(crate) system_prompt_file: String,
 }
 
-impl Dialect for GeminiJson {
+impl AgentCli for GeminiJson {
     type Reader = GeminiReader;
 
     fn launch(&self, options: &Options, session: &Native, launch: Launch) -> Launch {

@@ -21,7 +21,7 @@ use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
-use crate::oneshot::{Dialect, Given, Native, Reader, RunEvent, Runs};
+use crate::oneshot::{AgentCli, Given, Native, Reader, RunEvent, Runs};
 
 /// The largest usage file that is read, in bytes.
 const MAX_USAGE: u64 = 1024 * 1024;
@@ -34,9 +34,9 @@ impl Runs for Copilot {
     const HONOURS: &'static [&'static str] =
         &["add_dirs", "mode", "reasoning_effort", "denied_tools", "mcp_servers"];
 
-    type Dialect = CopilotJson;
+    type Cli = CopilotJson;
 
-    fn dialect(&self, _: &Options, version: Option<Version>) -> Result<CopilotJson, Error> {
+    fn cli(&self, _: &Options, version: Option<Version>) -> Result<CopilotJson, Error> {
         SINCE.need("--output-format", "this profile", version)?;
         let file = format!("usage-{}.json", uuid::Uuid::new_v4());
         Ok(CopilotJson {
@@ -107,7 +107,7 @@ impl Drop for UsageFile {
     }
 }
 
-impl Dialect for CopilotJson {
+impl AgentCli for CopilotJson {
     type Reader = CopilotReader;
 
     fn launch(&self, options: &Options, session: &Native, launch: Launch) -> Launch {

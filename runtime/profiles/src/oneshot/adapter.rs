@@ -5,7 +5,7 @@ use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
 
-use super::{Conversation, Dialect, Given};
+use super::{AgentCli, Conversation, Given};
 use crate::acp::{Acp, AcpOr, Kind, Transport};
 use crate::agent::mcp::McpServer;
 use crate::agent::options::Options;
@@ -24,13 +24,13 @@ pub(crate) trait Runs: Kind {
     const HONOURS: &'static [&'static str];
 
     /// How it is run.
-    type Dialect: Dialect;
+    type Cli: AgentCli;
 
     /// How it is run for one session.
     ///
     /// # Errors
     /// When the session asks for what the configuration does not allow, or the installed version cannot be run so.
-    fn dialect(&self, options: &Options, version: Option<Version>) -> Result<Self::Dialect, Error>;
+    fn cli(&self, options: &Options, version: Option<Version>) -> Result<Self::Cli, Error>;
 
     /// What it is given of these skills and servers by channels of its own. The inputs that call a skill get it anyway.
     fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Given {
@@ -51,7 +51,7 @@ pub(crate) fn beside_acp(profile: impl Runs + Clone, transport: Transport) -> im
 }
 
 impl<K: Runs> Adapter for OneShot<K> {
-    type State = Option<Conversation<K::Dialect>>;
+    type State = Option<Conversation<K::Cli>>;
 
     fn describe(&self) -> Description {
         let capabilities = Capabilities {
@@ -75,9 +75,9 @@ impl<K: Runs> Adapter for OneShot<K> {
         let mut options = Options::of(&self.profile.common(), start)?;
         resume::settle(session, &mut options).await;
         let version = version::of(&self.profile.common()).await;
-        let dialect = self.profile.dialect(&options, version)?;
+        let cli = self.profile.cli(&options, version)?;
         let given = Given::of(&self.profile, &options);
-        Ok(Some(Conversation::new(session, dialect, options, given)))
+        Ok(Some(Conversation::new(session, cli, options, given)))
     }
 
     /// Holds from the next run on.
@@ -106,7 +106,7 @@ impl<K: Runs> Adapter for OneShot<K> {
             options.denied_tools = update.denied_tools.or(options.denied_tools);
         }
         let version = version::of(&self.profile.common()).await;
-        let dialect = self.profile.dialect(&options, version)?;
+        let cli = self.profile.cli(&options, version)?;
         let info = SessionInfo {
             model: options.model.clone(),
             reasoning_effort: options.reasoning_effort.clone().filter(|_| honours("reasoning_effort")),
@@ -115,7 +115,7 @@ impl<K: Runs> Adapter for OneShot<K> {
             denied_tools: options.denied_tools.clone().filter(|_| honours("denied_tools")),
             ..SessionInfo::default()
         };
-        conversation.change(dialect, options);
+        conversation.change(cli, options);
         Ok(info)
     }
 

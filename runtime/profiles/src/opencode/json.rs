@@ -17,7 +17,7 @@ use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
-use crate::oneshot::{Dialect, Given, Native, Reader, RunEvent, Runs};
+use crate::oneshot::{AgentCli, Given, Native, Reader, RunEvent, Runs};
 
 /// How often in a row a model's answer may break off: opencode asks again for ever.
 const MOST_CUTS: u32 = 3;
@@ -25,9 +25,9 @@ const MOST_CUTS: u32 = 3;
 impl Runs for Family {
     const HONOURS: &'static [&'static str] = &["mode", "reasoning_effort", "mcp_servers"];
 
-    type Dialect = OpencodeJson;
+    type Cli = OpencodeJson;
 
-    fn dialect(&self, options: &Options, version: Option<Version>) -> Result<OpencodeJson, Error> {
+    fn cli(&self, options: &Options, version: Option<Version>) -> Result<OpencodeJson, Error> {
         self.since.need("--format", "this profile", version)?;
         if !self.dangerous && opencode_config::read(variable(options, self.configuration).as_deref()).is_err()
         {
@@ -79,7 +79,7 @@ pub(crate) struct OpencodeJson {
     pub(crate) mode: Option<String>,
 }
 
-impl Dialect for OpencodeJson {
+impl AgentCli for OpencodeJson {
     type Reader = OpencodeReader;
 
     fn launch(&self, options: &Options, session: &Native, launch: Launch) -> Launch {

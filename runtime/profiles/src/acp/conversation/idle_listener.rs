@@ -82,7 +82,7 @@ impl Dialect for Idle<'_> {
     type Command = Command;
 
     fn message(&mut self, message: Message, _: Instant, out: &mut Out<Command>) {
-        let mut told = Vec::new();
+        let (mut told, mut asked) = (Vec::new(), Out::default());
         match message {
             Message::Update(params) => {
                 let update = params.get("update").unwrap_or(&Value::Null);
@@ -90,7 +90,7 @@ impl Dialect for Idle<'_> {
                 self.reader.update(update, When::Now, &|id| terminals.shown(id), &mut told);
             }
             Message::Request(id, request) => {
-                let settled = self.requests.take(id, request, &mut self.reader, &mut told, out);
+                let settled = self.requests.take(id, request, &mut self.reader, &mut told, &mut asked);
                 self.settled(&settled.unwrap_or_default());
             }
             Message::Lost(lost) => tracing::warn!(lost, "updates of an agent between turns are lost"),
@@ -111,6 +111,7 @@ impl Dialect for Idle<'_> {
                 | UpdateEvent::BrokeOff(_) => {}
             }
         }
+        out.append(asked);
     }
 
     fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<Command>) {

@@ -161,7 +161,8 @@ impl Dialect for Running<'_> {
     type Command = Command;
 
     fn message(&mut self, message: Message, _: Instant, out: &mut Out<Command>) {
-        let mut told = Vec::new();
+        // The host reads of a tool call before it is asked about it.
+        let (mut told, mut asked, mut settled) = (Vec::new(), Out::default(), None);
         match message {
             Message::Update(params) => {
                 let update = params.get("update").unwrap_or(&Value::Null);
@@ -169,8 +170,7 @@ impl Dialect for Running<'_> {
                 self.reader.update(update, When::Now, &|id| terminals.shown(id), &mut told);
             }
             Message::Request(id, request) => {
-                let settled = self.requests.take(id, request, self.reader, &mut told, out);
-                self.settled(&settled.unwrap_or_default(), out);
+                settled = self.requests.take(id, request, self.reader, &mut told, &mut asked);
             }
             Message::Lost(lost) => {
                 let text = format!("the agent sent more than was read: {lost} updates are lost");
@@ -186,6 +186,8 @@ impl Dialect for Running<'_> {
             Message::Refused | Message::Mute => {}
         }
         self.tell(told, out);
+        out.append(asked);
+        self.settled(&settled.unwrap_or_default(), out);
         if !self.reader.repeats() {
             out.alive();
         }
@@ -214,3 +216,6 @@ impl Dialect for Running<'_> {
         Error::new(Category::Auth, why)
     }
 }
+
+#[cfg(test)]
+mod tests;

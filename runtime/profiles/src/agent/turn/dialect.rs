@@ -223,6 +223,12 @@ impl<C> Out<C> {
         self.steps.push_back(Step::End);
     }
 
+    /// Does this after all that was wanted so far.
+    pub(crate) fn append(&mut self, mut after: Self) {
+        self.steps.append(&mut after.steps);
+        self.is_alive |= after.is_alive;
+    }
+
     fn effect(&mut self, effect: Effect<C>) {
         self.steps.push_back(Step::Effect(effect));
     }

@@ -13,8 +13,8 @@ fn options(start: trunkline_sdk::SessionStart) -> Options {
     Options::of(&crate::agent::settings::Common::for_test("gemini"), start).unwrap()
 }
 
-fn line(dialect: &GeminiJson, options: &Options, native: &Native) -> Vec<String> {
-    let launch = dialect.launch(options, native, options.launch());
+fn line(cli: &GeminiJson, options: &Options, native: &Native) -> Vec<String> {
+    let launch = cli.launch(options, native, options.launch());
     launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
@@ -35,7 +35,7 @@ fn the_command_line_says_what_is_asked_and_never_the_prompt() {
         add_dirs: Some(vec!["/a".into()]),
         ..start()
     });
-    let dialect = GeminiJson {
+    let cli = GeminiJson {
         approval_mode: "plan".into(),
         include_directories: vec!["/b".into()],
         sandbox: true,
@@ -43,7 +43,7 @@ fn the_command_line_says_what_is_asked_and_never_the_prompt() {
     };
     let all = "-m gemini-x --output-format stream-json --approval-mode plan --sandbox \
                --include-directories /b --include-directories /a";
-    assert_eq!(line(&dialect, &asked, &Native::Unknown), all.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(line(&cli, &asked, &Native::Unknown), all.split_whitespace().collect::<Vec<_>>());
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn an_id_is_chosen_where_the_version_takes_one() {
     for (version, chooses_id) in
         [(None, true), (Some(Version(0, 41, 2)), true), (Some(Version(0, 40, 1)), false)]
     {
-        assert_eq!(Gemini::default().dialect(&asked, version).unwrap().chooses_id, chooses_id, "{version:?}");
+        assert_eq!(Gemini::default().cli(&asked, version).unwrap().chooses_id, chooses_id, "{version:?}");
     }
-    let error = Gemini::default().dialect(&asked, Some(Version(0, 13, 0))).err().unwrap().to_string();
+    let error = Gemini::default().cli(&asked, Some(Version(0, 13, 0))).err().unwrap().to_string();
     assert!(error.starts_with("gemini 0.13.0 is too old for this profile: version 0.15.4"), "{error}");
 }
 

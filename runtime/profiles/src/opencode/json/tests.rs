@@ -1,7 +1,7 @@
 use super::*;
 use crate::oneshot::reading::{Read, survives_any_shape};
 
-fn dialect() -> OpencodeJson {
+fn cli() -> OpencodeJson {
     OpencodeJson { auto: false, thinks_aloud: true, takes_effort: true, model: None, mode: None }
 }
 
@@ -10,8 +10,8 @@ fn the_command_line_names_model_and_session_and_no_bypass() {
     let start = trunkline_sdk::SessionStart { model: Some("m".into()), ..Default::default() };
     let common = crate::agent::settings::Common::for_test("kilo");
     let options = Options::of(&common, start).unwrap();
-    let args = |dialect: OpencodeJson| {
-        let launch = dialect.launch(&options, &Native::Known("ses_1".into()), options.launch());
+    let args = |cli: OpencodeJson| {
+        let launch = cli.launch(&options, &Native::Known("ses_1".into()), options.launch());
         launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     };
     let kilo = Family {
@@ -25,11 +25,11 @@ fn the_command_line_names_model_and_session_and_no_bypass() {
         mode: "plan".to_owned(),
     };
     assert_eq!(
-        args(kilo.dialect(&options, None).unwrap()),
+        args(kilo.cli(&options, None).unwrap()),
         "run --format json -m p/m --thinking --agent plan --session ses_1"
     );
     assert_eq!(
-        args(OpencodeJson { auto: true, ..dialect() }),
+        args(OpencodeJson { auto: true, ..cli() }),
         "run --format json --auto --thinking --session ses_1"
     );
 }
@@ -56,12 +56,12 @@ fn older_versions_get_what_they_know() {
         (Some(Version(1, 1, 34)), "run --format json --variant high"),
         (Some(Version(1, 0, 0)), "run --format json"),
     ] {
-        let dialect = opencode.dialect(&options, version).unwrap();
-        let launch = dialect.launch(&options, &Native::Unknown, options.launch());
+        let cli = opencode.cli(&options, version).unwrap();
+        let launch = cli.launch(&options, &Native::Unknown, options.launch());
         let args: Vec<_> = launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
         assert_eq!(args.join(" "), line, "{version:?}");
     }
-    let error = opencode.dialect(&options, Some(Version(0, 5, 29))).err().unwrap().to_string();
+    let error = opencode.cli(&options, Some(Version(0, 5, 29))).err().unwrap().to_string();
     assert!(error.starts_with("opencode 0.5.29 is too old for this profile: version 1.0.0"), "{error}");
 }
 
@@ -74,7 +74,7 @@ fn steps_add_up() {
         {"type":"step_finish","sessionID":"ses_1","part":{"reason":"tool-calls","cost":0.25,"tokens":{"input":2,"output":3,"reasoning":1,"cache":{"read":10,"write":0}}}}
         {"type":"text","sessionID":"ses_1","part":{"id":"p2","text":"Done."}}
         {"type":"step_finish","sessionID":"ses_1","part":{"reason":"stop","cost":0.5,"tokens":{"input":1,"output":1}}}"#;
-    let read = Read::run(&dialect(), lines, 0, "");
+    let read = Read::run(&cli(), lines, 0, "");
     assert_eq!(
         read.told,
         [
@@ -96,7 +96,7 @@ fn steps_add_up() {
 
 #[test]
 fn failures_have_their_category() {
-    let category = |lines: &str, code, stderr| Read::run(&dialect(), lines, code, stderr).category();
+    let category = |lines: &str, code, stderr| Read::run(&cli(), lines, code, stderr).category();
     let api = |code| {
         format!(
             r#"{{"type":"error","error":{{"name":"APIError","data":{{"message":"no","statusCode":{code}}}}}}}"#
@@ -137,5 +137,5 @@ fn a_run_whose_answer_breaks_off_again_and_again_is_to_be_ended() {
 
 #[test]
 fn any_shape_is_survived() {
-    survives_any_shape(&dialect(), &["text", "reasoning", "tool_use", "step_finish", "error"]);
+    survives_any_shape(&cli(), &["text", "reasoning", "tool_use", "step_finish", "error"]);
 }

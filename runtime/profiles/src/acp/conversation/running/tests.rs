@@ -1,0 +1,184 @@
+//! Turns by recordings alone: messages in, events and commands out.
+
+use std::sync::atomic::AtomicUsize;
+
+use serde_json::json;
+use serde_json::value::to_raw_value;
+use trunkline_sdk::Decision;
+
+use super::super::super::initialize::Quirks;
+use super::super::super::line::Request;
+use super::super::super::session::Permissions;
+use super::super::super::terminals::Order;
+use super::super::earlier::Earlier;
+use super::*;
+use crate::agent::deadlines::{Deadlines, Watch};
+use crate::agent::rpc::Id;
+use crate::agent::turn::Engine;
+use crate::agent::turn::played::{Input, play};
+
+use Input::{Says, Stop, Wait};
+
+fn id(number: u64) -> Id {
+    Id::of(to_raw_value(&number).unwrap())
+}
+
+fn update(update: &Value) -> Input<Message> {
+    Says(Message::Update(json!({ "update": update })))
+}
+
+fn says(text: &str) -> Input<Message> {
+    update(&json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}))
+}
+
+fn asks(number: u64) -> Input<Message> {
+    let options = json!([
+        {"optionId": "yes", "name": "Yes", "kind": "allow_once"}, {"optionId": "no", "name": "No", "kind": "reject_once"},
+    ]);
+    let call = json!({"toolCallId": "c", "title": "ls", "kind": "execute"});
+    Says(Message::Request(id(number), Request::Tool(json!({"toolCall": call, "options": options}))))
+}
+
+fn runs(number: u64) -> Input<Message> {
+    let order = Box::new(Order::of(&json!({"command": "ls"})).unwrap());
+    Says(Message::Request(id(number), Request::Terminal(order, None)))
+}
+
+fn prompted() -> Input<Message> {
+    Says(Message::Prompted(Ok(json!({"stopReason": "end_turn"}))))
+}
+
+fn denial() -> Reply {
+    Reply::Decision(Decision::default())
+}
+
+/// Plays a turn: what is done, and the requests that are open at its end.
+fn turn(
+    permissions: Permissions,
+    is_prompted: bool,
+    inputs: impl IntoIterator<Item = Input<Message>>,
+) -> (Vec<String>, usize) {
+    let (mut reader, terminals) = (Reader::new(Quirks::default()), Terminals::default());
+    let allowed_runs = AtomicUsize::new(0);
+    let now = Instant::now();
+    let wait = Duration::from_secs(9);
+    let running = Running {
+        reader: &mut reader,
+        terminals: &terminals,
+        answer: Answer::default(),
+        requests: Requests::new(permissions, &allowed_runs),
+        first_word: Some((now + wait, wait)),
+        is_prompted,
+        is_cut: false,
+        repeated: false,
+        was_denied: false,
+        asks_model: true,
+        said: false,
+        waiting: VecDeque::new(),
+        reading: None,
+        prompted: None,
+    };
+    let deadlines = Deadlines { silence: Some(Duration::from_secs(20)), ..Deadlines::default() };
+    let played = play(Engine::new(running, Watch::starting_at(deadlines, now)), now, inputs);
+    let open = played.end.map_or(0, |(mut running, _)| running.requests.declined().count());
+    (played.done, open)
+}
+
+fn ask(inputs: impl IntoIterator<Item = Input<Message>>) -> Vec<String> {
+    turn(Permissions::Ask, true, inputs).0
+}
+
+#[test]
+fn a_turn_is_read_until_its_prompt_is_answered() {
+    assert_eq!(ask([says("a"), says("b"), prompted()]), ["a", "b", "ended"]);
+}
+
+#[test]
+fn a_stop_cancels_and_waits_for_the_answer_of_a_prompt_that_was_sent() {
+    assert_eq!(ask([Stop, says("late"), prompted()]), ["send Cancel", "late", "ended: stopped"]);
+    assert_eq!(ask([Stop, Wait(2)]), ["send Cancel", "late: stopped"]);
+    let (done, _) = turn(Permissions::Ask, false, [Stop, Wait(0)]);
+    assert_eq!(done, ["send Cancel", "late: stopped"]);
+}
+
+#[test]
+fn a_model_that_never_speaks_has_no_provider() {
+    let done = ask([Wait(9), prompted()]);
+    assert!(done.last().is_some_and(|end| end.contains("without a provider")), "{done:?}");
+    let done = ask([says("a"), Wait(20), prompted()]);
+    assert!(done.last().is_some_and(|end| end.contains("said nothing for 20s")), "{done:?}");
+}
+
+#[test]
+fn a_permission_is_asked_after_its_call_and_its_reply_is_an_option() {
+    let done = ask([asks(7), Input::Reply("7", denial)]);
+    assert_eq!(done[..2], ["tool.start", "ask 7"]);
+    assert!(done.len() == 3 && done[2].contains("no"), "{done:?}");
+    let ends = || {
+        let mut decision = Decision::default();
+        decision.end_turn = true;
+        Reply::Decision(decision)
+    };
+    let done = ask([asks(7), Input::Reply("7", ends), prompted()]);
+    assert!(done[2].contains("no") && done[3] == "send Cancel", "{done:?}");
+    assert_eq!(done[4], "ended: the denial ended the turn");
+    let (_, open) = turn(Permissions::Ask, true, [asks(7), asks(8), prompted()]);
+    assert_eq!(open, 2, "what was not decided is declined");
+}
+
+#[test]
+fn a_policy_asks_nobody() {
+    for (permissions, option) in [(Permissions::Deny, "no"), (Permissions::DangerousAllow, "yes")] {
+        let (done, _) = turn(permissions, true, [asks(7)]);
+        assert!(done.len() == 2 && done.iter().any(|done| done.contains(option)), "{done:?}");
+    }
+    let (done, _) = turn(Permissions::Deny, true, [runs(7)]);
+    assert!(done[0].contains("was denied"), "{done:?}");
+}
+
+#[test]
+fn a_tool_call_that_was_allowed_runs_one_program_unasked() {
+    let (mut reader, allowed_runs) = (Reader::default(), AtomicUsize::new(1));
+    let mut requests = Requests::new(Permissions::Ask, &allowed_runs);
+    let mut take = |number: u64| {
+        let Says(Message::Request(id, request)) = runs(number) else { return None };
+        requests.take(id, request, &mut reader, &mut Vec::new(), &mut Out::default())
+    };
+    assert_eq!((take(7).map(|settled| settled.was_denied), take(8).map(|_| ())), (Some(false), None));
+}
+
+#[test]
+fn a_file_is_read_before_what_follows_it_and_is_text_where_it_cannot_be() {
+    let file = || {
+        let link = json!({"type": "resource_link", "uri": "file:///w/a.txt", "name": "a.txt"});
+        update(&json!({"sessionUpdate": "agent_message_chunk", "content": link}))
+    };
+    let read = Says(Message::Read(Some(b"x".to_vec())));
+    let done = ask([file(), says("after"), read]);
+    assert!(done[0].starts_with("send Read(") && done[1..] == ["file a.txt", "after"], "{done:?}");
+    let done = ask([file(), says("after"), Says(Message::Read(None))]);
+    assert!(done[1].contains("a.txt") && done[2] == "after", "{done:?}");
+}
+
+#[test]
+fn what_was_lost_or_taken_ends_the_turn() {
+    let done = ask([Says(Message::Lost(3)), prompted()]);
+    assert!(done[0] == "send Cancel" && done[1].contains("3 updates are lost"), "{done:?}");
+    let done = ask([Says(Message::Taken), Says(Message::Lost(3)), prompted()]);
+    assert!(done[1].contains("another session has resumed"), "{done:?}");
+}
+
+#[test]
+fn an_earlier_turn_is_waited_for() {
+    let now = Instant::now();
+    let earlier = |inputs: Vec<Input<Message>>| {
+        let earlier = Earlier { until: now + Duration::from_secs(30), failure: None };
+        let played = play(Engine::between_turns(earlier), now, inputs);
+        (played.done, played.end.and_then(|(earlier, _)| earlier.failure))
+    };
+    assert!(matches!(earlier(vec![says("late"), prompted()]), (done, None) if done == ["ended"]));
+    assert!(
+        earlier(vec![Says(Message::Mute)]).1.is_some() && earlier(vec![Says(Message::Taken)]).1.is_some()
+    );
+    assert!(earlier(vec![Wait(30)]).0[0].starts_with("late: the agent has not ended"));
+}
