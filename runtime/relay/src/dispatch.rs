@@ -14,10 +14,11 @@ use tokio::{
 use trunkline_host::{EventDelivery, Host, OpenError, Session, SessionOptions, config::Unenforced, redact};
 use trunkline_pipe::Key;
 use trunkline_protocol::{
-    AdapterBody, AdapterInfo, AdapterMessage, Capabilities, Category, ClosedReason, Envelope, Extensions,
-    Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, SessionClosed, SessionId, SessionInfo,
-    SessionReady, SessionStart, SessionsListResult, Unread,
+    AdapterBody, AdapterInfo, AdapterMessage, Capabilities, Category, ClosedReason, Envelope, ErrorEvent,
+    Extensions, Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, SessionClosed, SessionId,
+    SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
     rules::{SessionPhase, SessionRule, from_host},
+    session_named_in,
 };
 
 use crate::{
@@ -125,16 +126,36 @@ impl Dispatch {
                     );
                 }
             },
-            Item::TooLong { bytes, .. } => {
-                count(&self.counters().too_long);
-                return tracing::debug!(bytes, "a line of the hub was over the limit and was skipped");
-            }
+            Item::TooLong { first, bytes } => return self.report_too_long(first, bytes),
             Item::NotUtf8 { .. } | Item::NotObject(_) | Item::Cut(_) => {
                 count(&self.counters().noise);
-                return tracing::debug!("a line of the hub was no message");
+                return tracing::debug!("a line of the hub was not a message");
             }
         };
         self.handle(message).await;
+    }
+
+    /// Reports a line over the limit to the session that its first bytes name ([frame.5]).
+    fn report_too_long(&self, first: &[u8], bytes: u64) {
+        count(&self.counters().too_long);
+        tracing::debug!(bytes, "a line of the hub was over the limit and was skipped");
+        let named = session_named_in(first).and_then(|id| self.links.get_key_value(&id));
+        if let Some((id, link)) = named.filter(|(_, link)| !link.gate.is_ended()) {
+            let event = ErrorEvent {
+                category: Some(Category::Oversize),
+                message: format!("a line of {bytes} bytes is over the limit and was skipped"),
+                fatal: Some(false),
+                ..ErrorEvent::default()
+            };
+            self.put(AdapterMessage::new(id.clone(), AdapterBody::from(event)), link.agreed);
+        }
+    }
+
+    /// Writes a message of the relay's own, in the form that the session agreed on.
+    fn put(&self, message: AdapterMessage, agreed: Extensions) {
+        for folded in trunkline_protocol::fold(message, agreed, self.common.tools) {
+            self.upstream.put_control(&folded.to_line());
+        }
     }
 
     async fn handle(&mut self, message: HostMessage) {
@@ -195,10 +216,7 @@ impl Dispatch {
         let outlet = self.upstream.outlet();
         if !agreed.is_empty() {
             let ready = self.ready(&agent, &start, agreed);
-            let message = Envelope::<AdapterBody>::new(id.clone(), Box::new(ready));
-            for folded in trunkline_protocol::fold(message, agreed, self.common.tools) {
-                self.upstream.put_control(&folded.to_line());
-            }
+            self.put(Envelope::<AdapterBody>::new(id.clone(), Box::new(ready)), agreed);
         }
         let opened = if served {
             let start = SessionStart {

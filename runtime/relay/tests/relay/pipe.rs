@@ -45,3 +45,21 @@ async fn what_cannot_be_understood_is_counted_and_never_answered() {
     assert_eq!((counters.unknown_type, counters.unknown_session), (2, 2));
     assert_eq!((counters.repeated, counters.late, counters.messages), (2, 1, 2));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_line_over_the_limit_is_reported_to_the_session_that_it_names() {
+    let mut world = World::new();
+    world.hub.start("rich").await;
+    world.hub.start_core("core").await;
+    let long = "x".repeat(17 << 20);
+    for id in ["rich", "core"] {
+        world.hub.write(&format!(r#"{{"type":"user.input","session_id":"{id}","content":"{long}"}}"#)).await;
+    }
+    let error = world.hub.expect("error").await;
+    assert_eq!((&error["session_id"], &error["category"]), (&json!("rich"), &json!("oversize")));
+    assert_eq!(error["fatal"], false);
+    let text = world.hub.expect("output").await;
+    assert_eq!((&text["session_id"], &text["channel"]), (&json!("core"), &json!("system")));
+    assert!(text["content"].as_str().unwrap().contains("over the limit"), "{text}");
+    assert_eq!(world.end().await.counters.too_long, 2);
+}
