@@ -19,7 +19,7 @@ pub enum BuildError {
     Policy(#[source] ConfigError),
 }
 
-/// Why the organisation's policy lets an agent not run.
+/// Why the organisation's policy forbids an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PolicyRefusal {
@@ -65,10 +65,10 @@ pub enum OpenError {
         reason: String,
     },
     /// `max_sessions` are open already.
-    #[error("no session more on agent {agent:?}: {limit} are open, which is the limit (`max_sessions`)")]
+    #[error("{}: {limit} are open, which is the limit (`max_sessions`)", no_more_sessions(.agent.as_deref()))]
     TooManySessions {
-        /// The agent.
-        agent: String,
+        /// The agent whose limit it is; `None` if it is that of the whole host.
+        agent: Option<String>,
         /// The limit.
         limit: usize,
     },
@@ -100,6 +100,13 @@ pub enum OpenError {
 }
 
 /// That a session may not set an option, and how it may.
+fn no_more_sessions(agent: Option<&str>) -> String {
+    agent.map_or_else(
+        || "no more sessions on this host".to_owned(),
+        |agent| format!("no more sessions on agent {agent:?}"),
+    )
+}
+
 fn widens(option: &SessionOption) -> String {
     format!(
         "a session may not set `{option}` to this, which its agent's configuration does not allow; to allow it, add \

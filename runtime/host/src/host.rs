@@ -56,6 +56,8 @@ struct Inner {
     agents: DashMap<Arc<str>, Agent>,
     default_agent: Option<String>,
     max_sessions: Option<usize>,
+    /// Held where a session is counted in that `max_sessions` of the host may refuse.
+    opening: Mutex<()>,
     down: AtomicBool,
     /// Where ended turns are written down, unless they are not.
     usage: Option<Arc<UsageLog>>,
@@ -277,6 +279,7 @@ impl HostBuilder {
             agents,
             default_agent: self.default_agent.or(self.first),
             max_sessions: self.max_sessions,
+            opening: Mutex::default(),
             down: AtomicBool::new(false),
             usage,
             notices,
@@ -404,23 +407,22 @@ impl Host {
 
     /// Counts a session in, unless the agent's or the host's limit is reached.
     fn make_room(&self, agent: &AgentShared) -> Result<(), OpenError> {
-        let refuse = |limit| Err(OpenError::TooManySessions { agent: agent.id.to_string(), limit });
-        if let Some(limit) = self.inner.max_sessions
-            && self
-                .inner
-                .agents
-                .iter()
-                .map(|entry| entry.shared.opened.load(Ordering::Acquire))
-                .sum::<usize>()
-                >= limit
-        {
-            return refuse(limit);
-        }
+        let _one_at_a_time = match self.inner.max_sessions {
+            Some(limit) => {
+                let guard = self.inner.opening.lock().unwrap_or_else(PoisonError::into_inner);
+                let open = self.inner.agents.iter().map(|entry| entry.shared.opened.load(Ordering::Acquire));
+                if open.sum::<usize>() >= limit {
+                    return Err(OpenError::TooManySessions { agent: None, limit });
+                }
+                Some(guard)
+            }
+            None => None,
+        };
         let before = agent.opened.fetch_add(1, Ordering::AcqRel);
         match agent.limits.max_sessions {
             Some(limit) if before >= limit => {
                 agent.opened.fetch_sub(1, Ordering::AcqRel);
-                refuse(limit)
+                Err(OpenError::TooManySessions { agent: Some(agent.id.to_string()), limit })
             }
             _ => Ok(()),
         }

@@ -4,10 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use support::{agent, core_agent, named, played, soon};
+use support::{agent, core_agent, named, played, played_with, soon};
 use trunkline_host::{
-    Cause, Event, EventKind, Host, SendError,
-    config::{AgentConfig, Command},
+    Cause, Event, EventKind, Host, SendError, SessionOptions,
+    config::{AgentConfig, Command, Config},
 };
 
 #[tokio::test(start_paused = true)]
@@ -142,6 +142,30 @@ fn a_session_that_a_dead_link_cannot_take_has_an_end() {
         assert!(matches!(soon(after.next_event()).await.unwrap().kind, EventKind::Closed(_)));
         assert_eq!(after.send("x").unwrap_err(), SendError::Closed);
     });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_two_threads_take_the_last_session_of_a_host() {
+    for _ in 0..50 {
+        let mut config = Config::default();
+        config.max_sessions = Some(3);
+        let (host, _peers) = played_with(Host::builder().config(config), core_agent(), 4096);
+        let runtime = tokio::runtime::Handle::current();
+        let all_at_once = std::sync::Barrier::new(8);
+        let opened: Vec<_> = std::thread::scope(|scope| {
+            let open = || {
+                let _guard = runtime.enter();
+                all_at_once.wait();
+                host.open("a", SessionOptions::default())
+            };
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let (sessions, refused): (Vec<_>, Vec<_>) = opened.into_iter().partition(Result::is_ok);
+        assert_eq!(sessions.len(), 3);
+        let text = refused[0].as_ref().unwrap_err().to_string();
+        assert_eq!(text, "no more sessions on this host: 3 are open, which is the limit (`max_sessions`)");
+    }
 }
 
 #[tokio::test]
