@@ -2,7 +2,6 @@
 
 use std::io::{self, BufWriter, Write};
 
-use serde::Serialize;
 use serde_json::{Value, json};
 use trunkline_host::{Event, EventKind, TurnEnd, TurnScope};
 
@@ -20,18 +19,18 @@ impl Lines {
         Self { out: BufWriter::new(io::stdout()) }
     }
 
-    /// Writes one event: its `type` is that of the protocol's message, its members are the message's.
+    /// Writes one event: its `type` is that of the protocol's message (`end` for a turn's end), its members are the message's.
     ///
     /// # Errors
     /// When stdout takes no more.
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
-        let Some((kind, body)) = body(&event.kind) else { return Ok(()) };
+        let (kind, body) = body(event);
         let place = match event.scope {
             TurnScope::Running(turn) => json!({ "place": "turn", "turn": turn.get() }),
             TurnScope::Outside => json!({ "place": "outside" }),
             TurnScope::Ended(turn) => json!({ "place": "late", "turn": turn.get() }),
         };
-        self.line(kind, &place, &body)
+        self.line(&kind, &place, &body)
     }
 
     /// Writes how a request was settled here.
@@ -59,47 +58,22 @@ impl Lines {
     }
 }
 
-/// The event's type and members; nothing for kinds that this program does not know.
-fn body(kind: &EventKind) -> Option<(&'static str, Value)> {
-    fn of(body: &impl Serialize) -> Value {
-        serde_json::to_value(body).unwrap_or_default()
+/// The event's type and members: the message's, but for where it belongs, which stands before them.
+fn body(event: &Event) -> (String, Value) {
+    if let EventKind::End(end) = &event.kind {
+        return ("end".to_owned(), end_body(end));
     }
-    Some(match kind {
-        EventKind::Output(body) => ("output", of(body)),
-        EventKind::Thinking(body) => ("thinking", of(body)),
-        EventKind::Message(body) => ("message", of(body)),
-        EventKind::ToolStart(body) => ("tool.start", of(body)),
-        EventKind::ToolUpdate(body) => ("tool.update", of(body)),
-        EventKind::ToolEnd(body) => ("tool.end", of(body)),
-        EventKind::Plan(body) => ("plan", of(body)),
-        EventKind::Progress(body) => ("progress", of(body)),
-        EventKind::Log(body) => ("log", of(body)),
-        EventKind::Error(body) => ("error", of(body)),
-        EventKind::Custom(body) => ("custom", of(body)),
-        EventKind::Usage(body) => ("usage", of(body)),
-        EventKind::ContextUsage(body) => ("context.usage", of(body)),
-        EventKind::Compaction(body) => ("compaction", of(body)),
-        EventKind::RateLimit(body) => ("rate_limit", of(body)),
-        EventKind::Info(body) => ("session.info", of(body)),
-        EventKind::Working => ("working", json!({})),
-        EventKind::File(file) => (
-            "file.output",
-            json!({
-                "file_name": file.name,
-                "file_mime_type": file.mime_type,
-                "file_path": file.path,
-                "size": file.size,
-            }),
-        ),
-        EventKind::Permission(permission) => ("permission.request", of(permission.request())),
-        EventKind::Question(question) => ("input.request", of(question.request())),
-        EventKind::Withdrawn { request_id, reason } => {
-            ("permission.cancel", json!({ "request_id": request_id, "reason": reason }))
+    let mut body = serde_json::to_value(event).unwrap_or_default();
+    let kind = body["type"].as_str().unwrap_or_default().to_owned();
+    if let Value::Object(members) = &mut body {
+        members.retain(|name, _| !matches!(name.as_str(), "type" | "turn_id" | "_meta"));
+        match &event.kind {
+            EventKind::File(file) => drop(members.insert("size".to_owned(), json!(file.size))),
+            EventKind::Closed(_) => drop(members.entry("error").or_insert(Value::Null)),
+            _ => {}
         }
-        EventKind::End(end) => ("end", end_body(end)),
-        EventKind::Closed(end) => ("session.closed", json!({ "reason": end.reason, "error": end.error })),
-        _ => return None,
-    })
+    }
+    (kind, body)
 }
 
 fn end_body(end: &TurnEnd) -> Value {

@@ -129,8 +129,11 @@ impl EventKind {
         })
     }
 
-    /// The message that this event is on the wire, where it is plain data that can wait on disk.
-    pub(crate) fn into_body(self) -> Result<AdapterBody, Self> {
+    /// The message that this event is on the wire, if it is plain data.
+    ///
+    /// # Errors
+    /// The event itself, if it is a file, an end, or a request or its withdrawal: there the host has a part in it.
+    pub fn into_body(self) -> Result<AdapterBody, Self> {
         Ok(match self {
             Self::Output(output) => output.into(),
             Self::Thinking(thinking) => thinking.into(),

@@ -3,7 +3,7 @@
 use trunkline_host::{Event, EventKind, File, SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
     Category, ClosedReason, Delivered, Extensions, Failure, FileOutput, Meta, PermissionCancel,
-    SessionClosed, SessionInfo, Status, StopReason, TurnComplete, Working,
+    SessionClosed, SessionInfo, Status, StopReason, TurnComplete,
 };
 
 use super::{
@@ -33,22 +33,6 @@ impl HubSession {
             }
         };
         let body = match kind {
-            EventKind::Output(output) => output.into(),
-            EventKind::Thinking(thinking) => thinking.into(),
-            EventKind::Message(message) => message.into(),
-            EventKind::ToolStart(start) => start.into(),
-            EventKind::ToolUpdate(update) => update.into(),
-            EventKind::ToolEnd(end) => end.into(),
-            EventKind::Plan(plan) => plan.into(),
-            EventKind::Progress(progress) => progress.into(),
-            EventKind::Log(log) => log.into(),
-            EventKind::Error(error) => error.into(),
-            EventKind::Custom(custom) => custom.into(),
-            EventKind::Usage(usage) => usage.into(),
-            EventKind::ContextUsage(usage) => usage.into(),
-            EventKind::Compaction(compaction) => compaction.into(),
-            EventKind::RateLimit(limit) => limit.into(),
-            EventKind::Working => Working::default().into(),
             EventKind::Info(info) => self.learn(*info).into(),
             EventKind::File(file) => self.announce(file).into(),
             EventKind::Permission(permission) => {
@@ -76,8 +60,13 @@ impl HubSession {
             }
             EventKind::End(end) => return self.take_end(*end, meta),
             EventKind::Closed(end) => return self.take_closed(*end),
-            // Not even its kind is logged: its text would show what it says.
-            _ => return tracing::debug!(session = %self.id, "an event of an unknown kind"),
+            plain => match plain.into_body() {
+                Ok(body) => body,
+                // Not even its kind is logged: its text would show what it says.
+                Err(_) => {
+                    return tracing::warn!(session = %self.id, "an event of an unknown kind is not passed on");
+                }
+            },
         };
         self.say(turn, body, meta);
     }
