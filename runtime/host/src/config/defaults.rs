@@ -39,9 +39,9 @@ pub const RESTART_WINDOW: Duration = Duration::from_secs(2 * 60);
 /// `restart.retry`: when a `failed` agent may be tried again.
 pub const RESTART_RETRY: Duration = Duration::from_secs(60);
 
-/// `mailbox`: bytes of one session that wait in memory for its consumer, before the spool.
+/// `mailbox`: bytes of one turn that wait in memory for its consumer, before the spool.
 pub const MAILBOX: usize = 256 * 1024;
-/// `mailboxes`: bytes of all sessions of a host that wait in memory for their consumers.
+/// `mailboxes`: bytes of a whole host that wait in memory for their consumers.
 pub const MAILBOXES: usize = 256 * 1024 * 1024;
 /// `backlog`: bytes of one adapter that are neither consumed nor spooled, before its link pauses reading.
 pub const BACKLOG: usize = 64 * 1024 * 1024;
