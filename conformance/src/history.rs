@@ -1,11 +1,14 @@
 //! What happened in a case, byte for byte and timed: recorded first, judged later.
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use crate::wire::{Message, Parsed};
+use crate::{
+    watched::Watched,
+    wire::{Message, Parsed},
+};
 
 mod transcript;
 
@@ -116,31 +119,29 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct History {
     began: Instant,
-    records: Mutex<Vec<Record>>,
-    grew: Condvar,
+    records: Watched<Vec<Record>>,
 }
 
 impl History {
     /// Begins now.
     pub(crate) fn begin() -> Arc<Self> {
-        Arc::new(Self { began: Instant::now(), records: Mutex::new(Vec::new()), grew: Condvar::new() })
+        Arc::new(Self { began: Instant::now(), records: Watched::default() })
     }
 
     /// Appends what happens now and returns its place.
     pub(crate) fn push(&self, link: Link, event: Event) -> usize {
-        let mut records = self.lock();
-        // Taken under the lock, so that time never runs backwards on a link.
-        records.push(Record { at: self.began.elapsed(), link, event });
-        self.grew.notify_all();
-        records.len() - 1
+        self.records.change(|records| {
+            // Taken under the lock, so that time never runs backwards on a link.
+            records.push(Record { at: self.began.elapsed(), link, event });
+            records.len() - 1
+        })
     }
 
     /// Appends what happened at `at`, an instant of the same clock. A peer's log arrives late: records stand in the
     /// order in which the runner learnt of them, and who judges across links sorts by time.
     pub(crate) fn push_at(&self, at: Instant, link: Link, event: Event) {
         let at = at.saturating_duration_since(self.began);
-        self.lock().push(Record { at, link, event });
-        self.grew.notify_all();
+        self.records.change(|records| records.push(Record { at, link, event }));
     }
 
     /// When it began.
@@ -150,12 +151,12 @@ impl History {
 
     /// How many records there are.
     pub(crate) fn len(&self) -> usize {
-        self.lock().len()
+        self.records.lock().len()
     }
 
     /// All records so far.
     pub(crate) fn snapshot(&self) -> Vec<Record> {
-        self.lock().clone()
+        self.records.lock().clone()
     }
 
     /// Looks at the records from `from` on, now and whenever there are more, until `look` finds something or the
@@ -166,21 +167,12 @@ impl History {
         within: Duration,
         mut look: impl FnMut(usize, &Record) -> Option<T>,
     ) -> Option<T> {
-        let deadline = Instant::now() + within;
-        let (mut records, mut next) = (self.lock(), from);
-        loop {
-            while next < records.len() {
-                if let Some(found) = look(next, &records[next]) {
-                    return Some(found);
-                }
-                next += 1;
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return None;
-            }
-            records = self.grew.wait_timeout(records, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
+        let mut next = from;
+        self.records.wait_within(within, |records| {
+            let found = (next..records.len()).find_map(|index| look(index, &records[index]));
+            next = next.max(records.len());
+            found
+        })
     }
 
     /// Runs `look` over the records from `from` on, without a copy.
@@ -189,11 +181,7 @@ impl History {
         from: usize,
         mut look: impl FnMut(usize, &Record) -> Option<T>,
     ) -> Option<T> {
-        let records = self.lock();
+        let records = self.records.lock();
         (from..records.len()).find_map(|index| look(index, &records[index]))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Record>> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

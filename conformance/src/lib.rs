@@ -39,6 +39,7 @@ mod subject;
 mod tap;
 mod trial;
 mod verdict;
+mod watched;
 mod wire;
 
 pub use class::Class;

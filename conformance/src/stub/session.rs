@@ -4,10 +4,10 @@
 //! the start and then turn after turn; the second carries out rules and answers, so that they do not wait for a turn.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::action::{Message, Wanted};
+use crate::watched::Watched;
 
 /// The most arrivals that a session remembers for its waits.
 const MAX_SEEN: usize = 16_384;
@@ -18,8 +18,7 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: String,
-    state: Mutex<State>,
-    changed: Condvar,
+    state: Watched<State>,
 }
 
 #[derive(Debug, Default)]
@@ -86,23 +85,21 @@ pub(super) struct Seen {
 
 impl Session {
     pub(super) fn new(id: &str, state: State) -> Self {
-        Self { id: id.to_owned(), state: Mutex::new(state), changed: Condvar::new() }
+        Self { id: id.to_owned(), state: Watched::new(state) }
     }
 
     /// Reads the state.
     pub(super) fn look<R>(&self, read: impl FnOnce(&State) -> R) -> R {
-        read(&self.lock())
+        read(&self.state.lock())
     }
 
     /// Changes the state; all that wait look again.
     pub(super) fn with<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
-        let result = change(&mut self.lock());
-        self.changed.notify_all();
-        result
+        self.state.change(change)
     }
 
     pub(super) fn agreed_on(&self, extension: &str) -> bool {
-        self.lock().agreed.iter().any(|name| name == extension)
+        self.state.lock().agreed.iter().any(|name| name == extension)
     }
 
     /// Notes an arrival and returns its place.
@@ -124,14 +121,14 @@ impl Session {
 
     /// The arrival since which a wait in this session looks: that of its open turn, else the last of all.
     pub(super) fn since(&self) -> u64 {
-        let state = self.lock();
+        let state = self.state.lock();
         let open = state.turn.as_ref().filter(|turn| turn.open);
         open.map_or(state.arrived, |turn| turn.arrival)
     }
 
     /// The id of the open turn.
     pub(super) fn open_turn(&self) -> Option<String> {
-        let state = self.lock();
+        let state = self.state.lock();
         let open = state.turn.as_ref().filter(|turn| turn.open);
         open.and_then(|turn| turn.id.clone())
     }
@@ -143,68 +140,45 @@ impl Session {
         gives_up: impl Fn() -> bool,
         mut holds: impl FnMut(&mut State) -> bool,
     ) -> bool {
-        let mut state = self.lock();
         loop {
-            if holds(&mut state) {
-                return true;
-            }
-            if deadline.is_some_and(|at| Instant::now() >= at) {
-                return false;
-            }
-            drop(state);
-            if gives_up() {
-                return false;
-            }
-            state = self.lock();
-            if holds(&mut state) {
-                return true;
-            }
             let rest = deadline.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()));
-            let waited = self.changed.wait_timeout(state, rest.min(LOOK));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if self.state.wait_within(rest.min(LOOK), |state| holds(state).then_some(())).is_some() {
+                return true;
+            }
+            if rest.is_zero() || gives_up() {
+                return false;
+            }
         }
     }
 
     /// Waits for work of the first worker. None when the session is closed.
     pub(super) fn next_input(&self) -> Option<Input> {
-        let mut state = self.lock();
-        loop {
+        self.state.wait(|state| {
             if state.closed {
-                return None;
+                return Some(None);
             }
-            if let Some(input) = state.inputs.pop_front() {
-                state.turn = Some(Turn {
-                    id: input.turn_id.clone(),
-                    arrival: input.arrival,
-                    open: true,
-                    stopped: input.stopped,
-                    handles_stop: false,
-                });
-                return Some(input);
-            }
-            let waited = self.changed.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
-        }
+            let input = state.inputs.pop_front()?;
+            state.turn = Some(Turn {
+                id: input.turn_id.clone(),
+                arrival: input.arrival,
+                open: true,
+                stopped: input.stopped,
+                handles_stop: false,
+            });
+            Some(Some(input))
+        })
     }
 
     /// Waits for work of the second worker. None when the session is closed and nothing is left.
     pub(super) fn next_errand(&self) -> Option<Errand> {
-        let mut state = self.lock();
-        loop {
-            if let Some(errand) = state.errands.pop_front() {
-                return Some(errand);
-            }
-            if state.closed {
+        self.state.wait(|state| {
+            let errand = state.errands.pop_front();
+            if errand.is_none() && state.closed {
                 state.second_worker = false;
-                return None;
+                return Some(None);
             }
-            let waited = self.changed.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+            errand.map(Some)
+        })
     }
 }
 

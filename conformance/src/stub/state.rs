@@ -1,8 +1,8 @@
 //! What all threads of the stub share.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use super::log::Log;
 use super::out::Out;
 use super::script::Script;
 use super::session::{Session, State};
+use crate::watched::Watched;
 
 /// The longest that a stub lives on after the end of its stdin, so that none is left behind for good.
 const AFTERLIFE: Duration = Duration::from_secs(600);
@@ -30,10 +31,8 @@ pub(super) struct Stub {
     pub(super) out: Out,
     /// What belongs to no session.
     pub(super) pipe: Arc<Session>,
-    sessions: Mutex<Sessions>,
-    named: Condvar,
-    held: Mutex<bool>,
-    resumed: Condvar,
+    sessions: Watched<Sessions>,
+    held: Watched<bool>,
     ignore_eof: AtomicBool,
     ignore_term: AtomicBool,
     files: AtomicU64,
@@ -53,10 +52,8 @@ impl Stub {
             out: Out::new(Arc::clone(&log)),
             log,
             pipe: Arc::new(Session::new("", State::default())),
-            sessions: Mutex::default(),
-            named: Condvar::new(),
-            held: Mutex::new(false),
-            resumed: Condvar::new(),
+            sessions: Watched::default(),
+            held: Watched::new(false),
             ignore_eof: AtomicBool::new(false),
             ignore_term: AtomicBool::new(false),
             files: AtomicU64::new(0),
@@ -65,48 +62,40 @@ impl Stub {
 
     /// The open session of that id.
     pub(super) fn session(&self, id: &str) -> Option<Arc<Session>> {
-        self.sessions().open.get(id).cloned()
+        self.sessions.lock().open.get(id).cloned()
     }
 
     pub(super) fn open(&self, session: Arc<Session>) {
         let id = session.id.clone();
-        self.sessions().open.insert(id, session);
+        self.sessions.lock().open.insert(id, session);
     }
 
     pub(super) fn close(&self, id: &str) {
-        self.sessions().open.remove(id);
+        self.sessions.lock().open.remove(id);
     }
 
     pub(super) fn name(&self, name: &str, session: Arc<Session>) {
-        self.sessions().names.insert(name.to_owned(), session);
-        self.named.notify_all();
+        self.sessions.change(|sessions| sessions.names.insert(name.to_owned(), session));
     }
 
     /// The session of that name; waits until there is one.
     pub(super) fn by_name(&self, name: &str) -> Option<Arc<Session>> {
-        let waited = self.named.wait_timeout_while(self.sessions(), NAME_DEADLINE, |sessions| {
-            !sessions.names.contains_key(name)
-        });
-        let (sessions, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        sessions.names.get(name).cloned()
+        self.sessions.wait_within(NAME_DEADLINE, |sessions| sessions.names.get(name).cloned())
     }
 
     /// Stops reading stdin, or goes on.
     pub(super) fn hold_stdin(&self, hold: bool) {
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = hold;
-        self.resumed.notify_all();
+        self.held.change(|held| *held = hold);
     }
 
     /// Waits until stdin may be read.
     pub(super) fn wait_for_resume(&self) {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.resumed.wait_while(held, |held| *held);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        self.held.wait(|held| (!*held).then_some(()));
     }
 
     /// Reads, unless reading is held; no one can hold it in between.
     pub(super) fn unless_held<R>(&self, read: impl FnOnce() -> R) -> Option<R> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.held.lock();
         (!*held).then(read)
     }
 
@@ -173,9 +162,5 @@ impl Stub {
                 }
             }
         });
-    }
-
-    fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,198 @@
+//! The program's pipes: what is written to its stdin, what its stdout and stderr say, line by line.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::OwnedFd,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::{OFlags, fcntl_setfl},
+};
+
+use super::Exit;
+use crate::{
+    history::{Event, History, Intent, Link},
+    watched::Watched,
+    wire::{Parsed, Splitter},
+};
+
+/// The most of a line that is kept: the program may write without an LF for ever.
+const LINE_KEPT: usize = 64 << 20;
+/// The most of stderr that is kept.
+const STDERR_KEPT: usize = 1 << 20;
+
+/// What waits for the program's stdin.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    pub(super) waiting: VecDeque<Write1>,
+    pub(super) writing: bool,
+    pub(super) close: bool,
+    pub(super) broken: bool,
+}
+
+/// One line, or a piece of one, and how to write it.
+#[derive(Debug)]
+pub(super) struct Write1 {
+    pub(super) bytes: Vec<u8>,
+    /// Where to cut it, ascending, and how long to pause at each cut.
+    pub(super) cuts: Vec<usize>,
+    pub(super) gap: Duration,
+    pub(super) intent: Intent,
+}
+
+/// Whether stdout is read.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    pub(super) paused: bool,
+    pub(super) close: bool,
+    pub(super) closed: bool,
+}
+
+/// Writes what is queued until stdin is closed, the pipe breaks, or the program has ended.
+pub(super) fn write_all(
+    stdin: OwnedFd,
+    input: &Watched<Input>,
+    ended: &Watched<Option<Exit>>,
+    history: &History,
+) {
+    // Not blocking, so that a program that reads nothing holds no thread after its end.
+    let quick = fcntl_setfl(&stdin, OFlags::NONBLOCK).is_ok();
+    let mut stdin = File::from(stdin);
+    loop {
+        let next = input.wait(|input| match input.waiting.pop_front() {
+            Some(next) => {
+                input.writing = true;
+                Some(Some(next))
+            }
+            None => (input.close || input.broken).then_some(None),
+        });
+        let Some(write) = next else { break };
+        record_host(history, &write.bytes, write.intent);
+        let mut pieces = write.cuts;
+        pieces.push(write.bytes.len());
+        let mut from = 0;
+        let mut whole = true;
+        for to in pieces {
+            if from > 0 && !write.gap.is_zero() {
+                thread::sleep(write.gap);
+            }
+            whole = whole && write_piece(&mut stdin, &write.bytes[from..to], quick, input, ended);
+            from = to;
+        }
+        let broken = input.change(|input| {
+            input.writing = false;
+            input.broken |= !whole;
+            input.broken
+        });
+        if broken {
+            break;
+        }
+    }
+    drop(stdin);
+    history.push(Link::Upper, Event::StdinClosed);
+}
+
+/// Records what the host's side writes: a record for each line.
+fn record_host(history: &History, bytes: &[u8], intent: Intent) {
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        // A reader skips a byte order mark ([frame.3]), so what follows it counts.
+        let parsed = Arc::new(Parsed::lenient(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)));
+        history.push(Link::Upper, Event::Host { bytes: line.into(), parsed, intent });
+    }
+}
+
+fn write_piece(
+    stdin: &mut File,
+    mut bytes: &[u8],
+    quick: bool,
+    input: &Watched<Input>,
+    ended: &Watched<Option<Exit>>,
+) -> bool {
+    while !bytes.is_empty() {
+        match stdin.write(bytes) {
+            Ok(0) => return false,
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if quick && error.kind() == io::ErrorKind::WouldBlock => {
+                if input.lock().broken || ended.lock().is_some() {
+                    return false;
+                }
+                wait_for(stdin, PollFlags::OUT);
+            }
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// Waits until a descriptor is ready, or a little while.
+fn wait_for(file: &File, flags: PollFlags) {
+    let tick = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    // An interrupted or failed poll only means another look.
+    let _ = poll(&mut [PollFd::new(file, flags)], Some(&tick));
+}
+
+/// Reads stdout to its end, line by line.
+pub(super) fn read_stdout(mut stdout: File, output: &Watched<Output>, history: &History) {
+    let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 64 << 10]);
+    loop {
+        if output.wait(|output| (output.close || !output.paused).then_some(output.close)) {
+            break;
+        }
+        wait_for(&stdout, PollFlags::IN);
+        if !is_ready(&stdout) {
+            continue;
+        }
+        let read = match stdout.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        splitter.take(&buffer[..read], |line| record_adapter(history, line, true));
+        if splitter.rest().len() > LINE_KEPT {
+            history.push(
+                Link::Upper,
+                Event::Note(format!("a line longer than {LINE_KEPT} bytes; no longer read")),
+            );
+            break;
+        }
+    }
+    if !splitter.rest().is_empty() {
+        record_adapter(history, splitter.rest(), false);
+    }
+    drop(stdout);
+    history.push(Link::Upper, Event::StdoutEnded);
+    output.change(|output| output.closed = true);
+}
+
+fn is_ready(file: &File) -> bool {
+    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&now)), Ok(ready) if ready > 0)
+}
+
+fn record_adapter(history: &History, line: &[u8], ended: bool) {
+    let parsed = Arc::new(Parsed::of(line));
+    history.push(Link::Upper, Event::Adapter { bytes: line.into(), parsed, ended, intent: Intent::Valid });
+}
+
+/// Reads stderr to its end, whatever its size, and keeps the first of it.
+pub(super) fn read_stderr(mut stderr: impl Read, history: &History) {
+    let (mut buffer, mut kept) = (vec![0; 16 << 10], 0);
+    while let Ok(read) = stderr.read(&mut buffer) {
+        if read == 0 {
+            break;
+        }
+        if kept < STDERR_KEPT {
+            kept += read;
+            history.push(Link::Upper, Event::Stderr(buffer[..read].into()));
+        }
+    }
+}
