@@ -4,31 +4,29 @@
 //! relay, so it is driven by the same verbs, and the stub below it records into the same history.
 
 use std::{
-    collections::{HashMap, HashSet},
-    fmt::Display,
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
     case::Case,
-    clauses::Level,
     history::{Event, History, Intent, Link, Record},
     process::{Launch, Process, StderrMode, Usage, usage_of},
     rng::Rng,
     subject::{Bounds, Subject},
-    verdict::{Finding, Ground, Outcome, Stop, Tier},
-    wire::{self, Message, Parsed},
+    verdict::{Finding, Outcome, Stop, Tier},
 };
 
+mod demand;
 mod fence;
 mod host;
 mod offer;
 mod permission;
+mod seen;
 mod stimulus;
 mod talk;
 mod turn;
@@ -36,58 +34,11 @@ mod turn;
 pub(crate) use self::{
     host::{Below, Lower},
     permission::{Ask, Request},
+    seen::Seen,
     talk::Session,
     turn::TurnSeen,
 };
 pub(crate) use host::named_in;
-
-/// A message that came, and where it stands in the history.
-#[derive(Debug, Clone)]
-pub(crate) struct Seen {
-    /// Its place.
-    pub index: usize,
-    /// When it came.
-    pub at: Duration,
-    /// The line as a message.
-    pub parsed: Arc<Parsed>,
-}
-
-impl Seen {
-    fn of(index: usize, record: &Record) -> Option<Self> {
-        match &record.event {
-            Event::Adapter { parsed, .. } | Event::Host { parsed, .. } if parsed.message().is_some() => {
-                Some(Self { index, at: record.at, parsed: Arc::clone(parsed) })
-            }
-            _ => None,
-        }
-    }
-
-    /// The message.
-    pub(crate) fn message(&self) -> &Message {
-        static EMPTY: std::sync::LazyLock<Message> = std::sync::LazyLock::new(Message::new);
-        self.parsed.message().unwrap_or(&EMPTY)
-    }
-
-    /// Its type.
-    pub(crate) fn kind(&self) -> &str {
-        wire::kind(self.message())
-    }
-
-    /// Its session id.
-    pub(crate) fn session(&self) -> &str {
-        wire::session(self.message())
-    }
-
-    /// A member that is text, or the empty string.
-    pub(crate) fn text(&self, member: &str) -> &str {
-        wire::text(self.message(), member)
-    }
-
-    /// A member.
-    pub(crate) fn get(&self, member: &str) -> Option<&Value> {
-        self.message().get(member)
-    }
-}
 
 /// What becomes of the process at the end of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -280,175 +231,6 @@ impl<'a> Trial<'a> {
     /// A remark in the report that decides nothing.
     pub(crate) fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
-    }
-
-    /// A finding under this case's own clause.
-    pub(crate) fn finding(&self, expected: impl Display, got: impl Display, ground: Ground) -> Finding {
-        Finding {
-            clause: self.case.clause.into(),
-            level: self.case.level,
-            check: "case",
-            sent: String::new(),
-            expected: expected.to_string(),
-            got: got.to_string(),
-            hint: None,
-            ground,
-            record: None,
-        }
-    }
-
-    /// Fails because of something that was seen.
-    pub(crate) fn fail<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
-        Err(Stop::Fail(Box::new(self.finding(expected, got, Ground::Seen))))
-    }
-
-    /// Fails because something was not seen in time.
-    pub(crate) fn late<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
-        Err(Stop::Fail(Box::new(self.finding(expected, got, Ground::Late))))
-    }
-
-    /// Fails unless it holds.
-    ///
-    /// # Errors
-    ///
-    /// The failure.
-    pub(crate) fn demand(&self, holds: bool, expected: impl Display, got: impl Display) -> Outcome {
-        if holds { Ok(()) } else { self.fail(expected, got) }
-    }
-
-    /// Records a finding of another clause or level and goes on.
-    pub(crate) fn found(
-        &mut self,
-        clause: &'static str,
-        level: Level,
-        expected: impl Display,
-        got: impl Display,
-    ) {
-        let mut finding = self.finding(expected, got, Ground::Seen);
-        finding.clause = clause.into();
-        finding.level = level;
-        self.findings.push(finding);
-    }
-
-    /// Records a broken SHOULD of this clause and goes on, unless it holds.
-    pub(crate) fn should(&mut self, holds: bool, expected: impl Display, got: impl Display) {
-        if !holds {
-            self.found(self.case.clause, Level::Should, expected, got);
-        }
-    }
-
-    /// Everything that the adapter's side wrote on the upper link, from a place on.
-    pub(crate) fn seen_from(&self, from: usize) -> Vec<Seen> {
-        let mut seen = Vec::new();
-        self.history.scan(from, |index, record| {
-            if record.link == Link::Upper && record.adapter_message().is_some() {
-                seen.extend(Seen::of(index, record));
-            }
-            None::<()>
-        });
-        seen
-    }
-
-    /// Everything that the program wrote for a session.
-    pub(crate) fn of(&self, session: &Session) -> Vec<Seen> {
-        self.since(0, session)
-    }
-
-    /// The same from a place on.
-    pub(crate) fn since(&self, from: usize, session: &Session) -> Vec<Seen> {
-        let mut seen = self.seen_from(from);
-        seen.retain(|seen| seen.session() == session.id());
-        seen
-    }
-
-    /// Everything of a type that the program wrote for a session.
-    pub(crate) fn of_kind(&self, session: &Session, kind: &str) -> Vec<Seen> {
-        let mut seen = self.of(session);
-        seen.retain(|seen| seen.kind() == kind);
-        seen
-    }
-
-    /// How many messages of a type the program wrote for a session.
-    pub(crate) fn count(&self, session: &Session, kind: &str) -> usize {
-        self.of_kind(session, kind).len()
-    }
-
-    /// What the program wrote for sessions that were never opened; messages of the pipe left out.
-    pub(crate) fn for_strangers(&self) -> Vec<Seen> {
-        let mut opened: HashSet<String> = HashSet::from([String::new()]);
-        self.history.scan(0, |_, record| {
-            let start = record.host_message().filter(|message| wire::kind(message) == "session.start")?;
-            opened.insert(wire::session(start).to_owned());
-            None::<()>
-        });
-        let mut seen = self.seen_from(0);
-        seen.retain(|seen| match seen.get("session_id") {
-            Some(Value::String(id)) => !opened.contains(id),
-            _ => true,
-        });
-        seen
-    }
-
-    /// Fails when the program wrote anything for a session that was never opened.
-    ///
-    /// # Errors
-    ///
-    /// The failure.
-    pub(crate) fn demand_no_strangers(&self) -> Outcome {
-        match self.for_strangers().first() {
-            None => Ok(()),
-            Some(seen) => self.fail(
-                "no message for a session that was never opened",
-                format!(
-                    "`{}` with session_id {}",
-                    seen.kind(),
-                    seen.get("session_id").unwrap_or(&Value::Null)
-                ),
-            ),
-        }
-    }
-
-    /// Fails when anything came for a session from a place on.
-    ///
-    /// # Errors
-    ///
-    /// The failure, with what came.
-    pub(crate) fn demand_silence(&self, session: &Session, from: usize, expected: impl Display) -> Outcome {
-        self.demand(self.since(from, session).is_empty(), expected, self.what_came(from, session))
-    }
-
-    /// Fails unless a member is as wanted; `null` where it is absent.
-    ///
-    /// # Errors
-    ///
-    /// The failure.
-    pub(crate) fn demand_member(&self, seen: &Seen, member: &str, wanted: impl Into<Value>) -> Outcome {
-        let (got, wanted) = (seen.get(member).cloned().unwrap_or_default(), wanted.into());
-        self.demand(got == wanted, format!("`{member}` of `{}`: {wanted}", seen.kind()), got)
-    }
-
-    /// Fails unless a session has had exactly so many ends; a fence and a quiet window come first.
-    ///
-    /// # Errors
-    ///
-    /// The failure, or that of [`Self::settle`].
-    pub(crate) fn demand_ends(&mut self, session: &Session, wanted: usize) -> Outcome {
-        self.settle()?;
-        self.demand_ends_now(session, wanted)
-    }
-
-    /// The same where everything has come.
-    ///
-    /// # Errors
-    ///
-    /// The failure.
-    pub(crate) fn demand_ends_now(&self, session: &Session, wanted: usize) -> Outcome {
-        let ends = self.count(session, "turn.complete");
-        self.demand(
-            ends == wanted,
-            format!("{wanted} `turn.complete` for {}", session.id()),
-            format!("{ends}"),
-        )
     }
 
     /// What the program's process group uses now.

@@ -3,16 +3,17 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Seen, Session, Trial, TurnSeen};
+use super::{Seen, Session, Trial};
 use crate::{
     clauses::Side,
     history::{Event, Link, Record},
-    oracle, process, stub,
+    process, stub,
     verdict::{Outcome, Stop},
 };
 
+mod act;
 mod tail;
 
 use tail::{Starts, Tail};
@@ -165,135 +166,6 @@ impl Trial<'_> {
             self.stubs.tails.push(tail);
         }
         Ok(())
-    }
-
-    /// The content of an input that has the stub carry out these actions. By [`Session::id`] other instructions can
-    /// name this session.
-    ///
-    /// # Errors
-    ///
-    /// When an action is wrong.
-    pub(crate) fn instructions(session: &Session, actions: &Value) -> Outcome<String> {
-        stub::check_actions(actions).map_err(|error| Stop::Harness(format!("instructions: {error}")))?;
-        Ok(json!({"$stub":actions,"as":session.id()}).to_string())
-    }
-
-    /// Has the stub carry out actions in a turn of this session, and returns the input's place in the history.
-    ///
-    /// # Errors
-    ///
-    /// When an action is wrong, or the host cannot be started.
-    pub(crate) fn instruct(&mut self, session: &Session, actions: &Value) -> Outcome<usize> {
-        let content = Self::instructions(session, actions)?;
-        self.input(session, content)
-    }
-
-    /// Has the stub carry out actions, to the end of their turn.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::instruct`], and a failure when the turn does not end.
-    pub(crate) fn act(&mut self, session: &Session, actions: &Value) -> Outcome<TurnSeen> {
-        let from = self.instruct(session, actions)?;
-        self.end_of(session, from)
-    }
-
-    /// Begins a turn in which the stub says something first, and waits for that.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::instruct`], and a failure when nothing is said.
-    pub(crate) fn begin(&mut self, session: &Session, actions: &Value) -> Outcome<usize> {
-        let from = self.instruct(session, actions)?;
-        self.expect(from, session, "output", self.bounds.deadline)?;
-        Ok(from)
-    }
-
-    /// Begins a turn that lasts until it is stopped.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::begin`].
-    pub(crate) fn begin_busy(&mut self, session: &Session) -> Outcome<usize> {
-        self.begin(session, &json!([["say", "busy"]]))
-    }
-
-    /// Takes one turn, so that the adapter knows the session.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::act`].
-    pub(crate) fn introduce(&mut self, session: &Session) -> Outcome {
-        self.act(session, &json!([["complete"]])).map(drop)
-    }
-
-    /// Opens a session that the adapter knows.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::act`].
-    pub(crate) fn open_known(&mut self) -> Outcome<Session> {
-        let session = self.open()?;
-        self.introduce(&session)?;
-        Ok(session)
-    }
-
-    /// Opens so many sessions that the adapter knows.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::act`].
-    pub(crate) fn open_many(&mut self, count: usize) -> Outcome<Vec<Session>> {
-        (0..count).map(|_| self.open_known()).collect()
-    }
-
-    /// Has the stub carry out actions, and demands the text of their turn's answer.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::act`], and a failure at another text.
-    pub(crate) fn demand_answer(&mut self, session: &Session, actions: &Value, wanted: &str) -> Outcome {
-        let turn = self.act(session, actions)?;
-        self.demand_text(&turn, wanted)
-    }
-
-    /// Demands that a session is served: a word comes back.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::demand_answer`].
-    pub(crate) fn demand_served(&mut self, session: &Session, word: &str) -> Outcome {
-        self.demand_answer(session, &json!([["say", word], ["complete"]]), word)
-    }
-
-    /// Waits for the end of a turn, and demands the text of its answer.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::end_of`], and a failure at another text.
-    pub(crate) fn demand_end(&mut self, session: &Session, from: usize, wanted: &str) -> Outcome {
-        let turn = self.end_of(session, from)?;
-        self.demand_text(&turn, wanted)
-    }
-
-    /// Demands the text of a turn's answer.
-    ///
-    /// # Errors
-    ///
-    /// The failure.
-    pub(crate) fn demand_text(&self, turn: &TurnSeen, wanted: &str) -> Outcome {
-        let text = turn.text();
-        self.demand(text == wanted, format!("the answer {}", shown(wanted)), shown(&text))
-    }
-
-    /// Demands that a core-only hub was told something in a turn, on channel `system` ([relay.7]).
-    ///
-    /// # Errors
-    ///
-    /// The failure.
-    pub(crate) fn demand_told(&self, turn: &TurnSeen, what: &str) -> Outcome {
-        let told = !turn.on_channel("system").is_empty();
-        self.demand(told, format!("the hub learns {what}, on channel `system`"), "it is not")
     }
 
     /// Everything on the lower links, in the order in which the runner learnt of it.
@@ -463,10 +335,6 @@ impl Trial<'_> {
     pub(crate) fn is_running(&self, process: u32) -> bool {
         self.stubs.starts.is_running(process)
     }
-}
-
-fn shown(text: &str) -> String {
-    oracle::shown(text.as_bytes())
 }
 
 /// Whether this is an input with the instructions of a session.

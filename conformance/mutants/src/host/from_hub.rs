@@ -1,5 +1,7 @@
 //! What the hub says: the relay is its adapter ([relay.1], [relay.8]).
 
+mod close;
+
 use std::time::Instant;
 
 use trunkline_conformance_mutants::json::quote;
@@ -339,62 +341,6 @@ impl Relay {
         }
         for _ in 0..if broken(M::StopRepeated) { 3 } else { 1 } {
             self.write(session, &stop);
-        }
-    }
-
-    /// The hub closes a session: silence above, `session.close` below ([session.4]).
-    fn close(&mut self, session: &mut Session) {
-        session.gone = true;
-        self.hub.close(session.key);
-        if varied(V::Vh06) && session.turn.as_ref().is_some_and(|turn| turn.written.is_some()) {
-            let stop = Message::down("stop", &session.id);
-            self.write(session, &stop);
-        }
-        let leaked = broken(M::SessionLeaked) && session.minted == 0;
-        self.close_wire(session, leaked);
-    }
-
-    /// Ends the session of the wire, if there is one.
-    pub(crate) fn close_wire(&mut self, session: &mut Session, silent: bool) {
-        let Some(wire) = &session.wire else { return };
-        let (number, id) = (wire.process, wire.id.clone());
-        if !silent {
-            let close = Message::down("session.close", &session.id);
-            for _ in 0..if broken(M::CloseTwice) { 2 } else { 1 } {
-                self.write(session, &close);
-            }
-        }
-        if let Some(process) = self.processes.get_mut(&number) {
-            process.wire.remove(&id);
-            if varied(V::Vh05) || broken(M::CloseEndsProcess) {
-                process.ending = Some((crate::child::Step::Eof, Instant::now()));
-            }
-        }
-        if !session.gone || !broken(M::ClosedIdDelivered) {
-            session.wire = None;
-        }
-    }
-
-    /// The relay ends a session by itself ([session.8]): told as `session.closed`, or as text to a core-only hub.
-    pub(crate) fn close_by_itself(
-        &mut self,
-        session: &mut Session,
-        reason: &str,
-        category: &str,
-        text: &str,
-    ) {
-        let error = format!("{{\"category\":{},\"message\":{}}}", quote(category), quote(text));
-        let closed =
-            Message::up("session.closed", &session.id).with("reason", reason).with_raw("error", error);
-        if !broken(M::ClosedUntold) {
-            self.say(session, &closed);
-        }
-        self.close_wire(session, false);
-        if session.hub.has(Exts::CONTROL) {
-            session.gone = true;
-            self.hub.finish(session.key);
-        } else {
-            session.ended = Some(text.to_owned());
         }
     }
 }

@@ -1,9 +1,12 @@
 //! The messages of both directions: their fields, the types of these, and the extension each belongs to.
 
+mod messages;
+
 use serde_json::Value;
 
 use Kind::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
 
+pub(crate) use self::messages::{DOWN, UP};
 use crate::switches::{Mutant as M, broken};
 
 /// A set of extensions ([ext.5]).
@@ -76,18 +79,18 @@ pub(crate) struct Shape {
     pub(crate) fields: &'static [Field],
 }
 
-const T: Exts = Exts::TURNS;
-const E: Exts = Exts::EVENTS;
-const U: Exts = Exts::USAGE;
-const R: Exts = Exts::RESUME;
-const O: Exts = Exts::OPTIONS;
-const Q: Exts = Exts::QUESTIONS;
-const C: Exts = Exts::CONTROL;
-const S: Exts = Exts::SOME;
-const CORE: Exts = Exts::NONE;
+pub(super) const T: Exts = Exts::TURNS;
+pub(super) const E: Exts = Exts::EVENTS;
+pub(super) const U: Exts = Exts::USAGE;
+pub(super) const R: Exts = Exts::RESUME;
+pub(super) const O: Exts = Exts::OPTIONS;
+pub(super) const Q: Exts = Exts::QUESTIONS;
+pub(super) const C: Exts = Exts::CONTROL;
+pub(super) const S: Exts = Exts::SOME;
+pub(super) const CORE: Exts = Exts::NONE;
 
-const REASON: Kind = OneOf(&["user", "timeout", "policy", "stopped", "shutdown"]);
-const CATEGORY: Kind = OneOf(&[
+pub(super) const REASON: Kind = OneOf(&["user", "timeout", "policy", "stopped", "shutdown"]);
+pub(super) const CATEGORY: Kind = OneOf(&[
     "timeout",
     "cancelled",
     "context_exhausted",
@@ -110,20 +113,20 @@ const CATEGORY: Kind = OneOf(&[
     "stop_unanswered",
     "other",
 ]);
-const ERROR: Kind = Object(&[
+pub(super) const ERROR: Kind = Object(&[
     ("category", CATEGORY, false),
     ("message", Str, false),
     ("code", Str, false),
     ("retry_at", Str, false),
 ]);
-const STRINGS: Kind = List(&Str);
-const DIFFS: Kind = List(&Object(&[
+pub(super) const STRINGS: Kind = List(&Str);
+pub(super) const DIFFS: Kind = List(&Object(&[
     ("path", Str, true),
     ("old_text", Str, false),
     ("new_text", Str, false),
     ("patch", Str, false),
 ]));
-const NUMBERS: Kind = Object(&[
+pub(super) const NUMBERS: Kind = Object(&[
     ("input_tokens", Uint, false),
     ("output_tokens", Uint, false),
     ("total_tokens", Uint, false),
@@ -133,8 +136,8 @@ const NUMBERS: Kind = Object(&[
     ("cost_usd", Num, false),
     ("provider", Str, false),
 ]);
-const SCOPE: Kind = OneOf(&["turn", "session"]);
-const USAGE: Kind = Object(&[
+pub(super) const SCOPE: Kind = OneOf(&["turn", "session"]);
+pub(super) const USAGE: Kind = Object(&[
     ("input_tokens", Uint, false),
     ("output_tokens", Uint, false),
     ("total_tokens", Uint, false),
@@ -148,404 +151,23 @@ const USAGE: Kind = Object(&[
     ("scope", SCOPE, false),
     ("estimated", Bool, false),
 ]);
-const CAPABILITIES: Kind = Object(&[
+pub(super) const CAPABILITIES: Kind = Object(&[
     ("native_session_ids", Bool, false),
     ("turn_completion", Bool, false),
     ("resume_attach", Bool, false),
     ("exec_model", Str, false),
     ("max_sessions", Uint, false),
 ]);
-const CHOICES: Kind = List(&Object(&[("id", Str, true), ("label", Str, false), ("description", Str, false)]));
+pub(super) const CHOICES: Kind =
+    List(&Object(&[("id", Str, true), ("label", Str, false), ("description", Str, false)]));
 
-const TURN: Field = ("turn_id", Id, false, T);
-const MESSAGE: Field = ("message_id", Id, false, E);
-const PARENT: Field = ("parent_tool_call_id", Id, false, E);
-const HISTORY: Field = ("history", Bool, false, E);
-const REQUEST: Field = ("request_id", Id, true, CORE);
+pub(super) const TURN: Field = ("turn_id", Id, false, T);
+pub(super) const MESSAGE: Field = ("message_id", Id, false, E);
+pub(super) const PARENT: Field = ("parent_tool_call_id", Id, false, E);
+pub(super) const HISTORY: Field = ("history", Bool, false, E);
+pub(super) const REQUEST: Field = ("request_id", Id, true, CORE);
 
-macro_rules! info {
-    ($($first:expr,)*) => { &[
-        $($first,)*
-        ("adapter", Object(&[("name", Str, true), ("version", Str, false)]), false, S),
-        ("capabilities", CAPABILITIES, false, S),
-        ("input_modes", STRINGS, false, T),
-        ("native_session_id", Str, false, R),
-        ("display_id", Str, false, R),
-        ("context", OneOf(&["kept", "lost"]), false, R),
-        ("options_applied", STRINGS, false, O),
-        ("model", Str, false, O),
-        ("reasoning_effort", Str, false, O),
-        ("mode", Str, false, O),
-        ("permission_mode", Str, false, O),
-        ("allowed_tools", STRINGS, false, O),
-        ("denied_tools", STRINGS, false, O),
-        ("models", List(&Object(&[("id", Str, true), ("label", Str, false)])), false, O),
-        ("modes", List(&Object(&[("id", Str, true), ("name", Str, false)])), false, O),
-        ("commands", List(&Object(&[
-            ("name", Str, true), ("description", Str, false), ("hint", Str, false), ("text", Str, false),
-        ])), false, O),
-    ] };
-}
-
-/// What an adapter says to its host.
-pub(crate) const UP: &[Shape] = &[
-    shape(
-        "output",
-        CORE,
-        &[TURN, ("content", Str, true, CORE), ("channel", Str, false, CORE), MESSAGE, PARENT, HISTORY],
-    ),
-    shape(
-        "turn.complete",
-        CORE,
-        &[
-            TURN,
-            ("status", OneOf(&["completed", "stopped", "failed", "refused", "limit"]), false, T),
-            ("stop_reason", Str, false, T),
-            ("error", ERROR, false, T),
-            ("delivered", OneOf(&["yes", "no", "unknown"]), false, T),
-            ("exit_code", Int, false, T),
-            ("signal", Int, false, T),
-            ("summary", Str, false, T),
-            ("artifacts", Any, false, T),
-            ("result", Any, false, T),
-            ("duration_ms", Uint, false, T),
-            ("num_turns", Uint, false, T),
-            ("model", Str, false, T),
-            ("provider", Str, false, T),
-            ("usage", USAGE, false, U),
-            ("native_session_id", Str, false, R),
-            ("session_params", Any, false, R),
-            ("clear_session", Bool, false, R),
-        ],
-    ),
-    shape(
-        "file.output",
-        CORE,
-        &[
-            TURN,
-            ("file_name", Str, false, CORE),
-            ("file_mime_type", Str, false, CORE),
-            ("file_path", Str, true, CORE),
-        ],
-    ),
-    shape(
-        "permission.request",
-        CORE,
-        &[
-            TURN,
-            REQUEST,
-            ("tool", Str, true, CORE),
-            ("description", Str, true, CORE),
-            ("resource", Str, true, CORE),
-            ("input", Any, false, C),
-            ("title", Str, false, C),
-            ("tool_call_id", Id, false, C),
-            ("diffs", DIFFS, false, C),
-            ("expires_at", Str, false, C),
-            (
-                "options",
-                List(&Object(&[
-                    ("id", Str, true),
-                    ("label", Str, false),
-                    ("kind", OneOf(&["allow_once", "allow_always", "reject_once", "reject_always"]), false),
-                ])),
-                false,
-                C,
-            ),
-            MESSAGE,
-            PARENT,
-            HISTORY,
-        ],
-    ),
-    shape("session.ready", S, info![("protocol", Uint, false, S), ("extensions", STRINGS, false, S),]),
-    shape("session.info", S, info![TURN,]),
-    shape(
-        "steer.result",
-        T,
-        &[TURN, ("message_id", Id, false, T), ("delivered", Bool, true, T), ("reason", Str, false, T)],
-    ),
-    shape("thinking", E, &[TURN, ("content", Str, true, E), MESSAGE, PARENT, HISTORY]),
-    shape("message", E, &[TURN, ("role", Str, true, E), ("content", Str, true, E), MESSAGE, PARENT, HISTORY]),
-    shape(
-        "tool.start",
-        E,
-        &[
-            TURN,
-            ("tool_call_id", Id, true, E),
-            ("tool", Str, true, E),
-            ("kind", Str, false, E),
-            ("title", Str, false, E),
-            ("input", Any, false, E),
-            ("locations", Any, false, E),
-            MESSAGE,
-            PARENT,
-            HISTORY,
-        ],
-    ),
-    shape(
-        "tool.update",
-        E,
-        &[
-            TURN,
-            ("tool_call_id", Id, true, E),
-            ("content", Str, false, E),
-            ("stream", Str, false, E),
-            ("title", Str, false, E),
-            ("input", Any, false, E),
-            ("data", Any, false, E),
-            MESSAGE,
-            PARENT,
-            HISTORY,
-        ],
-    ),
-    shape(
-        "tool.end",
-        E,
-        &[
-            TURN,
-            ("tool_call_id", Id, true, E),
-            ("content", Str, false, E),
-            ("is_error", Bool, false, E),
-            ("truncated", Bool, false, E),
-            ("diffs", DIFFS, false, E),
-            ("data", Any, false, E),
-            ("duration_ms", Uint, false, E),
-            MESSAGE,
-            PARENT,
-            HISTORY,
-        ],
-    ),
-    shape(
-        "plan",
-        E,
-        &[
-            TURN,
-            (
-                "entries",
-                List(&Object(&[
-                    ("content", Str, true),
-                    ("status", OneOf(&["pending", "in_progress", "completed"]), false),
-                    ("priority", Str, false),
-                ])),
-                true,
-                E,
-            ),
-            MESSAGE,
-            PARENT,
-            HISTORY,
-        ],
-    ),
-    shape("progress", E, &[TURN, ("message", Str, true, E), MESSAGE, PARENT, HISTORY]),
-    shape(
-        "log",
-        E,
-        &[
-            TURN,
-            ("stream", OneOf(&["raw", "stderr", "host", "meta"]), false, E),
-            ("content", Str, true, E),
-            MESSAGE,
-            PARENT,
-            HISTORY,
-        ],
-    ),
-    shape(
-        "error",
-        E,
-        &[
-            TURN,
-            ("category", CATEGORY, false, E),
-            ("message", Str, true, E),
-            ("fatal", Bool, false, E),
-            MESSAGE,
-            PARENT,
-            HISTORY,
-        ],
-    ),
-    shape("custom", E, &[TURN, ("name", Str, true, E), ("data", Any, false, E), MESSAGE, PARENT, HISTORY]),
-    shape(
-        "usage",
-        U,
-        &[
-            TURN,
-            ("input_tokens", Uint, false, U),
-            ("output_tokens", Uint, false, U),
-            ("total_tokens", Uint, false, U),
-            ("cache_read_tokens", Uint, false, U),
-            ("cache_write_tokens", Uint, false, U),
-            ("reasoning_tokens", Uint, false, U),
-            ("cost_usd", Num, false, U),
-            ("model", Str, false, U),
-            ("provider", Str, false, U),
-            ("models", Map(&NUMBERS), false, U),
-            ("scope", SCOPE, false, U),
-            ("estimated", Bool, false, U),
-        ],
-    ),
-    shape("context.usage", U, &[TURN, ("used_tokens", Uint, false, U), ("total_tokens", Uint, false, U)]),
-    shape(
-        "compaction",
-        U,
-        &[
-            TURN,
-            ("trigger", OneOf(&["auto", "manual"]), false, U),
-            ("pre_tokens", Uint, false, U),
-            ("total_tokens", Uint, false, U),
-        ],
-    ),
-    shape(
-        "rate_limit",
-        U,
-        &[
-            TURN,
-            ("window", Str, false, U),
-            ("status", Str, false, U),
-            ("utilization", Num, false, U),
-            ("resets_at", Str, false, U),
-        ],
-    ),
-    shape(
-        "input.request",
-        Q,
-        &[
-            TURN,
-            REQUEST,
-            ("prompt", Str, true, Q),
-            (
-                "fields",
-                List(&Object(&[
-                    ("id", Str, true),
-                    ("label", Str, false),
-                    ("kind", OneOf(&["text", "secret", "boolean", "number", "choice", "choices"]), false),
-                    ("choices", CHOICES, false),
-                    ("required", Bool, false),
-                    ("default", Any, false),
-                ])),
-                false,
-                Q,
-            ),
-            ("expires_at", Str, false, Q),
-        ],
-    ),
-    shape("pong", C, &[("nonce", Any, false, C)]),
-    shape("working", C, &[TURN]),
-    shape(
-        "session.closed",
-        C,
-        &[
-            (
-                "reason",
-                OneOf(&["finished", "failed", "refused", "unknown_agent", "limit", "protocol", "shutdown"]),
-                false,
-                C,
-            ),
-            ("error", ERROR, false, C),
-        ],
-    ),
-    shape("permission.cancel", C, &[TURN, REQUEST, ("reason", REASON, false, C)]),
-    shape("sessions.list.result", S, &[REQUEST, ("entries", Any, false, S), ("error", Str, false, S)]),
-    shape("agents.list.result", CORE, &[REQUEST, ("agents", Any, true, CORE)]),
-];
-
-/// What a hub says to its host, and a host to its adapter.
-pub(crate) const DOWN: &[Shape] = &[
-    shape(
-        "session.start",
-        CORE,
-        &[
-            ("protocol", Uint, false, CORE),
-            ("extensions", STRINGS, false, CORE),
-            (
-                "resume",
-                Object(&[
-                    ("native_session_id", Str, false),
-                    ("params", Any, false),
-                    ("history", Bool, false),
-                ]),
-                false,
-                R,
-            ),
-            ("agent_id", Str, false, CORE),
-            ("user_id", Str, false, O),
-            ("task_id", Str, false, O),
-            ("run_id", Str, false, O),
-            ("variables", Map(&Str), false, O),
-            ("cwd", Str, false, O),
-            ("add_dirs", STRINGS, false, O),
-            ("exchange_dir", Str, false, O),
-            ("model", Str, false, O),
-            ("reasoning_effort", Str, false, O),
-            ("temperature", Num, false, O),
-            ("system_prompt", Str, false, O),
-            ("system_prompt_mode", OneOf(&["append", "replace"]), false, O),
-            ("mode", Str, false, O),
-            ("permission_mode", Str, false, O),
-            ("allowed_tools", STRINGS, false, O),
-            ("denied_tools", STRINGS, false, O),
-            ("allowed_domains", STRINGS, false, O),
-            ("max_turns", Uint, false, O),
-            ("max_cost_usd", Num, false, O),
-            ("mcp_servers", Any, false, O),
-            ("skills", Any, false, O),
-            ("env", Map(&Str), false, O),
-            ("extra_args", STRINGS, false, O),
-        ],
-    ),
-    shape(
-        "user.input",
-        CORE,
-        &[
-            TURN,
-            ("content", Str, true, CORE),
-            ("message_id", Id, false, T),
-            ("mode", OneOf(&["turn", "steer"]), false, T),
-        ],
-    ),
-    shape(
-        "file.input",
-        CORE,
-        &[
-            ("file_name", Str, false, CORE),
-            ("file_mime_type", Str, false, CORE),
-            ("file_path", Str, true, CORE),
-        ],
-    ),
-    shape(
-        "permission.response",
-        CORE,
-        &[
-            REQUEST,
-            ("approved", Any, false, CORE),
-            ("option_id", Str, false, C),
-            ("always_allow", Bool, false, C),
-            ("updated_input", Any, false, C),
-            ("message", Str, false, C),
-            ("end_turn", Bool, false, C),
-            ("reason", REASON, false, T),
-        ],
-    ),
-    shape("stop", CORE, &[TURN, ("reason", REASON, false, T)]),
-    shape("session.close", CORE, &[]),
-    shape(
-        "session.update",
-        O,
-        &[
-            ("model", Str, false, O),
-            ("reasoning_effort", Str, false, O),
-            ("mode", Str, false, O),
-            ("permission_mode", Str, false, O),
-            ("allowed_tools", STRINGS, false, O),
-            ("denied_tools", STRINGS, false, O),
-        ],
-    ),
-    shape("input.response", Q, &[REQUEST, ("values", Map(&Any), false, Q), ("cancelled", Bool, false, Q)]),
-    shape("flow.pause", Exts::FLOW, &[]),
-    shape("flow.resume", Exts::FLOW, &[]),
-    shape("ping", CORE, &[("nonce", Any, false, CORE)]),
-    shape("agents.list", CORE, &[REQUEST]),
-    shape("sessions.list", CORE, &[REQUEST]),
-];
-
-const fn shape(kind: &'static str, needs: Exts, fields: &'static [Field]) -> Shape {
+pub(super) const fn shape(kind: &'static str, needs: Exts, fields: &'static [Field]) -> Shape {
     Shape { kind, needs, fields }
 }
 

@@ -1,0 +1,109 @@
+//! A turn, as the thread that serves it uses it.
+
+use std::time::{Duration, Instant};
+
+use super::Turn;
+use crate::{
+    message::Message,
+    negotiation::Extension,
+    session::{Answer, Over, ROOM},
+    switches::{Mutant, broken},
+};
+
+impl Turn {
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Whether it may go on.
+    pub(crate) fn over(&self) -> Result<(), Over> {
+        self.session.lock().going(self.serial)
+    }
+
+    /// Sends a message of this turn, once there is room ([flow.3]).
+    pub(crate) fn emit(&self, message: Message) -> Result<(), Over> {
+        let mut state = self.session.lock();
+        loop {
+            match state.going(self.serial) {
+                Err(Over::Stopped) if broken(Mutant::BurstIsDeaf) => {}
+                going => going?,
+            }
+            if state.out_bytes <= ROOM || broken(Mutant::PauseUnbounded) || broken(Mutant::DropsWhenFull) {
+                break;
+            }
+            state = self.session.wait(state, None);
+        }
+        if let Some(running) = &mut state.running {
+            running.outputs += usize::from(message.kind == "output");
+        }
+        let left_out = broken(Mutant::OutputWithoutTurnId) && message.kind == "output";
+        let message = if left_out { message } else { message.in_turn(self.turn_id.clone()) };
+        self.session.send(&mut state, message);
+        Ok(())
+    }
+
+    /// Sends what is marked as history and belongs to no turn.
+    pub(crate) fn emit_outside(&self, message: Message) -> Result<(), Over> {
+        let mut state = self.session.lock();
+        state.going(self.serial)?;
+        self.session.send(&mut state, message);
+        Ok(())
+    }
+
+    /// Does nothing for a time.
+    pub(crate) fn rest(&self, time: Duration) -> Result<(), Over> {
+        let until = Instant::now() + time;
+        let mut state = self.session.lock();
+        loop {
+            state.going(self.serial)?;
+            if Instant::now() >= until {
+                return Ok(());
+            }
+            state = self.session.wait(state, Some(until));
+        }
+    }
+
+    /// Takes an answer to one of its requests. Without a time, waits as long as it takes.
+    pub(crate) fn next_answer(&self, until: Option<Instant>) -> Result<Option<(String, Answer)>, Over> {
+        let mut state = self.session.lock();
+        loop {
+            let going = state.going(self.serial);
+            if !(going == Err(Over::Stopped)
+                && broken(Mutant::QuestionOutlivesStop)
+                && !state.requests.is_empty())
+            {
+                going?;
+            }
+            if let Some(answer) = state.running.as_mut().and_then(|running| running.answers.pop_front()) {
+                return Ok(Some(answer));
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Ok(None);
+            }
+            state = self.session.wait(state, until);
+        }
+    }
+
+    /// Keeps the ledger of its tool calls; false where a message of theirs is out of place ([ext.5]).
+    pub(crate) fn note_tool(&self, kind: &str, tool_call_id: &str) -> bool {
+        let mut state = self.session.lock();
+        let Some(running) = &mut state.running else { return false };
+        match kind {
+            "tool.start" => running.tools.insert(tool_call_id.to_owned()),
+            "tool.end" => running.tools.remove(tool_call_id),
+            _ => true,
+        }
+    }
+
+    /// Works on what the session keeps.
+    pub(crate) fn with_values<T>(&self, work: impl FnOnce(&mut crate::world::Values) -> T) -> T {
+        if broken(Mutant::SharedValues) {
+            return work(&mut self.session.world.shared_values());
+        }
+        work(&mut self.session.lock().values)
+    }
+
+    pub(crate) fn has(&self, extension: Extension) -> bool {
+        self.session.has(extension)
+    }
+}

@@ -1,0 +1,218 @@
+//! Messages of an adapter, one type after the other.
+
+use trunkline_conformance_mutants::json::quote;
+
+use super::Place;
+use crate::files;
+use crate::message::Message;
+use crate::relay::Relay;
+use crate::schema::Exts;
+use crate::session::{End, Session};
+use crate::switches::{Mutant as M, broken};
+
+/// What an adapter may tell of itself before it says what became of the context.
+const MAX_INFOS: usize = 16;
+
+impl Relay {
+    pub(super) fn hear_output(&mut self, session: &mut Session, mut message: Message, place: &Place) {
+        let channel = message.text("channel");
+        let known = matches!(channel.as_deref(), None | Some("" | "stdout" | "stderr" | "system"));
+        if broken(M::ChannelRequired) && channel.is_none()
+            || broken(M::ChannelUnknownLost) && !known
+            || broken(M::OutsideLost) && *place == Place::Outside
+        {
+            return;
+        }
+        if channel.as_deref() == Some("") {
+            message.remove("channel");
+        }
+        if broken(M::NulLost)
+            && let Some(raw) = message.remove("content")
+        {
+            message.set("content", raw.replace("\\u0000", ""));
+        }
+        let empty = message.raw("content") == Some("\"\"");
+        if broken(M::EmptyOutputEnds) && empty {
+            self.end_turn(session, &End::stopped("user"));
+        }
+        if broken(M::CompleteOvertakes) {
+            session.strays += 1;
+            if let Some(before) = session.overtaken.replace(message) {
+                self.say(session, &before);
+            }
+            return;
+        }
+        if broken(M::OrderSwapped) {
+            session.strays += 1;
+            if session.strays.is_multiple_of(3) {
+                session.overtaken = Some(message);
+                return;
+            }
+        }
+        self.say(session, &message);
+        if let Some(late) = session.overtaken.take() {
+            self.say(session, &late);
+        }
+    }
+
+    pub(super) fn hear_complete(&mut self, session: &mut Session, mut message: Message, place: &Place) {
+        if broken(M::CompleteUnread) {
+            return;
+        }
+        if broken(M::CompleteAnySession) {
+            let others: Vec<String> = self.sessions.keys().cloned().collect();
+            for id in others {
+                self.with(&id, |relay, session| relay.end_turn(session, &End::stopped("user")));
+            }
+        }
+        let native = message.remove("native_session_id");
+        let params = message.remove("session_params");
+        let clear = message.remove("clear_session");
+        for (name, raw) in
+            [("native_session_id", &native), ("session_params", &params), ("clear_session", &clear)]
+        {
+            if let Some(raw) = raw {
+                message.set(name, raw.clone());
+            }
+        }
+        if clear.as_deref() == Some("true") {
+            (session.native, session.params) = (None, None);
+        } else {
+            session.native = native.or(session.native.take());
+            session.params = params.or(session.params.take());
+        }
+        if *place == Place::Running {
+            let few = session.strays < 20;
+            let late = session.overtaken.take();
+            if let Some(late) = late.as_ref().filter(|_| few || broken(M::OrderSwapped)) {
+                self.say(session, late);
+            }
+            self.complete(session, message);
+            if let Some(late) = late.filter(|_| !few && broken(M::CompleteOvertakes)) {
+                self.say(session, &late);
+            }
+            return;
+        }
+        self.counters.late += 1;
+        if broken(M::StrayEndsNext) {
+            session.strays = 1;
+        }
+        if broken(M::StrayDelivered) {
+            self.say(session, &message);
+        }
+    }
+
+    /// Takes a file, or says why not ([file.4], [file.7]).
+    pub(super) fn hear_file(&mut self, session: &mut Session, mut message: Message) {
+        let path = message.text("file_path").unwrap_or_default();
+        let base = path.rsplit('/').next().unwrap_or_default().to_owned();
+        if broken(M::FileDefaultsMissing)
+            && (message.raw("file_name").is_none() || message.raw("file_mime_type").is_none())
+        {
+            return;
+        }
+        let name = message.text("file_name").unwrap_or_else(|| base.clone());
+        let mut roots = vec![session.exchange.clone()];
+        roots.extend(std::env::current_dir());
+        roots.extend(session.start.text("cwd").map(Into::into));
+        let number = session.wire.as_ref().map_or(0, |wire| wire.process);
+        roots.extend(self.processes.get(&number).map(|process| process.tmp.clone()));
+        let store = self.folder.path().join(format!("store-{}", session.key));
+        drop(files::private_folder(&store));
+        session.files += 1;
+        let copy =
+            if broken(M::FileNameIsPath) { store.join(&name) } else { store.join(session.files.to_string()) };
+        if broken(M::FileBlocks) {
+            std::thread::sleep(std::time::Duration::from_secs(4));
+        }
+        if let Err(why) = files::take(&path, &roots, &copy) {
+            if broken(M::FileMissingFatal) {
+                std::process::exit(1);
+            }
+            self.report(session, "file_refused", &format!("the file {name} was not taken: {why}"));
+            return;
+        }
+        if !broken(M::OriginalAnnounced) {
+            message.set("file_path", quote(&copy.to_string_lossy()));
+        }
+        message.set("file_name", quote(&name));
+        if message.raw("file_mime_type").is_none() {
+            message.set("file_mime_type", quote("application/octet-stream"));
+        }
+        if broken(M::FileMimeLost) {
+            message.set("file_mime_type", quote("text/plain"));
+        }
+        self.say(session, &message);
+    }
+
+    /// What an agent tells of itself, with the context where that is owed ([process.5]).
+    pub(super) fn hear_info(&mut self, session: &mut Session, mut message: Message) {
+        let ready = message.kind == "session.ready";
+        Self::learn(session, &message);
+        session.native = message.raw("native_session_id").map(str::to_owned).or(session.native.take());
+        if let Some(modes) = message.strings("input_modes") {
+            let steers = modes.iter().any(|mode| mode == "steer");
+            if let Some(wire) = &mut session.wire {
+                wire.steers = steers;
+            }
+            // The relay queues by itself, whatever the agent does.
+            message
+                .set("input_modes", if steers { "[\"queue\",\"steer\"]" } else { "[\"queue\"]" }.to_owned());
+        }
+        let context = message.text("context");
+        message.remove("context");
+        message.remove("protocol");
+        message.remove("extensions");
+        if let Some(context) = context
+            && session.wire.as_ref().is_some_and(|wire| wire.owes_context)
+        {
+            self.tell_context(session, context == "kept");
+        }
+        session.updates = session.updates.saturating_sub(usize::from(!ready));
+        message.kind = "session.info";
+        let mut seen = message.clone();
+        seen.fold(session.hub);
+        if broken(M::FactsUntold) || ready && seen.fields().all(|(name, _)| name == "turn_id") {
+            return;
+        }
+        // The context precedes everything else of the session ([process.5]).
+        match &mut session.wire {
+            Some(wire) if wire.owes_context && wire.infos.len() < MAX_INFOS => wire.infos.push(message),
+            Some(wire) if wire.owes_context => {
+                wire.infos.push(message);
+                self.tell_context(session, false);
+            }
+            _ => self.say(session, &message),
+        }
+    }
+
+    /// The adapter ends a session: nothing more is written for it ([session.8]).
+    pub(super) fn hear_closed(&mut self, session: &mut Session, message: &Message) {
+        if let Some(wire) = session.wire.take() {
+            if broken(M::ClosedIsClosedAgain)
+                && let Some(process) = self.processes.get(&wire.process)
+            {
+                process.stdin.push(Message::down("session.close", &wire.id).encode(Exts::NONE));
+            }
+            if let Some(process) = self.processes.get_mut(&wire.process) {
+                process.wire.remove(&wire.id);
+            }
+        }
+        let text = message
+            .raw("error")
+            .and_then(|raw| serde_json::from_str::<serde_json::Value>(raw).ok())
+            .and_then(|error| error.get("message")?.as_str().map(str::to_owned))
+            .unwrap_or_else(|| "the agent ended the session".to_owned());
+        self.settle(session, "policy", |_| true);
+        self.end_all(session, &End::failed("other", text.clone()));
+        if !broken(M::ClosedUntold) {
+            self.say(session, message);
+        }
+        if session.hub.has(Exts::CONTROL) {
+            session.gone = true;
+            self.hub.finish(session.key);
+        } else if !broken(M::ClosedGoesOn) {
+            session.ended = Some(text);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What a case finds: failures, remarks, and demands of what the history holds.
+
+use std::fmt::Display;
+
+use serde_json::Value;
+
+use super::{Seen, Session, Trial};
+use crate::{
+    clauses::Level,
+    verdict::{Finding, Ground, Outcome, Stop},
+};
+
+impl Trial<'_> {
+    /// A finding under this case's own clause.
+    pub(crate) fn finding(&self, expected: impl Display, got: impl Display, ground: Ground) -> Finding {
+        Finding {
+            clause: self.case.clause.into(),
+            level: self.case.level,
+            check: "case",
+            sent: String::new(),
+            expected: expected.to_string(),
+            got: got.to_string(),
+            hint: None,
+            ground,
+            record: None,
+        }
+    }
+
+    /// Fails because of something that was seen.
+    pub(crate) fn fail<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
+        Err(Stop::Fail(Box::new(self.finding(expected, got, Ground::Seen))))
+    }
+
+    /// Fails because something was not seen in time.
+    pub(crate) fn late<T>(&self, expected: impl Display, got: impl Display) -> Outcome<T> {
+        Err(Stop::Fail(Box::new(self.finding(expected, got, Ground::Late))))
+    }
+
+    /// Fails unless it holds.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub(crate) fn demand(&self, holds: bool, expected: impl Display, got: impl Display) -> Outcome {
+        if holds { Ok(()) } else { self.fail(expected, got) }
+    }
+
+    /// Records a finding of another clause or level and goes on.
+    pub(crate) fn found(
+        &mut self,
+        clause: &'static str,
+        level: Level,
+        expected: impl Display,
+        got: impl Display,
+    ) {
+        let mut finding = self.finding(expected, got, Ground::Seen);
+        finding.clause = clause.into();
+        finding.level = level;
+        self.findings.push(finding);
+    }
+
+    /// Records a broken SHOULD of this clause and goes on, unless it holds.
+    pub(crate) fn should(&mut self, holds: bool, expected: impl Display, got: impl Display) {
+        if !holds {
+            self.found(self.case.clause, Level::Should, expected, got);
+        }
+    }
+
+    /// Fails when the program wrote anything for a session that was never opened.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub(crate) fn demand_no_strangers(&self) -> Outcome {
+        match self.for_strangers().first() {
+            None => Ok(()),
+            Some(seen) => self.fail(
+                "no message for a session that was never opened",
+                format!(
+                    "`{}` with session_id {}",
+                    seen.kind(),
+                    seen.get("session_id").unwrap_or(&Value::Null)
+                ),
+            ),
+        }
+    }
+
+    /// Fails when anything came for a session from a place on.
+    ///
+    /// # Errors
+    ///
+    /// The failure, with what came.
+    pub(crate) fn demand_silence(&self, session: &Session, from: usize, expected: impl Display) -> Outcome {
+        self.demand(self.since(from, session).is_empty(), expected, self.what_came(from, session))
+    }
+
+    /// Fails unless a member is as wanted; `null` where it is absent.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub(crate) fn demand_member(&self, seen: &Seen, member: &str, wanted: impl Into<Value>) -> Outcome {
+        let (got, wanted) = (seen.get(member).cloned().unwrap_or_default(), wanted.into());
+        self.demand(got == wanted, format!("`{member}` of `{}`: {wanted}", seen.kind()), got)
+    }
+
+    /// Fails unless a session has had exactly so many ends; a fence and a quiet window come first.
+    ///
+    /// # Errors
+    ///
+    /// The failure, or that of [`Self::settle`].
+    pub(crate) fn demand_ends(&mut self, session: &Session, wanted: usize) -> Outcome {
+        self.settle()?;
+        self.demand_ends_now(session, wanted)
+    }
+
+    /// The same where everything has come.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub(crate) fn demand_ends_now(&self, session: &Session, wanted: usize) -> Outcome {
+        let ends = self.count(session, "turn.complete");
+        self.demand(
+            ends == wanted,
+            format!("{wanted} `turn.complete` for {}", session.id()),
+            format!("{ends}"),
+        )
+    }
+}

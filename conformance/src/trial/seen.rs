@@ -1,0 +1,113 @@
+//! What has come: messages of the history, by session and type.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use serde_json::Value;
+
+use super::{Session, Trial};
+use crate::{
+    history::{Event, Link, Record},
+    wire::{self, Message, Parsed},
+};
+
+/// A message that came, and where it stands in the history.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    /// Its place.
+    pub index: usize,
+    /// When it came.
+    pub at: Duration,
+    /// The line as a message.
+    pub parsed: Arc<Parsed>,
+}
+
+impl Seen {
+    pub(super) fn of(index: usize, record: &Record) -> Option<Self> {
+        match &record.event {
+            Event::Adapter { parsed, .. } | Event::Host { parsed, .. } if parsed.message().is_some() => {
+                Some(Self { index, at: record.at, parsed: Arc::clone(parsed) })
+            }
+            _ => None,
+        }
+    }
+
+    /// The message.
+    pub(crate) fn message(&self) -> &Message {
+        static EMPTY: std::sync::LazyLock<Message> = std::sync::LazyLock::new(Message::new);
+        self.parsed.message().unwrap_or(&EMPTY)
+    }
+
+    /// Its type.
+    pub(crate) fn kind(&self) -> &str {
+        wire::kind(self.message())
+    }
+
+    /// Its session id.
+    pub(crate) fn session(&self) -> &str {
+        wire::session(self.message())
+    }
+
+    /// A member that is text, or the empty string.
+    pub(crate) fn text(&self, member: &str) -> &str {
+        wire::text(self.message(), member)
+    }
+
+    /// A member.
+    pub(crate) fn get(&self, member: &str) -> Option<&Value> {
+        self.message().get(member)
+    }
+}
+
+impl Trial<'_> {
+    /// Everything that the adapter's side wrote on the upper link, from a place on.
+    pub(crate) fn seen_from(&self, from: usize) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        self.history.scan(from, |index, record| {
+            if record.link == Link::Upper && record.adapter_message().is_some() {
+                seen.extend(Seen::of(index, record));
+            }
+            None::<()>
+        });
+        seen
+    }
+
+    /// Everything that the program wrote for a session.
+    pub(crate) fn of(&self, session: &Session) -> Vec<Seen> {
+        self.since(0, session)
+    }
+
+    /// The same from a place on.
+    pub(crate) fn since(&self, from: usize, session: &Session) -> Vec<Seen> {
+        let mut seen = self.seen_from(from);
+        seen.retain(|seen| seen.session() == session.id());
+        seen
+    }
+
+    /// Everything of a type that the program wrote for a session.
+    pub(crate) fn of_kind(&self, session: &Session, kind: &str) -> Vec<Seen> {
+        let mut seen = self.of(session);
+        seen.retain(|seen| seen.kind() == kind);
+        seen
+    }
+
+    /// How many messages of a type the program wrote for a session.
+    pub(crate) fn count(&self, session: &Session, kind: &str) -> usize {
+        self.of_kind(session, kind).len()
+    }
+
+    /// What the program wrote for sessions that were never opened; messages of the pipe left out.
+    pub(crate) fn for_strangers(&self) -> Vec<Seen> {
+        let mut opened: HashSet<String> = HashSet::from([String::new()]);
+        self.history.scan(0, |_, record| {
+            let start = record.host_message().filter(|message| wire::kind(message) == "session.start")?;
+            opened.insert(wire::session(start).to_owned());
+            None::<()>
+        });
+        let mut seen = self.seen_from(0);
+        seen.retain(|seen| match seen.get("session_id") {
+            Some(Value::String(id)) => !opened.contains(id),
+            _ => true,
+        });
+        seen
+    }
+}
