@@ -244,14 +244,15 @@ fn a_file_is_told_of_by_its_path() {
 
 #[test]
 fn nobody_there_is_told() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // The servers of other tests listen at 127.0.0.1, and one may be given the port that is free now.
+    let listener = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
     let url = format!("http://user:hunter2@{}/x?key=hunter2", listener.local_addr().unwrap());
     drop(listener);
     let mut adapter = Adapter::start("generic-http", &json!({ "base_url": url }));
     adapter.open("s");
     let turn = adapter.send("s", "x");
     assert_eq!((turn.status(), turn.category()), ("failed", "other"));
-    assert!(turn.error().starts_with("no connection to http://127.0.0.1:"), "{}", turn.error());
+    assert!(turn.error().starts_with("no connection to http://127.0.0.2:"), "{}", turn.error());
     assert!(turn.error().contains("refused") && !turn.error().contains("hunter2"), "{}", turn.error());
     adapter.end();
 }
