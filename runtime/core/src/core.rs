@@ -2,6 +2,7 @@
 
 mod close;
 mod effect;
+mod key;
 mod known;
 mod message;
 mod process;
@@ -26,9 +27,9 @@ use trunkline_protocol::{Extensions, SessionId};
 pub use self::{
     close::WhyClosed,
     effect::{Counter, Effect, Ticket},
-    process::{Ended, ProcessEnd},
+    key::Key,
     request::Answer,
-    session::{Key, NewSession},
+    session::NewSession,
 };
 use self::{process::Process, request::PendingTotals, session::Session, timers::Timers};
 use crate::{Backoff, policy::Policy};

@@ -190,3 +190,39 @@ fn with_tail(mut error: Failure, tail: Option<&str>) -> Failure {
     }
     error
 }
+
+/// Why the process is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It ended by itself, or someone else ended it.
+    Exit,
+    /// It closed its stdout and was ended by the host.
+    EndOfStream,
+    /// It said nothing within `start_timeout` and was ended by the host.
+    StartTimeout,
+}
+
+/// The end of a process.
+#[derive(Debug, Clone)]
+pub struct ProcessEnd {
+    /// Why it ended.
+    pub why: Ended,
+    /// How it ended.
+    pub exit: ExitStatus,
+    /// How many of its processes were killed because its memory was used up.
+    pub memory_kills: u64,
+    /// The last of its stderr.
+    pub stderr_tail: Option<String>,
+    /// How many bytes of all that was handed to the writer went into the pipe.
+    pub written: u64,
+}
+
+impl ProcessEnd {
+    /// How it ended, for people.
+    pub(crate) fn how(&self) -> String {
+        match self.memory_kills {
+            0 => self.exit.to_string(),
+            killed => format!("{}; its memory limit killed {killed} of its processes", self.exit),
+        }
+    }
+}

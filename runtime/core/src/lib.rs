@@ -37,10 +37,8 @@ mod scope;
 pub mod share;
 mod supervise;
 
-pub use self::core::{
-    Answer, Core, Counter, Effect, Ended, Key, NewSession, ProcessEnd, Rules, Ticket, WhyClosed,
-};
-pub use end::{Cause, ExitStatus, SessionEnd, TurnEnd};
+pub use self::core::{Answer, Core, Counter, Effect, Key, NewSession, Rules, Ticket, WhyClosed};
+pub use end::{Cause, Ended, ExitStatus, ProcessEnd, SessionEnd, TurnEnd};
 pub use error::{SteerError, UpdateError};
 pub use scope::{TurnNo, TurnScope};
 pub use supervise::Backoff;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use trunkline_protocol::TurnId;
+
 /// Numbers the turns of one session, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TurnNo(pub(crate) u64);
@@ -19,6 +21,18 @@ impl TurnNo {
     #[inline]
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// Its id on the wire: `t` and its number, so that it is read back without a table.
+    pub(crate) fn to_id(self) -> Option<TurnId> {
+        TurnId::new(self.to_string()).ok()
+    }
+
+    /// The turn that an id on the wire names, if it may be ours.
+    pub(crate) fn named(id: &str) -> Option<Self> {
+        let digits = id.strip_prefix('t')?;
+        // Ids are compared byte for byte; a number reads other spellings, too.
+        if digits.starts_with(['+', '0']) { None } else { digits.parse().ok().map(Self) }
     }
 }
 

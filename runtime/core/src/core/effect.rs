@@ -18,7 +18,7 @@ pub enum Effect {
     /// Start the adapter's process.
     Start,
     /// End the process, and call [`Core::handle_ended`](super::Core::handle_ended) when it is gone; it counts as ended for this reason.
-    Kill(super::Ended),
+    Kill(crate::Ended),
     /// Write a message. The turn is named where this is its input, which has left the queue: the turn has begun.
     Write { key: Key, input_of: Option<TurnNo>, message: HostMessage },
     /// Report an event to the session's user: the message of the adapter, or one that the core makes in its form.

@@ -2,7 +2,7 @@
 
 use trunkline_protocol::{Category, EnforcedOption, ErrorEvent, Json, Resume, TurnComplete};
 
-use super::{Core, session::Session};
+use super::Core;
 use crate::share::may_take;
 
 /// How many bytes are remembered of one session, to go on from after a restart. The adapter's id for it and its parameters are
@@ -97,8 +97,6 @@ impl Core {
     }
 
     fn known_of(&mut self, index: u32) -> u64 {
-        self.get(index)
-            .and_then(|session: &mut Session| session.known.as_ref())
-            .map_or(0, |known| known.bytes())
+        self.get(index).and_then(|session| session.known.as_ref()).map_or(0, |known| known.bytes())
     }
 }

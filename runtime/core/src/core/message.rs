@@ -9,8 +9,8 @@ use trunkline_protocol::{
     strip,
 };
 
-use super::{Core, Counter, WhyClosed, queue::turn_named};
-use crate::{Cause, SteerError, TurnScope};
+use super::{Core, Counter, WhyClosed};
+use crate::{Cause, SteerError, TurnNo, TurnScope};
 
 impl Core {
     /// Takes a line that was read as far as its head.
@@ -49,7 +49,7 @@ impl Core {
         }
         if kind == AdapterKind::TurnComplete && head.is_plain() {
             // The most frequent end says nothing but that it is one: no body is made for it.
-            self.complete(index, head.turn_id.as_deref().and_then(turn_named), None, None, now);
+            self.complete(index, head.turn_id.as_deref().and_then(TurnNo::named), None, None, now);
             return Ok(());
         }
         let (mut body, mut meta) = match head.body_of::<AdapterBody>(kind) {
@@ -139,7 +139,7 @@ impl Core {
         let Some(session) = self.get(index) else { return };
         let (written, by_id) = (session.written, session.has_agreed(Extensions::TURNS));
         let running = session.running().map(|running| running.no);
-        let named = turn_id.filter(|_| by_id).map(turn_named);
+        let named = turn_id.filter(|_| by_id).map(TurnNo::named);
         let scope = match (by_id, named, running) {
             _ if is_history(&body) || is_news(&body) => TurnScope::Outside,
             (false, _, Some(turn)) => TurnScope::Running(turn),

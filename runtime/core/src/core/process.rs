@@ -7,7 +7,7 @@ use trunkline_protocol::{AgentState, Category, ErrorEvent, Failure, StopReason};
 
 use super::{Core, Counter, Effect, WhyClosed};
 use crate::{
-    Backoff, Cause, ExitStatus, TurnScope, UpdateError,
+    Backoff, Cause, Ended, ProcessEnd, TurnScope, UpdateError,
     supervise::{Next, Supervisor},
 };
 
@@ -49,42 +49,6 @@ pub(super) struct Process {
     started_before: bool,
     /// When an input began to wait for a start, or for the first message of the process.
     waiting_since: Option<Instant>,
-}
-
-/// Why the process is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// It ended by itself, or someone else ended it.
-    Exit,
-    /// It closed its stdout and was ended by the host.
-    EndOfStream,
-    /// It said nothing within `start_timeout` and was ended by the host.
-    StartTimeout,
-}
-
-/// The end of a process.
-#[derive(Debug, Clone)]
-pub struct ProcessEnd {
-    /// Why it ended.
-    pub why: Ended,
-    /// How it ended.
-    pub exit: ExitStatus,
-    /// How many of its processes were killed because its memory was used up.
-    pub memory_kills: u64,
-    /// The last of its stderr.
-    pub stderr_tail: Option<String>,
-    /// How many bytes of all that was handed to the writer went into the pipe.
-    pub written: u64,
-}
-
-impl ProcessEnd {
-    /// How it ended, for people.
-    pub(super) fn how(&self) -> String {
-        match self.memory_kills {
-            0 => self.exit.to_string(),
-            killed => format!("{}; its memory limit killed {killed} of its processes", self.exit),
-        }
-    }
 }
 
 impl Process {

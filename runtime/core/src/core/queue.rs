@@ -8,7 +8,7 @@ use trunkline_protocol::{
 };
 
 use super::{Core, Effect, Key, Ticket, turn::Running};
-use crate::{Cause, SteerError, TurnNo, UpdateError};
+use crate::{Cause, ProcessEnd, SteerError, TurnNo, UpdateError};
 
 /// How long an update waits for the adapter's first message, which shows whether it knows `options`.
 const READY_WAIT: Duration = Duration::from_secs(5);
@@ -153,7 +153,7 @@ impl Core {
         if !with_turns {
             (input.message_id, input.mode) = (None, None);
         }
-        let turn_id = with_turns.then(|| turn_id(turn)).flatten();
+        let turn_id = with_turns.then(|| turn.to_id()).flatten();
         let message = HostMessage { session_id: wire, turn_id, meta, body: input.into() };
         self.wait_for_process(now);
         self.effect(Effect::Write { key, input_of: Some(turn), message });
@@ -166,7 +166,7 @@ impl Core {
         index: u32,
         cause: Cause,
         failure: Option<&trunkline_protocol::Failure>,
-        end: Option<&super::ProcessEnd>,
+        end: Option<&ProcessEnd>,
     ) {
         let key = self.key_of(index);
         let Some(session) = self.get(index) else { return };
@@ -227,16 +227,4 @@ impl Core {
             self.effect(Effect::Updated { ticket, result: Ok(Box::new(info.clone())) });
         }
     }
-}
-
-/// The id of a turn on the wire: `t` and its number, so that it is read back without a table.
-pub(super) fn turn_id(turn: TurnNo) -> Option<TurnId> {
-    TurnId::new(turn.to_string()).ok()
-}
-
-/// The turn that an id on the wire names, if it may be ours.
-pub(super) fn turn_named(id: &str) -> Option<TurnNo> {
-    let digits = id.strip_prefix('t')?;
-    // Ids are compared byte for byte; a number reads other spellings, too.
-    if digits.starts_with(['+', '0']) { None } else { digits.parse().ok().map(TurnNo) }
 }

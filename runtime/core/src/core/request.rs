@@ -12,7 +12,7 @@ use trunkline_protocol::{
     rules::{RequestPhase, RequestRule, RequestStep, request},
 };
 
-use super::{Core, Counter, Effect, Key, session::Session};
+use super::{Core, Counter, Effect, Key};
 use crate::{
     TurnNo, TurnScope,
     policy::{Action, Decision},
@@ -209,7 +209,7 @@ impl Core {
     /// Where the session works, first of all as it said it; then by other names; then where the agent does.
     fn dirs_of(&self, index: u32) -> Vec<&Path> {
         let session = self.sessions.get(index as usize).and_then(|slot| slot.session.as_ref());
-        let own = session.into_iter().flat_map(Session::dirs);
+        let own = session.into_iter().flat_map(|session| session.dirs());
         own.chain(self.rules.work_dirs.iter().map(PathBuf::as_path)).collect()
     }
 

@@ -8,8 +8,8 @@ use trunkline_protocol::{
     rules::{TurnPhase, TurnStep},
 };
 
-use super::{Core, Counter, Effect, Key, ProcessEnd, queue::turn_id};
-use crate::{Cause, TurnEnd, TurnNo, TurnScope};
+use super::{Core, Counter, Effect, Key};
+use crate::{Cause, ProcessEnd, TurnEnd, TurnNo, TurnScope};
 
 /// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
 const OPEN_TOOLS: usize = 256;
@@ -191,7 +191,7 @@ impl Core {
         running.stop_deadline = Some(now + stop_timeout);
         let turn = running.no;
         let stop = Stop { reason: with_turns.then_some(reason) };
-        let message = Envelope::new(wire, stop).of_turn(with_turns.then(|| turn_id(turn)).flatten());
+        let message = Envelope::new(wire, stop).of_turn(with_turns.then(|| turn.to_id()).flatten());
         self.effect(Effect::Write { key, input_of: None, message });
         self.deny_requests_of(index, Some(turn), StopReason::Stopped);
         self.arm(index, now);

@@ -7,10 +7,9 @@ use std::{
 
 use trunkline_protocol::{AdapterBody, Extensions, Head, HostBody, SessionId, UserInput};
 
-use super::super::{Core, Effect, Key, NewSession, ProcessEnd, Rules};
+use super::super::{Core, Effect, Key, NewSession, Rules};
 use crate::{
-    Cause, TurnEnd, TurnNo, TurnScope,
-    core::Ended,
+    Cause, Ended, ProcessEnd, TurnEnd, TurnNo, TurnScope,
     policy::{Policy, Unmatched},
     supervise::Backoff,
 };

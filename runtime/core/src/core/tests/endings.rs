@@ -6,9 +6,9 @@ use trunkline_protocol::{Category, Delivered, Extensions, Status};
 
 use super::bench::{Bench, Did, rules};
 use crate::{
-    Cause, TurnScope,
+    Cause, Ended, TurnScope,
     core::Answer,
-    core::{Ended, WhyClosed},
+    core::WhyClosed,
     policy::{Policy, Unmatched},
 };
 
@@ -109,8 +109,7 @@ fn an_input_in_the_pipe_is_unknown_and_one_before_it_was_not_delivered() {
         let turn = bench.send(key, "1");
         bench.core.handle_written_at(key, turn, 50);
         let exit = crate::ExitStatus { code: Some(0), signal: None };
-        let end =
-            super::super::ProcessEnd { why: Ended::Exit, exit, memory_kills: 0, stderr_tail: None, written };
+        let end = crate::ProcessEnd { why: Ended::Exit, exit, memory_kills: 0, stderr_tail: None, written };
         bench.core.handle_ended(&end, bench.now);
         bench.drain();
         assert_eq!(bench.ends[0].delivered, expected);

@@ -10,7 +10,7 @@ use super::{
     },
     bench::{Bench, Did, rules},
 };
-use crate::core::Ended;
+use crate::Ended;
 
 const KIB: usize = 1024;
 

@@ -9,10 +9,7 @@ use super::{
     super::{Key, NewSession, Ticket},
     bench::{Bench, Did, rules},
 };
-use crate::{
-    Cause, TurnNo, TurnScope,
-    core::{Ended, WhyClosed},
-};
+use crate::{Cause, Ended, TurnNo, TurnScope, core::WhyClosed};
 
 const S: Duration = Duration::from_secs(1);
 

@@ -11,13 +11,10 @@ use trunkline_protocol::{
 };
 
 use super::{
-    super::{Effect, Key, NewSession, ProcessEnd, Ticket, WhyClosed},
+    super::{Effect, Key, NewSession, Ticket, WhyClosed},
     bench::{Bench, rules},
 };
-use crate::{
-    ExitStatus, TurnNo, TurnScope,
-    core::{Answer, Ended},
-};
+use crate::{Ended, ExitStatus, ProcessEnd, TurnNo, TurnScope, core::Answer};
 
 const STEPS: usize = 1_000_000;
 const STEPS_A_WALK: usize = 2_000;
