@@ -61,7 +61,7 @@ pub trait Adapter: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// Frees what the session holds, after its last turn. Called once for each state, also when the adapter shuts down,
+    /// Frees what the session holds, after its last turn. Called once for each state, even when the adapter shuts down,
     /// where it has less than a second.
     fn close(&self, session: &Session, state: Self::State) -> impl Future<Output = ()> + Send {
         let _ = (session, state);

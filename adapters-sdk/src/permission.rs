@@ -108,7 +108,7 @@ pub struct Decision {
     pub updated_input: Option<Json>,
     /// What the user says to it.
     pub message: Option<String>,
-    /// Whether the turn shall end with this denial.
+    /// Whether the turn must end with this denial.
     pub end_turn: bool,
     /// Who or what decided.
     pub reason: Option<StopReason>,

@@ -72,7 +72,7 @@ impl Program {
     }
 
     /// As `configured`, with the schema as JSON text that was made beforehand: no schema generator is in the build.
-    /// Text that is no JSON counts as no schema.
+    /// Text that is not JSON counts as no schema.
     #[must_use]
     pub fn configured_by<C, A>(schema: &str, build: impl FnOnce(C) -> A + Send + 'static) -> Self
     where
@@ -172,7 +172,7 @@ fn built<C: DeserializeOwned, A: Adapter>(build: impl FnOnce(C) -> A + Send + 's
     Box::new(|| Ok(Box::new(build(config()?))))
 }
 
-/// Waits for SIGTERM or SIGINT; where they cannot be caught, for ever.
+/// Waits for SIGTERM or SIGINT; where they cannot be caught, forever.
 async fn told() {
     let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {

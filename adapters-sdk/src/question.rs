@@ -81,7 +81,7 @@ impl Answer {
     }
 
     pub(crate) fn of(response: InputResponse) -> Self {
-        // Neither values nor `cancelled` is no answer either (section 11.6).
+        // Neither values nor `cancelled` is not an answer either (section 11.6).
         match response.values {
             Some(values) if response.cancelled != Some(true) => Self { values, cancelled: false },
             _ => Self::cancelled(),

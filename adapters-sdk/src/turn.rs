@@ -126,13 +126,13 @@ impl Turn {
         self.session.0.ask(Some(self.serial), question).await
     }
 
-    /// Whether the turn shall end: it was stopped, or has ended.
+    /// Whether the turn must end: it was stopped, or has ended.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
     }
 
-    /// Waits until the turn shall end. Return soon after: a handler that has not returned within the grace (2 s by
+    /// Waits until the turn must end. Return soon after: a handler that has not returned within the grace (2 s by
     /// default) is dropped.
     ///
     /// # Cancel safety
@@ -141,7 +141,7 @@ impl Turn {
         self.stop.cancelled().await;
     }
 
-    /// The next input that the user adds to this turn ([turn.10]); nothing once the turn shall end.
+    /// The next input that the user adds to this turn ([turn.10]); nothing once the turn must end.
     ///
     /// Needs [`Description::steerable`](crate::Description::steerable). Steers that the turn does not take are
     /// answered as not delivered.

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Those that are no programs of their own.
+/// Those that are not programs of their own.
 fn entries<'a>(list: &'a Table, kind: &str) -> impl Iterator<Item = &'a Value> + Clone {
     list[kind].as_array().into_iter().flatten().filter(|entry| entry.get("command").is_none())
 }

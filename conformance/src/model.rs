@@ -199,7 +199,7 @@ impl Model {
         report.breaches
     }
 
-    /// A request that is no message must not be answered ([msg.4]).
+    /// A request that is not a message must not be answered ([msg.4]).
     fn bad_request(&mut self, message: &Message, session: &str) {
         let asks = matches!(shape::text(message, "type"), Some("permission.request" | "input.request"));
         if let Some(id) = shape::id(message, "request_id").filter(|_| asks)

@@ -57,7 +57,7 @@ pub(crate) fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement
     if side == Side::Host {
         deliver::judge(records, ending, &mut judgement);
     }
-    leftovers(records, side, &mut judgement);
+    orphans(records, side, &mut judgement);
     judgement
 }
 
@@ -187,7 +187,7 @@ fn oracle_of(breach: &Breach) -> &'static str {
 }
 
 /// What the runner noted of processes that were left behind (O-PROC).
-fn leftovers(records: &[Record], side: Side, judgement: &mut Judgement) {
+fn orphans(records: &[Record], side: Side, judgement: &mut Judgement) {
     for (index, record) in records.iter().enumerate() {
         let Event::Note(note) = &record.event else { continue };
         if !note.starts_with("left behind") {

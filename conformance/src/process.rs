@@ -1,4 +1,4 @@
-//! The program under test: started in its own process group, its pipes recorded, its leftovers counted.
+//! The program under test: started in its own process group, its pipes recorded, its orphans counted.
 
 use std::{
     fs::File,
@@ -21,13 +21,13 @@ use crate::{
     watched::Watched,
 };
 
-mod leftovers;
+mod orphans;
 mod pipes;
 mod usage;
 
-pub use self::leftovers::{kill_all, sweep};
+pub use self::orphans::{kill_all, sweep};
 pub(crate) use self::{
-    leftovers::{become_subreaper, descendants},
+    orphans::{become_subreaper, descendants},
     usage::{Usage, usage_of},
 };
 
@@ -96,7 +96,7 @@ impl Process {
             .command
             .split_first()
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))?;
-        leftovers::demand_own_proc()?;
+        orphans::demand_own_proc()?;
         let mut command = Command::new(program);
         command.args(args).current_dir(&launch.cwd).process_group(0);
         if launch.clear_env {
@@ -250,7 +250,7 @@ fn cap_processes(pid: u32) {
         .and_then(|load| load.split_whitespace().nth(3)?.split_once('/')?.1.parse::<u64>().ok());
     let most = threads.map(|threads| threads + THREADS_MORE);
     if let (Some(pid), Some(_)) = (Pid::from_raw(pid.cast_signed()), most) {
-        // The program may have ended already; an unbounded one is no reason to stop.
+        // The program may have ended already; an unbounded one is not a reason to stop.
         let _ = prlimit(Some(pid), Resource::Nproc, Rlimit { current: most, maximum: most });
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct Finished {
     pub records: Vec<Record>,
     /// What the case found besides the reason of its end.
     pub findings: Vec<Finding>,
-    /// Remarks that are no findings.
+    /// Remarks that are not findings.
     pub notes: Vec<String>,
     /// How the verdict was reached.
     pub tier: Tier,
@@ -274,7 +274,7 @@ impl<'a> Trial<'a> {
         if deviant { Intent::Deviant } else { Intent::Valid }
     }
 
-    /// Ends the case: survival, end of stdin, leftovers.
+    /// Ends the case: survival, end of stdin, orphans.
     pub(crate) fn finish(mut self, outcome: Outcome) -> (Outcome, Finished) {
         let outcome = outcome.and_then(|()| self.survive());
         self.leave();
@@ -320,15 +320,15 @@ impl<'a> Trial<'a> {
         }
         let clean = process.exit().is_some();
         process.kill();
-        let leftovers = crate::process::sweep(group, &self.mark(), self.folder.path());
+        let orphans = crate::process::sweep(group, &self.mark(), self.folder.path());
         drop(process);
         // No one writes to the logs any more.
         self.stubs.finish();
-        for leftover in leftovers {
+        for orphan in orphans {
             if clean && self.fate == Fate::Lives {
                 self.history.push(
                     Link::Upper,
-                    Event::Note(format!("left behind: process {} ({})", leftover.pid, leftover.name)),
+                    Event::Note(format!("left behind: process {} ({})", orphan.pid, orphan.name)),
                 );
             }
         }

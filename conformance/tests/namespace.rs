@@ -1,4 +1,4 @@
-//! The stub in PID namespaces, where its pid is no name: two starts at once have the same one.
+//! The stub in PID namespaces, where its pid is not a name: two starts at once have the same one.
 #![allow(clippy::unwrap_used, reason = "the helpers of a test fail it by panics")]
 
 use std::fs;

@@ -78,7 +78,7 @@ impl Adapter for Skeleton {
             async {
                 let answered = answer.await;
                 if answered.is_err() {
-                    // The whole tree, which is what keeps `beside` from waiting for ever.
+                    // The whole tree, which is what keeps `beside` from waiting forever.
                     let _ = child.signal_tree(Signal::Kill);
                 }
                 answered

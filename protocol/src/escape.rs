@@ -14,7 +14,7 @@ use crate::swar;
 pub(crate) fn write_value(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let start = out.len();
     if value.serialize(&mut Serializer::with_formatter(&mut *out, Separators)).is_err() {
-        // Only a map with keys that are no strings fails, and no message has one.
+        // Only a map with keys that are not strings fails, and no message has one.
         out.truncate(start);
         out.extend_from_slice(b"null");
     }

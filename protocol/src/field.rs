@@ -13,7 +13,7 @@ use crate::{Channel, Json, Meta, RequestId, SessionId, ToolCallId, id, surrogate
 /// The deepest nesting that is read ([frame.10]).
 const MAX_DEPTH: usize = 128;
 
-/// Why a line is no message.
+/// Why a line is not a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unread {
@@ -84,7 +84,7 @@ pub struct Fault {
 pub struct Fields<'a>(Vec<(&'static str, &'a RawValue)>);
 
 impl<'a> Fields<'a> {
-    /// Splits the text of an object, keeping the members of these names. Nothing when it is no JSON object.
+    /// Splits the text of an object, keeping the members of these names. Nothing when it is not a JSON object.
     pub(crate) fn split(object: &'a str, known: &[&[&'static str]]) -> Option<Self> {
         struct Members<'k, 'a>(&'k [&'k [&'static str]], PhantomData<&'a ()>);
         impl<'a> Visitor<'a> for Members<'_, 'a> {
@@ -97,7 +97,7 @@ impl<'a> Fields<'a> {
             fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members: Vec<(&'static str, &'a RawValue)> = Vec::new();
                 while let Some(key) = map.next_key::<&'a RawValue>()? {
-                    // A key that is no text, by an unpaired surrogate, is none that is known.
+                    // A key that is not text, by an unpaired surrogate, is none that is known.
                     let key = text(key).unwrap_or_default();
                     let Some(name) = self.0.iter().copied().flatten().find(|name| **name == key) else {
                         map.next_value::<IgnoredAny>()?;
@@ -236,7 +236,7 @@ macro_rules! ids {
 
 ids!(SessionId, TurnId, RequestId, MessageId, ToolCallId);
 
-/// The text of an id, nothing where it is empty. A string with an unpaired surrogate is no text ([frame.10]).
+/// The text of an id, nothing where it is empty. A string with an unpaired surrogate is not text ([frame.10]).
 pub(crate) fn text_id(raw: &RawValue) -> Result<Option<Cow<'_, str>>, Why> {
     match text(raw) {
         Some(id) => Ok((!id.is_empty()).then_some(id)),

@@ -37,7 +37,7 @@ impl<'a> Head<'a> {
     /// Reads a line without its LF.
     ///
     /// # Errors
-    /// [`Unread::Noise`] for what is no JSON object, [`Unread::Bad`] where `type`, `session_id` or `turn_id` are
+    /// [`Unread::Noise`] for what is not a JSON object, [`Unread::Bad`] where `type`, `session_id` or `turn_id` are
     /// unusable.
     pub fn read(line: &'a str) -> Result<Self, Unread> {
         let scanned = scan::scan(line).or_else(|| scan_generally(line));

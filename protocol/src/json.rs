@@ -15,7 +15,7 @@ impl Json {
     /// The JSON of a value.
     ///
     /// # Errors
-    /// When the value has no JSON form (a map whose keys are no strings, for example).
+    /// When the value has no JSON form (a map whose keys are not strings, for example).
     pub fn of(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
         serde_json::value::to_raw_value(value).map(|raw| Self::from_raw(&raw))
     }
@@ -80,7 +80,7 @@ impl schemars::JsonSchema for Json {
 }
 
 /// The `_meta` member: an object of up to [`Meta::MAX_BYTES`] that passes through untouched, also through a relay
-/// ([ext.4]). A larger one, or one that is no object, is dropped and the message stands ([msg.7]).
+/// ([ext.4]). A larger one, or one that is not an object, is dropped and the message stands ([msg.7]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meta(Json);
 
@@ -88,7 +88,7 @@ impl Meta {
     /// The largest `_meta`, in bytes of its text.
     pub const MAX_BYTES: usize = 64 * 1024;
 
-    /// Takes an object as `_meta`; nothing when it is no object or too large.
+    /// Takes an object as `_meta`; nothing when it is not an object or too large.
     #[must_use]
     pub fn new(json: Json) -> Option<Self> {
         (json.get().starts_with('{') && json.get().len() <= Self::MAX_BYTES).then_some(Self(json))

@@ -14,7 +14,7 @@ const KEPT_BYTES: usize = 40 * READ_BYTES;
 
 pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// What a line turned out to be. Blank lines are no items.
+/// What a line turned out to be. Blank lines are not items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
     /// Text that begins as an object, trimmed of white space. Whether it is a message, [`Head::read`](crate::Head::read) tells.
@@ -26,7 +26,7 @@ pub enum Item<'a> {
         /// Its length in bytes, without the LF.
         bytes: u64,
     },
-    /// A line that is no UTF-8 ([frame.6]).
+    /// A line that is not UTF-8 ([frame.6]).
     NotUtf8 {
         /// The line.
         line: &'a [u8],

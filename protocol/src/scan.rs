@@ -137,7 +137,7 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     #[inline(always)]
     fn next(&mut self) -> Option<u8> {
         loop {

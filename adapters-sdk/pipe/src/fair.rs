@@ -1,7 +1,7 @@
 //! Who may write next: deficit round robin over the sessions, by bytes ([relay.6]).
 //!
 //! Pure: bytes of whole messages in, batches out. A session in its turn gets a quantum and writes while it has credit;
-//! its last message may overdraw, and the debt is paid back in the turns that follow, also when nothing waits at the
+//! its last message may overdraw, and the debt is paid back in the turns that follow, even when nothing waits at the
 //! moment: a session whose task puts one large message at a time would escape it otherwise.
 
 use std::collections::{HashMap, VecDeque};

@@ -21,7 +21,7 @@ use tokio::{
     net::{UnixStream, unix::pipe},
 };
 
-/// The first descriptor that is no standard one.
+/// The first descriptor that is not a standard one.
 const FIRST_FREE: i32 = 3;
 
 /// What is read.

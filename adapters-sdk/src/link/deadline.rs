@@ -16,7 +16,7 @@ impl Link {
         self.late_added.notify_one();
     }
 
-    /// Ends the turns whose time is over, for ever.
+    /// Ends the turns whose time is over, forever.
     pub(crate) async fn end_late_turns(&self) {
         loop {
             let first = self.late.lock().unwrap_or_else(PoisonError::into_inner).front().map(|(due, _)| *due);

@@ -22,7 +22,7 @@ use crate::{
 const OVERRUN: usize = 64 * 1024 * 1024;
 
 impl Link {
-    /// Takes a line. What is no message is skipped and never answered ([frame.6], [msg.4]).
+    /// Takes a line. What is not a message is skipped and never answered ([frame.6], [msg.4]).
     pub(super) fn dispatch(&self, item: Item<'_>) {
         match item {
             Item::Line(line) => {

@@ -67,7 +67,7 @@ impl Core {
         }
     }
 
-    /// Cuts what is no turn, and has the worker call the author's `close`.
+    /// Cuts what is not a turn, and has the worker call the author's `close`.
     fn over(self: &Arc<Self>, inner: &mut Inner) {
         match &inner.worker {
             Some(worker) => worker.cancel(),

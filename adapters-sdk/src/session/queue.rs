@@ -103,7 +103,7 @@ impl Core {
         self.send(turn.id.clone(), end.into());
     }
 
-    /// The worker's first step: the author's state, and what cuts hooks that are no turns.
+    /// The worker's first step: the author's state, and what cuts hooks that are not turns.
     pub(crate) fn begin_work(&self) -> (Option<State>, CancellationToken) {
         let mut inner = self.lock();
         (inner.state.take(), inner.worker.get_or_insert_default().clone())

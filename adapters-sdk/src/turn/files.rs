@@ -20,7 +20,7 @@ impl Turn {
     /// its type is guessed from that.
     ///
     /// # Errors
-    /// When there is no such regular file, or its path is no UTF-8.
+    /// When there is no such regular file, or its path is not UTF-8.
     pub async fn file(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -35,7 +35,7 @@ pub fn members(text: &str) -> Option<Vec<Member<'_>>> {
     (scan.at == scan.bytes.len()).then_some(members)
 }
 
-/// How deep a value nests; 0 where the text is no value.
+/// How deep a value nests; 0 where the text is not a value.
 pub fn depth(value: &str) -> usize {
     Scan::new(value).value().unwrap_or_default()
 }

@@ -18,7 +18,7 @@ pub(crate) enum TranscriptError {
     /// The file could not be read.
     #[error("could not read the transcript")]
     Io(#[from] io::Error),
-    /// A line is no record.
+    /// A line is not a record.
     #[error("line {line} of the transcript is no record: {reason}")]
     Line {
         /// Counted from 1.
@@ -148,7 +148,7 @@ pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::R
 ///
 /// # Errors
 ///
-/// When the file cannot be read or a line is no record.
+/// When the file cannot be read or a line is not a record.
 pub(crate) fn read_transcript(from: impl BufRead) -> Result<Vec<Record>, TranscriptError> {
     let mut records = Vec::new();
     for (index, line) in from.lines().enumerate() {

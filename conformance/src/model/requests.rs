@@ -86,7 +86,7 @@ impl Requests {
         self.last_stop = reading.now;
     }
 
-    /// Takes a request that is no message at all: the host owes it nothing.
+    /// Takes a request that is not a message at all: the host owes it nothing.
     pub(crate) fn bad(&mut self, id: &str) {
         self.bad.insert(id.to_owned());
     }

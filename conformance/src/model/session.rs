@@ -317,7 +317,7 @@ impl Session {
             return;
         }
         if self.has(Extension::Turns) {
-            // A queued turn may be refused with a word, so this is no proof that it is served.
+            // A queued turn may be refused with a word, so this is not proof that it is served.
             if turn.is_some_and(|turn| self.turns.is_behind(turn)) {
                 add(faults, "turn.3", Should, "output of a turn while an earlier one runs");
             }

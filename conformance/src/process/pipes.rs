@@ -22,7 +22,7 @@ use crate::{
     wire::{Parsed, Splitter},
 };
 
-/// The most of a line that is kept: the program may write without an LF for ever.
+/// The most of a line that is kept: the program may write without an LF forever.
 const LINE_KEPT: usize = 64 << 20;
 /// The most of stderr that is kept.
 const STDERR_KEPT: usize = 1 << 20;

@@ -18,7 +18,7 @@ pub(crate) struct Usage {
 /// Samples a process group. Processes that end meanwhile count as nothing.
 pub(crate) fn usage_of(group: u32) -> Usage {
     let mut usage = Usage::default();
-    for process in super::leftovers::processes() {
+    for process in super::orphans::processes() {
         if process.group != group {
             continue;
         }

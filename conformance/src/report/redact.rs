@@ -12,7 +12,7 @@ use crate::{
 
 /// Stands where something was taken out.
 const MASK: &str = "[redacted]";
-/// The shortest value of a variable that is taken out: `1` or `true` stands everywhere and is no secret.
+/// The shortest value of a variable that is taken out: `1` or `true` stands everywhere and is not a secret.
 const SHORTEST: usize = 6;
 
 /// What is taken out.

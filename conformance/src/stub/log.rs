@@ -62,7 +62,7 @@ impl Log {
         self.start
     }
 
-    /// Appends a record of what happens now. A log that cannot be written is no reason to fail: the runner misses the
+    /// Appends a record of what happens now. A log that cannot be written is not a reason to fail: the runner misses the
     /// record.
     pub(super) fn add<const N: usize>(&self, event: &str, members: [(&str, Value); N]) {
         self.add_at(None, event, members);

@@ -47,7 +47,7 @@ pub(super) fn second_worker(stub: &Arc<Stub>, session: &Arc<Session>) {
     }
 }
 
-/// The actions and the name that content carries, if it is no plain text.
+/// The actions and the name that content carries, if it is not a plain text.
 pub(super) fn instructions(content: &str) -> Option<Result<Vec<Action>, ScriptError>> {
     let object = envelope(content)?;
     Some(action::list(object.get("$stub")?, "$stub"))

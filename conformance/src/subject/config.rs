@@ -67,7 +67,7 @@ struct Program {
 ///
 /// # Errors
 ///
-/// When the file cannot be read, is no TOML, has an unknown key, or lacks the side's table.
+/// When the file cannot be read, is not TOML, has an unknown key, or lacks the side's table.
 pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigError> {
     let text =
         fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;

@@ -3,7 +3,7 @@
 /// The deepest nesting that is kept.
 const DEPTH: usize = 100;
 
-/// The same text without what a strict parser refuses. What is no JSON stays no JSON.
+/// The same text without what a strict parser refuses. What is not JSON stays no JSON.
 pub(super) fn tamed(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut out, mut at, mut depth) = (String::with_capacity(text.len()), 0, 0_usize);

@@ -29,4 +29,4 @@ foreach (inputs | decode) as $m ({sessions: {}};
   .out[])
 ' <&3 &
 trap 'kill "$!"; exit 0' TERM
-wait "$!" || [ "$?" -eq 141 ] # 141: nobody reads any more
+wait "$!" || [ "$?" -eq 141 ] # 141: no one reads any more

@@ -1,4 +1,4 @@
-//! Messages from the adapter to the host that are no events of a turn.
+//! Messages from the adapter to the host that are not events of a turn.
 
 use super::{
     AdapterInfo, AgentEntry, Capabilities, Command, Context, Diff, Mode, Model, PermissionOption,

@@ -50,7 +50,7 @@ objects! {
         pub usage: Option<Usage>,
         /// The agent's own id of the session (`resume`).
         pub native_session_id: Option<String>,
-        /// What `resume.params` shall be to go on from here (`resume`).
+        /// What `resume.params` must be to go on from here (`resume`).
         pub session_params: Option<Json>,
         /// Whether the state to resume from is no longer valid (`resume`).
         pub clear_session: Option<bool>,

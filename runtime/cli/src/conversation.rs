@@ -24,7 +24,7 @@ use crate::{
 /// Events that are held back while the person is asked; beyond them the host keeps the rest.
 const HELD: usize = 1024;
 
-/// Names that are tried for a file that shall be saved.
+/// Names that are tried for a file that must be saved.
 const NAMES: u32 = 1000;
 
 /// How long nothing comes before something moves.

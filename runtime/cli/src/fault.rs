@@ -40,7 +40,7 @@ impl Fault {
         Self { next: Some(next.to_string()), ..self }
     }
 
-    /// Tells the person at the terminal, and gives the exit code. That no one reads our output any more is no failure.
+    /// Tells the person at the terminal, and gives the exit code. That no one reads our output any more is not a failure.
     pub(crate) fn report(&self) -> ExitCode {
         if self.is_broken_pipe() {
             return ExitCode::from(exit::OK);

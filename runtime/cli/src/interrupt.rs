@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) enum Interrupt {
     /// Ctrl-C.
     Key,
-    /// The program shall end.
+    /// The program must end.
     Terminate,
 }
 

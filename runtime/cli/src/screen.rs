@@ -33,7 +33,7 @@ const NEARLY_FULL: f64 = 0.75;
 
 /// Shows the events of one session.
 pub(crate) struct Screen {
-    /// Takes the answer, byte for byte where it is no terminal.
+    /// Takes the answer, byte for byte where it is not a terminal.
     answer: Box<dyn Write + Send>,
     /// Takes all else.
     aside: Box<dyn Write + Send>,

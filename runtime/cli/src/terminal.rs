@@ -71,7 +71,7 @@ impl Terminal {
         Some(Self { input })
     }
 
-    /// Throws away what was typed before it was asked for: no answer shall be given unseen.
+    /// Throws away what was typed before it was asked for: no answer must be given unseen.
     pub(crate) fn forget_typed(&self) {
         // A terminal that cannot has typed nothing.
         let _ = tcflush(&self.input, QueueSelector::IFlush);

@@ -89,7 +89,7 @@ pub struct Action<'a> {
     /// What the tool would act on: a command line, a path, an address. Empty counts as absent.
     pub resource: Option<&'a str>,
     /// The tool's whole input, where the adapter sent it (extension `control`). Its `command`, `path` and the like
-    /// are judged beside `resource`: all must be allowed, any may be denied. One that is no object cannot be judged.
+    /// are judged beside `resource`: all must be allowed, any may be denied. One that is not an object cannot be judged.
     pub input: Option<&'a Value>,
     /// Files that would change, judged beside `resource` as well.
     pub paths: &'a [&'a str],

@@ -29,7 +29,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Lines that were no messages ([frame.6]).
+    /// Lines that were not messages ([frame.6]).
     noise,
     /// Messages with a member missing or wrong ([msg.3]).
     bad,

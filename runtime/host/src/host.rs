@@ -223,7 +223,7 @@ impl HostBuilder {
     /// Makes the host. No process is started yet.
     ///
     /// # Errors
-    /// When there is no folder for temporary files, or a policy cannot be read. An agent that a policy forbids is no error
+    /// When there is no folder for temporary files, or a policy cannot be read. An agent that a policy forbids is not an error
     /// here, but one of [`Host::open`].
     pub fn build(mut self) -> Result<Host, BuildError> {
         let Narrowed { notices, mut refusals, policies } = self.narrow()?;

@@ -86,7 +86,7 @@ fn allowed_kept(resume: Option<&Resume>, allowed_dir: impl Fn(&String) -> bool) 
         cwd: String,
     }
     let kept = resume.and_then(|resume| resume.params.as_ref()?.to::<Kept>().ok());
-    // One that is no directory is not gone on in.
+    // One that is not a directory is not gone on in.
     kept.is_none_or(|kept| !Path::new(&kept.cwd).is_dir() || allowed_dir(&kept.cwd))
 }
 

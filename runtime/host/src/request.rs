@@ -118,7 +118,7 @@ impl Question {
 /// Sends one answer, or on drop says that there is none.
 ///
 /// It names its session and does not hold it: a request that waits unread in its session's own mailbox would keep that session,
-/// and all that it has, for ever.
+/// and all that it has, forever.
 #[derive(Debug)]
 struct Responder {
     session: Key,

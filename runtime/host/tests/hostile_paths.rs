@@ -245,7 +245,7 @@ async fn what_a_hub_hands_over_is_checked_and_nothing_hangs() {
     {
         soon(session.deliver_file(path, None, None)).await.expect_err(&path.display().to_string());
     }
-    // A name of the file system that is no text comes as a label that is.
+    // A name of the file system that is not text comes as a label that is.
     let odd = place.root.join(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"odd\xff.txt"));
     fs::write(&odd, "odd").unwrap();
     soon(session.deliver_file(&odd, Some("../\u{202e}../x\0\n.txt".to_owned()), None)).await.unwrap();

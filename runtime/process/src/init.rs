@@ -94,7 +94,7 @@ pub fn program() -> Option<&'static Path> {
     })
 }
 
-/// How it is executed by a child of this process: the running program also when its file was replaced since.
+/// How it is executed by a child of this process: the running program even when its file was replaced since.
 pub(crate) fn executable() -> Option<&'static Path> {
     PROGRAM.get().map(|init| match init {
         Init::Itself(_) => Path::new("/proc/self/exe"),

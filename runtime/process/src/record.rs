@@ -28,7 +28,7 @@ pub struct Swept {
     /// Trees that could not be ended: a process that SIGKILL does not end yet, a folder that cannot be removed. Their
     /// records stay for the next sweep.
     pub unfinished: Vec<PathBuf>,
-    /// Files that are no records, or that name what no host of ours has made. Left alone, and nothing they name was
+    /// Files that are not records, or that name what no host of ours has made. Left alone, and nothing they name was
     /// touched.
     pub refused: Vec<(PathBuf, String)>,
 }

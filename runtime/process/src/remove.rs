@@ -25,7 +25,7 @@ const NAMES_TRIED: usize = 1000;
 /// What the names of folders that moved up begin with.
 const MOVED: &str = ".trunkline-removed-";
 
-/// Removes a folder and all it holds. One that is gone already is no error; what is no folder, a link for example,
+/// Removes a folder and all it holds. One that is gone already is not an error; what is not a folder, a link for example,
 /// is removed itself. Blocks.
 ///
 /// Links are not followed, mount points not entered, and every name is resolved in a folder that is held open, so a

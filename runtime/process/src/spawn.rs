@@ -36,7 +36,7 @@ use crate::spawner::{self, Launched, Start};
 use crate::spec::ChildSpec;
 use crate::wrap::{Limiter, Scene, WrapError, wrap};
 
-/// How long it may take until the program runs: a folder on a dead network mount must not hold its start for ever.
+/// How long it may take until the program runs: a folder on a dead network mount must not hold its start forever.
 const START: Duration = Duration::from_secs(60);
 
 /// How long a process that gave its program up may take to end.

@@ -189,7 +189,7 @@ impl ChildSpec {
     /// A start does so by itself. What a session [holds](Given::hold) is the session's, and not registered.
     pub fn register_secrets(&self) {
         let mut given = Given::default().variables(&self.env).arguments(&self.args);
-        // A configuration that is no JSON is the adapter's to complain about.
+        // A configuration that is not JSON is the adapter's to complain about.
         if let Some(Ok(config)) = self.config.as_deref().map(serde_json::from_slice::<Value>) {
             given = given.json(&config);
         }

@@ -194,7 +194,7 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
             attachment,
         });
     };
-    // The end of its client does not end a container: an init outside removes it, also when the host is gone.
+    // The end of its client does not end a container: an init outside removes it, even when the host is gone.
     let (held, lifeline) = pair()?;
     let options = Options {
         keep: Keep::Plain,

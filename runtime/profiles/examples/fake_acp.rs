@@ -116,7 +116,7 @@ fn main() {
                 };
                 let session = format!("native-{}-{number}", std::process::id());
                 if value("--commands").is_none() {
-                    // Before anybody knows the id.
+                    // Before the id is known.
                     update(&session, &commands());
                 }
                 answer(id, &json!({ "sessionId": session, "modes": modes() }));

@@ -229,7 +229,7 @@ impl Adapter for Acp {
     async fn diagnose(&self) -> Vec<Check> {
         let mut checks = diagnose::checks(self.kind().profile(), self.common()).await;
         if self.kind().is_dangerous() || self.permissions() == Permissions::DangerousAllow {
-            let text = "the configuration lets the agent run tools that nobody is asked about";
+            let text = "the configuration lets the agent run tools that no one is asked about";
             checks.push(Check::warn("agent.dangerous", text).hint("leave `dangerous` out"));
         }
         checks

@@ -4,7 +4,7 @@
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`, `credentials`, `diagnose`, `native_id`
 //! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
 //! - what it says: `read`, `turn` (one turn, the same for every agent)
-//! - what is told of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
+//! - what is reported of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
 
 pub(crate) mod ansi;
 pub(crate) mod attachment;

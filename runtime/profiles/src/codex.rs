@@ -63,7 +63,7 @@ settings! {
         full_auto: bool = false,
         /// Lets Codex run anything, unasked and without a sandbox.
         dangerous_full_access: bool = false,
-        /// How Codex is driven: `app-server`, or `exec`, one process a turn, which asks nobody. Empty: by its version.
+        /// How Codex is driven: `app-server`, or `exec`, one process a turn, which asks no one. Empty: by its version.
         transport: Transport = Transport::Auto,
         /// The longest time in which Codex does nothing but try to reach its model again.
         retry_timeout: Wait = Wait::seconds(180),

@@ -15,7 +15,7 @@ use self::command::Command;
 /// How often quiet work says that it goes on.
 const WORKING: Duration = Duration::from_secs(5);
 
-/// Echoes what it is told. An input that begins with `/` may be a command; one that it does not know is echoed too.
+/// Echoes its input. An input that begins with `/` may be a command; one that it does not know is echoed too.
 ///
 /// | command | shows |
 /// |---|---|

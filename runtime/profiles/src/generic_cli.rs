@@ -93,7 +93,7 @@ impl GenericCli {
         Ok(self.own.on_terminal(launch, self.config.columns, self.config.rows)?)
     }
 
-    /// The process to speak with, started if there is none. A session whose process is not the one that it knew is told.
+    /// The process to speak with, started if there is none. A session whose process is not the one that it knew gets a message.
     async fn running<'a>(
         &self,
         turn: &Turn,
@@ -153,7 +153,7 @@ impl GenericCli {
         };
         let mut line = self.config.line(input);
         if std::mem::replace(cut, true) {
-            // What is left of an input that was not written to its end is no part of this one.
+            // What is left of an input that was not written to its end is not part of this one.
             line.insert(0, b'\n');
         }
         let mut write = std::pin::pin!(async {

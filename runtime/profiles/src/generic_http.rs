@@ -238,7 +238,7 @@ impl Adapter for GenericHttp {
                 Err(Error::new(Category::Timeout, text))
             })
         };
-        // Dropping the exchange closes its connection: the server sees that nobody waits.
+        // Dropping the exchange closes its connection: the server sees that no one waits.
         let end = tokio::select! {
             biased;
             () = turn.stopped() => return Err(Error::stopped()),
@@ -351,7 +351,7 @@ fn client(config: &HttpConfig) -> Result<Client, String> {
         if only_own { builder.tls_certs_only(certificates) } else { builder.tls_certs_merge(certificates) }
             .build()
     };
-    // Where the system trusts nobody, what needs no trust still works.
+    // Where the system trusts no one, what needs no trust still works.
     build(false).or_else(|_| build(true)).map_err(|error| format!("no HTTP client: {}", innermost(&error)))
 }
 

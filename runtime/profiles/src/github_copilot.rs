@@ -13,7 +13,7 @@ use crate::oneshot;
 /// The variable that names folders with instructions, with commas between.
 const INSTRUCTIONS: &str = "COPILOT_CUSTOM_INSTRUCTIONS_DIRS";
 
-/// Options that not every version has, by its `--help`; but 0.0.394 hides its `--acp`, and asks nobody before.
+/// Options that not every version has, by its `--help`; but 0.0.394 hides its `--acp`, and asks no one before.
 const SINCE: Since = Since {
     agent: "copilot",
     update: "npm install -g @github/copilot",
@@ -33,7 +33,7 @@ settings! {
     {
         /// How the agent is spoken to.
         transport: Transport = Transport::Acp,
-        /// Lets the agent run tools that nobody is asked about, and sessions choose modes of that kind.
+        /// Lets the agent run tools that no one is asked about, and sessions choose modes of that kind.
         dangerous: bool = false,
         /// Tools that run unasked.
         allowed_tools: Vec<String> = Vec::new(),

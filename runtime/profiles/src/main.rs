@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     let name = arguments.next().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     trunkline_profiles::run(&name, arguments).unwrap_or_else(|| {
         let names: Vec<_> = trunkline_profiles::PROFILES.iter().map(|profile| profile.name).collect();
-        // Nobody is left to be told where stderr is closed.
+        // No one is left to be told where stderr is closed.
         drop(writeln!(
             std::io::stderr(),
             "no built-in adapter is called {name:?}; there are: {}\nusage: trunkline-adapter NAME [--describe | --diagnose]",

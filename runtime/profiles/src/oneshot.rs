@@ -72,7 +72,7 @@ pub(crate) trait Reader: Send {
         false
     }
 
-    /// Why the run is to be ended, where the agent would go on for ever.
+    /// Why the run is to be ended, where the agent would go on forever.
     fn failure(&self) -> Option<Error> {
         None
     }
@@ -161,7 +161,7 @@ impl<D: AgentCli> Conversation<D> {
             Some(id) => Native::Known(id),
             None => fresh(&cli),
         };
-        // What is no id of the agent's cannot be known to it.
+        // What is not an id of the agent's cannot be known to it.
         let context = (is_asked && !unproven).then_some(Context::Lost);
         let (native_session_id, commands) = (native.id().map(str::to_owned), given.skills.commands());
         let info = SessionInfo { native_session_id, context, commands, ..SessionInfo::default() };

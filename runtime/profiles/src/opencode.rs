@@ -31,7 +31,7 @@ settings! {
     {
         /// How the agent is spoken to.
         transport: Transport = Transport::Acp,
-        /// Lets the agent run tools that nobody is asked about, and sessions choose modes of that kind.
+        /// Lets the agent run tools that no one is asked about, and sessions choose modes of that kind.
         dangerous: bool = false,
         /// The model's provider, written before a model without one.
         provider: String = String::new(),
@@ -82,13 +82,13 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// What becomes of tools that nobody has allowed, unless all of them are.
+    /// What becomes of tools that no one has allowed, unless all of them are.
     pub(crate) fn unallowed(&self, unallowed: Unallowed) -> Option<Unallowed> {
         Some(unallowed).filter(|_| !self.dangerous)
     }
 
     /// That the agent cannot be made to ask.
-    pub(crate) fn asks_nobody(&self) -> Error {
+    pub(crate) fn asks_no_one(&self) -> Error {
         Error::refused(format!(
             "`{}` is no JSON object, so that the agent cannot be made to ask before its tools run; write it without \
              comments, or set `dangerous: true` in the agent's configuration",
@@ -128,7 +128,7 @@ impl Kind for Family {
             }
             Ok(None) => {}
             Err(why) if self.dangerous => prepared.warnings.push(why),
-            Err(_) => return Err(self.asks_nobody()),
+            Err(_) => return Err(self.asks_no_one()),
         }
         prepared.kept.push(Box::new((skills, prompt)));
         Ok(prepared)

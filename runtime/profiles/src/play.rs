@@ -17,7 +17,7 @@ pub(crate) enum Played {
     Decided(Decision),
     /// A question was answered.
     Answered,
-    /// The turn shall end so.
+    /// The turn must end so.
     End(Box<TurnComplete>),
 }
 
@@ -61,7 +61,7 @@ async fn limited<T>(longest: Option<Duration>, work: impl Future<Output = T>) ->
     }
 }
 
-/// A file that is gone is told: what a recording names need not be there any more.
+/// A file that is gone is reported: what a recording names need not be there any more.
 async fn send_file(turn: &Turn, file: FileOutput) {
     let path = file.file_path;
     let name = file.file_name.unwrap_or_else(|| path.rsplit('/').next().unwrap_or_default().to_owned());

@@ -14,7 +14,7 @@ use crate::{
 /// How long what an ended adapter has dropped may take to be gone. What is left of the 5 s of [process.1] is its host's.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Why an object is no configuration of a profile, and at which key. The text may show the value.
+/// Why an object is not a configuration of a profile, and at which key. The text may show the value.
 pub type Refused = serde_path_to_error::Error<serde_json::Error>;
 
 /// A built-in adapter.
@@ -109,7 +109,7 @@ pub static PROFILES: &[Profile] = &[
     } },
     Profile {
         name: "echo",
-        description: "Says what it is told; commands show permissions, files, stops and failures",
+        description: "Repeats its input; commands show permissions, files, stops and failures",
         check: |_| Ok(()),
         run: |arguments| Program::new(Echo).arguments(arguments).run(),
         #[cfg(test)]

@@ -32,7 +32,7 @@ const LONGEST: Duration = Duration::from_millis(200);
 /// How long pipes are read after the process, and with it its tree, has ended.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// How much of the last line on stderr is told, in bytes.
+/// How much of the last line on stderr is reported, in bytes.
 const TOLD: usize = 1024;
 
 /// What a program did.

@@ -263,7 +263,7 @@ fn errors_have_their_categories() {
         let turn = adapter.send("s", &steps(&json!([{ "fail": error }])));
         assert_eq!((turn.status(), turn.category()), ("failed", category), "{error}");
     }
-    // Ordinary text is no error, whatever it says.
+    // Ordinary text is not an error, whatever it says.
     let turn = adapter.send("s", &steps(&json!([{ "say": "Error: 429 too many requests" }])));
     assert_eq!((turn.status(), turn.text().as_str()), ("completed", "Error: 429 too many requests"));
     adapter.end();
@@ -573,7 +573,7 @@ fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
     assert!(
         of(&turn, "error").iter().any(|error| error["message"].as_str().unwrap().contains("/no/such/skill"))
     );
-    // What is neither is told, and goes as it is with what still is to go before it.
+    // What is neither is reported, and goes as it is with what still is to go before it.
     let turn = adapter.send("s", "/nope it");
     assert!(
         turn.text().starts_with("The user may call") && turn.text().ends_with("\n\n/nope it"),

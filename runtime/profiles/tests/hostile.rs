@@ -5,8 +5,8 @@
 
 #[path = "real/hub.rs"]
 mod hub;
-#[path = "real/leftovers.rs"]
-mod leftovers;
+#[path = "real/orphans.rs"]
+mod orphans;
 
 use std::{
     fs,
@@ -96,7 +96,7 @@ impl Stage {
 
     /// The processes of an agent whose conversation is a session's: those that work in its folder, or the one of all.
     fn agents(&self, session: &str) -> Vec<u32> {
-        let all = leftovers::of(self.folder.path());
+        let all = orphans::of(self.folder.path());
         let folder = self.folder.path().join(session);
         let here = |number: &u32| match self.profile.process {
             Process::Each => fs::read_link(format!("/proc/{number}/cwd")).is_ok_and(|cwd| cwd == folder),
@@ -112,7 +112,7 @@ impl Stage {
         self.hub.follow("b", &self.waiting, |_| false).unwrap().is("completed").unwrap();
     }
 
-    /// `b`, whose agent is gone with that of `a`, is told so once.
+    /// `b`, whose agent is gone with that of `a`, learns so once.
     fn b_is_told(&mut self) {
         self.hub.follow("b", &self.waiting, |_| false).unwrap().failed(&["process_exit"]).unwrap();
     }
@@ -177,7 +177,7 @@ impl Stage {
         assert!(most < MEMORY, "the adapter has had {most} KiB");
         let status = self.hub.end().unwrap();
         assert!(status.success(), "{status}");
-        leftovers::none_of(self.folder.path()).unwrap();
+        orphans::none_of(self.folder.path()).unwrap();
         no_file_is_left(&self.folder);
     }
 }
@@ -254,7 +254,7 @@ fn exit_at_once(profile: Profile) {
             assert!(turn.end["error"]["message"].as_str().unwrap().contains(says), "{}", turn.told());
         }
         assert!(hub.end().unwrap().success());
-        leftovers::none_of(folder.path()).unwrap();
+        orphans::none_of(folder.path()).unwrap();
         no_file_is_left(&folder);
     }
 }

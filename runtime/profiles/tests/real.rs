@@ -15,10 +15,10 @@
 mod real {
     pub(crate) mod agents;
     pub(crate) mod hub;
-    pub(crate) mod leftovers;
     pub(crate) mod matrix;
     pub(crate) mod model;
     pub(crate) mod namespace;
+    pub(crate) mod orphans;
     pub(crate) mod place;
     pub(crate) mod program;
     pub(crate) mod scenarios;
@@ -35,9 +35,8 @@ use std::{
 use real::{
     agents::{AGENTS, Agent, UNDESCRIBED},
     hub::Step,
-    leftovers,
     matrix::{self, Cell},
-    namespace,
+    namespace, orphans,
     place::Place,
     program,
     scenarios::{SCENARIOS, Scenario},
@@ -101,7 +100,7 @@ fn try_all(program: &Path) {
         Cell::Pass | Cell::Cli(_) => None,
     });
     let failed: Vec<_> = failed.collect();
-    let left = leftovers::strangers();
+    let left = orphans::strangers();
     assert!(left.is_empty(), "processes are left behind: {left:?}");
     assert!(failed.is_empty(), "{} cells failed:\n{}", failed.len(), failed.join("\n"));
 }
@@ -119,7 +118,7 @@ fn attempt(agent: &'static Agent, scenario: &Scenario, program: &Path) -> Cell {
     let came = Place::new(agent, program, begun + LIMIT).and_then(|place| {
         let came = (scenario.run)(&place);
         // Whatever came of it, what comes after must not meet its processes.
-        let left = leftovers::none_of(&place.home());
+        let left = orphans::none_of(&place.home());
         came.and(left)
     });
     let why = came.as_ref().err().cloned().unwrap_or_default();

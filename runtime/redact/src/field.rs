@@ -54,7 +54,7 @@ fn name_around(text: &[u8], anchor: Range<usize>) -> Option<Range<usize>> {
     let before = text[..anchor.start].iter().rev().take(LONGEST).take_while(part).count();
     let after = text[anchor.end..].iter().take(LONGEST).take_while(part).count();
     let (mut start, end) = (anchor.start - before, anchor.end + after);
-    // The letter of a JSON escape is no part of the name.
+    // The letter of a JSON escape is not part of the name.
     if matches!(text[..start], [.., b'\\']) && b"nrt".contains(&text[start]) && start < anchor.start {
         start += 1;
     }

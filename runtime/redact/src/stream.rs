@@ -62,7 +62,7 @@ impl Stream {
                 self.pending.extend_from_slice(lines);
                 let complete = self.show(&self.pending, shown);
                 self.pending.drain(..complete);
-                // One long line does not cost its memory for ever.
+                // One long line does not cost its memory forever.
                 self.pending.shrink_to(TAIL);
             }
             part = rest;

@@ -150,7 +150,7 @@ pub(super) fn is_count(value: &[u8]) -> bool {
     value.len() <= 24 && value.iter().all(|byte| byte.is_ascii_digit() || b"_.,/%()~kKM}]".contains(byte))
 }
 
-/// Whether a word is no word of a language.
+/// Whether a word is not a word of a language.
 pub(super) fn looks_random(value: &[u8]) -> bool {
     value.len() >= 8 && (value.len() >= 20 || value.iter().any(u8::is_ascii_digit))
 }

@@ -16,7 +16,7 @@ use trunkline_pipe::take_stdio;
 
 use crate::{RelayOptions, Report, serve::serve_pipes};
 
-/// The first descriptor that is no standard one.
+/// The first descriptor that is not a standard one.
 const FIRST_FREE: i32 = 3;
 
 /// How often the end of an input is looked for that is not read for the moment.
@@ -47,7 +47,7 @@ pub async fn serve_stdio(host: Host, options: RelayOptions) -> io::Result<Report
     Ok(serve_pipes(host, reader, writer, options, Box::pin(stop), Box::pin(closed_above(hung_up))).await)
 }
 
-/// Resolves when the hub has closed the input, however much of it is unread; never for what is no pipe or socket.
+/// Resolves when the hub has closed the input, however much of it is unread; never for what is not a pipe or socket.
 async fn closed_above(input: OwnedFd) {
     let mut looks = interval(LOOK);
     loop {

@@ -185,7 +185,7 @@ fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathB
     volumes
 }
 
-/// Whether the value of a client's variable is no secret, and may be seen in an argument.
+/// Whether the value of a client's variable is not a secret, and may be seen in an argument.
 fn is_open(name: &OsStr) -> bool {
     name == "PATH" || name == "HOME"
 }

@@ -82,7 +82,7 @@
 //!
 //! `podman run` and `docker run` of an image, with the same folders. The image brings programs and libraries; the folders
 //! above are mounted, the working directory is the same. The client's death does not end a container, so it has a
-//! name, by which an [init](trunkline_process::init) beside the client removes it, also when the host is gone, and a label, by which
+//! name, by which an [init](trunkline_process::init) beside the client removes it, even when the host is gone, and a label, by which
 //! [`sweep_containers`] finds what even that left.
 
 #![forbid(unsafe_code)]

@@ -29,7 +29,7 @@ impl Inbox {
         Self { world }
     }
 
-    /// Takes a line. What is no message is skipped and not answered ([frame.6], [msg.4]).
+    /// Takes a line. What is not a message is skipped and not answered ([frame.6], [msg.4]).
     pub(crate) fn take(&self, item: Item<'_>) {
         match item {
             Item::Line(line) => self.take_line(line),

@@ -91,7 +91,7 @@ fn watch_stdout() {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return,
         }
-        // What is no pipe may report other things, over and over.
+        // What is not a pipe may report other things, over and over.
         std::thread::sleep(Duration::from_millis(500));
     }
 }

@@ -52,7 +52,7 @@ impl Outbox {
         self.changed.notify_all();
     }
 
-    /// Writes for ever. Ends the process where stdout is broken ([process.1]).
+    /// Writes forever. Ends the process where stdout is broken ([process.1]).
     pub(crate) fn write_all(&self) {
         let (mut held, mut writers) = (Vec::new(), VecDeque::new());
         if broken(Mutant::BomOutput) {

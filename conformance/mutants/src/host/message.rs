@@ -12,7 +12,7 @@ const MAX_META: usize = 64 * 1024;
 /// The deepest value that is read ([frame.10]).
 const MAX_DEPTH: usize = 128;
 
-/// Why a line is no message.
+/// Why a line is not a message.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// No UTF-8, or no JSON object ([frame.6]).

@@ -71,7 +71,7 @@ impl Relay {
             }
         }
         let Some(wire) = &mut session.wire else { return false };
-        // A broken host that waited for ever would serve no core-only adapter, which proves nothing.
+        // A broken host that waited forever would serve no core-only adapter, which proves nothing.
         let hopes = broken(M::WaitsForReady) && wire.since.elapsed() < HOPE;
         if wire.agreed.is_none() && (!session.restrictions.is_empty() || hopes) {
             return false;

@@ -154,7 +154,7 @@ fn unknown_types(t: &mut Trial<'_>) -> Outcome {
         }
         Ok(())
     };
-    unknown(t, "nobody")?;
+    unknown(t, "unknown")?;
     let (s, idle) = (t.open()?, t.open()?);
     unknown(t, s.id())?;
     t.quick_turn(&s)?;

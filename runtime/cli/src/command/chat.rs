@@ -52,7 +52,7 @@ pub(crate) struct Chat {
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
 
-    /// Shows what the adapter logs, and lines of it that are no messages
+    /// Shows what the adapter logs, and lines of it that are not messages
     #[arg(long)]
     pub(super) debug: bool,
 }
@@ -77,7 +77,7 @@ impl Chat {
 /// A conversation under way.
 struct Talk {
     conversation: Conversation,
-    /// Lines of the adapter that were no messages, as far as they were told.
+    /// Lines of the adapter that were not messages, as far as they were told.
     noise: u64,
 }
 
@@ -198,7 +198,7 @@ impl Talk {
         })
     }
 
-    /// Says that the adapter wrote what is no message: its author wants to know.
+    /// Says that the adapter wrote what is not a message: its author wants to know.
     fn tell_noise(&mut self, chosen: &Chosen) {
         let Some(agent) = chosen.host.agent(&chosen.agent.id) else { return };
         let noise = agent.counters.noise + agent.counters.bad + agent.counters.unknown_type;

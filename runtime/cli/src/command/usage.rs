@@ -27,7 +27,7 @@ mod sum;
 /// false: when, which agent and session, the model, tokens and cost, and nothing of what was said. Files of more than
 /// 16 MiB make place for a new one; the last two are read.
 ///
-/// A number that was not reported is no zero: a row shows `-` where no turn reported it, and a cost is followed by `+` where some
+/// A number that was not reported is not a zero: a row shows `-` where no turn reported it, and a cost is followed by `+` where some
 /// turns told none. Days are those of UTC.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -98,7 +98,7 @@ fn ran(home: &Home, level: &str, arguments: &[&str], input: &str) -> Ran {
     Ran::of(child.wait_with_output().unwrap())
 }
 
-/// A text that is no content holds nothing secret, not even a part of it.
+/// A text that is not a content holds nothing secret, not even a part of it.
 #[track_caller]
 fn must_be_silent(text: &str, what: &str) {
     for canary in [SECRET, OWN, TOKEN, CONTENT] {

@@ -62,7 +62,7 @@ pub enum Counter {
     DeniedRequest,
     /// A message that the rules of the protocol do not allow here.
     Bad,
-    /// A line that named a session and was no message: the link counts it by what was wrong with it.
+    /// A line that named a session and was not a message: the link counts it by what was wrong with it.
     BadOfSession,
     /// The process was started again.
     Restart,

@@ -68,7 +68,7 @@ impl Core {
         Ok(())
     }
 
-    /// A line that named a session and was no message: its session learns of it, and no other is affected ([msg.3],
+    /// A line that named a session and was not a message: its session learns of it, and no other is affected ([msg.3],
     /// [frame.5]).
     pub fn handle_bad(&mut self, wire_id: &str, category: Category, why: &str) {
         if let Some(index) = self.find(wire_id) {

@@ -80,7 +80,7 @@ impl Core {
             return self.count_of(index, Counter::Bad);
         }
         let read = |input: &Json| {
-            // A number too large, half a character: what cannot be read is no absent input.
+            // A number too large, half a character: what cannot be read is not an absent input.
             serde_json::from_str(input.get()).unwrap_or(serde_json::Value::Bool(false))
         };
         let input = request.input.as_ref().map(read);

@@ -72,7 +72,7 @@ impl EnvError {
 }
 
 impl EnvValue {
-    /// Whether it names a place, and is no text of the configuration itself.
+    /// Whether it names a place, and is not text of the configuration itself.
     pub fn is_place(&self) -> bool {
         !matches!(self, Self::Text(_))
     }

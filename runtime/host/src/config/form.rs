@@ -371,7 +371,7 @@ impl Form for Variables {
     const SCHEMA: super::schema::Make = super::schema::variables;
 }
 
-/// Which JSON types are taken: what is no text is read as `T`.
+/// Which JSON types are taken: what is not text is read as `T`.
 struct Shape<T> {
     expected: &'static str,
     text: bool,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The profiles: the name, and the key of an agent that holds what belongs to it. The first is no built-in one.
+/// The profiles: the name, and the key of an agent that holds what belongs to it. The first is not a built-in one.
 const ALL: [(&str, &str); 15] = [
     (EXTERNAL, EXTERNAL),
     ("echo", "echo"),

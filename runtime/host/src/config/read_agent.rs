@@ -79,7 +79,7 @@ fn read_profile(
     }
 }
 
-/// That a name is no profile: which there are, and which agents, since one may have been meant.
+/// That a name is not a profile: which there are, and which agents, since one may have been meant.
 fn no_profile(name: &str, agents: &[String]) -> String {
     let what = if agents.iter().any(|id| id == name) { "an agent, and no profile" } else { "no profile" };
     let near =

@@ -72,7 +72,7 @@ fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigE
     Ok(config)
 }
 
-/// The ids of a file's agents, for errors: what is no id is passed over.
+/// The ids of a file's agents, for errors: what is not an id is passed over.
 fn ids(file: &Value) -> Vec<String> {
     let agents = file.get("agents").and_then(Value::as_array).into_iter().flatten();
     let ids = agents.filter_map(|agent| agent.get("id").and_then(Value::as_str));

@@ -83,7 +83,7 @@ pub(crate) const HARMLESS: &[&str] = &[
     "max_cost_usd",
 ];
 
-/// A name that is no option of a session.
+/// A name that is not an option of a session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is no option of a session; {hint}", shown(.name))]
 pub struct UnknownOption {

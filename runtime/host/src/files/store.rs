@@ -56,7 +56,7 @@ impl StoreDir {
         &self.path
     }
 
-    /// Removes one copy; one that is gone already is no error.
+    /// Removes one copy; one that is gone already is not an error.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl StoreDir {
 }
 
 /// Copies a checked file into the host's store, by reference where the file system can. Bounded by the limit it was
-/// checked by, also if it grows meanwhile; a file that is written meanwhile is refused, and nothing stays behind.
+/// checked by, even if it grows meanwhile; a file that is written meanwhile is refused, and nothing stays behind.
 ///
 /// # Errors
 ///

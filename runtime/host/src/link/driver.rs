@@ -206,7 +206,7 @@ impl Driver {
                 wake.read = Some(read);
                 any = true;
             }
-            // An exit is handled after what was read, and looked at each time: a descendant may go on writing for ever.
+            // An exit is handled after what was read, and looked at each time: a descendant may go on writing forever.
             if let Some(child) = &mut connection.child
                 && child.poll_wait(cx).is_ready()
             {

@@ -14,7 +14,7 @@ use crate::init::{self, Keep, Options, RECORD, Report};
 use crate::pipe::pair;
 use crate::system::before_exec::{self, Manner};
 
-/// How long a trial may take: a busy machine is no reason for less containment.
+/// How long a trial may take: a busy machine is not a reason for less containment.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Why something does not work here.

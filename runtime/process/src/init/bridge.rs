@@ -54,7 +54,7 @@ impl Bridge {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Copies every connection to the unix socket at `socket`, both ways, for ever; to be run on a thread of its
+    /// Copies every connection to the unix socket at `socket`, both ways, forever; to be run on a thread of its
     /// own. A connection whose other side is not there is closed.
     ///
     /// # Errors

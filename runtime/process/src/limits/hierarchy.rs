@@ -235,7 +235,7 @@ fn is_delegated(folder: &Path) -> bool {
         let mut value = [0u8; 8];
         getxattr(folder, name, &mut value).is_ok_and(|length| value[..length] == *b"1")
     });
-    // A cgroup that is no root of all has a type, and the root of a namespace has no cgroup above it to be seen.
+    // A cgroup that is not a root of all has a type, and the root of a namespace has no cgroup above it to be seen.
     let type_of = |folder: &Path| folder.join("cgroup.type").exists();
     marked || (type_of(folder) && folder.parent().is_some_and(|above| !above.join("cgroup.procs").exists()))
 }

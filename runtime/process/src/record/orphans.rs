@@ -34,7 +34,7 @@ const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::fr
 const CGROUP_MAGIC: [u64; 2] = [0x0027_e0eb, 0x6367_7270];
 
 /// Ends what hosts that are gone have left behind, by their records in `dir`: processes, cgroups, private folders. A
-/// folder without records, or none, is no error. (Containers have labels:
+/// folder without records, or none, is not an error. (Containers have labels:
 /// `sweep_containers` of `trunkline-sandbox`.) Blocks; run it before the first child of this host, or
 /// beside: what belongs to a live host, this one too, is never touched.
 ///

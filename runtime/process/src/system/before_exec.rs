@@ -1,7 +1,7 @@
 //! What the child does to itself between fork and exec.
 //!
 //! Between fork and exec the child is one thread of a copy of a many-threaded program: a lock that another
-//! thread held stays locked for ever. So nothing here allocates, locks or logs; each step is a system call.
+//! thread held stays locked forever. So nothing here allocates, locks or logs; each step is a system call.
 
 use std::io;
 use std::mem::MaybeUninit;

@@ -198,7 +198,7 @@ pub(crate) fn others(host: i32) -> BTreeMap<i32, String> {
     all.map(|(pid, (_, name))| (pid, name)).collect()
 }
 
-/// Every process that is no zombie, with its parent and its name.
+/// Every process that is not a zombie, with its parent and its name.
 fn processes() -> BTreeMap<i32, (i32, String)> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let stats = entries.filter_map(|entry| {

@@ -52,7 +52,7 @@ pub(crate) struct Turn {
 #[derive(Debug, Default)]
 pub(crate) struct Library {
     turns: Vec<Turn>,
-    /// Requests that are no prompts, and their answers.
+    /// Requests that are not prompts, and their answers.
     answers: Vec<(Value, Value)>,
     /// The same, refused.
     refusals: Vec<(Value, Value)>,

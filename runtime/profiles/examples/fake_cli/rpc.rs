@@ -1,4 +1,4 @@
-//! pi's RPC mode, which no recording is of: it says again what it is told, or waits for an abort, or fails.
+//! pi's RPC mode, which no recording is of: it repeats its input, or waits for an abort, or fails.
 
 use std::sync::mpsc::Receiver;
 
@@ -14,7 +14,7 @@ const SESSIONS: &str = "00000000-0000-4000-8000-";
 const LASTS: &str = "FAKE:slow";
 const FAILS: &str = "FAKE:err:";
 
-/// The exit code for a session that nobody knows.
+/// The exit code for a session that no one knows.
 const UNKNOWN: i32 = 1;
 
 /// Serves until stdin ends.

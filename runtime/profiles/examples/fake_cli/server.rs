@@ -165,7 +165,7 @@ impl Server {
             ["/params/threadId", "/params/sessionId"].iter().find_map(|place| live.pointer(place)?.as_str());
         let resumes = ["session/load", "session/resume", "thread/resume"]
             .contains(&dialect::kind(self.mode, live).as_str());
-        // A session that this process did not begin is one that nobody knows.
+        // A session that this process did not begin is one that no one knows.
         let unknown = resumes && given.is_some_and(|given| !self.begun.contains(given));
         let recorded = self.library.answer(self.mode, live, unknown).cloned();
         let recorded = recorded.or_else(|| {

@@ -102,7 +102,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
         None
     }
 
-    /// Whether modes may be chosen in which the agent asks nobody.
+    /// Whether modes may be chosen in which the agent asks no one.
     fn is_dangerous(&self) -> bool;
 
     /// Who decides on permissions.
@@ -136,7 +136,7 @@ pub(crate) trait Kind: Send + Sync + 'static {
         None
     }
 
-    /// Whether the agent hangs for ever where it has no credentials.
+    /// Whether the agent hangs forever where it has no credentials.
     fn hangs_without_credentials(&self) -> bool {
         false
     }

@@ -38,12 +38,12 @@ impl Answer {
         held.into_iter().chain([output]).collect()
     }
 
-    /// Something else than text comes: what was held back is no failure, since those come last.
+    /// Something else than text comes: what was held back is not a failure, since those come last.
     pub(crate) fn goes_on(&mut self) -> Option<Output> {
         self.held.take()
     }
 
-    /// The turn ends well, says the agent: what was held back is told, unless it is the failure that it looks like.
+    /// The turn ends well, says the agent: what was held back is reported, unless it is the failure that it looks like.
     pub(crate) fn end(&mut self, answer: &Value, has_usage: bool) -> Result<Option<Output>, String> {
         let Some(held) = self.held.take() else { return Ok(None) };
         let is_failure = match self.watched {

@@ -1,4 +1,4 @@
-//! Modes and models of a session: what may be chosen, and how the choice is told.
+//! Modes and models of a session: what may be chosen, and how the choice is reported.
 
 use serde_json::{Value, json};
 use trunkline_sdk::SessionInfo;
@@ -6,7 +6,7 @@ use trunkline_sdk::protocol::{Mode, Model};
 
 use super::read::{list, text};
 
-/// The most modes and models that are told.
+/// The most modes and models that are reported.
 const MOST: usize = 512;
 
 /// What a session may choose, of one kind.
@@ -141,7 +141,7 @@ impl Choices {
         Some(self.effort.choose(session, id, "", ""))
     }
 
-    /// What a host is told of them.
+    /// What a host learns of them.
     pub(crate) fn info(&self) -> SessionInfo {
         let list = |choice: &Choice| (!choice.values.is_empty()).then(|| choice.values.clone());
         SessionInfo {
@@ -157,7 +157,7 @@ impl Choices {
     }
 }
 
-/// Whether the agent asks nobody in a mode of this name, or runs what it likes.
+/// Whether the agent asks no one in a mode of this name, or runs what it likes.
 pub(crate) fn is_dangerous_mode(id: &str) -> bool {
     let id: String = id.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
     let words = ["yolo", "bypass", "fullaccess", "autopilot", "danger", "allowall", "unrestricted"];
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_that_ask_nobody_are_known() {
+    fn modes_that_ask_no_one_are_known() {
         for id in [
             "yolo",
             "bypassPermissions",

@@ -88,7 +88,7 @@ mod tests {
         let paths = [json!([folder.path().join("review"), folder.path().join("plan")])];
         let skills = Roster::of(&paths, &mut Vec::new());
         let told = reader(&["plan", "MCP:files"]);
-        // Input, whether it is put in, whether it is a command, whether something is told at once.
+        // Input, whether it is put in, whether it is a command, whether something is reported at once.
         for (input, is_put_in, is_command, is_told) in [
             ("hello /review", false, false, false),
             ("/review it", true, false, false),
@@ -118,7 +118,7 @@ mod tests {
         assert!(call.is_command && !note.is_due(&silent));
         assert!(!note.holds(&reader(&["compact"])) && note.holds(&reader(&["plan"])));
         assert!(!detect("/review now", &skills, &silent).is_command);
-        // Without skills nobody has called one.
+        // Without skills no one has called one.
         let call = detect("/compact now", &Roster::default(), &silent);
         assert_eq!((call.is_command, call.note), (true, None));
         std::fs::remove_file(folder.path().join("SKILL.md")).unwrap();

@@ -5,10 +5,10 @@ use trunkline_sdk::protocol::Diff;
 
 use super::read::{list, text};
 
-/// The most text of a tool's result that is told, in bytes.
+/// The most text of a tool's result that is reported, in bytes.
 pub(crate) const LONGEST_RESULT: usize = 256 * 1024;
 
-/// The most changes of files that are told with one call, and of each the most bytes.
+/// The most changes of files that are reported with one call, and of each the most bytes.
 const MOST_DIFFS: usize = 64;
 const LONGEST_DIFF: usize = 256 * 1024;
 

@@ -213,7 +213,7 @@ fn walk<'p>(root: BorrowedFd<'_>, rest: &'p Path) -> Result<(Option<OwnedFd>, &'
 fn open_directory(at: BorrowedFd<'_>, name: &std::ffi::OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(at, name, flags, Mode::empty()).map_err(|errno| match errno {
-        // A link is no directory here; a look tells them apart, for the report only.
+        // A link is not a directory here; a look tells them apart, for the report only.
         Errno::NOTDIR if is_link(at, name) => Errno::LOOP,
         errno => errno,
     })

@@ -18,7 +18,7 @@ settings! {
     {
         /// Who decides when the agent asks for a permission: `ask` the host, `deny` all, or `dangerous-allow` all.
         permission: Permissions = Permissions::Ask,
-        /// Lets sessions choose modes in which the agent asks nobody.
+        /// Lets sessions choose modes in which the agent asks no one.
         dangerous: bool = false,
         /// The agent's mode when a session names none.
         mode: String = String::new(),

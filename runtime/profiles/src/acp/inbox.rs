@@ -1,4 +1,4 @@
-//! What an agent has sent of one session and nobody has read yet.
+//! What an agent has sent of one session and no one has read yet.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -57,7 +57,7 @@ pub(crate) struct Quirks {
     pub(crate) appends_system_prompt: bool,
     /// Ends a turn well whose model was cut off, and counts no tokens for it.
     pub(crate) hides_cuts: bool,
-    /// Asks its model again, for ever, where an answer broke off.
+    /// Asks its model again, forever, where an answer broke off.
     pub(crate) restarts: bool,
 }
 
@@ -86,7 +86,7 @@ impl Quirks {
             "@agentclientprotocol/claude-agent-acp" | "@zed-industries/claude-code-acp" => {
                 Self { appends_system_prompt: true, ..base }
             }
-            // Nobody knows when an unknown agent is done repeating.
+            // No one knows when an unknown agent is done repeating.
             _ => Self { repeats_late: true, ..base },
         }
     }

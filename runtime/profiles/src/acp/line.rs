@@ -1,4 +1,4 @@
-//! One session's share of an agent: what is read of it, and what it is told.
+//! One session's share of an agent: what is read of it, and what it is reported.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ pub(crate) enum Request {
     Terminal(Box<Order>, Option<PathBuf>),
 }
 
-/// What an agent is told, or what is done for it.
+/// What an agent is reported, or what is done for it.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// `session/prompt` with these blocks. Its answer is a message.

@@ -247,7 +247,7 @@ impl Pool {
             Some(at) => slots.remove(at),
             None => (launch.clone(), Slot::default()),
         };
-        // The last used stand last; of those that nobody uses only few are kept.
+        // The last used stand last; of those that no one uses only few are kept.
         let mut idle = slots.iter().filter(|(_, slot)| is_idle(slot)).count();
         slots.retain(|(_, slot)| {
             let goes = is_idle(slot) && idle > MOST_IDLE - 1;
@@ -276,7 +276,7 @@ impl Pool {
     }
 }
 
-/// Whether nobody uses or starts the process of a place.
+/// Whether no one uses or starts the process of a place.
 fn is_idle(slot: &Slot) -> bool {
     Arc::strong_count(slot) == 1
         && slot.try_lock().is_ok_and(|place| place.as_ref().is_none_or(|link| Arc::strong_count(link) == 1))

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::read::text;
 
-/// The largest file that is delivered, in bytes: what hosts take unless they are told otherwise.
+/// The largest file that is delivered, in bytes: what hosts take by default.
 pub(crate) const LARGEST: usize = 10 * 1024 * 1024;
 
 /// The most files of one turn; and of a whole session the most bytes, which stay on disk until it ends.
@@ -48,7 +48,7 @@ impl Allowance {
         self.files = 0;
     }
 
-    /// The file of a content block, if it has one that can be delivered. The others are told as text.
+    /// The file of a content block, if it has one that can be delivered. The others become text.
     pub(crate) fn take(&mut self, block: &Value) -> Option<Media> {
         if self.files >= MOST_FILES {
             return None;
@@ -109,7 +109,7 @@ pub(crate) fn identity(block: &Value) -> Option<&str> {
     }
 }
 
-/// The type that is told, if it can be one.
+/// The type that is reported, if it can be one.
 fn mime(of: &Value) -> String {
     let token = |part: &str| {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);

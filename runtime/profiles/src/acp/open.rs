@@ -52,9 +52,9 @@ pub(crate) struct Opening {
     pub(crate) options: Options,
     /// The agent's own id of the session that there was.
     pub(crate) native: Option<String>,
-    /// Whether what was said before is told.
+    /// Whether what was said before is reported.
     pub(crate) history: bool,
-    /// Whether the host is told that the session remembers.
+    /// Whether the host learns that the session remembers.
     pub(crate) resumed: bool,
 }
 
@@ -141,7 +141,7 @@ impl Opening {
         self.session.emit(event).await;
     }
 
-    /// The MCP servers that the agent reaches; what is wrong with the others is told.
+    /// The MCP servers that the agent reaches; what is wrong with the others is reported.
     async fn servers(&self, initialized: &InitializeResponse) -> Vec<Value> {
         let (servers, warnings) = mcp::parse(&self.options.mcp_servers);
         for warning in warnings {
@@ -283,7 +283,7 @@ impl Opening {
         Ok(answer)
     }
 
-    /// What an agent repeats is told as history where that is asked for, and swallowed where not.
+    /// What an agent repeats is reported as history where that is asked for, and swallowed where not.
     async fn repeated(&self, arrival: Arrival, link: &Link, reader: &mut Reader) {
         let item = match arrival {
             Arrival::Item(item) => item,
@@ -356,7 +356,7 @@ impl Opening {
     }
 }
 
-/// Sets a mode. One in which the agent asks nobody needs the configuration's word.
+/// Sets a mode. One in which the agent asks no one needs the configuration's word.
 pub(crate) async fn choose_mode(
     acp: &Acp,
     acp_session: &AcpSession,
@@ -372,7 +372,7 @@ pub(crate) async fn choose_mode(
         return Err(Error::new(
             Category::PermissionDenied,
             format!(
-                "in mode {mode:?} the agent asks nobody; set `dangerous: true` in its configuration to allow that"
+                "in mode {mode:?} the agent asks no one; set `dangerous: true` in its configuration to allow that"
             ),
         ));
     }

@@ -13,7 +13,7 @@ const MOST_OPTIONS: usize = 32;
 /// The longest text of a request, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// A way to answer that the agent offers. Those of an unknown kind are not shown: nobody knows what they allow.
+/// A way to answer that the agent offers. Those of an unknown kind are not shown: no one knows what they allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Offered {
     pub(crate) id: String,
@@ -106,7 +106,7 @@ fn resource<'v>(tool_call: &'v Value, input: &'v Value) -> Option<&'v str> {
 pub(crate) struct Word<'a> {
     approved: bool,
     option: Option<&'a str>,
-    /// Nobody decided: the turn or the session ends.
+    /// No one decided: the turn or the session ends.
     ends: bool,
 }
 
@@ -121,7 +121,7 @@ impl<'a> Word<'a> {
 }
 
 /// The option that says what was decided. A denial never chooses an option that allows; an approval of this once never
-/// one that allows for ever.
+/// one that allows forever.
 pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> Outcome {
     if word.ends {
         return Outcome::Cancelled;
@@ -133,7 +133,7 @@ pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> Outcome {
         .filter(|option| option.kind.allows() == word.approved);
     let reject = || of_kind(OptionKind::RejectOnce).or_else(|| of_kind(OptionKind::RejectAlways));
     let by_default = || if word.approved { of_kind(OptionKind::AllowOnce) } else { reject() };
-    // An approval that no option can express is no approval.
+    // An approval that no option can express is not an approval.
     let denied = || reject().filter(|_| word.approved);
     chosen
         .or_else(by_default)
@@ -141,7 +141,7 @@ pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> Outcome {
         .map_or(Outcome::Cancelled, |option| Outcome::Selected(option.id.clone()))
 }
 
-/// The option of a policy: once, never for ever.
+/// The option of a policy: once, never forever.
 pub(crate) fn by_policy(allowed: bool, offered: &[Offered]) -> Outcome {
     let wanted = if allowed { OptionKind::AllowOnce } else { OptionKind::RejectOnce };
     let option = offered

@@ -38,7 +38,7 @@ pub(crate) struct Settled {
     /// The tool call that was denied.
     pub(crate) denied: Option<ToolCallId>,
     pub(crate) was_denied: bool,
-    /// The turn shall end with it.
+    /// The turn must end with it.
     pub(crate) ends_turn: bool,
 }
 

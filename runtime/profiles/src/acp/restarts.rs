@@ -1,4 +1,4 @@
-//! A model's answer that breaks off and is begun again, which some agents let happen for ever. Pure.
+//! A model's answer that breaks off and is begun again, which some agents let happen forever. Pure.
 
 /// How often in a row an answer may break off.
 const MOST: u32 = 3;

@@ -27,7 +27,7 @@ pub(crate) enum Permissions {
     Ask,
     /// Everything is denied.
     Deny,
-    /// Everything is allowed, and nobody is asked.
+    /// Everything is allowed, and no one is asked.
     DangerousAllow,
 }
 
@@ -78,7 +78,7 @@ impl AcpSession {
         self.allowed_runs.store(0, Ordering::Relaxed);
     }
 
-    /// Answers a request about files, or about a terminal that there is. These need no word of anybody: files are
+    /// Answers a request about files, or about a terminal that there is. These need no permission: files are
     /// confined, and a terminal was permitted when it was made.
     pub(crate) fn serve(&self, id: Id, method: String, params: Value) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);

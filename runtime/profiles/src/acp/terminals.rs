@@ -177,11 +177,11 @@ impl Terminals {
                 }
             };
             if !read_out {
-                // What holds the pipes now is no part of the tree any more.
+                // What holds the pipes now is not part of the tree any more.
                 let _ = tokio::time::timeout(OUTPUT_GRACE, &mut both).await;
             }
             child.finish().await;
-            // Nobody may wait any more.
+            // No one may wait any more.
             let _ = ended.send(Some(exit));
         });
         Ok(json!({ "terminalId": id }))

@@ -19,10 +19,10 @@ use super::read::{count, json, list, text};
 use super::restarts::{Piece, Restarts};
 use super::usage::Totals;
 
-/// The most tool calls of one turn that are told of.
+/// The most tool calls of one turn that are reported.
 const MOST_CALLS: usize = 16 * 1024;
 
-/// The most commands that are told, and of each text of theirs the most bytes.
+/// The most commands that are reported, and of each text of theirs the most bytes.
 const MOST_COMMANDS: usize = 512;
 const LONGEST_COMMAND: usize = 1024;
 
@@ -130,7 +130,7 @@ impl Reader {
         self.shown.clear();
     }
 
-    /// Whether the last update was no news: the agent asks its model again, and says what it has said.
+    /// Whether the last update was not news: the agent asks its model again, and says what it has said.
     pub(crate) fn repeats(&self) -> bool {
         self.repeats
     }
@@ -410,7 +410,7 @@ impl Reader {
             return;
         }
         if printed.is_none() && content.text.len() > call.text.len() && content.text.starts_with(&call.text) {
-            // The content is whole each time; a host is told what is new.
+            // The content is whole each time; a host gets what is new.
             delta = Some(content.text[call.text.len()..].to_owned());
             call.text = content.text;
         }

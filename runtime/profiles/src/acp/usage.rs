@@ -8,7 +8,7 @@ use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
 
 use super::read::{count, list, text};
 
-/// The most models whose share is told.
+/// The most models whose share is reported.
 const MOST_MODELS: usize = 64;
 
 /// What a session has used so far, as far as its agent counts so.

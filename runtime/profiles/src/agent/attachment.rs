@@ -165,7 +165,7 @@ fn mime(file: &FileInput) -> &str {
     file.file_mime_type.as_deref().filter(plain).unwrap_or("application/octet-stream")
 }
 
-/// The bytes of a regular file that is no symbolic link, unless they are too many or nobody wants them; and how many.
+/// The bytes of a regular file that is not a symbolic link, unless they are too many or no one wants them; and how many.
 fn contents(path: &Path, native: Native) -> io::Result<(Option<Vec<u8>>, u64)> {
     // Without blocking: a FIFO without a writer would wait for one.
     let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();

@@ -9,7 +9,7 @@ use trunkline_sdk::{Category, Error, Turn};
 /// How often a quiet turn says that it goes on.
 const WORKING: Duration = Duration::from_secs(10);
 
-/// Waits until then; without a time, for ever.
+/// Waits until then; without a time, forever.
 pub(crate) async fn at(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
@@ -35,7 +35,7 @@ pub(crate) async fn while_working<T>(turn: &Turn, work: impl Future<Output = T>)
     }
 }
 
-/// How long an agent may take. `None` is for ever.
+/// How long an agent may take. `None` is forever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Deadlines {
     /// From its start to its first sign of life.

@@ -17,7 +17,7 @@ const CHUNK: usize = 64 * 1024;
 pub(crate) enum Line {
     /// A line without its end; CR before LF is gone too. The last line may lack its LF.
     Whole(Bytes),
-    /// A line of this many bytes is left out: it is longer than the bound, or holds more JSON values than anybody needs.
+    /// A line of this many bytes is left out: it is longer than the bound, or holds more JSON values than any message needs.
     TooLong(u64),
 }
 

@@ -18,7 +18,7 @@ use super::{
 /// The files and folders must live as long as the agent.
 ///
 /// # Errors
-/// What to tell where the configuration's is no JSON object: it stands, and nothing is added.
+/// What to tell where the configuration's is not a JSON object: it stands, and nothing is added.
 pub(crate) fn content(
     configured: Option<&str>,
     unallowed: Option<Unallowed>,
@@ -66,7 +66,7 @@ pub(crate) struct Configured {
 /// Reads what the configuration sets the variable to.
 ///
 /// # Errors
-/// What to tell where it is no JSON object.
+/// What to tell where it is not a JSON object.
 pub(crate) fn read(configured: Option<&str>) -> Result<Configured, String> {
     #[derive(Deserialize)]
     struct Own {

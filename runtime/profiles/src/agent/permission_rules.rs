@@ -7,12 +7,12 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// What becomes of a tool that nobody has allowed.
+/// What becomes of a tool that no one has allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unallowed {
     /// The host is asked.
     Asked,
-    /// It does not run: there is nobody to ask.
+    /// It does not run: there is no one to ask.
     Denied,
 }
 

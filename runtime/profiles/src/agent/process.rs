@@ -180,7 +180,7 @@ impl Agent {
     pub(crate) async fn next(&mut self) -> Option<Line> {
         loop {
             if let Some(until) = self.last_call {
-                // What holds the pipe now is no part of the tree any more.
+                // What holds the pipe now is not part of the tree any more.
                 return timeout_at(until, self.lines.next()).await.ok().and_then(Result::ok).flatten();
             }
             tokio::select! {

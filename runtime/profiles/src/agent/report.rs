@@ -22,7 +22,7 @@ impl Report {
     /// Emits an event. A tool call gets its title where the agent gives none.
     ///
     /// # Errors
-    /// `tool_loop` when the agent turns in circles, and such a turn shall end.
+    /// `tool_loop` when the agent turns in circles, and such a turn must end.
     pub(crate) async fn emit(&mut self, turn: &Turn, event: impl Into<AdapterBody>) -> Result<(), Error> {
         match event.into() {
             AdapterBody::ToolStart(start) => self.tool_start(turn, *start).await,

@@ -52,7 +52,7 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 /// Settles whether the conversation that the options name goes on. Where it does, they have its id; else they resume
-/// nothing, and the host is told that the context is lost, and why.
+/// nothing, and the host learns that the context is lost, and why.
 pub(crate) async fn settle(session: &Session, options: &mut Options) {
     let Some(resume) = &options.resume else { return };
     let Some(resumed) = Resumed::of(resume) else { return };

@@ -41,7 +41,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// A request: answered by [`Peer::answer`], now or later.
     fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, params: &RawValue);
 
-    /// A line that is no message, or one over the bound, was left out.
+    /// A line that is not a message, or one over the bound, was left out.
     fn noise(&self, what: &str);
 
     /// The agent's process has ended. Calls that were open have failed.
@@ -129,7 +129,7 @@ pub(crate) struct Peer {
     ended: OnceLock<Ended>,
     stderr: trunkline_process::StderrTail,
     gone: CancellationToken,
-    /// Cancelled when nobody holds the peer any more.
+    /// Cancelled when no one holds the peer any more.
     abandoned: CancellationToken,
 }
 
@@ -213,13 +213,13 @@ impl Peer {
         *locked(&self.input) = None;
     }
 
-    /// Gives the agent up: closes its stdin and ends its tree soon after, whoever still holds the peer.
+    /// Gives the agent up: closes its stdin and ends its tree soon after, even if a handle of the peer is left.
     pub(crate) fn abandon(&self) {
         self.close();
         self.abandoned.cancel();
     }
 
-    /// Calls a method and waits for its result, for ever where no deadline is given.
+    /// Calls a method and waits for its result, forever where no deadline is given.
     ///
     /// # Cancel safety
     /// When it is dropped the answer is ignored.
@@ -373,7 +373,7 @@ impl Peer {
                     Some(error) => Err(CallError::Rpc(rpc_error(error))),
                     None => Ok(message.result.unwrap_or(RawValue::NULL).to_owned()),
                 };
-                // Who has given up has nobody to tell.
+                // Who has given up has no one to tell.
                 drop(call.send(answer));
             }
             (None, None) => handler.noise("a message without method and id was left out"),
@@ -396,7 +396,7 @@ impl Peer {
     }
 }
 
-/// Forgets a call that nobody waits for any more.
+/// Forgets a call that no one waits for any more.
 struct Forget<'a> {
     peer: &'a Peer,
     id: u64,

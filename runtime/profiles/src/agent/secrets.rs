@@ -13,7 +13,7 @@ use trunkline_sdk::{Category, Error, SessionStart};
 pub(crate) fn hold(start: &SessionStart) -> Result<Arc<HeldSecrets>, Error> {
     let variables = start.env.iter().chain(&start.variables).flatten();
     let mut given = Given::default().variables(variables).arguments(start.extra_args.iter().flatten());
-    // What cannot be read is told where it is used.
+    // What cannot be read is reported where it is used.
     if let Some(Ok(servers)) = start.mcp_servers.as_ref().map(|servers| servers.to::<Value>()) {
         given = given.json(&servers);
     }

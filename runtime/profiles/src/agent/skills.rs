@@ -63,7 +63,7 @@ impl Skill {
 }
 
 /// Reads the configuration's skills and those of `session.start.skills`. Each value is a list of paths or of `{name,
-/// path}`, or one of them, or a map from names to paths. What cannot be used is told and left out; of two of one name the
+/// path}`, or one of them, or a map from names to paths. What cannot be used is reported and left out; of two of one name the
 /// later stands.
 pub(crate) fn parse(skills: &[Value]) -> (Vec<Skill>, Vec<String>) {
     let (mut parsed, mut warnings) = (Vec::<Skill>::new(), Vec::new());

@@ -46,7 +46,7 @@ fn insert(values: &mut Map<String, Value>, path: &[&str], value: &str) {
 }
 
 /// Fills a template: each `{{path}}` becomes the text of the value at that path, and nothing where there is none.
-/// Numbers index lists. What is no path stays as it is; a value is not looked through for further paths.
+/// Numbers index lists. What is not a path stays as it is; a value is not looked through for further paths.
 pub(crate) fn render(template: &str, values: &Value) -> String {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;

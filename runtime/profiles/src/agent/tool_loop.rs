@@ -11,7 +11,7 @@ use serde_json::Value;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ToolLoopAction {
-    /// Nothing: nobody looks.
+    /// Nothing: no one looks.
     #[default]
     Off,
     /// A warning on `system`.

@@ -121,7 +121,7 @@ impl Streamed {
         }
         let fresh = match text.strip_prefix(expected) {
             Some(rest) => rest.to_owned(),
-            // Another answer than the one that was begun: it is told whole, apart from that.
+            // Another answer than the one that was begun: it is reported whole, apart from that.
             None => format!("\n\n{}{text}", &self.abandoned[..at]),
         };
         self.repeated = None;

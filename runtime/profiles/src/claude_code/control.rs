@@ -1,4 +1,4 @@
-//! Claude's control protocol: what it asks, what it is answered, what it is told to do.
+//! Claude's control protocol: what it asks, what it is answered, what it is asked to do.
 
 use serde_json::{Map, Value, json};
 use trunkline_sdk::protocol::{Choice, OptionKind, QuestionField};

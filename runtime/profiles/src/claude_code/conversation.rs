@@ -71,7 +71,7 @@ impl Conversation {
         }
         let has_begun = native.is_some();
         let kept = Kept::of(&options, &mut warnings)?;
-        // What is wrong with the options is told before anything is asked of the session.
+        // What is wrong with the options is reported before anything is asked of the session.
         command_line::launch(&settings, &options, None, Begin::New(""), &kept.files(), |_| false)?;
         let mut conversation = Self {
             session: session.clone(),

@@ -8,7 +8,7 @@ use super::native::{list, text};
 /// The longest text of a diff, in bytes: a longer one is left out, and the path alone told.
 const LONGEST: usize = 128 * 1024;
 
-/// The most edits of one call that are told.
+/// The most edits of one call that are reported.
 const MOST: usize = 64;
 
 /// What a call would change, by its input.

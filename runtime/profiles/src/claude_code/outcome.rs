@@ -7,7 +7,7 @@ use trunkline_sdk::{Category, Error, Status, TurnComplete};
 use super::native::{count, is_true, list, text, texts};
 use crate::agent::failure;
 
-/// What an assistant line says of an error of the API. Such a line is no part of the answer.
+/// What an assistant line says of an error of the API. Such a line is not part of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ApiError {
     /// Claude's name for it, such as `rate_limit`.
@@ -76,7 +76,7 @@ impl Outcome {
             && failure::is_unknown_session(&self.errors.join("\n"))
     }
 
-    /// Whether it is no answer.
+    /// Whether it is not an answer.
     pub(super) fn is_failure(&self) -> bool {
         self.error().is_some()
     }
@@ -86,7 +86,7 @@ impl Outcome {
         !(self.is_aborted() && self.has_no_tokens)
     }
 
-    /// The turn's end. A stop that was asked for is told as such whatever else the result says of it.
+    /// The turn's end. A stop that was asked for is reported as such whatever else the result says of it.
     pub(super) fn end(&self, stopping: bool) -> TurnComplete {
         let told = TurnComplete {
             stop_reason: self.stop_reason.clone(),
@@ -109,7 +109,7 @@ impl Outcome {
         }
     }
 
-    /// What went wrong, if anything. An error of the API calls itself a success and is told by `is_error`.
+    /// What went wrong, if anything. An error of the API calls itself a success and is known by `is_error`.
     fn error(&self) -> Option<Error> {
         if self.is_aborted() {
             return Some(Error::stopped());

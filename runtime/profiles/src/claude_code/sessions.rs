@@ -36,7 +36,7 @@ const LONGEST_PLAIN: usize = 200;
 /// So much of the name of a directory stands in that of its folder in any case.
 const KEPT: usize = 100;
 
-/// The last second that a time is told of.
+/// The last second that a time is reported.
 const LAST: u64 = 253_402_300_799;
 
 /// A transcript that was found.
@@ -69,7 +69,7 @@ pub(super) fn list(home: &Path, cwd: Option<&str>, limit: Option<u32>) -> Vec<Se
     let mut folders: Vec<String> = directories.iter().map(|cwd| dashed(cwd)).collect();
     folders.sort();
     folders.dedup();
-    // Long names are cut and told apart by something else.
+    // Long names are cut and distinguished by something else.
     if folders.is_empty() || folders.iter().any(|name| name.len() > LONGEST_PLAIN) {
         let beginnings: Vec<_> = folders.iter().map(|name| name[..name.len().min(KEPT)].to_owned()).collect();
         folders = names(projects.as_fd(), MOST_FOLDERS);

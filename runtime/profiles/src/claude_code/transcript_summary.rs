@@ -31,7 +31,7 @@ impl TranscriptSummary {
     pub(super) fn of(head: &[u8], tail: &[u8]) -> Self {
         let mut summary = Self::default();
         for line in [head, tail].into_iter().flat_map(|part| part.split(|byte| *byte == b'\n')) {
-            // What is cut off is no JSON.
+            // What is cut off is not JSON.
             if let Ok(line @ Value::Object(_)) = serde_json::from_slice::<Value>(line) {
                 summary.line(&line);
             }

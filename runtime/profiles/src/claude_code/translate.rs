@@ -17,7 +17,7 @@ use super::native::{content, count, is_true, list, text, texts};
 use super::outcome::{ApiError, http};
 use super::usage;
 
-/// The most speakers of one turn that are told apart: the model and its sub-agents.
+/// The most speakers of one turn that are distinguished: the model and its sub-agents.
 const MOST_SPEAKERS: usize = 256;
 
 /// The longest text of one event, in bytes: not every host reads lines over 1 MiB.
@@ -252,7 +252,7 @@ impl Translator {
         }
         let blocks = list(message, "content");
         let results = blocks.iter().filter(|block| text(block, "type") == Some("tool_result"));
-        // What is told beside the blocks belongs to the only one.
+        // What is reported beside the blocks belongs to the only one.
         let only = results.clone().count() == 1;
         let beside = value.get("tool_use_result").filter(|_| only).unwrap_or(&Value::Null);
         for block in results {
@@ -327,7 +327,7 @@ fn answered(value: &Value) -> Option<ClaudeEvent> {
     Some(ClaudeEvent::Answered { request_id, answer })
 }
 
-/// Those of a list's names that are texts, for what is told of a session.
+/// Those of a list's names that are texts, for what is reported of a session.
 fn names(value: &Value, name: &str) -> Option<Vec<String>> {
     let names = texts(value, name);
     (!names.is_empty()).then_some(names)

@@ -252,7 +252,7 @@ impl Dialect for Running<'_> {
     }
 
     fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<LineOut>) {
-        // An interrupt withdraws what is open; and what the end of the turn has settled is no reply of the user.
+        // An interrupt withdraws what is open; and what the end of the turn has settled is not a reply of the user.
         let settled = matches!(&reply, Reply::Decision(it) if it.reason == Some(StopReason::Stopped));
         if !self.is_cut && !settled {
             self.talk.reply(id, &reply, out);

@@ -7,7 +7,7 @@ use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
 
 use super::native::{amount, count};
 
-/// The most models that are told of.
+/// The most models that are reported.
 const MOST_MODELS: usize = 32;
 
 /// What a session has cost so far, as far as it is known. Claude tells it as a running total, over `--resume` too.
@@ -18,7 +18,7 @@ impl Total {
     /// A conversation that begins.
     pub(super) const NEW: Self = Self(Some(0.0));
 
-    /// One that was resumed, and whose cost until now nobody has told.
+    /// One that was resumed, and whose cost until now no one has told.
     pub(super) const UNKNOWN: Self = Self(None);
 
     /// What the turn of a `result` used. The total moves on.

@@ -28,7 +28,7 @@ pub(super) enum Ask {
     Permission(Box<Permission>, Answers),
     /// A person is asked for values.
     Question(Question, Form),
-    /// Nobody is asked: the method is unknown.
+    /// No one is asked: the method is unknown.
     Unknown,
 }
 
@@ -77,7 +77,7 @@ impl Answers {
         Self { options, allow: decision("accept"), deny: decision("decline"), end: decision("cancel") }
     }
 
-    /// The answer to a person's decision; without anybody's word a denial.
+    /// The answer to a person's decision; without an answer a denial.
     pub(super) fn of(&self, decision: &Decision) -> Value {
         let chosen = decision.option_id.as_ref();
         let option = chosen
@@ -383,7 +383,7 @@ fn consent(params: &Value, message: &str, server: &str) -> Ask {
 }
 
 impl Form {
-    /// The answer to what a person gave; without it, that nobody answered.
+    /// The answer to what a person gave; without it, that no one answered.
     pub(super) fn of(self, answer: &Answer) -> Value {
         let values = answer.values.iter().map(|(id, value)| (id, value.to::<Value>().unwrap_or_default()));
         match self {

@@ -39,7 +39,7 @@ pub(super) async fn checks(settings: &Settings) -> Vec<Check> {
     checks.push(match Way::of(version, settings) {
         Way::AppServer => Check::info("transport", "codex app-server, one for all sessions"),
         Way::Exec => {
-            Check::warn("transport", "codex exec, one process a turn: nobody is asked for approvals")
+            Check::warn("transport", "codex exec, one process a turn: no one is asked for approvals")
         }
     });
     checks.push(login(&launch, &options).await);

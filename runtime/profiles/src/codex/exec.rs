@@ -1,5 +1,5 @@
 //! The fallback: one `codex exec --json` a turn, for versions without an app server and for profiles of Codex's own
-//! configuration. It asks nobody: what would need an approval is refused.
+//! configuration. It asks no one: what would need an approval is refused.
 
 mod line;
 
@@ -79,7 +79,7 @@ impl Exec {
         SINCE.need("exec --json", "this profile", version)?;
         let named = options.resume.take().and_then(|resume| resume.native_session_id);
         let asked = named.is_some();
-        // It stands in the command line, and is no option there.
+        // It stands in the command line, and is not an option there.
         let id = named.filter(|id| !id.starts_with('-'));
         let mut lines = Lines::default();
         if id.is_none() {
@@ -98,7 +98,7 @@ impl Exec {
             _ => (None, None),
         };
         if !policy.bypasses() {
-            warnings.push("codex exec asks nobody: what would need an approval is refused".to_owned());
+            warnings.push("codex exec asks no one: what would need an approval is refused".to_owned());
         }
         let report = Report::new(options.tool_loop);
         Ok(Self {
@@ -158,7 +158,7 @@ impl Exec {
         let end = match self.run(&turn, &text, &images, &mut exit).await {
             Ok(Outcome::Ended(end)) => end,
             Ok(Outcome::Unknown) => {
-                // Codex knows no such thread: another is begun, and the host is told that nothing is remembered.
+                // Codex knows no such thread: another is begun, and the host learns that nothing is remembered.
                 if self.thread.id.take().is_some() {
                     text = self.with_before(text);
                 }

@@ -80,7 +80,7 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a message. Gives it back where it is a request that nobody will read.
+    /// Adds a message. Gives it back where it is a request that no one will read.
     pub(super) fn put(&self, mail: Mail) -> Option<Mail> {
         let mut state = self.state();
         let between = |method: &str| BETWEEN.contains(&method);
@@ -141,7 +141,7 @@ impl Inbox {
         }
     }
 
-    /// Nobody reads any more. Gives back the requests that nobody has read.
+    /// No one reads any more. Gives back the requests that no one has read.
     pub(super) fn end(&self) -> Vec<Mail> {
         let mut state = self.state();
         state.reading = false;

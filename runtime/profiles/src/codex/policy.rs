@@ -178,7 +178,7 @@ impl Policy {
         MODES.iter().map(|(id, ..)| *id).filter(|id| danger || *id != DANGEROUS).collect()
     }
 
-    /// Whether nobody is asked and nothing confines.
+    /// Whether no one is asked and nothing confines.
     pub(super) fn bypasses(self) -> bool {
         self.sandbox == Some(Sandbox::Danger)
     }

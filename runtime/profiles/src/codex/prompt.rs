@@ -14,7 +14,7 @@ pub(super) struct Prompt {
 }
 
 impl Prompt {
-    /// Reads the skills; what cannot be used is told.
+    /// Reads the skills; what cannot be used is reported.
     pub(super) fn new(options: &Options, warnings: &mut Vec<String>) -> Self {
         let skills = Roster::of(&options.skills, warnings);
         let listing = skills.listing();

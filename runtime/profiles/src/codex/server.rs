@@ -107,7 +107,7 @@ impl Server {
         self.routes.remove(thread, inbox);
     }
 
-    /// Refuses requests that nobody has read.
+    /// Refuses requests that no one has read.
     pub(super) fn refuse(&self, unread: Vec<Mail>) {
         for mail in unread {
             if let Mail::Request { id, .. } = mail {

@@ -46,7 +46,7 @@ pub(super) struct Thread {
     pub(super) report: Report,
     /// What the next turn changes.
     pub(super) overrides: Overrides,
-    /// A turn that may run on, after its host was told of its end.
+    /// A turn that may run on, after its host was reported of its end.
     pub(super) unfinished: Option<String>,
     pub(super) model: Option<String>,
     pub(super) provider: Option<String>,
@@ -274,7 +274,7 @@ impl Thread {
                 return;
             }
             let params = json!({ "threadId": link.thread });
-            // A version without it keeps the thread loaded, which harms nobody.
+            // A version without it keeps the thread loaded, which harms no one.
             let _ = peer.call::<_, Value>("thread/unsubscribe", &params, None).await;
         };
         let _ = tokio::time::timeout(CLOSE, last).await;

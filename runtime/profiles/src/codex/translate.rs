@@ -17,7 +17,7 @@ use super::usage::{Meter, Tokens};
 /// The longest text that one event carries, in bytes.
 const PIECE: usize = 256 * 1024;
 
-/// The longest diff of a turn that is told as it grows, in bytes.
+/// The longest diff of a turn that is reported as it grows, in bytes.
 const LONGEST_DIFF: usize = 256 * 1024;
 
 /// The most items of a turn that are remembered.

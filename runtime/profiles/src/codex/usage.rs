@@ -15,7 +15,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Reads the app server's and `exec`'s names. What is no number counts as 0.
+    /// Reads the app server's and `exec`'s names. What is not a number counts as 0.
     pub(super) fn of(value: &Value) -> Self {
         let number = |names: [&str; 2]| names.iter().find_map(|name| value.get(*name)?.as_u64());
         Self {

@@ -32,7 +32,7 @@ pub(super) enum Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// What an input asks for. What is no command, or one with unusable arguments, is echoed.
+    /// What an input asks for. What is not a command, or one with unusable arguments, is echoed.
     pub(super) fn of(content: &'a str) -> Self {
         Self::parse(content).unwrap_or(Self::Echo)
     }

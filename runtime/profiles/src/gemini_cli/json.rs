@@ -165,7 +165,7 @@ impl Reader for GeminiReader {
         let Some(result) = &self.result else { return Err(without_result(ended)) };
         let usage = usage(result, self.model.as_deref());
         if failed {
-            // The usage of a failed turn is told as an event: its end carries the failure.
+            // The usage of a failed turn is reported as an event: its end carries the failure.
             out.extend(usage.map(Into::into));
             let message = match text(result, "/error/message") {
                 "" => self.error.unwrap_or_else(|| "the turn ended with an error".to_owned()),

@@ -65,7 +65,7 @@ pub(crate) struct CliConfig {
     pub(super) start_timeout: Wait,
 }
 
-/// A line as it is compared: spaces at its end are nobody's.
+/// A line as it is compared: spaces at its end are no one's.
 fn one_line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let line = String::deserialize(deserializer)?;
     match line.trim_end() {

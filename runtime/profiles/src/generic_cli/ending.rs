@@ -196,7 +196,7 @@ mod tests {
             let mut answer = Answer::new(&endings, Instant::now());
             assert!(
                 hear(&mut answer, &[blank; 5000]).0.len() > 4000,
-                "what shows nothing is not held for ever"
+                "what shows nothing is not held forever"
             );
         }
         let mut answer = Answer::new(&endings, Instant::now());

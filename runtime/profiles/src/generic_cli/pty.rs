@@ -217,7 +217,7 @@ async fn read_input(keys: mpsc::Sender<Vec<u8>>, ended: tokio::sync::oneshot::Se
             return;
         }
     }
-    // Nobody waits for it once the program has ended.
+    // No one waits for it once the program has ended.
     let _ = ended.send(());
 }
 

@@ -10,10 +10,10 @@ use super::{
 };
 use crate::{agent::json_size::is_crowded, utf8::Decoder};
 
-/// How many bytes of an answer that makes no sense are told.
+/// How many bytes of an answer that makes no sense are reported.
 const TOLD: usize = 512;
 
-/// How many of them are searched for secrets: one that begins among those that are told ends among these.
+/// How many of them are searched for secrets: one that begins among those that are reported ends among these.
 const SEARCHED: usize = 8 * TOLD;
 
 /// How a body is read, by its type.
@@ -27,7 +27,7 @@ pub(super) enum Answer {
     Events { text: Decoder, reader: EventReader, events: Pieces },
     /// A JSON value a line.
     Lines { text: Decoder, lines: LineCutter, events: Pieces },
-    /// Something that is no text: a file for the user.
+    /// Something that is not text: a file for the user.
     File { mime: String, bytes: Vec<u8> },
 }
 
@@ -195,7 +195,7 @@ impl Pieces {
         if is_crowded(event.data.as_bytes()) {
             return Err(oversize("an event of the stream holds too many values"));
         }
-        // What is no JSON, or has nothing there, is an event that is not for us.
+        // What is not JSON, or has nothing there, is an event that is not for us.
         let Ok(value) = serde_json::from_str::<Value>(&event.data) else { return Ok(()) };
         if let Some(found) = value.pointer(pointer) {
             read.output.push_str(&text_of(found));

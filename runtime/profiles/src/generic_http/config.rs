@@ -288,7 +288,7 @@ impl Header {
                 Template::parse(text).map(Self::Text)
             }
             Value::Object(_) => {
-                // What is wrong is told by key; the value itself may be a secret.
+                // What is wrong is reported by key; the value itself may be a secret.
                 let from: FromEnv = FromEnv::deserialize(value).map_err(|error| error.to_string())?;
                 if from.from_env.is_empty() {
                     return Err("`from_env` names no variable".to_owned());
@@ -506,7 +506,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(config.headers.0.len(), 2);
-        assert!(!format!("{config:?}").contains("sk-"), "a header's value is shown to nobody");
+        assert!(!format!("{config:?}").contains("sk-"), "a header's value is shown to no one");
     }
 
     #[test]

@@ -7,7 +7,7 @@ pub(super) struct Event {
     pub(super) data: String,
 }
 
-/// Cuts a stream into events. What it holds is bounded by whoever bounds the stream.
+/// Cuts a stream into events. What it holds is bounded where the stream is bounded.
 #[derive(Debug, Default)]
 pub(super) struct EventReader {
     lines: LineCutter,

@@ -148,7 +148,7 @@ fn redirected(
 fn may_repeat(retry: Retry, method: &Method, failed: &Failed) -> bool {
     match (retry, failed.reached) {
         (Retry::Never, _) | (_, Reached::Answered) => false,
-        (Retry::Always, _) | (Retry::Safe, Reached::Nobody) => true,
+        (Retry::Always, _) | (Retry::Safe, Reached::NoServer) => true,
         (Retry::Safe, Reached::Perhaps | Reached::Refused) => method.is_idempotent(),
     }
 }
@@ -211,7 +211,7 @@ mod tests {
         assert!(go(&get, 302, "https://a.example:444/", SameOrigin).is_err());
         assert_eq!(go(&post, 303, "https://b.example/", Any), ok("GET https://b.example/", false, false));
         assert_eq!(go(&get, 308, "https://b.example/", Any), ok("GET https://b.example/", false, false));
-        assert!(go(&post, 308, "https://b.example/", Any).is_err(), "the input goes to nobody else");
+        assert!(go(&post, 308, "https://b.example/", Any).is_err(), "the input goes to no one else");
         assert!(go(&get, 302, "http://a.example/", Any).unwrap_err().contains("without TLS"));
         assert!(go(&get, 302, "file:///etc/passwd", Any).is_err());
     }
@@ -222,12 +222,12 @@ mod tests {
             may_repeat(retry, &method, &Failed { error: Error::other(""), reached, wait: None })
         };
         let (get, post) = (|| Method::GET, || Method::POST);
-        use Reached::{Answered, Nobody, Perhaps, Refused};
-        assert!(repeats(Retry::Safe, post(), Nobody));
+        use Reached::{Answered, NoServer, Perhaps, Refused};
+        assert!(repeats(Retry::Safe, post(), NoServer));
         assert!(!repeats(Retry::Safe, post(), Perhaps) && !repeats(Retry::Safe, post(), Refused));
         assert!(repeats(Retry::Safe, get(), Perhaps) && repeats(Retry::Safe, Method::PUT, Refused));
         assert!(repeats(Retry::Always, post(), Refused) && !repeats(Retry::Always, get(), Answered));
-        assert!(!repeats(Retry::Never, get(), Nobody));
+        assert!(!repeats(Retry::Never, get(), NoServer));
     }
 
     #[test]

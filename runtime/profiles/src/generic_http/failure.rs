@@ -6,7 +6,7 @@ use reqwest::{StatusCode, Url, header::HeaderMap};
 use trunkline_redact as redact;
 use trunkline_sdk::{Category, Error};
 
-/// How many bytes of a refusal's body are told.
+/// How many bytes of a refusal's body are reported.
 pub(super) const TOLD: usize = 4096;
 
 /// The longest wait that a server may name; beyond it, the date is taken for nonsense.
@@ -26,7 +26,7 @@ pub(super) struct Failed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reached {
     /// Nothing was sent: there was no connection.
-    Nobody,
+    NoServer,
     /// It may have been sent, and nothing came back.
     Perhaps,
     /// The server says that it could not serve it now.
@@ -47,7 +47,7 @@ impl Failed {
 
     /// The same, of a request that some server has had.
     pub(super) fn has_arrived(self) -> Self {
-        let reached = if self.reached == Reached::Nobody { Reached::Perhaps } else { self.reached };
+        let reached = if self.reached == Reached::NoServer { Reached::Perhaps } else { self.reached };
         Self { reached, ..self }
     }
 
@@ -62,10 +62,10 @@ impl Failed {
         let error = error.without_url();
         if error.is_connect() && error.is_timeout() {
             let text = format!("no connection to {}: it took longer than `connect_timeout`", shown(url));
-            return Self::new(Reached::Nobody, Category::Timeout, &text);
+            return Self::new(Reached::NoServer, Category::Timeout, &text);
         }
         let (reached, what) = match error.is_connect() {
-            true => (Reached::Nobody, "no connection to"),
+            true => (Reached::NoServer, "no connection to"),
             false => (Reached::Perhaps, "no answer from"),
         };
         let why = innermost(&error);
@@ -73,7 +73,7 @@ impl Failed {
         Self::new(reached, Category::Other, &format!("{what} {}: {why}{hint}", shown(url)))
     }
 
-    /// The server answered by a status that is no success. `body` is the beginning of what it said.
+    /// The server answered by a status that is not a success. `body` is the beginning of what it said.
     pub(super) fn status(
         url: &Url,
         status: StatusCode,

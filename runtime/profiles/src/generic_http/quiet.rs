@@ -1,4 +1,4 @@
-//! Waiting for a server, and not for ever.
+//! Waiting for a server, and not forever.
 
 use std::{future::Future, time::Duration};
 

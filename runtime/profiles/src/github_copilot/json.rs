@@ -51,7 +51,7 @@ impl Runs for Copilot {
         })
     }
 
-    /// Skills by a folder that the agent is told to add, servers by a file.
+    /// Skills by a folder that the agent is given, servers by a file.
     fn give(&self, _: &Options, skills: &Roster, servers: &[McpServer]) -> Given {
         let mut given = Given::default();
         if let Some(folder) = given.folder(skills) {
@@ -76,7 +76,7 @@ impl Runs for Copilot {
     }
 }
 
-/// How copilot is run once a turn. A tool that is not allowed is denied: nobody can be asked.
+/// How copilot is run once a turn. A tool that is not allowed is denied: no one can be asked.
 #[derive(Debug, Clone)]
 pub(crate) struct CopilotJson {
     pub(crate) allowed_tools: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a mock is told to do: key `mock`.
+//! What a mock does: key `mock`.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Reads a whole run for a test: lines in, what is told out.
+//! Reads a whole run for a test: lines in, events out.
 
 use serde_json::Value;
 use trunkline_sdk::protocol::AdapterBody;

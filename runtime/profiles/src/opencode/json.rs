@@ -19,7 +19,7 @@ use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
 use crate::oneshot::{AgentCli, Given, Native, Reader, RunEvent, Runs};
 
-/// How often in a row a model's answer may break off: opencode asks again for ever.
+/// How often in a row a model's answer may break off: opencode asks again forever.
 const MOST_CUTS: u32 = 3;
 
 impl Runs for Family {
@@ -31,7 +31,7 @@ impl Runs for Family {
         self.since.need("--format", "this profile", version)?;
         if !self.dangerous && opencode_config::read(variable(options, self.configuration).as_deref()).is_err()
         {
-            return Err(self.asks_nobody());
+            return Err(self.asks_no_one());
         }
         let model = options.model.as_deref().map(|name| self.model(name));
         let mode = options.mode.clone().or_else(|| self.default_mode());

@@ -1,5 +1,5 @@
 #!/bin/sh
-# An app server and an `exec` that do what the input says. Everything that it is told goes to $FAKE_DIR/told.
+# An app server and an `exec` that do what the input says. Everything that it reads goes to $FAKE_DIR/told.
 case "$*" in
 *--version*)
     echo "codex-cli ${FAKE_VERSION:-0.169.0}"
@@ -100,7 +100,7 @@ while IFS= read -r line; do
         odd)
             say 'no JSON at all'
             say '{"method":"thread/news","params":{"threadId":7}}'
-            asks news/nobody/knows
+            asks news/no one/knows
             ;;
         flood)
             head -c 3000000 /dev/zero | tr '\0' x | fold -w 100000 | while IFS= read -r piece || [ -n "$piece" ]; do delta "$piece"; done

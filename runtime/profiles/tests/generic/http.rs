@@ -243,7 +243,7 @@ fn a_file_is_told_of_by_its_path() {
 }
 
 #[test]
-fn nobody_there_is_told() {
+fn no_one_there_is_told() {
     // The servers of other tests listen at 127.0.0.1, and one may be given the port that is free now.
     let listener = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
     let url = format!("http://user:hunter2@{}/x?key=hunter2", listener.local_addr().unwrap());

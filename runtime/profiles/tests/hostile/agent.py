@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""An agent that misbehaves when it is told to. Usage: agent.py DIALECT [what the profile adds]
+"""An agent that misbehaves on request. Usage: agent.py DIALECT [what the profile adds]
 
 DIALECT is claude, codex or acp. What an input asks for:
   say WORD       answers "heard WORD"
   wait FILE      begins an answer, and ends it once FILE is in the working directory
   exit           writes to stderr and exits with 7
   hang           never ends this answer, nor lets it be stopped
-  freeze         answers nothing to nobody any more, whatever it is asked or sent
-  noise          writes lines that are no messages, for ever
-  endless        writes one line, for ever
+  freeze         answers nothing to no one any more, whatever it is asked or sent
+  noise          writes lines that are no messages, forever
+  endless        writes one line, forever
 """
 import json, os, signal, sys, threading, time, uuid
 

@@ -215,7 +215,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         environment: codex,
         secrets: &["FAKE_KEY"],
         settle: codex_home,
-        // Its default mode lets a model judge, instead of whoever is there.
+        // Its default mode lets a model judge, instead of the user.
         session: || json!({"mode": "read-only"}),
         cannot: &[],
     },

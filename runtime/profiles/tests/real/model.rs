@@ -61,7 +61,7 @@ impl Model {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// What it answers to an input, whoever passes it on.
+    /// What it answers to an input, whichever agent passes it on.
     pub(crate) fn answer(&self, input: &str) -> Step<String> {
         let body = json!({"messages": [{"role": "user", "content": input}]}).to_string();
         let asked = (|| {

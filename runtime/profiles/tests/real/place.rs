@@ -14,8 +14,8 @@ use tempfile::TempDir;
 use super::{
     agents::Agent,
     hub::{Hub, Step, expect},
-    leftovers,
     model::Model,
+    orphans,
 };
 
 /// The id of the agent in the configuration.
@@ -134,7 +134,7 @@ impl Place {
     pub(crate) fn end(&self, hub: Hub) -> Step {
         let status = hub.end()?;
         expect(status.success(), "a host that ends with status 0", status)?;
-        leftovers::none_of(&self.home())?;
+        orphans::none_of(&self.home())?;
         let left: Vec<_> = fs::read_dir(self.path("tmp"))
             .map_err(|error| format!("failed to list the temporary folder: {error}"))?
             .flatten()

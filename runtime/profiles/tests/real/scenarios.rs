@@ -26,12 +26,12 @@ pub(crate) struct Scenario {
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "memory",
-        means: "three turns, told once each, of which the model is told all at the third",
+        means: "three turns, each sent once, of which the model sees all at the third",
         run: memory,
     },
     Scenario {
         name: "allow",
-        means: "a command runs once its permission is given, not before, and is told as a tool",
+        means: "a command runs once its permission is given, not before, and is reported as a tool",
         run: allow,
     },
     Scenario {

@@ -16,7 +16,7 @@ type OfTurn = fn(&Turn, &mut SeenTurn) -> bool;
 type OfSession = fn(&Session, &mut SeenSession) -> bool;
 
 const TURNS: [(&str, OfTurn); 7] = [
-    ("text that nobody said", |_, seen| {
+    ("text that no one said", |_, seen| {
         seen.text.push_str("never said");
         true
     }),
@@ -41,7 +41,7 @@ const TURNS: [(&str, OfTurn); 7] = [
         }
         turn.tools.iter().any(|tool| tool.failed.is_some() && !tool.optional)
     }),
-    ("permissions that nobody was asked for", |turn, seen| {
+    ("permissions that no one was asked for", |turn, seen| {
         seen.permissions.clear();
         !turn.permissions.is_empty()
     }),

@@ -356,7 +356,7 @@ impl Driver {
                 Ok(())
             }
             Err(RecvTimeoutError::Timeout) => Ok(()),
-            Err(RecvTimeoutError::Disconnected) => Err("nobody is left".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => Err("no one is left".to_owned()),
         }
     }
 
@@ -475,7 +475,7 @@ impl Driver {
         self.stdin = None;
         let mut ended = self.drain("the adapter did not end", |_, event| matches!(event, Event::Gone));
         if ended.is_ok() {
-            // Whoever connected before this is heard before this; and no CLI may outlive its adapter.
+            // What connected before this is heard before this; and no CLI may outlive its adapter.
             let before = self.reported.0;
             drop(UnixStream::connect(&self.socket));
             let all = |driver: &Self, _: &Event| driver.reported.0 > before && driver.reported.1 == 0;

@@ -75,9 +75,9 @@ pub(crate) struct Tool {
 pub(crate) struct Permission {
     pub(crate) tool: Option<String>,
     pub(crate) tool_call_id: Option<String>,
-    /// Of which one must be in what the user is told.
+    /// Of which one must be in what the user sees.
     pub(crate) about: Vec<String>,
-    /// The recorded answer; none: nobody answered.
+    /// The recorded answer; none: no one answered.
     pub(crate) answer: Option<Answer>,
 }
 
@@ -214,7 +214,7 @@ impl Text {
         for message in self.messages {
             let ways = match message.whole {
                 Some(whole) if whole.starts_with(&message.deltas) => vec![whole],
-                // The recorder left lines out: what is told is one of these, or the one to its end by the other.
+                // The recorder left lines out: what is reported is one of these, or the one to its end by the other.
                 Some(whole) => {
                     let rest = whole.get(message.deltas.len()..).unwrap_or_default();
                     vec![format!("{}{rest}", message.deltas), message.deltas, whole]

@@ -99,7 +99,7 @@ impl Judge<'_> {
                 .chain(&session.outside)
                 .any(|message| message.to_string().contains(warning.as_str()));
             if !told {
-                self.wrong.push(format!("nobody is warned of {warning:?}"));
+                self.wrong.push(format!("no one is warned of {warning:?}"));
             }
         }
     }
@@ -229,7 +229,7 @@ impl Judge<'_> {
                 .and_then(|told| told["cost_usd"].as_f64())
                 .is_some_and(|cost| (cost - total).abs() < CENT_OF_A_CENT)
         {
-            self.wrong.push(format!("a running total of {total} is told as the cost of a turn"));
+            self.wrong.push(format!("a running total of {total} is reported as the cost of a turn"));
         }
         let Some(wanted) = &turn.usage else { return };
         let Some(told) = told else {

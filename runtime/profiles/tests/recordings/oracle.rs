@@ -131,7 +131,7 @@ fn prompt(recording: &Recording) -> String {
     last.cloned().unwrap_or_else(|| "FAKE:text".to_owned())
 }
 
-/// The words of stderr of which an error should have at least one: how its lines begin, but for what is no error.
+/// The words of stderr of which an error should have at least one: how its lines begin, but for what is not an error.
 fn first_words(stderr: &str) -> Vec<String> {
     const WORDS: usize = 16;
     let code = |text: &str| text.chars().all(|c| c.is_ascii_digit() || c == ';');

@@ -27,7 +27,7 @@ fn gemini(cli: &Cli, more: &Value) -> Adapter {
     cli.adapter("gemini-cli", &config)
 }
 
-/// The contexts that a session was told of, and where its first output came: what comes after an output comes too late.
+/// The contexts that a session was reported, and where its first output came: what comes after an output comes too late.
 fn told(messages: &[Value]) -> Vec<String> {
     let told = messages.iter().filter_map(|message| match message["type"].as_str()? {
         "session.info" => message["context"].as_str().map(str::to_owned),
@@ -60,7 +60,7 @@ fn a_turn_is_a_run_and_the_next_one_resumes() {
 }
 
 #[test]
-fn a_prompt_that_nobody_reads_keeps_nothing_up() {
+fn a_prompt_that_no_one_reads_keeps_nothing_up() {
     let cli = Cli::new(&format!("{}; {DONE}", init("11111111-2222-4333-8444-555555555555")));
     let mut adapter = gemini(&cli, &json!({}));
     adapter.open("s");
@@ -235,7 +235,7 @@ fn what_copilot_counts_for_a_session_is_told_for_each_turn() {
     }
     let turn = adapter.send("s", "pipe");
     assert_eq!((turn.status(), &turn.end["usage"]), ("completed", &Value::Null));
-    // Of a session that began elsewhere the first total is no turn's.
+    // Of a session that began elsewhere the first total is not a turn's.
     adapter
         .open_with("t", json!({ "resume": { "native_session_id": "11111111-2222-4333-8444-555555555555" } }));
     let turn = adapter.send("t", "x");
@@ -382,7 +382,7 @@ fn kilo_is_given_both_by_its_variable() {
     assert_eq!(config["mcp"]["files"]["environment"]["A"], "{env:HOME}");
     let folder = std::path::PathBuf::from(config["skills"]["paths"][0].as_str().unwrap());
     assert!(folder.join("review/SKILL.md").exists());
-    // Nobody can be asked: what would have to be is denied.
+    // No one can be asked: what would have to be is denied.
     assert_eq!((&config["permission"]["*"], &config["permission"]["bash"]), (&json!("deny"), &json!("deny")));
     // A configuration that is none could not say so.
     asked["env"] = json!({ "KILO_CONFIG_CONTENT": "none" });

@@ -93,7 +93,7 @@ impl AllowList {
         Ok(Self { entries: entries.into_iter().map(read).collect::<Result<_, _>>()? })
     }
 
-    /// Whether `host`, a name or an address, may be asked for on `port`; `false` for what is no host.
+    /// Whether `host`, a name or an address, may be asked for on `port`; `false` for what is not a host.
     ///
     /// What a name leads to is judged when it is looked up.
     pub fn contains(&self, host: &str, port: u16) -> bool {

@@ -65,7 +65,7 @@ pub(super) fn types(t: &mut Trial<'_>) -> Outcome {
         json!({"protocol":"one","extensions":[]}),
         json!({"protocol":1,"extensions":all,"model":7,"allowed_tools":["a",1],"variables":{"a":1},"resume":"x"}),
     ] {
-        // An offer that is no array of strings is none: the session is core-only.
+        // An offer that is not an array of strings is none: the session is core-only.
         let turns = start["extensions"].as_array().is_some_and(|offer| offer.iter().all(Value::is_string))
             && all.contains(&"turns")
             && start["extensions"].as_array().is_some_and(|offer| !offer.is_empty());

@@ -1,4 +1,4 @@
-//! Lines that are no messages: skipped, not answered, and the end of nothing.
+//! Lines that are not messages: skipped, not answered, and the end of nothing.
 
 use crate::{
     cases::corpus::{Malformed, malformed},

@@ -87,7 +87,7 @@ pub(super) fn odd_values(t: &mut Trial<'_>) -> Outcome {
         format!("{{\"type\":\"user.input\",{more}\"session_id\":\"{}\",\"content\":{quick}}}\n", s.id())
     };
     let twice = format!(
-        "{{\"type\":\"x.first\",\"session_id\":\"nobody\",\"content\":\"first\",\"type\":\"user.input\",\
+        "{{\"type\":\"x.first\",\"session_id\":\"unknown\",\"content\":\"first\",\"type\":\"user.input\",\
          \"session_id\":\"{}\",\"content\":{quick}}}\n",
         s.id()
     );

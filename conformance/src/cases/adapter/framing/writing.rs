@@ -111,7 +111,7 @@ pub(super) fn never_mixed(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-/// The letters of a numbered output that has more than one. What has no number is no part of the burst.
+/// The letters of a numbered output that has more than one. What has no number is not part of the burst.
 fn two_letters(seen: &Seen) -> Option<String> {
     let (number, fill) = seen.text("content").split_once(' ')?;
     number.parse::<u32>().ok()?;

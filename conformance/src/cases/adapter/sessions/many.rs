@@ -1,4 +1,4 @@
-//! Many sessions: independent of one another, each in order, none for ever.
+//! Many sessions: independent of one another, each in order, none forever.
 
 use std::time::{Duration, Instant};
 

@@ -43,15 +43,15 @@ fn meta(t: &mut Trial<'_>) -> Outcome {
     let content = Trial::instructions(
         &s,
         &json!([
-            ["emit", {"type":"output","content":"a","_meta":upward,"of_nobody":1}],
-            ["complete", {"_meta":upward,"of_nobody":{"deep":1}}]
+            ["emit", {"type":"output","content":"a","_meta":upward,"of_no_one":1}],
+            ["complete", {"_meta":upward,"of_no_one":{"deep":1}}]
         ]),
     )?;
     let turn = t.fresh("turn");
     let from = t.tell(
         &s,
         "user.input",
-        &json!({"turn_id":turn,"content":content,"_meta":downward,"of_nobody":[1]}),
+        &json!({"turn_id":turn,"content":content,"_meta":downward,"of_no_one":[1]}),
     )?;
     let turn = t.end_of(&s, from)?;
     let lower = t.lower(&s)?;
@@ -65,7 +65,7 @@ fn meta(t: &mut Trial<'_>) -> Outcome {
     for (seen, wanted) in [(&input, &downward), (&output, &upward), (&turn.end, &upward)] {
         let got = seen.get("_meta").cloned().unwrap_or_default();
         t.demand(got == *wanted, format!("`_meta` of `{}` untouched: {wanted}", seen.kind()), got)?;
-        let passed = seen.get("of_nobody").is_some();
+        let passed = seen.get("of_no_one").is_some();
         t.demand(!passed, format!("no unknown field of `{}`", seen.kind()), "it was passed on")?;
     }
     Ok(())

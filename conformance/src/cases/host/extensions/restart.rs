@@ -30,7 +30,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("no process sees an id in two `session.start`"),
 ];
 
-/// What the hub was told of the context since a place, and the first answer since then.
+/// What the hub was reported of the context since a place, and the first answer since then.
 fn told(t: &Trial<'_>, s: &Session, from: usize) -> (Vec<Seen>, Option<Seen>) {
     let all: Vec<Seen> = t.of(s).into_iter().filter(|seen| seen.index >= from).collect();
     let contexts = all.iter().filter(|seen| seen.get("context").is_some()).cloned().collect();

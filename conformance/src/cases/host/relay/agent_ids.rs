@@ -33,20 +33,20 @@ pub(in crate::cases) static CASES: &[Case] = &[
 ];
 
 fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
-    const NOBODY: &str = "nobody-is-called-this";
+    const UNKNOWN: &str = "no-agent-has-this-name";
     let mut told = Vec::new();
     if t.subject.extensions.contains("control") {
-        let s = t.open_offering(&EXTENSIONS, &json!({"agent_id":NOBODY}))?;
+        let s = t.open_offering(&EXTENSIONS, &json!({"agent_id":UNKNOWN}))?;
         let end = t.expect(0, &s, "session.closed", t.bounds.deadline)?;
         t.demand_member(&end, "reason", "unknown_agent")?;
         told.push((s, 0));
     }
-    let s = t.open_offering(&["options"], &json!({"agent_id":NOBODY}))?;
+    let s = t.open_offering(&["options"], &json!({"agent_id":UNKNOWN}))?;
     let said =
         |seen: &Seen| seen.session() == s.id() && seen.kind() == "output" && seen.text("channel") == "system";
     t.expect_that(0, &s, "an `output` on `system` that says why", said)?;
     for ends in 1..=2 {
-        let from = t.input(&s, "Is anybody there?")?;
+        let from = t.input(&s, "Is anyone there?")?;
         let turn = t.end_of(&s, from)?;
         let why = !turn.on_channel("system").is_empty();
         t.demand(
@@ -62,7 +62,7 @@ fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
         let reached = t.below().iter().any(|below| below.seen.session() == s.id());
         t.demand(!reached, "nothing reaches an adapter", "the session is opened there")?;
     }
-    let asked = t.written().iter().any(|below| below.seen.text("content") == "Is anybody there?");
+    let asked = t.written().iter().any(|below| below.seen.text("content") == "Is anyone there?");
     t.demand(!asked, "no input reaches an adapter", "one does")
 }
 

@@ -138,7 +138,7 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     t.expect_that(turn.end.index, &s, "`output` on `system` that says why", system(&s))?;
     let below = full_hub::expect_written(t, 0, &lower, "session.closed")?;
     for _ in 0..2 {
-        let from = t.input(&s, "Is anybody there?")?;
+        let from = t.input(&s, "Is anyone there?")?;
         let turn = t.end_of(&s, from)?;
         let told = turn.on_channel("system");
         t.demand(
@@ -152,6 +152,6 @@ fn session_ended(t: &mut Trial<'_>) -> Outcome {
     let after = full_hub::delivered_since(t, &lower, &below);
     let kind = after.first().map_or(String::new(), |after| format!("`{}`", after.seen.kind()));
     t.demand(after.is_empty(), "nothing more for the id at the adapter", kind)?;
-    let asked = t.written().iter().any(|below| below.seen.text("content") == "Is anybody there?");
+    let asked = t.written().iter().any(|below| below.seen.text("content") == "Is anyone there?");
     t.demand(!asked, "no input reaches an adapter", "one does")
 }

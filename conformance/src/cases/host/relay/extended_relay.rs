@@ -183,7 +183,7 @@ pub(super) fn noises(token: &str) -> Value {
         ["raw", format!("{token}\n[\"{token}\"]\n\"{token}\"\n{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{token}\n")],
         ["raw64", "/////wo="],
         ["emit", unknown],
-        ["emit", {"type":"of.nobody","content":token}],
+        ["emit", {"type":"of.no one","content":token}],
         ["emit", {"type":"turn.complete","session_id":"never-opened"}],
         ["say", "mine"],
         ["complete"]

@@ -106,7 +106,7 @@ impl Prompt {
 
     fn remember(&self, editor: &mut Lines, text: &str) {
         let (Some(path), Ok(true)) = (&self.history, editor.add_history_entry(text)) else { return };
-        // A history that cannot be kept is no reason not to talk.
+        // A history that cannot be kept is not a reason not to talk.
         if let Err(error) = editor.append_history(path) {
             tracing::debug!(%error, path = %path.display(), "the history is not kept");
         }

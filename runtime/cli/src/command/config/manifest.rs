@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use trunkline_host::config;
 
-/// What has no home. It is told, not refused: another program reads it.
+/// What has no home. It is reported, not refused: another program reads it.
 type Rest = Map<String, Value>;
 
 /// A manifest.

@@ -231,7 +231,7 @@ impl Watcher<'_> {
                 if self.ends.len() <= at {
                     self.ends.resize(at + 1, 0);
                 }
-                // An end that the host had to make is no answer; two of them make sure that it counts as none.
+                // An end that the host had to make is not an answer; two of them make sure that it counts as none.
                 self.ends[at] +=
                     if matches!(end.cause, Cause::Complete | Cause::StoppedUnsent) { 1 } else { 2 };
                 return Some(end.turn);

@@ -49,7 +49,7 @@ enum Grade {
     Error,
 }
 
-/// The version, where asking for it is no run: a built-in adapter is this program, one on the SDK answers
+/// The version, where asking for it is not a run: a built-in adapter is this program, one on the SDK answers
 /// `--describe`, and a few well-known programs answer `--version`.
 pub(super) async fn version(agent: &AgentConfig, spec: &ChildSpec, within: Duration) -> Option<Check> {
     if let Profile::BuiltIn(name) = &agent.profile {

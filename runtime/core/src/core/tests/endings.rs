@@ -96,7 +96,7 @@ fn news_of_a_session_answers_no_turn() {
 fn fields_that_were_not_agreed_on_are_not_there() {
     let (mut bench, key) = offered();
     bench.send(key, "1");
-    // Its first message is no `session.ready`: it is core-only.
+    // Its first message is not a `session.ready`: it is core-only.
     bench.say(r#"{"type":"turn.complete","session_id":"s","status":"failed","error":{"message":"no"}}"#);
     assert_eq!((bench.ends[0].cause, bench.ends[0].status), (Cause::Complete, Status::Completed));
     assert!(bench.ends[0].error.is_none());

@@ -1,4 +1,4 @@
-//! The words by which failures are told apart.
+//! The words that distinguish failures.
 
 use std::sync::LazyLock;
 

@@ -77,7 +77,7 @@ pub(super) fn read(folder: &Path) -> std::io::Result<String> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(FILE))?;
     if !file.metadata()?.is_file() {
-        // Nobody may ever write to a FIFO.
+        // No one may ever write to a FIFO.
         return Err(io::Error::other("no regular file"));
     }
     file.take(4 * LONGEST as u64).read_to_end(&mut bytes)?;

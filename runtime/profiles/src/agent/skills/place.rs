@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::Skill;
 
-/// Where agents look for skills in a folder that they are told to add: claude and copilot.
+/// Where agents look for skills in a folder that they are given: claude and copilot.
 const LOOKED_IN: [&str; 2] = [".claude", ".github"];
 
 /// A private folder with links to skills under `.claude/skills` and `.github/skills`, for `--add-dir` (census row I02).

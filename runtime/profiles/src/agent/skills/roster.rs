@@ -7,7 +7,7 @@ use trunkline_sdk::protocol::Command;
 use super::inline::{self, Inline};
 use super::{CommandStyle, Skill, document};
 
-/// What the model is told of skills that it finds nowhere by itself.
+/// What the model learns of skills that it finds nowhere by itself.
 const PREAMBLE: &str =
     "The user may call these skills by `/name`; what a skill says then stands in the input.";
 
@@ -16,7 +16,7 @@ const PREAMBLE: &str =
 pub(crate) struct Roster(Vec<Skill>);
 
 impl Roster {
-    /// Reads the skills of a configuration and a session; what cannot be used is told.
+    /// Reads the skills of a configuration and a session; what cannot be used is reported.
     pub(crate) fn of(skills: &[Value], warnings: &mut Vec<String>) -> Self {
         let (skills, wrong) = super::parse(skills);
         warnings.extend(wrong);

@@ -131,7 +131,7 @@ fn a_called_skill_comes_before_the_request() {
     let unreadable = resolve("/gone x", |_| Some(PathBuf::from("/no/such/folder")));
     assert_eq!(unreadable.text, "/gone x");
     assert!(unreadable.note.unwrap().contains("cannot be read"));
-    // Nobody writes to it.
+    // No one writes to it.
     let folder = tempfile::tempdir().unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, folder.path().join("SKILL.md"), rustix::fs::Mode::RUSR).unwrap();
     let fifo = resolve("/gone x", |_| Some(folder.path().to_owned()));

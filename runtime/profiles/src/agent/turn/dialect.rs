@@ -85,7 +85,7 @@ pub(crate) enum Grace {
     AgentEnds,
 }
 
-/// What shall be done, in this order.
+/// What must be done, in this order.
 #[derive(Debug)]
 pub(crate) enum Effect<C> {
     /// Emit an event of the turn.

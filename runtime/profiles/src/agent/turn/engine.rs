@@ -41,7 +41,7 @@ pub(crate) enum How {
 ///    │         ┌── grace ───────────── Interrupted ── turn or output ends ──► Finished(Ended or Closed, why)
 ///    │         │                                   └─ time ─────────────────► Finished(Late, why)
 ///    │         └── no grace ────────────────────────────────────────────────► Finished(Late, why)
-///    └── output ends (also when Ending) ────────────────────────────────────► Finished(Closed)
+///    └── output ends (even when Ending) ────────────────────────────────────► Finished(Closed)
 /// ```
 #[derive(Debug)]
 enum Phase {
@@ -196,7 +196,7 @@ impl<D: Dialect> Engine<D> {
         }
     }
 
-    /// What shall be done next; nothing once the turn has finished.
+    /// What must be done next; nothing once the turn has finished.
     pub(super) fn poll_effect(&mut self, now: Instant) -> Option<Effect<D::Command>> {
         while !matches!(self.phase, Phase::Finished(_)) {
             match self.out.steps.pop_front()? {

@@ -91,7 +91,7 @@ fn an_allowance_is_for_this_session_alone() {
 }
 
 #[test]
-fn what_nobody_approves_is_denied() {
+fn what_no_one_approves_is_denied() {
     let response = |decision: Decision| bash().response(&Reply::Decision(decision))["response"].clone();
     assert_eq!(
         response(Decision::default()),

@@ -24,7 +24,7 @@ enum Served {
     Ended(Box<TurnComplete>, Box<RunningProcess>),
     /// The process is gone.
     Lost(Box<TurnComplete>),
-    /// The process had ended between turns, before anybody noticed: it has not taken the input.
+    /// The process had ended between turns, unnoticed: it has not taken the input.
     Untaken,
     /// There was nothing to resume.
     Unknown(String),

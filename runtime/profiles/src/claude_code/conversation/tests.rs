@@ -101,7 +101,7 @@ async fn requests_are_answered_in_any_order_while_others_are_open() {
     session.say(PermissionResponse { message: Some("no".into()), ..PermissionResponse::new(first, false) });
     let turn = session.finish().await;
     assert_eq!((turn.text().as_str(), turn.end.status), ("denied one. ", Some(Status::Completed)));
-    // Nobody answers: what is withdrawn needs no answer.
+    // No one answers: what is withdrawn needs no answer.
     session.begin("do: withdraw");
     let asked = session.asked().await;
     let withdrawn = session.wait_for(|body| match body {

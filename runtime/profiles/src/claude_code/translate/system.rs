@@ -14,7 +14,7 @@ use super::super::native::{amount, count, list, text};
 use super::{LONGEST_COMMAND_OUTPUT, Translator, names};
 use crate::agent::title;
 
-/// The most commands that are told.
+/// The most commands that are reported.
 const MOST_COMMANDS: usize = 256;
 
 /// The nearest and the farthest time at which a limit is believed to begin anew.
@@ -167,7 +167,7 @@ impl Translator {
         }
     }
 
-    /// Work that has ended in the background; what ends within its call is told by that.
+    /// Work that has ended in the background; what ends within its call is reported by that.
     fn task(&self, value: &Value) -> Option<ClaudeEvent> {
         let call = text(value, "tool_use_id");
         if call.is_some_and(|call| self.tools.is_open(call)) {
@@ -225,7 +225,7 @@ fn retry(value: &Value) -> String {
     message
 }
 
-/// A tool that a rule has denied: nobody was asked.
+/// A tool that a rule has denied: no one was asked.
 fn denied(value: &Value) -> ClaudeEvent {
     let tool = title::cut(text(value, "tool_name").unwrap_or("a tool"), 128);
     let why = text(value, "message").map(|why| format!(": {}", title::cut(why, 1_000))).unwrap_or_default();

@@ -13,7 +13,7 @@ use crate::agent::title;
 /// The most calls of a turn that are remembered.
 const MOST_CALLS: usize = 4_096;
 
-/// The longest result that is told, in bytes. A longer one is cut and marked.
+/// The longest result that is reported, in bytes. A longer one is cut and marked.
 const LONGEST_RESULT: usize = 256 * 1024;
 
 /// The most entries of a plan.
@@ -86,7 +86,7 @@ impl Tools {
         self.calls.insert(call, Call { tool: tool.to_owned(), input, parent: parent.map(str::to_owned) });
     }
 
-    /// A `tool_result` block, and what is told beside it.
+    /// A `tool_result` block, and what is reported beside it.
     pub(super) fn end(
         &mut self,
         block: &Value,

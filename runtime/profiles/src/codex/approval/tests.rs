@@ -43,8 +43,8 @@ fn a_command_can_be_decided_in_every_way() {
 fn silence_and_contradictions_deny() {
     let params = json!({"command": "ls", "proposedExecpolicyAmendment": ["ls"]});
     let (_, answers) = permission("item/commandExecution/requestApproval", &params);
-    let nobody = Decision::default();
-    assert_eq!(answers.of(&nobody), json!({"decision": "decline"}));
+    let unanswered = Decision::default();
+    assert_eq!(answers.of(&unanswered), json!({"decision": "decline"}));
     let mut denied = Decision::default();
     denied.option_id = Some("acceptForSession".to_owned());
     assert_eq!(answers.of(&denied), json!({"decision": "decline"}));

@@ -22,7 +22,7 @@ pub(super) struct Lines {
     last: Option<Fault>,
 }
 
-/// The turn that the translator is told of: `exec` has one a process, and does not name it.
+/// The turn that the translator knows: `exec` has one a process, and does not name it.
 const TURN: &str = "turn";
 
 impl Lines {
@@ -39,7 +39,7 @@ impl Lines {
         self.last.take()
     }
 
-    /// Takes a line. What is no event means nothing.
+    /// Takes a line. What is not an event means nothing.
     pub(super) fn take(&mut self, line: &[u8]) -> Meaning {
         let Ok(mut event) = serde_json::from_slice::<Value>(line) else { return Meaning::Events(Vec::new()) };
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();

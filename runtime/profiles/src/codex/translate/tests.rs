@@ -48,7 +48,7 @@ fn told(events: &[Event]) -> Vec<String> {
     events.iter().map(line).collect()
 }
 
-/// Plays `method params` notifications and gives what is told.
+/// Plays `method params` notifications and gives what is reported.
 fn play(notes: &[(&str, Value)]) -> Vec<String> {
     let mut translator = translator();
     let events = notes.iter().flat_map(|(method, params)| note(&mut translator, method, params.clone()));

@@ -14,7 +14,7 @@ use crate::agent::turn::{Dialect, Out};
 /// The turn that is waited for.
 pub(super) struct Earlier<'t> {
     thread: &'t str,
-    /// Its id; empty until its beginning is told.
+    /// Its id; empty until its beginning is reported.
     pub(super) turn: String,
     until: Instant,
     /// Why there is nothing to wait for.

@@ -1,4 +1,4 @@
-//! One thread's share of the app server: what is read of it, and what it is told.
+//! One thread's share of the app server: what is read of it, and what it is reported.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::agent::turn::Pipe;
 /// How long a turn has to end that was interrupted for another reason than a stop; also for the answer to that.
 pub(super) const INTERRUPT: Duration = Duration::from_secs(10);
 
-/// How long a stopped turn has to end, within the grace that the host is told.
+/// How long a stopped turn has to end, within the grace that the host has.
 pub(super) const STOP: Duration = Duration::from_millis(1500);
 
 /// A call, by what it is for.
@@ -41,7 +41,7 @@ impl Call {
     }
 }
 
-/// What the app server is told, or what is done with it.
+/// What the app server gets, or what is done with it.
 #[derive(Debug)]
 pub(super) enum Command {
     /// A call and its longest time. Its answer is a message.
@@ -83,7 +83,7 @@ impl<'l> ThreadLine<'l> {
     }
 }
 
-/// Interrupts a turn of a thread that another session has resumed. By its id, so it is no turn of that one.
+/// Interrupts a turn of a thread that another session has resumed. By its id, so it is not a turn of that one.
 pub(super) async fn give_up(link: &Link, turn: &str) {
     if !turn.is_empty() {
         let params = json!({ "threadId": link.thread, "turnId": turn });

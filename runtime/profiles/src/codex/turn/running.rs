@@ -47,7 +47,7 @@ enum ReplyForm {
 pub(super) struct Running<'t> {
     id: &'t str,
     translator: &'t mut Translator,
-    /// A turn that may run on, after its host was told of its end.
+    /// A turn that may run on, after its host was reported of its end.
     pub(super) unfinished: &'t mut Option<String>,
     /// Whether the thread has something to remember.
     spoken: &'t mut bool,

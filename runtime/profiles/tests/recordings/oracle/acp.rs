@@ -41,7 +41,7 @@ struct Open {
     request: Value,
     turn: Turn,
     text: Text,
-    /// The messages that were told of.
+    /// The messages that were reported.
     messages: HashSet<String>,
     /// The running total of the cost, as last told.
     cost: Option<f64>,
@@ -205,7 +205,7 @@ impl Reading {
         let begun = total.turns > 0 || !resumed;
         total.turns += 1;
         if let Some(cost) = open.cost {
-            // What a resumed session had cost before, nobody here knows.
+            // What a resumed session had cost before, no one here knows.
             if begun {
                 open.turn.cost = Some(cost - total.cost);
             } else {

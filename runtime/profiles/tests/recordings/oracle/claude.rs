@@ -263,7 +263,7 @@ impl Open {
         self.turn.usage = Some(Usage { input: inputs, output: outputs, optional: !certain });
         let cost = line.get("total_cost_usd").and_then(Value::as_f64);
         if let Some(total) = cost {
-            // What was spent before a resumed session is in the total, and nobody here knows it.
+            // What was spent before a resumed session is in the total, and no one here knows it.
             if continues(recording) && totals.turns == 0 {
                 self.turn.no_total = (model_input != input).then_some(total);
             } else {

@@ -127,7 +127,7 @@ fn a_permission_is_asked_after_its_call_and_its_reply_is_an_option() {
 }
 
 #[test]
-fn a_policy_asks_nobody() {
+fn a_policy_asks_no_one() {
     for (permissions, option) in [(Permissions::Deny, "no"), (Permissions::DangerousAllow, "yes")] {
         let (done, _) = turn(permissions, true, [asks(7)]);
         assert!(done.len() == 2 && done.iter().any(|done| done.contains(option)), "{done:?}");

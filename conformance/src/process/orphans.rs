@@ -12,7 +12,7 @@ use rustix::{
 
 /// A process that outlived the program that it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leftover {
+pub struct Orphan {
     /// Its id.
     pub pid: u32,
     /// Its name, as the kernel knows it.
@@ -43,7 +43,7 @@ pub(crate) fn become_subreaper() {
 
 /// Finds what is left of a case, kills it, reaps it, and tells what it was. The program itself, the leader of the group,
 /// has ended and is not reaped yet: until then no other group has its number.
-pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Leftover> {
+pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Orphan> {
     let own = std::process::id();
     let mut left = Vec::new();
     // Killing may uncover children that were started meanwhile: look again until nothing is there.
@@ -62,8 +62,8 @@ pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Leftover> {
             let reaped = waitpid(Some(pid), WaitOptions::NOHANG).is_ok_and(|status| status.is_some());
             // A zombie that another process has yet to reap is not a survivor.
             let survives = !process.zombie || reaped;
-            if survives && left.iter().all(|known: &Leftover| known.pid != process.pid) {
-                left.push(Leftover { pid: process.pid, name: process.name, zombie: process.zombie });
+            if survives && left.iter().all(|known: &Orphan| known.pid != process.pid) {
+                left.push(Orphan { pid: process.pid, name: process.name, zombie: process.zombie });
             }
         }
         std::thread::sleep(Duration::from_millis(5));
