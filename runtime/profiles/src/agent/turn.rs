@@ -11,6 +11,7 @@ mod engine;
 pub(crate) mod played;
 mod requests;
 mod run;
+mod scope;
 #[cfg(test)]
 mod tests;
 

@@ -8,7 +8,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio_util::sync::CancellationToken;
 use trunkline_sdk::{Answer, Decision, Permission, Question};
 
-use super::run::Scope;
+use super::scope::Scope;
 
 /// What the user is asked.
 #[derive(Debug)]

@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use trunkline_sdk::protocol::AdapterBody;
-use trunkline_sdk::{Error, Session, SessionInfo, Steer, Turn};
+use trunkline_sdk::{Error, Session, Steer, Turn};
 
 use super::dialect::{Dialect, Effect, NewFile, Out, Step};
 use super::engine::{Engine, Finish};
 use super::requests::Requests;
+use super::scope::Scope;
 use crate::agent::deadlines::at;
 use crate::agent::lines::Line;
 use crate::agent::process::{Agent, InputClosed};
@@ -68,43 +69,6 @@ impl Pipe for Agent {
                 }
                 Ok(())
             }
-        }
-    }
-}
-
-/// Where events go, and who is asked.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Scope<'t> {
-    Turn(&'t Turn),
-    /// Between turns, until the next one wants the agent.
-    Session(&'t Session, &'t CancellationToken),
-}
-
-impl Scope<'_> {
-    async fn stopped(&self) {
-        match self {
-            Self::Turn(turn) => turn.stopped().await,
-            Self::Session(_, wanted) => wanted.cancelled().await,
-        }
-    }
-
-    async fn next_steer(&self) -> Option<Steer> {
-        match self {
-            Self::Turn(turn) => turn.next_steer().await,
-            Self::Session(..) => None,
-        }
-    }
-
-    async fn working(&self) {
-        if let Self::Turn(turn) = self {
-            turn.working().await;
-        }
-    }
-
-    fn info(&self, info: SessionInfo) {
-        match self {
-            Self::Turn(turn) => turn.session().info(info),
-            Self::Session(session, _) => session.info(info),
         }
     }
 }
@@ -203,8 +167,8 @@ async fn emit_one<D: Dialect>(
         (Scope::Turn(turn), Some(report)) => tokio::select! {
             biased;
             emitted = report.emit(turn, event) => emitted,
-            () = turn.stopped(), if engine.takes_stop() => Ok(()),
-            () = at(engine.ends_at()), if engine.ends_at().is_some() => Ok(()),
+            () = turn.stopped(), if engine.takes_stop() => Ok(no_room()),
+            () = at(engine.ends_at()), if engine.ends_at().is_some() => Ok(no_room()),
         },
         (Scope::Turn(turn), None) => {
             turn.emit(event).await;
@@ -219,6 +183,11 @@ async fn emit_one<D: Dialect>(
     if let Err(why) = emitted {
         engine.handle_failure(why, Instant::now());
     }
+}
+
+/// Notes that an event found no room before its turn ended: the host does not read.
+fn no_room() {
+    tracing::warn!("an event of a turn that is to end found no room, and is left out");
 }
 
 /// Gives the host a file, unless the turn ends first.
@@ -261,7 +230,7 @@ pub(crate) async fn emit<C>(out: Out<C>, turn: &Turn, report: &mut Report) -> Re
             Step::Effect(Effect::Emit(event)) => tokio::select! {
                 biased;
                 emitted = report.emit(turn, event) => emitted?,
-                () = turn.stopped() => {}
+                () = turn.stopped() => no_room(),
             },
             Step::Effect(Effect::Info(info)) => turn.session().info(*info),
             // The rest is for a turn that goes on.
