@@ -21,10 +21,10 @@ pub(crate) mod generic;
 mod inbox;
 mod initialize;
 mod line;
-mod link;
 mod media;
 mod open;
 mod permission;
+mod process;
 mod prompt;
 mod request;
 mod requests;
@@ -32,7 +32,7 @@ mod restarts;
 mod session;
 mod shared;
 mod terminals;
-mod update;
+mod translate;
 mod usage;
 
 use std::sync::Arc;
@@ -42,7 +42,7 @@ use trunkline_sdk::protocol::{Capabilities, SessionEntry, SessionUpdate, Session
 use trunkline_sdk::{Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Turn};
 
 use self::conversation::Conversation;
-use self::link::{Link, Pool};
+use self::process::{Link, Pool};
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::read::{self, list, text};
@@ -198,7 +198,7 @@ impl Adapter for Acp {
             let answer = link.peer.call::<_, Value>("session/list", &request, options.deadlines.start).await;
             let answer = answer.map_err(|error| {
                 let what = format!("{called} did not list its sessions");
-                link::failure(&error, &what, &link.initialized, self.login_hint().as_deref())
+                process::failure(&error, &what, &link.initialized, self.login_hint().as_deref())
             })?;
             let before = entries.len();
             entries.extend(list(&answer, "sessions").iter().filter_map(entry));

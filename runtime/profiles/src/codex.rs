@@ -7,6 +7,7 @@
 
 mod approval;
 mod command_line;
+mod conversation;
 mod diagnose;
 mod exec;
 mod fault;
@@ -15,12 +16,11 @@ mod inbox;
 mod item;
 mod models;
 mod policy;
+mod process;
 mod prompt;
 mod request;
 mod retries;
-mod server;
 mod shell;
-mod thread;
 mod translate;
 mod turn;
 mod usage;
@@ -36,12 +36,12 @@ use trunkline_sdk::{
 };
 
 use self::command_line::Way;
+use self::conversation::Thread;
 use self::exec::Exec;
 use self::policy::Policy;
+use self::process::{Pool, Stay};
 use self::prompt::Prompt;
 use self::request::ThreadOptions;
-use self::server::{Pool, Stay};
-use self::thread::Thread;
 use crate::agent::attachment::{self, Native};
 use crate::agent::options::Options;
 use crate::agent::settings::{Wait, settings};
@@ -142,7 +142,7 @@ impl Codex {
             let exec = Exec::new(self.settings.clone(), options, version, policy, prompt, warnings)?;
             return Ok(Kept::Exec(Box::new(exec)));
         }
-        let (mcp_servers, wrong) = thread::mcp_servers(&options.mcp_servers);
+        let (mcp_servers, wrong) = conversation::mcp_servers(&options.mcp_servers);
         warnings.extend(wrong);
         let cwd = options.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
         let thread = ThreadOptions {

@@ -4,9 +4,9 @@
 
 mod command_line;
 mod conversation;
-mod reader;
 #[cfg(test)]
 mod tests;
+mod translate;
 mod turn;
 
 use trunkline_sdk::protocol::Capabilities;

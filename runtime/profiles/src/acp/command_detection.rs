@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use trunkline_sdk::protocol::{Log, LogStream};
 
-use super::update::Reader;
+use super::translate::Reader;
 use crate::agent::skills::{self, Roster};
 
 /// An input, read.
@@ -74,7 +74,7 @@ mod tests {
         let mut reader = Reader::default();
         let commands: Vec<Value> = commands.iter().map(|name| json!({ "name": name })).collect();
         let update = json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands });
-        reader.update(&update, super::super::update::When::Now, &|_| None, &mut Vec::new());
+        reader.update(&update, super::super::translate::When::Now, &|_| None, &mut Vec::new());
         reader
     }
 

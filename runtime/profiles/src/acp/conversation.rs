@@ -3,7 +3,7 @@
 mod earlier;
 mod end;
 mod idle_listener;
-mod running;
+mod turn;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComp
 
 use self::earlier::{Earlier, UNFINISHED};
 use self::idle_listener::IdleListener;
-use self::running::Running;
+use self::turn::Running;
 use super::Acp;
 use super::command_detection::{DetectedCommand, detect};
 use super::line::{Command, Prompt, SessionLine};
-use super::link::WRITE;
 use super::open::{self, Open, Opening};
+use super::process::WRITE;
 use super::prompt;
 use super::session::AcpSession;
-use super::update::Reader;
+use super::translate::Reader;
 use crate::agent::deadlines::{Deadlines, Watch, while_working};
 use crate::agent::options::Options;
 use crate::agent::report::Report;
 use crate::agent::skills::{self, Roster};
-use crate::agent::turn::{self, Dialect, Engine, Out};
+use crate::agent::turn::{Dialect, Engine, Out, emit, run};
 
 /// How long an agent has to tell its commands, before an input that may be one of them or call a skill. Some have none.
 const COMMANDS: Duration = Duration::from_secs(1);
@@ -205,7 +205,7 @@ impl Conversation {
         let engine = Engine::new(earlier, Watch::new(Deadlines::default()));
         let engine = engine.begin(|_, out| out.send(Command::Alive));
         let mut line = SessionLine::after(acp_session, prompt);
-        let (earlier, finish) = turn::run(engine, &mut line, turn, &mut self.report).await;
+        let (earlier, finish) = run(engine, &mut line, turn, &mut self.report).await;
         if let Some(why) = finish.why {
             self.unfinished = line.prompt.take();
             return Err(why);
@@ -258,46 +258,47 @@ impl Conversation {
         let may_call = self.skills.has_any() && skills::called(&input.content).is_some();
         let waits = may_call && !self.has_waited;
         self.has_waited |= waits;
-        let (mut run, mut out) = (Running::new(acp_session, reader, first_word), Out::default());
+        let (mut running, mut out) = (Running::new(acp_session, reader, first_word), Out::default());
         let mut line = SessionLine::new(acp_session);
         let commands = waits.then(|| Instant::now() + COMMANDS);
-        Self::catch_up(&mut run, &mut line, turn, commands, &mut out).await;
-        let DetectedCommand { text, is_command, mut note } = detect(&input.content, &self.skills, run.reader);
+        Self::catch_up(&mut running, &mut line, turn, commands, &mut out).await;
+        let DetectedCommand { text, is_command, mut note } =
+            detect(&input.content, &self.skills, running.reader);
         input.content = text.into_owned();
-        if let Some(note) = note.take_if(|note| note.is_due(run.reader)) {
+        if let Some(note) = note.take_if(|note| note.is_due(running.reader)) {
             out.emit(note.log());
         }
-        run.asks_model = !input.content.trim_start().starts_with('/');
+        running.asks_model = !input.content.trim_start().starts_with('/');
         // What stands before a command hides it from the agent.
         let preface = self.preface.as_deref().filter(|_| !is_command);
         let (initialized, directories) = (&acp_session.link.initialized, &acp_session.directories);
         let blocks =
             prompt::blocks(&self.options, turn.session(), input, preface, initialized, directories).await;
-        Self::catch_up(&mut run, &mut line, turn, None, &mut out).await;
-        if !turn.is_stopped() && !run.is_cut {
+        Self::catch_up(&mut running, &mut line, turn, None, &mut out).await;
+        if !turn.is_stopped() && !running.is_cut {
             if !is_command {
                 self.preface = None;
             }
-            run.is_prompted = true;
+            running.is_prompted = true;
             out.send(Command::Prompt(json!(blocks)));
         }
-        let engine = Engine::new(run, Watch::new(self.options.deadlines)).begin(|_, begin| *begin = out);
-        let (mut run, finish) = turn::run(engine, &mut line, turn, &mut self.report).await;
+        let engine = Engine::new(running, Watch::new(self.options.deadlines)).begin(|_, begin| *begin = out);
+        let (mut running, finish) = run(engine, &mut line, turn, &mut self.report).await;
         self.unfinished = line.prompt.take();
         drop(line);
-        if !run.is_prompted && turn.is_stopped() {
-            acp_session.decline(run.requests);
+        if !running.is_prompted && turn.is_stopped() {
+            acp_session.decline(running.requests);
             return failed(Error::stopped());
         }
         let is_mute = finish.why.is_some();
         let mut out = Out::default();
-        if let Some(note) = note.filter(|note| !is_mute && note.holds(run.reader)) {
+        if let Some(note) = note.filter(|note| !is_mute && note.holds(running.reader)) {
             out.emit(note.log());
         }
-        let why = finish.why.map(|why| run.explained(why, &acp_session.link.peer.stderr()));
-        let end = run.end(initialized, why, self.acp.login_hint().as_deref(), &mut out);
-        acp_session.decline(run.requests);
-        let end = turn::emit(out, turn, &mut self.report).await.and(end);
+        let why = finish.why.map(|why| running.explained(why, &acp_session.link.peer.stderr()));
+        let end = running.end(initialized, why, self.acp.login_hint().as_deref(), &mut out);
+        acp_session.decline(running.requests);
+        let end = emit(out, turn, &mut self.report).await.and(end);
         Went { end, is_mute }
     }
 

@@ -12,7 +12,7 @@ use super::line::{Command, Request};
 use super::permission::{self, Offered, Outcome, Word};
 use super::session::{MOST_REQUESTS, Permissions};
 use super::terminals::Order;
-use super::update::{Reader, UpdateEvent};
+use super::translate::{Reader, UpdateEvent};
 use crate::agent::rpc::Id;
 use crate::agent::turn::{Out, Reply};
 

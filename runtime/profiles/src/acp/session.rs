@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use super::files::Directories;
 use super::inbox::Inbox;
-use super::link::Link;
+use super::process::Link;
 use super::requests::Requests;
 use super::terminals::Terminals;
 use crate::agent::launch::Launch;

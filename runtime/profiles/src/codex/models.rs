@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use trunkline_sdk::protocol::Model;
 use trunkline_sdk::{Session, SessionInfo};
 
-use super::server::Server;
+use super::process::Server;
 
 /// How long an answer may take. Nothing waits for it.
 const ANSWER: Duration = Duration::from_secs(20);

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use trunkline_sdk::protocol::Context;
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn};
 
-use super::reader::{PiEvent, Reader};
+use super::translate::{PiEvent, Reader};
 use super::turn::{PROMPT, Running, parsed};
 use super::{Pi, command_line};
 use crate::agent::attachment::{self, Image, Native};

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use trunkline_sdk::protocol::AdapterBody;
 
-use super::reader::{PiEvent, Reader};
+use super::translate::{PiEvent, Reader};
 
 fn read(lines: &str) -> (Vec<String>, Reader) {
     let (mut reader, mut out) = (Reader::default(), Vec::new());

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use trunkline_sdk::protocol::{Choice, ContextUsage, QuestionField};
 use trunkline_sdk::{Answer, Error, FieldKind, Question, Status};
 
-use super::reader::{ExtensionQuestion, PiEvent, Reader};
+use super::translate::{ExtensionQuestion, PiEvent, Reader};
 use crate::agent::failure;
 use crate::agent::lines::Line;
 use crate::agent::turn::{Dialect, Grace, LineOut, Out, Reply};

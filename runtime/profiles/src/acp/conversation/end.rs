@@ -5,8 +5,8 @@ use trunkline_sdk::{Category, Error, Status, TurnComplete};
 
 use super::super::initialize::InitializeResponse;
 use super::super::line::Command;
-use super::super::link::failure;
-use super::running::Running;
+use super::super::process::failure;
+use super::turn::Running;
 use crate::agent::failure as failures;
 use crate::agent::turn::Out;
 

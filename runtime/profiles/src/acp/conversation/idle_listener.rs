@@ -11,7 +11,7 @@ use super::super::line::{Command, Message, SessionLine};
 use super::super::requests::{Requests, Settled};
 use super::super::session::AcpSession;
 use super::super::terminals::Terminals;
-use super::super::update::{Reader, UpdateEvent, When};
+use super::super::translate::{Reader, UpdateEvent, When};
 use super::Task;
 use crate::agent::turn::{self, Dialect, Engine, Out, Reply};
 

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use trunkline_sdk::{Category, Error};
 
 use super::super::inbox::Mail;
-use super::super::server::{NOT_NOW, gone};
+use super::super::process::{NOT_NOW, gone};
 use super::line::{Call, Command, Message};
 use super::taken;
 use crate::agent::rpc::CallError;

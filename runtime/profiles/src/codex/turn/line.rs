@@ -8,8 +8,8 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::super::conversation::Link;
 use super::super::inbox::Mail;
-use super::super::thread::Link;
 use crate::agent::process::InputClosed;
 use crate::agent::rpc::{CallError, Id};
 use crate::agent::turn::Pipe;

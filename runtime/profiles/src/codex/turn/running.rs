@@ -7,10 +7,10 @@ use tokio::time::Instant;
 use trunkline_sdk::{Category, Error, Status};
 
 use super::super::approval::{Answers, Ask, Form};
+use super::super::conversation::{ANSWER, Thread};
 use super::super::inbox::Mail;
 use super::super::request;
 use super::super::retries::Retries;
-use super::super::thread::{ANSWER, Thread};
 use super::super::translate::{End, Translator};
 use super::line::{Call, Command, INTERRUPT, Message, STOP};
 use crate::agent::failure;

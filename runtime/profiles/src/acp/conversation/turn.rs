@@ -14,7 +14,7 @@ use super::super::media::{Media, Source};
 use super::super::requests::{Requests, Settled};
 use super::super::session::AcpSession;
 use super::super::terminals::Terminals;
-use super::super::update::{Reader, UpdateEvent, When};
+use super::super::translate::{Reader, UpdateEvent, When};
 use super::taken;
 use crate::agent::deadlines;
 use crate::agent::rpc::CallError;
