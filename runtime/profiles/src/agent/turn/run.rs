@@ -167,8 +167,14 @@ async fn emit_one<D: Dialect>(
         (Scope::Turn(turn), Some(report)) => tokio::select! {
             biased;
             emitted = report.emit(turn, event) => emitted,
-            () = turn.stopped(), if engine.takes_stop() => Ok(no_room()),
-            () = at(engine.ends_at()), if engine.ends_at().is_some() => Ok(no_room()),
+            () = turn.stopped(), if engine.takes_stop() => {
+                no_room();
+                Ok(())
+            }
+            () = at(engine.ends_at()), if engine.ends_at().is_some() => {
+                no_room();
+                Ok(())
+            }
         },
         (Scope::Turn(turn), None) => {
             turn.emit(event).await;
