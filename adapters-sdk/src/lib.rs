@@ -52,7 +52,7 @@ mod wire;
 
 pub use trunkline_protocol as protocol;
 pub use trunkline_protocol::{
-    Category, Channel, ClosedReason, Extensions, FieldKind, FileInput, Json, LogStream, PlanEntry,
+    Category, Channel, ClosedReason, Extensions, FieldKind, FileInput, Json, LogStream, MAX_LINE, PlanEntry,
     PlanStatus, SessionInfo, SessionStart, SessionUpdate, Status, ToolCallId, TurnComplete,
 };
 
@@ -66,6 +66,6 @@ pub use input::Input;
 pub use permission::{Decision, Permission};
 pub use program::{Program, serve_stdio, serve_stdio_async};
 pub use question::{Answer, Question};
-pub use server::{Ended, MAX_LINE, STOP_GRACE, Server, serve};
+pub use server::{Ended, STOP_GRACE, Server, serve};
 pub use session::Session;
 pub use turn::{End, Steer, ToolOutcome, Turn, file_type_of};

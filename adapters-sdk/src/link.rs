@@ -77,7 +77,7 @@ impl Link {
 
     /// Reads and dispatches until the end of input. Waits for nothing else.
     pub(crate) async fn read(&self, mut input: impl AsyncRead + Unpin) {
-        let mut lines = LineReader::new(self.terms.max_line);
+        let mut lines = LineReader::of_peer(self.terms.max_line);
         loop {
             match input.read(lines.space()).await {
                 Ok(0) => break,

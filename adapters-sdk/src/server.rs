@@ -12,6 +12,7 @@ use tokio::{
     runtime::Handle,
     time::sleep,
 };
+use trunkline_protocol::MAX_LINE;
 
 use crate::{
     Adapter,
@@ -21,9 +22,6 @@ use crate::{
 
 /// What a handler has after a stop, by default.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
-
-/// The longest line that is read, by default ([frame.5]).
-pub const MAX_LINE: usize = 16 * 1024 * 1024;
 
 /// Why serving ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +108,9 @@ impl Server {
         Self { grace, ..self }
     }
 
-    /// The longest line that is read, in bytes.
+    /// Reads lines of up to so many bytes; a longer one is skipped and reported to its session. [`MAX_LINE`] by
+    /// default. Less than [`MIN_MAX_LINE`](trunkline_protocol::MIN_MAX_LINE) counts as that: every adapter accepts
+    /// lines of 1 MiB ([frame.5]).
     #[must_use]
     pub fn max_line(self, bytes: usize) -> Self {
         Self { max_line: bytes, ..self }

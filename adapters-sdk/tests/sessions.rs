@@ -114,9 +114,18 @@ async fn unknown_ids_noise_and_bad_messages_are_met_with_silence() {
 
 #[tokio::test(start_paused = true)]
 async fn a_line_over_the_limit_costs_itself_and_is_reported_to_its_session() {
-    let host = Host::with(Server::new(Counting).max_line(4096), Offer::These(Extensions::all()), 64);
+    let least = 1 << 20;
+    // The limit is raised to what every reader accepts.
+    let server = Server::new(Counting).max_line(4096);
+    let host = Host::with(server, Offer::These(Extensions::all()), 64 * 1024);
     let session = host.open();
-    session.begin("x".repeat(8000));
+    let without = r#"{"type":"user.input","session_id":"s1","content":""}"#.len();
+    let line = |bytes: usize| {
+        format!(r#"{{"type":"user.input","session_id":"s1","content":"{}"}}"#, "x".repeat(bytes - without))
+    };
+    host.raw(line(least));
+    assert_eq!(session.finish().await.text(), "1");
+    host.raw(line(least + 1));
     let category = session
         .wait_for(|body| match body {
             AdapterBody::Error(error) => Some(error.category),
@@ -124,7 +133,7 @@ async fn a_line_over_the_limit_costs_itself_and_is_reported_to_its_session() {
         })
         .await;
     assert_eq!(category, Some(Category::Oversize));
-    assert_eq!(session.send("").await.text(), "1");
+    assert_eq!(session.send("").await.text(), "2");
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,5 +49,5 @@ pub use fold::{Folded, ToolsAsOutput, fold, question_as_output, strip};
 pub use head::{Head, session_named_in, type_named_in};
 pub use id::{BadId, MessageId, RequestId, SessionId, ToolCallId, TurnId};
 pub use json::{Json, Meta, json_len};
-pub use line::{FIRST_BYTES, Item, LineReader, READ_BYTES};
+pub use line::{FIRST_BYTES, Item, LineReader, MAX_LINE, MIN_MAX_LINE, READ_BYTES};
 pub use message::*;

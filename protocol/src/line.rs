@@ -5,6 +5,14 @@ use serde::de::IgnoredAny;
 /// How many bytes [`LineReader::space`] offers at least: one read of a full pipe.
 pub const READ_BYTES: usize = 64 * 1024;
 
+/// The longest line that is read unless configured otherwise, in bytes without the LF: 16 MiB ([frame.5]).
+pub const MAX_LINE: usize = 16 * 1024 * 1024;
+
+/// The length that every reader accepts, in bytes without the LF: 1 MiB ([frame.5]).
+///
+/// No reader's limit is below it, and a writer that does not know its reader keeps its lines within it.
+pub const MIN_MAX_LINE: usize = 1024 * 1024;
+
 /// How many bytes of a line that is too long or no text are kept to tell whose it was.
 pub const FIRST_BYTES: usize = 1024;
 
@@ -79,6 +87,13 @@ struct Skipped {
 }
 
 impl LineReader {
+    /// Reads a peer's lines of up to `max_line` bytes, the LF not counted. A limit below [`MIN_MAX_LINE`] is raised to
+    /// it, since no reader may skip a line that every peer sends ([frame.5]).
+    #[must_use]
+    pub fn of_peer(max_line: usize) -> Self {
+        Self::new(max_line.max(MIN_MAX_LINE))
+    }
+
     /// Reads lines of up to `limit` bytes, the LF not counted.
     #[must_use]
     pub fn new(limit: usize) -> Self {

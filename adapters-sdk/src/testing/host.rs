@@ -19,7 +19,7 @@ use trunkline_protocol::{
     SessionStart, Stop, TurnComplete, TurnId, UserInput,
 };
 
-use crate::{Adapter, Ended, Server, server::MAX_LINE};
+use crate::{Adapter, Ended, MAX_LINE, Server};
 
 /// How many lines wait to be written to the adapter: more than a test says.
 const LINES: usize = 1_000_000;

@@ -7,11 +7,9 @@ use std::{
 
 use trunkline_host::{AgentStatus, Host, config::Profile};
 use trunkline_protocol::{
-    AdapterMessage, AgentEntry, AgentsListResult, Capabilities, Model, RequestId, SessionId, SessionInfo,
+    AdapterMessage, AgentEntry, AgentsListResult, Capabilities, MIN_MAX_LINE, Model, RequestId, SessionId,
+    SessionInfo,
 };
-
-/// The longest line that any reader takes, in bytes ([frame.5]).
-const LINE: usize = 1024 * 1024;
 
 /// What agents reported of themselves in any session, by agent id.
 #[derive(Debug, Default)]
@@ -47,7 +45,7 @@ impl Directory {
         let mut agents = self.list(host);
         loop {
             let line = result(request_id, agents.clone());
-            let Some(mut excess) = line.len().checked_sub(LINE + 1) else { return line };
+            let Some(mut excess) = line.len().checked_sub(MIN_MAX_LINE + 1) else { return line };
             // What is left out is shorter here than on the wire: two rounds at most, mostly one.
             while let Some(bytes) = leave_out_longest(&mut agents) {
                 match excess.checked_sub(bytes) {

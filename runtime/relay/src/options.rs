@@ -1,9 +1,6 @@
 //! How a relay presents itself.
 
-use trunkline_protocol::ToolsAsOutput;
-
-/// The longest line from the hub, in bytes ([frame.5]).
-const MAX_LINE: usize = 16 * 1024 * 1024;
+use trunkline_protocol::{MAX_LINE, ToolsAsOutput};
 
 /// How a relay presents itself and what it takes.
 #[derive(Debug, Clone)]
@@ -13,7 +10,8 @@ pub struct RelayOptions {
     pub name: String,
     /// Its version there.
     pub version: String,
-    /// The longest line that is read from the hub, in bytes; a longer one is skipped and counted. Never below 1 MiB.
+    /// The longest line that is read from the hub, in bytes; a longer one is skipped and reported to its session. Less
+    /// than [`MIN_MAX_LINE`](trunkline_protocol::MIN_MAX_LINE) counts as that.
     pub max_line: usize,
     /// Whether tools are shown to a hub without `events` ([ext.3]).
     pub tools_as_output: ToolsAsOutput,

@@ -24,9 +24,6 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const STEPS: Shutdown =
     Shutdown { close: Duration::from_millis(500), eof: Duration::from_secs(2), term: Duration::from_secs(1) };
 
-/// The least that `max_line` can be, in bytes ([frame.5]).
-const LEAST_LINE: usize = 1024 * 1024;
-
 /// What ended a relay. Each is an orderly end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ended {
@@ -113,7 +110,7 @@ async fn run(
     let upstream = Arc::new(Upstream::default());
     let mut writing = JoinSet::new();
     writing.spawn(upstream.clone().write(writer));
-    let mut lines = LineReader::new(options.max_line.max(LEAST_LINE));
+    let mut lines = LineReader::of_peer(options.max_line);
     let mut dispatch = Dispatch::new(host.clone(), options, upstream.clone());
     let mut last_wait = pin!(async {
         hung_up.await;

@@ -15,10 +15,8 @@ pub const SHUTDOWN_EOF: Duration = Duration::from_secs(5);
 /// `shutdown.term`: the wait after SIGTERM, before SIGKILL.
 pub const SHUTDOWN_TERM: Duration = Duration::from_secs(3);
 
-/// The longest line from an adapter, in bytes ([frame.5]).
-pub const MAX_LINE: usize = 16 * 1024 * 1024;
-/// What every peer accepts of a line, in bytes: `max_line` is never below ([frame.5]).
-pub const MIN_MAX_LINE: usize = 1024 * 1024;
+/// The longest line from an adapter, and the least that `max_line` may be, in bytes ([frame.5]).
+pub use trunkline_protocol::{MAX_LINE, MIN_MAX_LINE};
 /// The tail of stderr that is kept, in bytes.
 pub const STDERR_TAIL: usize = 64 * 1024;
 /// The largest file that is taken or placed, in bytes.

@@ -89,7 +89,7 @@ impl Connection {
         Self {
             output: Some(Output::Stream(output)),
             input: Some(Input::Stream(input)),
-            lines: LineReader::new(max_line),
+            lines: LineReader::of_peer(max_line),
             outbox: Outbox::default(),
             child: None,
             stderr: None,
@@ -102,7 +102,7 @@ impl Connection {
         Self {
             output: child.take_stdout().map(Output::Pipe),
             input: child.take_stdin().map(Input::Pipe),
-            lines: LineReader::new(max_line),
+            lines: LineReader::of_peer(max_line),
             outbox: Outbox::default(),
             child: Some(child),
             stderr,
