@@ -2,7 +2,7 @@
 
 use trunkline_protocol::{
     Diff, Json, OptionKind, PermissionOption, PermissionRequest, PermissionResponse, RequestId, StopReason,
-    ToolCallId,
+    ToolCallId, rules::approves,
 };
 
 /// An action that waits for a person's word.
@@ -126,21 +126,15 @@ impl Decision {
         Self { reason, ..Self::default() }
     }
 
-    /// Judges an answer against what was offered: an option that says the opposite of `approved`, or was not
-    /// offered, denies.
+    /// Judges an answer against what was offered ([`approves`]). `always_allow` is short for an option.
     pub(crate) fn of(response: PermissionResponse, options: &[PermissionOption]) -> Self {
         let always = || options.iter().find(|option| option.kind == Some(OptionKind::AllowAlways));
         let option_id = response.option_id.or_else(|| {
             let short = response.approved && response.always_allow == Some(true);
             short.then(always).flatten().map(|option| option.id.clone())
         });
-        let agrees = |kind: OptionKind| kind.allows() == response.approved;
-        let contradicted = option_id.as_deref().is_some_and(|chosen| {
-            let offered = options.iter().find(|option| option.id == chosen);
-            !offered.is_some_and(|option| option.kind.is_none_or(agrees))
-        });
         Self {
-            approved: response.approved && !contradicted,
+            approved: approves(response.approved, option_id.as_deref(), options),
             option_id,
             updated_input: response.updated_input,
             message: response.message,

@@ -3,7 +3,7 @@
 //! Every table answers for every pair, so a new type or phase does not compile until someone decides. Nothing here has
 //! a clock or reads a byte.
 
-use crate::{AdapterKind, HostKind};
+use crate::{AdapterKind, HostKind, OptionKind, PermissionOption};
 
 /// Where a session stands on one pipe ([session.1], [session.4]).
 ///
@@ -270,4 +270,17 @@ pub const fn request(phase: RequestPhase, step: RequestStep) -> RequestRule {
         (P::Pending, S::Answer | S::Withdraw | S::Deny) => R::Settle,
         (P::Settled, S::Answer | S::Withdraw | S::Deny) => R::Ignore,
     }
+}
+
+/// Whether an answer to a permission request approves, given the options that were offered.
+///
+/// It does if it says `approved` and, where it also chooses an option, that option was offered and is not of a reject
+/// kind. An option without a known kind decides nothing ([ext.5]).
+#[must_use]
+pub fn approves(approved: bool, option_id: Option<&str>, offered: &[PermissionOption]) -> bool {
+    let allows = |chosen: &str| {
+        let option = offered.iter().find(|option| option.id == chosen);
+        option.is_some_and(|option| option.kind.is_none_or(OptionKind::allows))
+    };
+    approved && option_id.is_none_or(allows)
 }

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use trunkline_protocol::{
-    AdapterKind, HostKind,
+    AdapterKind, HostKind, OptionKind, PermissionOption,
     rules::{
         Illegal, RequestPhase, RequestRule, RequestStep, SessionPhase, SessionRule, TurnPhase, TurnStep,
-        from_adapter, from_host, request,
+        approves, from_adapter, from_host, request,
     },
 };
 
@@ -111,6 +111,31 @@ fn a_request_is_settled_once() {
     for step in [Answer, Withdraw, Deny] {
         assert_eq!(request(Pending, step), RequestRule::Settle);
         assert_eq!(request(Settled, step), RequestRule::Ignore);
+    }
+}
+
+#[test]
+fn only_approved_without_a_contradicting_option_approves() {
+    use OptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
+    let option = |id: &str, kind| PermissionOption { id: id.to_owned(), label: None, kind };
+    let offered = [
+        option("once", Some(AllowOnce)),
+        option("always", Some(AllowAlways)),
+        option("no", Some(RejectOnce)),
+        option("never", Some(RejectAlways)),
+        option("odd", None),
+    ];
+    for (chosen, wanted) in [
+        (None, true),
+        (Some("once"), true),
+        (Some("always"), true),
+        (Some("odd"), true),
+        (Some("no"), false),
+        (Some("never"), false),
+        (Some("not offered"), false),
+    ] {
+        assert_eq!(approves(true, chosen, &offered), wanted, "{chosen:?}");
+        assert!(!approves(false, chosen, &offered), "{chosen:?}");
     }
 }
 

@@ -7,9 +7,9 @@ use std::{
 };
 
 use trunkline_protocol::{
-    Envelope, Extensions, InputRequest, InputResponse, Json, Meta, OptionKind, PermissionCancel,
-    PermissionOption, PermissionRequest, PermissionResponse, RequestId, StopReason, json_len,
-    rules::{RequestPhase, RequestRule, RequestStep, request},
+    Envelope, Extensions, InputRequest, InputResponse, Json, Meta, PermissionCancel, PermissionOption,
+    PermissionRequest, PermissionResponse, RequestId, StopReason, json_len,
+    rules::{RequestPhase, RequestRule, RequestStep, approves, request},
 };
 
 use super::{Core, Counter, Effect, Key};
@@ -151,9 +151,9 @@ impl Core {
             };
         };
         match (request.kind, answer) {
-            (Kind::Permission { options }, Answer::Permission(response)) => {
-                let response = consistent(*response, &options);
-                self.write_response(index, response);
+            (Kind::Permission { options }, Answer::Permission(mut response)) => {
+                response.approved = approves(response.approved, response.option_id.as_deref(), &options);
+                self.write_response(index, *response);
             }
             (Kind::Permission { .. }, Answer::Dropped | Answer::Question(_)) => {
                 self.respond(index, id, false, StopReason::Policy);
@@ -301,17 +301,4 @@ impl Core {
         let Some(wire) = self.get(index).and_then(|session| session.wire.clone()) else { return };
         self.effect(Effect::Write { key, input_of: None, message: Envelope::new(wire, body) });
     }
-}
-
-/// An option that contradicts `approved` denies ([ext.5]), and so does one that was not offered. One of unknown kind decides
-/// nothing.
-fn consistent(mut response: PermissionResponse, options: &[PermissionOption]) -> PermissionResponse {
-    if let Some(chosen) = &response.option_id {
-        let offered = options.iter().find(|option| option.id == *chosen);
-        let agrees = |kind: OptionKind| kind.allows() == response.approved;
-        if !offered.is_some_and(|option| option.kind.is_none_or(agrees)) {
-            response.approved = false;
-        }
-    }
-    response
 }
