@@ -138,6 +138,8 @@ pub struct Config {
     /// `usage_log`: whether each ended turn may become a line of the [usage log](crate::usage); a host writes it where
     /// [`HostBuilder::usage_log`](crate::HostBuilder::usage_log) asks for it, too.
     pub usage_log: bool,
+    /// `prices`: a file that replaces or adds prices of models. The host does not read it; who sums up a usage log does.
+    pub prices: Option<PathBuf>,
     /// How much output may wait, and where.
     pub buffers: Buffers,
     /// What of the file has no effect here, one sentence each, for the operator.
@@ -198,6 +200,7 @@ impl Config {
             policy: None,
             spool_dir: None,
             usage_log: defaults::USAGE_LOG,
+            prices: None,
             buffers: Buffers::default(),
             notices: Vec::new(),
             source: Source::Given,

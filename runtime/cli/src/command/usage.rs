@@ -10,6 +10,7 @@ use anstream::eprintln;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use trunkline_host::{config, usage};
+use trunkline_prices::Prices;
 
 use self::sum::{Sums, Total};
 use super::table;
@@ -21,19 +22,21 @@ use crate::{
 
 mod sum;
 
-/// Sums up what turns used: tokens and cost, by agent, model and day
+/// Sums up what turns used: tokens and cost, by agent, session, model and day
 ///
 /// Each host writes a line for each ended turn to `usage.jsonl` in its state folder, unless `runtime.usage_log` is
 /// false: when, which agent and session, the model, tokens and cost, and nothing of what was said. Files of more than
 /// 16 MiB make place for a new one; the last two are read.
 ///
-/// A number that was not reported is not a zero: a row shows `-` where no turn reported it, and a cost is followed by `+` where some
-/// turns told none. Days are those of UTC.
+/// A number that was not reported is not a zero: a row shows `-` where no turn reported it. A cost is followed by `+`
+/// where it lacks some turns, and begins with `~` where a part of it is estimated from tokens and list prices
+/// (`runtime.prices` names a file with your own). Days are those of UTC.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline usage
   trunkline usage --by agent --since 7d
+  trunkline usage --by session --since 1d
   trunkline usage --by day,model --since 2026-03-01
   trunkline usage --json | jq .total.cost_usd")]
 pub(crate) struct Usage {
@@ -54,6 +57,7 @@ pub(crate) struct Usage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Key {
     Agent,
+    Session,
     Model,
     Day,
 }
@@ -62,6 +66,7 @@ impl Key {
     fn name(self) -> &'static str {
         match self {
             Self::Agent => "agent",
+            Self::Session => "session",
             Self::Model => "model",
             Self::Day => "day",
         }
@@ -72,13 +77,17 @@ impl Usage {
     pub(super) fn run(self, file: Option<&Path>) -> Done {
         let since = self.since.as_deref().map(|when| moment(when, SystemTime::now())).transpose()?;
         let config = target::read(file, target::UNCHECKED)?;
+        let prices = match &config.prices {
+            Some(file) => Prices::built_in().with_file(file).map_err(|error| Fault::usage(anyhow!(error)))?,
+            None => Prices::built_in(),
+        };
         let Some(folder) = config.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)))
         else {
             return Err(Fault::usage(anyhow!("there is no state folder, so no usage is logged"))
                 .next("set HOME, or `runtime.state_dir` in the configuration"));
         };
-        let mut sums = Sums::new(self.by.clone(), since);
-        let skipped = usage::read(&folder, |record| sums.add(&record)).map_err(|error| {
+        let mut sums = Sums::new(self.by.clone(), since, prices);
+        let skipped = usage::read(&folder, |record| sums.add(record)).map_err(|error| {
             Fault::failed(
                 anyhow!(error).context(format!("failed to read the usage log in {}", folder.display())),
             )

@@ -96,3 +96,29 @@ fn sums_are_by_the_keys_that_are_asked_for_and_bad_lines_are_told() {
     home.run(["usage", "--since", "yesterday"]).must_end_with(2).must_say("next:");
     home.run(["usage", "--by", "colour"]).must_end_with(2);
 }
+
+#[test]
+fn a_cost_is_estimated_by_built_in_prices_and_by_ones_own() {
+    let turn = |session: &str, model: &str| {
+        json!({ "time": "2026-03-01T10:00:00Z", "agent": "a", "session": session, "model": model,
+                "usage": { "input_tokens": 1_000_000, "output_tokens": 0 } })
+    };
+    let home = home(&[turn("s-1", "gpt-5"), turn("s-1", "house"), turn("s-2", "gpt-5")]);
+    let costs = |expected: [&str; 3]| {
+        let ran = home.run(["usage", "--by", "session"]);
+        let lines = ran.must_end_with(0).stdout.lines().skip(1);
+        let costs: Vec<_> = lines.map(|line| line.split_whitespace().last().unwrap().to_owned()).collect();
+        assert_eq!(costs, expected, "{}", ran.stdout);
+    };
+    costs(["~$1.2500+", "~$1.2500", "~$2.5000+"]);
+    let prices =
+        r#"{ "source": "us", "date": "2026-01-01", "models": { "house": { "input": 2, "output": 2 } } }"#;
+    home.file("prices.json", prices);
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [{ "id": "a", "profile": "echo" }], "runtime": { "prices": "prices.json" } }"#,
+    );
+    costs(["~$3.2500", "~$1.2500", "~$4.5000"]);
+    home.file("prices.json", r#"{ "source": "us" }"#);
+    home.run(["usage"]).must_end_with(2).must_say("prices.json").must_say("missing field `date`");
+}

@@ -85,6 +85,8 @@ keys! {
         spool_dir: Location => spool_dir,
         /// Whether `run`, `chat` and `serve` keep a usage log.
         usage_log: Flag => usage_log,
+        /// A file of prices, for `trunkline usage`.
+        prices: Location => prices,
         /// Unread output of one turn in memory.
         mailbox: Memory => buffers.mailbox,
         /// Unread output of the host in memory.

@@ -97,7 +97,8 @@ fn read_runtime(
     let at = "runtime";
     let (shared, mut own): (SharedKeys, RuntimeKeys) = read_both(runtime, at, &[])?;
     own.set(config);
-    for path in [&mut config.state_dir, &mut config.policy, &mut config.spool_dir].into_iter().flatten() {
+    let Config { state_dir, policy, spool_dir, prices, .. } = config;
+    for path in [state_dir, policy, spool_dir, prices].into_iter().flatten() {
         *path = context.folder.join(&path);
     }
     let twice = |amurg: &str, ours: &str| {

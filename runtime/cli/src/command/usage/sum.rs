@@ -7,6 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 use trunkline_host::usage::{Part, Record, Tokens};
+use trunkline_prices::Prices;
 
 use super::Key;
 
@@ -17,6 +18,7 @@ const UNKNOWN: &str = "-";
 pub(super) struct Sums {
     by: Vec<Key>,
     since: Option<SystemTime>,
+    prices: Prices,
     rows: BTreeMap<Vec<String>, Total>,
     total: Total,
     bad: u64,
@@ -37,12 +39,12 @@ pub(super) struct Total {
 }
 
 impl Sums {
-    pub(super) fn new(by: Vec<Key>, since: Option<SystemTime>) -> Self {
-        Self { by, since, rows: BTreeMap::new(), total: Total::default(), bad: 0 }
+    pub(super) fn new(by: Vec<Key>, since: Option<SystemTime>, prices: Prices) -> Self {
+        Self { by, since, prices, rows: BTreeMap::new(), total: Total::default(), bad: 0 }
     }
 
     /// Adds a turn, unless it ended too early.
-    pub(super) fn add(&mut self, record: &Record) {
+    pub(super) fn add(&mut self, mut record: Record) {
         let Ok(time) = humantime::parse_rfc3339(&record.time) else {
             self.bad += 1;
             return;
@@ -50,12 +52,15 @@ impl Sums {
         if self.since.is_some_and(|since| time < since) {
             return;
         }
+        estimate(&mut record, &self.prices);
+        let record = &record;
         let whole = Part { cost_usd: cost(record.cost_usd), usage: record.usage };
         self.total.add_turn(&whole, record.estimated);
         let mut seen = BTreeSet::new();
         for (model, part) in self.parts(record, whole) {
             let row = self.by.iter().map(|key| match key {
                 Key::Agent => record.agent.clone(),
+                Key::Session => record.session.clone(),
                 Key::Model => model.to_owned(),
                 Key::Day => record.time.chars().take(10).collect(),
             });
@@ -188,6 +193,32 @@ impl Total {
     }
 }
 
+/// Fills in what a turn without a cost has cost by its tokens, as far as the models' prices are known.
+fn estimate(record: &mut Record, prices: &Prices) {
+    if record.cost_usd.is_some() || record.models.values().any(|part| part.cost_usd.is_some()) {
+        return;
+    }
+    for (model, part) in &mut record.models {
+        part.cost_usd = prices.cost(model, priced(part.usage));
+    }
+    record.cost_usd = if record.models.is_empty() {
+        record.model.as_deref().and_then(|model| prices.cost(model, priced(record.usage)))
+    } else {
+        record.models.values().map(|part| part.cost_usd).sum()
+    };
+    record.estimated |=
+        record.cost_usd.is_some() || record.models.values().any(|part| part.cost_usd.is_some());
+}
+
+fn priced(tokens: Tokens) -> trunkline_prices::Tokens {
+    trunkline_prices::Tokens {
+        input: tokens.input_tokens,
+        output: tokens.output_tokens,
+        cache_read: tokens.cache_read_tokens,
+        cache_write: tokens.cache_write_tokens,
+    }
+}
+
 /// A cost that can be added up.
 fn cost(cost: Option<f64>) -> Option<f64> {
     cost.filter(|cost| cost.is_finite() && *cost >= 0.0)
@@ -206,8 +237,8 @@ mod tests {
     /// The rows by `by` as `keys: turns/in/cost`, and the total.
     #[track_caller]
     fn check(by: &[Key], records: &[Value], expected: &[&str], total: &str) {
-        let mut sums = Sums::new(by.to_vec(), None);
-        records.iter().for_each(|value| sums.add(&record(value)));
+        let mut sums = Sums::new(by.to_vec(), None, Prices::built_in());
+        records.iter().for_each(|value| sums.add(record(value)));
         let shown = |total: &Total| {
             let known = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
             let tokens = known(total.tokens.input_tokens.map(|tokens| tokens.to_string()));
@@ -255,10 +286,42 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_without_a_cost_is_estimated_by_its_tokens() {
+        let million = json!({ "input_tokens": 1_000_000, "output_tokens": 0 });
+        let of = |model: &str| json!({ "model": model, "usage": million });
+        check(&[Key::Model], &[of("gpt-5")], &["gpt-5: 1/1000000/1.25"], "1/1000000/1.25");
+        check(&[Key::Model], &[of("no such model")], &["no such model: 1/1000000/-"], "1/1000000/-");
+        // What the agent says counts, also where it is zero.
+        let mut said = of("gpt-5");
+        said["cost_usd"] = json!(0.0);
+        check(&[Key::Session], &[said], &["s: 1/1000000/0"], "1/1000000/0");
+        // Of several models, the whole is known if each part is.
+        let parts = |other: &str| {
+            let models = json!({ "gpt-5": { "usage": million }, other: { "usage": million } });
+            json!({ "model": "gpt-5", "models": models })
+        };
+        check(&[Key::Session], &[parts("o3")], &["s: 1/-/3.25"], "1/-/3.25");
+        check(&[Key::Model], &[parts("new")], &["gpt-5: 1/1000000/1.25", "new: 1/1000000/-"], "1/-/-");
+    }
+
+    #[test]
+    fn only_what_was_estimated_is_marked() {
+        let marked = |value: Value| {
+            let mut sums = Sums::new(vec![Key::Agent], None, Prices::built_in());
+            sums.add(record(&value));
+            sums.total().estimated
+        };
+        let usage = json!({ "input_tokens": 5, "output_tokens": 5 });
+        assert!(marked(json!({ "model": "gpt-5", "usage": usage })));
+        assert!(!marked(json!({ "model": "gpt-5", "usage": usage, "cost_usd": 0.1 })));
+        assert!(!marked(json!({ "model": "unheard-of", "usage": usage })));
+    }
+
+    #[test]
     fn turns_without_a_cost_are_told_of() {
-        let mut sums = Sums::new(vec![Key::Agent], None);
+        let mut sums = Sums::new(vec![Key::Agent], None, Prices::built_in());
         for value in [json!({ "cost_usd": 0.5 }), json!({ "usage": { "input_tokens": 5 } }), json!({})] {
-            sums.add(&record(&value));
+            sums.add(record(&value));
         }
         let json = sums.json();
         assert_eq!(
@@ -280,9 +343,13 @@ mod tests {
 
     #[test]
     fn what_ended_too_early_or_at_no_time_is_left_out() {
-        let mut sums = Sums::new(vec![Key::Agent], humantime::parse_rfc3339("2026-03-01T12:00:00Z").ok());
+        let mut sums = Sums::new(
+            vec![Key::Agent],
+            humantime::parse_rfc3339("2026-03-01T12:00:00Z").ok(),
+            Prices::default(),
+        );
         for time in ["2026-03-01T11:59:59.999Z", "2026-03-01T12:00:00Z", "soon"] {
-            sums.add(&record(&json!({ "time": time })));
+            sums.add(record(&json!({ "time": time })));
         }
         assert_eq!((sums.total().turns, sums.bad()), (1, 1));
         assert_eq!(sums.total().unknown_turns, 1);
