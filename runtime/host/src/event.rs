@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use trunkline_core::{SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
-    AdapterBody, Compaction, ContextUsage, Custom, ErrorEvent, Json, Log, Message, Meta, Output,
+    AdapterBody, Compaction, ContextUsage, Custom, ErrorEvent, FileOutput, Json, Log, Message, Meta, Output,
     PermissionCancel, Plan, Progress, RateLimit, RequestId, SessionInfo, StopReason, Thinking, ToolEnd,
     ToolStart, ToolUpdate, Usage, json_len,
 };
@@ -90,6 +90,18 @@ pub struct File {
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
+}
+
+/// The `file.output` that announces the host's copy.
+impl From<File> for FileOutput {
+    fn from(file: File) -> Self {
+        let path = file.path.into_os_string().into_string();
+        Self {
+            file_name: Some(file.name),
+            file_mime_type: Some(file.mime_type),
+            file_path: path.unwrap_or_else(|path| path.to_string_lossy().into_owned()),
+        }
+    }
 }
 
 impl EventKind {

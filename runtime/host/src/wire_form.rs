@@ -73,11 +73,6 @@ impl Serialize for Event {
 /// The members of the `file.output` that announces the host's copy.
 impl Serialize for File {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let announced = FileOutput {
-            file_name: Some(self.name.clone()),
-            file_mime_type: Some(self.mime_type.clone()),
-            file_path: self.path.to_string_lossy().into_owned(),
-        };
-        announced.serialize(serializer)
+        FileOutput::from(self.clone()).serialize(serializer)
     }
 }

@@ -1,6 +1,6 @@
 //! What comes from the host, as the hub receives it ([relay.7]).
 
-use trunkline_host::{Event, EventKind, File, SessionEnd, TurnEnd, TurnScope};
+use trunkline_host::{Event, EventKind, SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
     Category, ClosedReason, Delivered, Extensions, Failure, FileOutput, Meta, PermissionCancel,
     SessionClosed, SessionInfo, Status, StopReason, TurnComplete,
@@ -34,7 +34,10 @@ impl HubSession {
         };
         let body = match kind {
             EventKind::Info(info) => self.learn(*info).into(),
-            EventKind::File(file) => self.announce(file).into(),
+            EventKind::File(file) => {
+                self.gave_files = true;
+                FileOutput::from(file).into()
+            }
             EventKind::Permission(permission) => {
                 let mut request = permission.request().clone();
                 request.request_id =
@@ -134,15 +137,6 @@ impl HubSession {
             modes.insert(0, "queue".to_owned());
         }
         Box::new(info)
-    }
-
-    fn announce(&mut self, file: File) -> FileOutput {
-        self.gave_files = true;
-        FileOutput {
-            file_name: Some(file.name),
-            file_mime_type: Some(file.mime_type),
-            file_path: file.path.to_string_lossy().into_owned(),
-        }
     }
 
     /// Ends a turn that the host did not take: at once where the hub can distinguish its end from others, else in its
