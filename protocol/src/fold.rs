@@ -123,6 +123,30 @@ pub fn strip(body: &mut AdapterBody, agreed: Extensions) {
     }
 }
 
+/// [`strip`] for what a `session.ready` or a `session.info` says of the session.
+pub fn strip_info(info: &mut SessionInfo, agreed: Extensions) {
+    if !agreed.contains(Extensions::RESUME) {
+        (info.native_session_id, info.display_id, info.context) = (None, None, None);
+    }
+    if !agreed.contains(Extensions::TURNS) {
+        info.input_modes = None;
+    }
+    if !agreed.contains(Extensions::OPTIONS) {
+        let SessionInfo {
+            adapter, capabilities, input_modes, native_session_id, display_id, context, ..
+        } = std::mem::take(info);
+        *info = SessionInfo {
+            adapter,
+            capabilities,
+            input_modes,
+            native_session_id,
+            display_id,
+            context,
+            ..SessionInfo::default()
+        };
+    }
+}
+
 /// A question as text, for a peer without `questions`; it resolves as cancelled at once ([ext.3]).
 #[must_use]
 pub fn question_as_output(message: &AdapterMessage, question: &InputRequest) -> AdapterMessage {
@@ -217,29 +241,6 @@ fn fold_info(mut info: SessionInfo, mut message: AdapterMessage, agreed: Extensi
         (Some(text), false) => Folded::Two(text, message),
         (None, true) => Folded::Nothing,
         (None, false) => Folded::One(message),
-    }
-}
-
-fn strip_info(info: &mut SessionInfo, agreed: Extensions) {
-    if !agreed.contains(Extensions::RESUME) {
-        (info.native_session_id, info.display_id, info.context) = (None, None, None);
-    }
-    if !agreed.contains(Extensions::TURNS) {
-        info.input_modes = None;
-    }
-    if !agreed.contains(Extensions::OPTIONS) {
-        let SessionInfo {
-            adapter, capabilities, input_modes, native_session_id, display_id, context, ..
-        } = std::mem::take(info);
-        *info = SessionInfo {
-            adapter,
-            capabilities,
-            input_modes,
-            native_session_id,
-            display_id,
-            context,
-            ..SessionInfo::default()
-        };
     }
 }
 

@@ -45,7 +45,7 @@ pub use channel::Channel;
 pub use envelope::{AdapterMessage, Body, Envelope, HostMessage};
 pub use extension::{Extensions, PROTOCOL};
 pub use field::{Unread, Why};
-pub use fold::{Folded, ToolsAsOutput, fold, question_as_output, strip};
+pub use fold::{Folded, ToolsAsOutput, fold, question_as_output, strip, strip_info};
 pub use head::{Head, session_named_in, type_named_in};
 pub use id::{BadId, MessageId, RequestId, SessionId, ToolCallId, TurnId};
 pub use json::{Json, Meta, json_len};

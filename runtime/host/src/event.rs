@@ -124,12 +124,12 @@ impl EventKind {
             AdapterBody::Compaction(compaction) => Self::Compaction(compaction),
             AdapterBody::RateLimit(limit) => Self::RateLimit(limit),
             AdapterBody::SessionInfo(info) => Self::Info(info),
-            AdapterBody::SessionReady(ready) => Self::Info(Box::new(ready.info)),
             AdapterBody::Working(_) => Self::Working,
             AdapterBody::PermissionCancel(PermissionCancel { request_id, reason }) => {
                 Self::Withdrawn { request_id, reason: reason.unwrap_or(StopReason::Stopped) }
             }
-            AdapterBody::TurnComplete(_)
+            AdapterBody::SessionReady(_)
+            | AdapterBody::TurnComplete(_)
             | AdapterBody::FileOutput(_)
             | AdapterBody::PermissionRequest(_)
             | AdapterBody::InputRequest(_)

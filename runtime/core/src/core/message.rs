@@ -6,7 +6,7 @@ use trunkline_protocol::{
     AdapterBody, AdapterKind, Category, Context, EnforcedOption, ErrorEvent, Extensions, Head, SessionInfo,
     SessionReady, StopReason, Unread,
     rules::{SessionPhase, SessionRule, from_adapter},
-    strip,
+    strip, strip_info,
 };
 
 use super::{Core, Counter, WhyClosed};
@@ -206,11 +206,9 @@ impl Core {
         if agreed.is_empty() && !named.is_empty() {
             return self.count_of(index, Counter::UnknownType);
         }
-        let mut body = AdapterBody::SessionReady(Box::new(ready));
-        strip(&mut body, agreed);
-        if let AdapterBody::SessionReady(ready) = body {
-            self.info(index, Box::new(ready.info), meta, now);
-        }
+        let mut info = Box::new(ready.info);
+        strip_info(&mut info, agreed);
+        self.info(index, info, meta, now);
     }
 
     fn info(
