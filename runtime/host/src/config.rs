@@ -101,13 +101,14 @@ mod session_may;
 pub use agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
 pub use env_value::{EnvError, EnvProblem, EnvValue, MAX_ENV_FILE};
 pub use error::{ConfigError, Problem};
-pub use limits::{Limits, Restart, Shutdown, Timeouts};
+pub use limits::{Limits, Restart, Timeouts};
 pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, spool_dir, state_dir};
 pub use organisation::Organisation;
 pub use profile::Profile;
 pub use read::{Refused, said};
 pub use schema::SCHEMA;
 pub use session_may::{SessionMay, SessionOption, UnknownOption};
+pub use trunkline_process::StopSteps;
 pub use trunkline_process::{Containment, Limits as Resources};
 pub use trunkline_sandbox::{Backend, Network, Sandbox};
 

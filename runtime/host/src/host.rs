@@ -25,7 +25,7 @@ use trunkline_protocol::{AgentState, SessionId, SessionStart};
 use crate::{
     Counters, Session, SessionOptions,
     agent::{self, AgentShared, Folders},
-    config::{self, AgentConfig, Buffers, Config, EnvValue, Organisation, Shutdown, Source},
+    config::{self, AgentConfig, Buffers, Config, EnvValue, Organisation, Source, StopSteps},
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
     files::Exchanges,
     link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
@@ -524,7 +524,7 @@ impl Host {
     ///
     /// # Cancel safety
     /// As [`Host::shutdown`].
-    pub async fn shutdown_within(&self, steps: Option<Shutdown>) {
+    pub async fn shutdown_within(&self, steps: Option<StopSteps>) {
         for ended in self.inner.signal(steps) {
             // An error means that the driver is gone, and the process with it.
             let _ = ended.await;
@@ -567,7 +567,7 @@ impl Agent {
 
 impl Inner {
     /// Tells every running link to end.
-    fn signal(&self, steps: Option<Shutdown>) -> Vec<oneshot::Receiver<()>> {
+    fn signal(&self, steps: Option<StopSteps>) -> Vec<oneshot::Receiver<()>> {
         self.down.store(true, Ordering::Release);
         let mut ends = Vec::new();
         for entry in self.agents.iter().filter(|entry| entry.is_linked()) {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use trunkline_host::{
     Cause, EventKind, Host, Session, SessionOptions, Turn,
-    config::{AgentConfig, Backend, Sandbox, Shutdown, Unenforced},
+    config::{AgentConfig, Backend, Sandbox, StopSteps, Unenforced},
     protocol::{Category, SessionId, SessionStart},
 };
 
@@ -45,7 +45,7 @@ impl Place {
         let mut agent = agent();
         agent.command.work_dir.clone_from(&self.root);
         agent.limits.max_file_bytes = LIMIT;
-        agent.timeouts.shutdown = Shutdown { close: NONE, eof: NONE, term: NONE };
+        agent.timeouts.shutdown = StopSteps { close: NONE, eof: NONE, term: NONE };
         agent
     }
 

@@ -22,10 +22,16 @@ pub struct StopSteps {
     pub term: Duration,
 }
 
-impl Default for StopSteps {
+impl StopSteps {
     /// 1, 5 and 3 seconds.
+    pub const DEFAULT: Self =
+        Self { close: Duration::from_secs(1), eof: Duration::from_secs(5), term: Duration::from_secs(3) };
+}
+
+impl Default for StopSteps {
+    /// [`StopSteps::DEFAULT`].
     fn default() -> Self {
-        Self { close: Duration::from_secs(1), eof: Duration::from_secs(5), term: Duration::from_secs(3) }
+        Self::DEFAULT
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
-use trunkline_host::{Host, config::Shutdown};
+use trunkline_host::{Host, config::StopSteps};
 use trunkline_protocol::LineReader;
 
 use crate::{Counters, RelayOptions, dispatch::Dispatch, upstream::Upstream};
@@ -21,8 +21,11 @@ use crate::{Counters, RelayOptions, dispatch::Dispatch, upstream::Upstream};
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The steps of the end below, shorter than those of a host at the top: gone within 4 s with the hub above waiting.
-const STEPS: Shutdown =
-    Shutdown { close: Duration::from_millis(500), eof: Duration::from_secs(2), term: Duration::from_secs(1) };
+const STEPS: StopSteps = StopSteps {
+    close: Duration::from_millis(500),
+    eof: Duration::from_secs(2),
+    term: Duration::from_secs(1),
+};
 
 /// What ended a relay. Each is an orderly end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

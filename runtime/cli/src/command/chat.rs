@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use trunkline_host::{Session, config::Shutdown, protocol::ClosedReason};
+use trunkline_host::{Session, config::StopSteps, protocol::ClosedReason};
 
 use self::{
     line::{Line, Prompt},
@@ -30,8 +30,11 @@ mod line;
 mod word;
 
 /// How long the adapters have after the last word: a person waits.
-const LEAVING: Shutdown =
-    Shutdown { close: Duration::from_millis(200), eof: Duration::from_secs(2), term: Duration::from_secs(1) };
+const LEAVING: StopSteps = StopSteps {
+    close: Duration::from_millis(200),
+    eof: Duration::from_secs(2),
+    term: Duration::from_secs(1),
+};
 
 /// Talks with an agent, turn by turn
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinSet;
 use trunkline_host::{
     SessionOptions, Turn,
-    config::{AgentConfig, Config, Shutdown},
+    config::{AgentConfig, Config, StopSteps},
 };
 
 use self::{
@@ -40,8 +40,8 @@ const FIRST: &str = "hello";
 const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long the adapter has at the end.
-const LEAVING: Shutdown =
-    Shutdown { close: Duration::from_secs(1), eof: Duration::from_secs(3), term: Duration::from_secs(1) };
+const LEAVING: StopSteps =
+    StopSteps { close: Duration::from_secs(1), eof: Duration::from_secs(3), term: Duration::from_secs(1) };
 
 /// Runs many sessions over one adapter process and checks that none sees another one's text
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use trunkline_host::{
     Cause, Host, TurnEnd,
-    config::Shutdown,
+    config::StopSteps,
     protocol::{ClosedReason, Status},
     redact,
 };
@@ -30,7 +30,7 @@ use crate::{
 const MAX_PROMPT: u64 = 8 * 1024 * 1024;
 
 /// How a person's second Ctrl-C ends the adapters: soon.
-const HURRIED: Shutdown = Shutdown {
+const HURRIED: StopSteps = StopSteps {
     close: Duration::from_millis(100),
     eof: Duration::from_millis(400),
     term: Duration::from_millis(500),
@@ -143,7 +143,7 @@ async fn turn(
 }
 
 /// Ends the adapters; an interrupt meanwhile ends the waiting.
-pub(super) async fn shut_down(host: &Host, steps: Option<Shutdown>, interrupts: &mut Interrupts) {
+pub(super) async fn shut_down(host: &Host, steps: Option<StopSteps>, interrupts: &mut Interrupts) {
     tokio::select! {
         () = host.shutdown_within(steps) => {}
         // What is left dies with this process.

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
+use trunkline_process::StopSteps;
+
 /// From the spawn of a process to its first message while an input waits: package launchers download.
 pub const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// From the write of an input to the end of its turn.
 pub const TURN_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// From a `stop` to the end of its turn, before the host ends it ([turn.8]).
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
-/// `shutdown.close`: the wait after the sessions were closed.
-pub const SHUTDOWN_CLOSE: Duration = Duration::from_secs(1);
-/// `shutdown.eof`: the wait after stdin was closed.
-pub const SHUTDOWN_EOF: Duration = Duration::from_secs(5);
-/// `shutdown.term`: the wait after SIGTERM, before SIGKILL.
-pub const SHUTDOWN_TERM: Duration = Duration::from_secs(3);
+/// `shutdown`: the waits of an orderly end ([process.2]).
+pub const SHUTDOWN: StopSteps = StopSteps::DEFAULT;
 
 /// The longest line from an adapter, and the least that `max_line` may be, in bytes ([frame.5]).
 pub use trunkline_protocol::{MAX_LINE, MIN_MAX_LINE};

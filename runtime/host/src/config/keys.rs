@@ -4,6 +4,7 @@ use trunkline_process::Limits as Resources;
 use trunkline_sandbox::Policy;
 
 use super::Config;
+use super::StopSteps;
 use super::agent::{AgentConfig, Command};
 use super::form::{
     Allowed, Any, AnyObject, As, BackendWord, Bytes, BytesLimit, BytesOrNone, ContainmentWord, Count,
@@ -11,7 +12,7 @@ use super::form::{
     Part, Positive, Processes, Reach, Reachable, RequiredWord, SandboxOrNone, Sessions, SomeMemory, Text,
     UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
 };
-use super::limits::{Restart, Shutdown};
+use super::limits::Restart;
 use super::read::place;
 
 /// Keys that are read and have no effect.
@@ -233,7 +234,7 @@ keys! {
     }
 
     /// The waits of an orderly end of the process.
-    ShutdownKeys for Shutdown {
+    ShutdownKeys for StopSteps {
         /// After the sessions were closed.
         close: Wait => close,
         /// After stdin was closed.

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use trunkline_process::StopSteps;
+
 use super::defaults;
 
 /// How long the host waits for what.
@@ -21,18 +23,7 @@ pub struct Timeouts {
     /// `permission_timeout`: until a request that no one answers is denied. `None` waits as long as the turn.
     pub permission: Option<Duration>,
     /// `shutdown`: the steps of an orderly end ([process.2]).
-    pub shutdown: Shutdown,
-}
-
-/// How long each step of an orderly end of a process may take before the next ([process.2]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shutdown {
-    /// After the sessions were closed.
-    pub close: Duration,
-    /// After stdin was closed.
-    pub eof: Duration,
-    /// After SIGTERM; then SIGKILL.
-    pub term: Duration,
+    pub shutdown: StopSteps,
 }
 
 /// How much of what an agent may have.
@@ -78,14 +69,8 @@ impl Default for Timeouts {
             inactivity: None,
             stop: defaults::STOP_TIMEOUT,
             permission: None,
-            shutdown: Shutdown::default(),
+            shutdown: defaults::SHUTDOWN,
         }
-    }
-}
-
-impl Default for Shutdown {
-    fn default() -> Self {
-        Self { close: defaults::SHUTDOWN_CLOSE, eof: defaults::SHUTDOWN_EOF, term: defaults::SHUTDOWN_TERM }
     }
 }
 

@@ -92,7 +92,7 @@ fn what_is_absent_has_its_default() {
     assert_eq!((read.timeouts.inactivity, read.timeouts.permission), (None, None));
     assert_eq!(read.timeouts.stop, Duration::from_secs(10));
     let seconds = |s| Duration::from_secs(s);
-    let shutdown = Shutdown { close: seconds(1), eof: seconds(5), term: seconds(3) };
+    let shutdown = StopSteps { close: seconds(1), eof: seconds(5), term: seconds(3) };
     assert_eq!(read.timeouts.shutdown, shutdown);
     assert_eq!(read.limits.max_line, 16 << 20);
     assert_eq!(read.limits.stderr_tail, 64 << 10);
@@ -137,7 +137,7 @@ fn every_key_of_an_agent_applies() {
         inactivity: Some(seconds(5400)),
         stop: Duration::from_millis(2500),
         permission: Some(seconds(600)),
-        shutdown: Shutdown { close: seconds(0), eof: seconds(1), term: seconds(2) },
+        shutdown: StopSteps { close: seconds(0), eof: seconds(1), term: seconds(2) },
     };
     expected.limits = Limits {
         max_line: 2 << 20,

@@ -9,7 +9,7 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    Event, EventKind, TurnEnd, TurnNo, TurnScope, config::Shutdown, error::UpdateError, mailbox::Mailbox,
+    Event, EventKind, TurnEnd, TurnNo, TurnScope, config::StopSteps, error::UpdateError, mailbox::Mailbox,
     session::SessionShared,
 };
 
@@ -64,7 +64,7 @@ pub(crate) enum Command {
     /// Tries a failed agent again now.
     Retry,
     Shutdown {
-        steps: Shutdown,
+        steps: StopSteps,
         done: Option<oneshot::Sender<()>>,
     },
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::time::timeout;
 use trunkline_host::config::AgentConfig;
-use trunkline_host::process::{ChildSpec, Exit, StderrDrain, StderrTail, StopSteps, spawn, stop};
+use trunkline_host::process::{ChildSpec, Exit, StderrDrain, StderrTail, spawn, stop};
 use trunkline_host::protocol::Extensions;
 
 use super::report::{Check, Code};
@@ -66,12 +66,10 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
     }
     drop(stdin);
     let stopping = Instant::now();
-    let steps = agent.timeouts.shutdown;
-    let steps = StopSteps { close: steps.close, eof: steps.eof, term: steps.term };
     // Read on, so that nothing it still says holds it up.
     let reading =
         tokio::spawn(async move { drop(tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await) });
-    let exit = stop(child, steps).await;
+    let exit = stop(child, agent.timeouts.shutdown).await;
     let took = millis(stopping);
     if let Some(draining) = draining {
         let _ = timeout(Duration::from_millis(200), draining).await;

@@ -3,7 +3,6 @@
 use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 
 use trunkline_core::{NewSession, WhyClosed};
-use trunkline_process::StopSteps;
 
 use super::{Driver, Entry, Waiting, key_of, spans::Spans};
 use crate::{Event, EventDelivery, EventKind, TurnScope, error::UpdateError, link::Command, may};
@@ -85,8 +84,7 @@ impl Driver {
                 self.stopped.extend(done);
                 if !std::mem::replace(&mut self.down, true) {
                     self.core.handle_shutdown(now);
-                    self.stopping
-                        .begin(now, StopSteps { close: steps.close, eof: steps.eof, term: steps.term });
+                    self.stopping.begin(now, steps);
                     self.last_wait = Some(steps.eof);
                 }
             }
