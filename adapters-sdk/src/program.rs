@@ -138,7 +138,7 @@ impl Program {
         let flag = Flag::among(&arguments);
         let adapter = match ((self.build)(), flag) {
             (Ok(adapter), _) => adapter,
-            // What the configuration must look like is shown also where there is none yet.
+            // What the configuration must look like is shown even where there is none yet.
             (Err(_), Some(Flag::Describe)) => {
                 return flags::describe(&self.unconfigured, self.config_schema);
             }

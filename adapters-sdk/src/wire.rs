@@ -152,7 +152,7 @@ impl Wire {
         buffers.fair.flow(key, flow);
         if flow == Flow::Resume {
             buffers.wake(key);
-            // Also where nothing waits: the next batch forgets what holds nothing.
+            // Even where nothing waits: the next batch forgets what holds nothing.
             self.more.notify_one();
         }
     }

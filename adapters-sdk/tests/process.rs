@@ -157,7 +157,7 @@ fn it_ends_soon_after_no_one_reads_and_says_nothing_of_it() {
     let stderr = read(child.stderr.take().expect("piped"));
     let mut running = Running { child, input: Some(input), lines: sync_channel(1).1, stderr };
     assert_eq!(running.ended().code(), Some(0));
-    assert_eq!(running.stderr.recv().ok(), None, "a clean end is no error");
+    assert_eq!(running.stderr.recv().ok(), None, "a clean end is not an error");
 }
 
 #[test]

@@ -300,7 +300,7 @@ async fn each_steer_has_one_result_and_no_end() {
                 AdapterBody::SteerResult(result) => {
                     Some((result.message_id.as_ref().expect("named").as_str().to_owned(), result.delivered))
                 }
-                AdapterBody::TurnComplete(_) => panic!("a steer is no turn"),
+                AdapterBody::TurnComplete(_) => panic!("a steer is not a turn"),
                 _ => None,
             })
             .await

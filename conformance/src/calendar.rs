@@ -31,7 +31,7 @@ impl FromStr for Day {
     fn from_str(text: &str) -> Result<Self, String> {
         // jiff reads more forms than the one that is written here.
         let date = text.parse::<Date>().ok().filter(|date| date.to_string() == text);
-        date.map(Self).ok_or_else(|| format!("`{text}` is no day; write it as 2027-01-31"))
+        date.map(Self).ok_or_else(|| format!("`{text}` is not a day; write it as 2027-01-31"))
     }
 }
 

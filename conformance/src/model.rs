@@ -334,7 +334,7 @@ impl Report {
                 None
             }
             Kindred::Unknown(name) => {
-                let text = format!("{name:?} is no type of this protocol");
+                let text = format!("{name:?} is not a type of this protocol");
                 self.take([Fault { clause: "msg.2", level: Level::May, text }]);
                 None
             }

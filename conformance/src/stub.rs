@@ -26,7 +26,7 @@
 //! | `in`, `in64` | `line` or `data` (base64), as received without the LF; `lf: false` where none ended it |
 //! | `out` | `line`; beyond 4 KiB `type`, `session_id`, `turn_id`, `channel`, `bytes`, and `len` and `sha256` of `content` |
 //! | `burst` | `from`, `count`, `size`, `channel`, ids: that many numbered outputs |
-//! | `raw`, `raw64` | `text`, `data`, or beyond 256 KiB `len`, `sha256`, `lf`: bytes that were no whole messages |
+//! | `raw`, `raw64` | `text`, `data`, or beyond 256 KiB `len`, `sha256`, `lf`: bytes that were not whole messages |
 //! | `unsent` | `len`: a write after `close_stdout` |
 //! | `endless` | `len`: bytes without an LF, after the `raw` that began the line |
 //! | `act` | `name`, `session_id`: an action begins |

@@ -54,7 +54,7 @@ fn the_go_skeleton_passes() {
     check("adapter", "go", "go", &["go", "build", "-o", "adapter", "."], "robust");
 }
 
-/// jq takes bytes that are no UTF-8 for U+FFFD: noise is not noise to it, which the core does not ask for.
+/// jq takes bytes that are not UTF-8 for U+FFFD: noise is not noise to it, which the core does not ask for.
 #[test]
 fn the_shell_skeleton_passes_at_the_core() {
     check("adapter", "shell", "jq", &[], "core");

@@ -13,7 +13,7 @@ fn run(name: &str) {
             let cases = trunkline_fuzz::long(&target, Duration::from_secs(seconds));
             println!("{name}: {cases} inputs");
         }
-        Some(Err(error)) => panic!("FUZZ_SECONDS is no number of seconds: {error}"),
+        Some(Err(error)) => panic!("FUZZ_SECONDS is not a number of seconds: {error}"),
     }
 }
 

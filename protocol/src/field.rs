@@ -62,7 +62,11 @@ impl fmt::Display for Unread {
                     Why::WrongType => write!(f, "{kind} with a {field} of the wrong type"),
                     Why::TooDeep => write!(f, "{kind} with a {field} nested deeper than {MAX_DEPTH} levels"),
                     Why::BadId => {
-                        write!(f, "{kind} with a {field} that is no id of 1 to {} bytes", id::MAX_ID_BYTES)
+                        write!(
+                            f,
+                            "{kind} with a {field} that is not an id of 1 to {} bytes",
+                            id::MAX_ID_BYTES
+                        )
                     }
                 }
             }

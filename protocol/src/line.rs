@@ -152,7 +152,10 @@ impl LineReader {
     }
 
     /// The next item that is whole.
-    #[expect(clippy::should_implement_trait, reason = "an item borrows the reader, so this is no Iterator")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "an item borrows the reader, so this is not an Iterator"
+    )]
     pub fn next(&mut self) -> Option<Item<'_>> {
         loop {
             let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..self.end]) else {

@@ -83,7 +83,7 @@ fn blocks(kind: &str) -> Vec<Vec<Spoken>> {
                     why.clone_into(&mut last.why);
                 }
             }
-            _ => assert!(line.is_empty(), "SPEC.md:{number} is no line of an example: {line}"),
+            _ => assert!(line.is_empty(), "SPEC.md:{number} is not a line of an example: {line}"),
         }
     }
     blocks

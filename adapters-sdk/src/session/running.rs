@@ -9,7 +9,7 @@ use trunkline_protocol::{MessageId, Status, StopReason, ToolCallId, TurnComplete
 /// A turn from its begin to its one end. Taking it out of its session is what ends it.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// Tells this turn from every other of the session, also where the host gives no ids.
+    /// Tells this turn from every other of the session, even where the host gives no ids.
     pub(super) serial: u64,
     pub(super) id: Option<TurnId>,
     pub(super) phase: TurnPhase,

@@ -43,7 +43,7 @@ impl Turn {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         let Some(text) = path.to_str() else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file's path is no UTF-8"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file's path is not UTF-8"));
         };
         let output = FileOutput {
             file_name: Some(name.into()),

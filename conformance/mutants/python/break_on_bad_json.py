@@ -1,4 +1,4 @@
-"""Leaves its read loop at the first line that is no JSON."""
+"""Leaves its read loop at the first line that is not JSON."""
 
 import json
 import sys

@@ -74,7 +74,7 @@ pub(crate) enum BaselineError {
         source: io::Error,
     },
     /// The file is not what it should be.
-    #[error("{} is no baseline: {reason}", path.display())]
+    #[error("{} is not a baseline: {reason}", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
@@ -107,14 +107,14 @@ impl Baseline {
         for (place, known) in baseline.known.iter().enumerate() {
             let id = &known.case;
             if !exists(id) {
-                return Err(format!("it lists `{id}`, which is no case; `list --cases` shows them all"));
+                return Err(format!("it lists `{id}`, which is not a case; `list --cases` shows them all"));
             }
             if known.reason.trim().is_empty() {
                 return Err(format!("the entry for {id} needs a reason"));
             }
             if let Some(check) = known.checks.iter().find(|check| !is_check(check)) {
                 return Err(format!(
-                    "the entry for {id} names `{check}`, which is no check: `case`, or `O-…`"
+                    "the entry for {id} names `{check}`, which is not a check: `case`, or `O-…`"
                 ));
             }
             if let Some(os) = known.os().filter(|os| !["linux", "macos", "windows", "freebsd"].contains(os)) {

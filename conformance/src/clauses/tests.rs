@@ -39,7 +39,7 @@ fn an_excuse_stands_only_for_a_side_that_is_bound() {
         for side in [Side::Host, Side::Adapter] {
             let Some(excuse) = clause.excuse(side) else { continue };
             assert!(clause.binds.includes(side), "{} does not bind the {side}", clause.id);
-            assert!(excuse.len() > 20, "{}: {excuse:?} is no reason", clause.id);
+            assert!(excuse.len() > 20, "{}: {excuse:?} is not a reason", clause.id);
         }
     }
 }

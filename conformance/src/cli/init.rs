@@ -88,7 +88,7 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     }
     steps.extend(skeleton.build.map(str::to_owned));
     let host = if side == Side::Host { " --host" } else { "" };
-    // jq takes bytes that are no UTF-8 for U+FFFD, which only the core lets pass.
+    // jq takes bytes that are not UTF-8 for U+FFFD, which only the core lets pass.
     let class = if language == Language::Shell { " --class core" } else { "" };
     steps.push(format!("trunkline-conformance smoke{host} --config conform.toml{class}"));
     if side == Side::Adapter {

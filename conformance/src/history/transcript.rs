@@ -19,7 +19,7 @@ pub(crate) enum TranscriptError {
     #[error("could not read the transcript")]
     Io(#[from] io::Error),
     /// A line is not a record.
-    #[error("line {line} of the transcript is no record: {reason}")]
+    #[error("line {line} of the transcript is not a record: {reason}")]
     Line {
         /// Counted from 1.
         line: usize,

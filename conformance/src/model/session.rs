@@ -306,7 +306,7 @@ impl Session {
                 None
             }
             Named::Nothing => {
-                add(faults, "turn.9", Must, format!("{} of {id:?}, which is no turn", table.name));
+                add(faults, "turn.9", Must, format!("{} of {id:?}, which is not a turn", table.name));
                 None
             }
         }

@@ -180,7 +180,7 @@ impl Judge {
 
     fn meta(&mut self, value: &Value) {
         if !value.is_object() {
-            return self.fault("ext.4", Level::Should, "_meta is no object".to_owned());
+            return self.fault("ext.4", Level::Should, "_meta is not an object".to_owned());
         }
         // The text on the wire may be longer than this, never shorter by much: only a clear case is reported.
         if value.to_string().len() > MAX_META {
@@ -215,8 +215,8 @@ impl std::fmt::Display for Wrong {
             Self::Type => "is of the wrong type",
             Self::NotListed => "has a value that is not listed",
             Self::NotCategory => "holds a category that is not listed",
-            Self::NotAbsolute => "is no absolute path",
-            Self::NotTime => "is no RFC 3339 time",
+            Self::NotAbsolute => "is not an absolute path",
+            Self::NotTime => "is not an RFC 3339 time",
             Self::Within => "holds a member that is missing or of the wrong type",
         })
     }

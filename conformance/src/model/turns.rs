@@ -137,7 +137,7 @@ impl Turns {
                     return Err(Fault {
                         clause: "turn.9",
                         level: Level::Should,
-                        text: format!("stop names {id:?}, which was no turn"),
+                        text: format!("stop names {id:?}, which was not a turn"),
                     });
                 }
             },
@@ -196,7 +196,7 @@ impl Turns {
             Named::Ended(_) => (None, Some(must("turn.1", format!("{id:?} ended twice")))),
             Named::Steer => (None, Some(must("turn.10", format!("the steer {id:?} got a turn.complete")))),
             Named::Nothing => {
-                (None, Some(must("turn.9", format!("turn.complete for {id:?}, which is no turn"))))
+                (None, Some(must("turn.9", format!("turn.complete for {id:?}, which is not a turn"))))
             }
         }
     }
@@ -213,7 +213,7 @@ impl Turns {
             return Err(must("turn.10", "steer.result without message_id".to_owned()));
         };
         match self.steers.get_mut(id) {
-            None => Err(must("turn.10", format!("steer.result for {id:?}, which is no steer"))),
+            None => Err(must("turn.10", format!("steer.result for {id:?}, which is not a steer"))),
             Some(steers) if steers.answered == steers.sent => {
                 Err(must("turn.10", format!("a second steer.result for {id:?}")))
             }

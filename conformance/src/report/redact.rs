@@ -93,7 +93,7 @@ impl Redactor {
         self.records(&mut result.records);
     }
 
-    /// Takes it out of a history, also where a secret is cut over two reads of stderr or two writes.
+    /// Takes it out of a history, even where a secret is cut over two reads of stderr or two writes.
     fn records(&self, records: &mut [Record]) {
         let links: std::collections::BTreeSet<Link> = records.iter().map(|record| record.link).collect();
         for link in links {

@@ -221,7 +221,7 @@ fn one(action: &Value, at: &str) -> Result<Action, ScriptError> {
         "orphan" => child(&mut args, Kinship::Orphan)?,
         "env" => Action::Env,
         "pid" => Action::Pid,
-        _ => return Err(args.wrong("is no action")),
+        _ => return Err(args.wrong("is not an action")),
     };
     args.end()?;
     Ok(action)
@@ -334,7 +334,10 @@ mod tests {
             refused(&json!([["delay", 1], ["burst", "x", 2]])),
             "on.stop[1]: \"burst\" wants a number as argument 1"
         );
-        assert_eq!(refused(&json!([["to", "a", [["shout"]]]])), "on.stop[0].to[0]: \"shout\" is no action");
+        assert_eq!(
+            refused(&json!([["to", "a", [["shout"]]]])),
+            "on.stop[0].to[0]: \"shout\" is not an action"
+        );
         assert_eq!(refused(&json!([["pid", 1]])), "on.stop[0]: \"pid\" takes no argument 1");
         assert_eq!(refused(&json!(["pid"])), "on.stop[0]: an action is an array that begins with its name");
     }

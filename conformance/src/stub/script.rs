@@ -68,7 +68,7 @@ impl Script {
                 }
                 "on" => script.on = lists(value, key)?,
                 "lists" => script.lists = lists(value, key)?,
-                _ => return Err(ScriptError::new(key, "is no key of a script")),
+                _ => return Err(ScriptError::new(key, "is not a key of a script")),
             }
         }
         Ok(script)
@@ -122,12 +122,12 @@ mod tests {
     fn a_mistake_in_a_later_start_shows_at_once() {
         let text = r#"{"starts":[{},{"at_start":[["shout"]]}]}"#;
         let error = Script::parse(text, 1).unwrap_err().to_string();
-        assert_eq!(error, "at_start[0]: \"shout\" is no action");
+        assert_eq!(error, "at_start[0]: \"shout\" is not an action");
     }
 
     #[test]
     fn an_unknown_key_is_an_error() {
         let error = Script::parse(r#"{"at_strat":[]}"#, 1).unwrap_err().to_string();
-        assert_eq!(error, "at_strat: is no key of a script");
+        assert_eq!(error, "at_strat: is not a key of a script");
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum ConfigError {
         source: io::Error,
     },
     /// The file is not what it should be.
-    #[error("{} is no configuration: {reason}", path.display())]
+    #[error("{} is not a configuration: {reason}", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
@@ -126,7 +126,7 @@ pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error
                 text => (text, 0),
             };
             let number: usize = digits.trim().parse().map_err(|_| {
-                de::Error::custom(format!("`{text}` is no size; write bytes, or a number with KiB or MiB"))
+                de::Error::custom(format!("`{text}` is not a size; write bytes, or a number with KiB or MiB"))
             })?;
             number.checked_shl(shift).ok_or_else(|| de::Error::custom("too large"))
         }

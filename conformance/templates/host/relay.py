@@ -16,7 +16,7 @@ ended = False  # the adapter has; it is not started again
 
 
 def refuse(constant):
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def parse(line):

@@ -179,5 +179,5 @@ fn bad_instructions_are_told_and_a_bad_script_is_refused() {
 
     let mut stub = Stub::start(json!({"on": {"stop": [["shout"]]}}));
     assert_eq!(stub.exit().code(), Some(2));
-    assert_eq!(stub.logged("bad")[0]["error"], "on.stop[0]: \"shout\" is no action");
+    assert_eq!(stub.logged("bad")[0]["error"], "on.stop[0]: \"shout\" is not an action");
 }

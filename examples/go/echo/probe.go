@@ -48,7 +48,7 @@ func (p *probe) note(message object) {
 	}
 }
 
-// obeys does what an input says, all of the turn but its turn.complete; false: it is no script.
+// obeys does what an input says, all of the turn but its turn.complete; false: it is not a script.
 func (p *probe) obeys(
 	text string,
 	send func(kind string, message object),

@@ -62,7 +62,7 @@ fn what_names_nothing_gives_nothing() {
             assert_eq!(session(first), None, "{line}");
         }
     }
-    assert_eq!(session(br#"{"session_id":"","content":"#), None, "the pipe is no session");
+    assert_eq!(session(br#"{"session_id":"","content":"#), None, "the pipe is not a session");
     let long = format!(r#"{{"session_id":"{}","content":"#, "x".repeat(257));
     assert_eq!(session(long.as_bytes()), None, "no id is that long");
 }

@@ -148,7 +148,7 @@ fn more_than_128_levels_are_bad_where_they_are_read() {
     assert_eq!(bad_field(&custom(&nested(129))), ("data", Why::TooDeep));
     assert_eq!(bad_field(&custom(&nested(DEEP))), ("data", Why::TooDeep));
     let in_text = format!(r#"{{"a":"\"{}","b":[]}}"#, "[".repeat(500));
-    assert!(AdapterMessage::parse(&custom(&in_text)).is_ok(), "brackets in a string are no levels");
+    assert!(AdapterMessage::parse(&custom(&in_text)).is_ok(), "brackets in a string are not levels");
     assert!(AdapterMessage::parse(&custom(&format!("[{}]", vec![nested(100); 10].join(",")))).is_ok());
     let meta = format!(r#"{{"type":"working","session_id":"s-1","_meta":{{"a":{}}}}}"#, nested(128));
     assert_eq!(bad_field(&meta), ("_meta", Why::TooDeep));

@@ -327,7 +327,7 @@ fn what_is_wrong_is_told_with_the_type_and_the_member() {
         ),
         (r#"{"type":"file.input","session_id":"s-1"}"#, "file.input without file_path"),
         (r#"{"type":"stop"}"#, "message without session_id"),
-        (r#"{"type":"stop","session_id":""}"#, "stop with a session_id that is no id of 1 to 256 bytes"),
+        (r#"{"type":"stop","session_id":""}"#, "stop with a session_id that is not an id of 1 to 256 bytes"),
         (r#"{"type":"later","session_id":"s-1"}"#, "unknown type \"later\""),
         ("hello", "not a JSON object"),
     ] {

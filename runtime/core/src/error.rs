@@ -2,31 +2,33 @@
 
 use thiserror::Error;
 
-/// Why a steer did not reach the running turn. Nothing has happened; it may be sent as a turn ([turn.10]).
+/// Why a steer did not reach the running turn; the texts are sentences. Nothing has happened; it may be sent as a turn ([turn.10]).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SteerError {
     /// No turn is running.
-    #[error("no turn is running")]
+    #[error("no turn is running; send the input as a turn")]
     NoTurn,
     /// The agent takes no input while a turn runs.
-    #[error("the agent takes no input while a turn runs")]
+    #[error(
+        "the agent takes no input while a turn runs; send it as a turn, which waits for the end of this one"
+    )]
     Unsupported,
     /// The adapter says that it was not delivered.
-    #[error("the agent did not take it: {0}")]
+    #[error("the agent did not take the input: {0}")]
     NotDelivered(String),
     /// The session has ended.
-    #[error("the session has ended")]
+    #[error("the session has ended; open another")]
     Closed,
 }
 
-/// Why the adapter did not change options.
+/// Why the adapter did not change options; the texts are sentences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum UpdateError {
     /// The adapter does not know `options`.
-    #[error("the adapter cannot change options of a live session")]
+    #[error("the adapter cannot change options of a live session; open another session with them")]
     Unsupported,
     /// The session has ended.
-    #[error("the session has ended")]
+    #[error("the session has ended; open another")]
     Closed,
 }

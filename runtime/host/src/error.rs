@@ -1,4 +1,4 @@
-//! What can go wrong for a caller.
+//! Errors that a caller can act on.
 
 use std::{fmt, path::PathBuf};
 
@@ -7,12 +7,12 @@ use trunkline_redact::TooManySecrets;
 
 use crate::config::{ConfigError, SessionOption};
 
-/// Why a host was not made.
+/// Why a host was not made; the texts are sentences.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// There is no folder for temporary files.
-    #[error("failed to find the folder for temporary files")]
+    #[error("failed to find the folder for temporary files; name one that exists by TMPDIR")]
     Folder(#[from] std::io::Error),
     /// A policy of the organisation could not be read, so it is unknown what may run.
     #[error("failed to {0}")]
@@ -42,7 +42,7 @@ impl fmt::Display for PolicyRefusal {
     }
 }
 
-/// Why a session was not opened.
+/// Why a session was not opened; the texts are sentences.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -65,7 +65,7 @@ pub enum OpenError {
         reason: String,
     },
     /// `max_sessions` are open already.
-    #[error("{}: {limit} are open, which is the limit (`max_sessions`)", no_more_sessions(.agent.as_deref()))]
+    #[error("{}: {limit} are open, which is the limit; close one, or raise `max_sessions`", no_more_sessions(.agent.as_deref()))]
     TooManySessions {
         /// The agent whose limit it is; `None` if it is that of the whole host.
         agent: Option<String>,
@@ -92,14 +92,14 @@ pub enum OpenError {
         source: TooManySecrets,
     },
     /// The exchange folder could not be made.
-    #[error("failed to make the session's exchange folder")]
+    #[error("failed to make the session's exchange folder; make room, or name another folder by TMPDIR")]
     Exchange(#[source] std::io::Error),
     /// The host is shutting down.
-    #[error("the host is shutting down")]
+    #[error("the host is shutting down; no session can be opened")]
     Shutdown,
 }
 
-/// That a session may not set an option, and how it may.
+/// States whose limit is reached.
 fn no_more_sessions(agent: Option<&str>) -> String {
     agent.map_or_else(
         || "no more sessions on this host".to_owned(),
@@ -107,6 +107,7 @@ fn no_more_sessions(agent: Option<&str>) -> String {
     )
 }
 
+/// States that a session may not set an option, and how it can be allowed.
 fn widens(option: &SessionOption) -> String {
     format!(
         "a session may not set `{option}` to this, which its agent's configuration does not allow; to allow it, add \
@@ -122,7 +123,7 @@ fn known_agents(known: &[String]) -> String {
     }
 }
 
-/// Why it is unknown what an agent's process is started from.
+/// Why it is unknown what an agent's process is started from; the texts read after "failed to".
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SpecError {
@@ -130,11 +131,11 @@ pub enum SpecError {
     #[error(transparent)]
     Env(#[from] crate::config::EnvError),
     /// The host's private folder could not be made.
-    #[error("failed to make the host's private folder; make room, or name another folder by TMPDIR")]
+    #[error("make the host's private folder; make room, or name another folder by TMPDIR")]
     Folder(#[source] std::io::Error),
 }
 
-/// Why an input was not accepted. Nothing has happened to it.
+/// Why an input was not accepted; the texts are sentences. Nothing has happened to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -142,22 +143,22 @@ pub enum SendError {
     #[error("too much is waiting for the adapter already; try again when a turn has ended")]
     Busy,
     /// The session or its host has ended.
-    #[error("the session has ended")]
+    #[error("the session has ended; open another")]
     Closed,
 }
 
-/// Why options were not changed.
+/// Why options were not changed; the texts are sentences.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UpdateError {
     /// The adapter does not know `options`.
-    #[error("the adapter cannot change options of a live session")]
+    #[error("the adapter cannot change options of a live session; open another session with them")]
     Unsupported,
     /// The value of this option could widen what the agent's configuration says ([ext.7]).
     #[error("{}", widens(.0))]
     WouldWiden(SessionOption),
     /// The session has ended.
-    #[error("the session has ended")]
+    #[error("the session has ended; open another")]
     Closed,
 }
 
@@ -170,7 +171,7 @@ impl From<trunkline_core::UpdateError> for UpdateError {
     }
 }
 
-/// Why a file was not delivered.
+/// Why a file was not delivered; the texts are sentences.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FileError {
@@ -181,7 +182,7 @@ pub enum FileError {
     #[error("failed to copy the file")]
     Io(#[from] std::io::Error),
     /// The session has ended.
-    #[error("the session has ended")]
+    #[error("the session has ended; open another")]
     Closed,
 }
 

@@ -164,7 +164,10 @@ async fn no_two_threads_take_the_last_session_of_a_host() {
         let (sessions, refused): (Vec<_>, Vec<_>) = opened.into_iter().partition(Result::is_ok);
         assert_eq!(sessions.len(), 3);
         let text = refused[0].as_ref().unwrap_err().to_string();
-        assert_eq!(text, "no more sessions on this host: 3 are open, which is the limit (`max_sessions`)");
+        assert_eq!(
+            text,
+            "no more sessions on this host: 3 are open, which is the limit; close one, or raise `max_sessions`"
+        );
     }
 }
 

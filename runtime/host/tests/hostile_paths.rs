@@ -127,7 +127,7 @@ async fn every_hostile_path_is_refused_with_an_event() {
         assert!(message.contains(why), "{path:?}: {message}");
         assert!(!message.contains('\n'), "{message}");
     }
-    // Letters that are no UTF-8 make no JSON, whichever session the line is for.
+    // Letters that are not UTF-8 do not make JSON, whichever session the line is for.
     let mut line =
         format!("{{\"type\":\"file.output\",\"session_id\":\"s\",\"file_path\":\"{shown}/").into_bytes();
     line.extend(b"\xff\xfe\"}\n");

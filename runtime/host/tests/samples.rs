@@ -155,9 +155,9 @@ fn a_name_that_is_neither_profile_nor_agent_gets_both_lists() {
         Config::parse(text.to_string().as_bytes(), &samples()).expect_err("it is refused").to_string()
     };
     let neither = error("clod");
-    assert!(neither.contains("agents[1].profile: `clod` is no profile; "), "{neither}");
+    assert!(neither.contains("agents[1].profile: `clod` is not a profile; "), "{neither}");
     for listed in ["profiles: external, echo, ", "acp; agents: one, two"] {
         assert!(neither.contains(listed), "{neither}");
     }
-    assert!(error("one").contains("`one` is an agent, and no profile; "), "{}", error("one"));
+    assert!(error("one").contains("`one` is an agent, not a profile; "), "{}", error("one"));
 }

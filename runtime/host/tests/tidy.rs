@@ -164,6 +164,76 @@ fn no_retired_word_is_used() {
     assert!(found.is_empty(), "docs/glossary.md says what to write instead:\n{}", found.join("\n"));
 }
 
+/// The texts of a type of errors, and the doc of the type.
+struct ErrorTexts<'a> {
+    doc: String,
+    texts: Vec<&'a str>,
+}
+
+/// The types of errors in a source, which blank lines separate. A text that only passes another one on is left out.
+fn error_texts(source: &str) -> impl Iterator<Item = ErrorTexts<'_>> {
+    source.split("\n\n").filter_map(|item| {
+        let texts: Vec<_> = item
+            .split("#[error(")
+            .skip(1)
+            .filter_map(|rest| {
+                let text = rest.trim_start().strip_prefix('"')?;
+                let end = text.match_indices('"').find(|(at, _)| !text[..*at].ends_with('\\'))?.0;
+                let passed_on = text.starts_with('{') && text[..end].find('}') == Some(end - 1);
+                (!passed_on).then_some(&text[..end])
+            })
+            .collect();
+        let doc = item.lines().filter_map(|line| line.strip_prefix("///")).collect();
+        (!texts.is_empty()).then_some(ErrorTexts { doc, texts })
+    })
+}
+
+/// Begins no text that reads after "failed to".
+const NOT_VERBS: [&str; 6] = ["failed", "cannot", "could", "the", "no", "it"];
+
+#[test]
+fn each_text_of_an_error_keeps_to_the_rule() {
+    let root = root();
+    let mut files = Vec::new();
+    texts(&root, &mut files);
+    let sources: Vec<_> = files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|end| end == "rs") && !file.ends_with("tidy.rs"))
+        .map(|file| (file, fs::read_to_string(file).expect("a source")))
+        .collect();
+    let all: Vec<_> =
+        sources.iter().flat_map(|(file, source)| error_texts(source).map(move |kind| (file, kind))).collect();
+    let is_fragment = |kind: &ErrorTexts<'_>| kind.doc.contains("after \"failed to\"");
+    let first = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
+    let verbs: HashSet<_> = all
+        .iter()
+        .filter(|(_, kind)| is_fragment(kind))
+        .flat_map(|(_, kind)| kind.texts.iter().map(|text| first(text)))
+        .filter(|word| !NOT_VERBS.contains(&&**word))
+        .collect();
+    let (mut wrong, mut number) = (Vec::new(), 0);
+    for (file, kind) in &all {
+        for text in &kind.texts {
+            number += 1;
+            let problem = if text.starts_with(char::is_uppercase) {
+                "begins with a capital letter"
+            } else if text.ends_with(['.', '!', ':', ' ']) {
+                "ends with a stop"
+            } else if is_fragment(kind) && NOT_VERBS.contains(&&*first(text)) {
+                "does not read after \"failed to\""
+            } else if !is_fragment(kind) && verbs.contains(&first(text)) {
+                "is a fragment, which its type's doc does not say"
+            } else {
+                continue;
+            };
+            wrong.push(format!("{}: {text:?} {problem}", file.display()));
+        }
+    }
+    assert!(number > 100, "{number} texts; verbs {verbs:?}");
+    assert!(verbs.len() > 10, "{verbs:?}");
+    assert!(wrong.is_empty(), "CONTRIBUTING.md has the rule:\n{}", wrong.join("\n"));
+}
+
 /// Pages and sources of ours below a folder. Recordings of agents are theirs.
 fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {

@@ -23,7 +23,9 @@ pub enum SpawnError {
         path: Option<OsString>,
     },
     /// The program is a script, and the interpreter that its first line names is missing.
-    #[error("start {program:?}: the interpreter named by its first line was not found")]
+    #[error(
+        "start {program:?}: the interpreter named by its first line was not found; install it, or correct that line"
+    )]
     Interpreter {
         /// The script.
         program: PathBuf,
@@ -37,7 +39,7 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// The program exists and may not be run.
-    #[error("start {program:?}: permission denied; is it executable?")]
+    #[error("start {program:?}: permission denied; make it executable for this user")]
     PermissionDenied {
         /// The program, where it was found.
         program: PathBuf,
@@ -71,7 +73,7 @@ pub enum SpawnError {
         source: io::Error,
     },
     /// The sandbox that was asked for cannot be made.
-    #[error("make the sandbox of {program:?}: could not {refusal}")]
+    #[error("make the sandbox of {program:?}: failed to {refusal}")]
     Sandbox {
         /// The program as it was asked for.
         program: OsString,
@@ -119,6 +121,6 @@ fn after_shortage(source: &io::Error, limits: &Limits) -> String {
 fn not_found(path: Option<&OsString>) -> String {
     match path {
         Some(path) => format!("not found in PATH {path:?}; install it, or name it by its full path"),
-        None => "no such file".to_owned(),
+        None => "no such file; check the path".to_owned(),
     }
 }

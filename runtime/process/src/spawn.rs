@@ -124,7 +124,7 @@ async fn begin(
             if is_shortage(Errno::from_io_error(&error)) {
                 Refused::Start(error)
             } else {
-                Refused::Containment(format!("could not {}: {error}", step.text()))
+                Refused::Containment(format!("failed to {}: {error}", step.text()))
             }
         }
         None => Refused::Containment(last_words(&mut child).await),

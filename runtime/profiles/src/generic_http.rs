@@ -90,7 +90,8 @@ impl GenericHttp {
         };
         if !headers.contains_key(CONTENT_TYPE) {
             let named = Some(config.content_type.trim()).filter(|named| !named.is_empty()).unwrap_or(usual);
-            let value = HeaderValue::from_str(named).map_err(|_| "`content_type` is no type".to_owned())?;
+            let value =
+                HeaderValue::from_str(named).map_err(|_| "`content_type` is not a media type".to_owned())?;
             headers.insert(CONTENT_TYPE, value);
         }
         let is_json = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|named| {
@@ -102,7 +103,7 @@ impl GenericHttp {
             Body::Text(template) if is_json => {
                 let text = template.render(values, Place::Json);
                 serde_json::from_str::<IgnoredAny>(&text).map_err(|error| {
-                    format!("`body` makes no JSON ({error}); placeholders belong between quotes")
+                    format!("`body` is not JSON ({error}); placeholders belong between quotes")
                 })?;
                 text.into()
             }

@@ -172,7 +172,7 @@ fn exit(code: i32) -> TurnComplete {
 /// Creates a file that is not there yet, and follows no link to where one is.
 async fn touch(path: &Path) -> Result<(), Error> {
     if !is_plain(path) {
-        return Err(Error::other(format!("{} is no plain absolute path", path.display())));
+        return Err(Error::other(format!("{} is not a plain absolute path", path.display())));
     }
     let made = tokio::fs::OpenOptions::new().write(true).create_new(true).open(path).await;
     made.map(drop).map_err(|error| Error::other(format!("cannot create {}: {error}", path.display())))

@@ -321,7 +321,7 @@ impl<R: Reader> turn::Dialect for Running<'_, R> {
                         out.fail(why);
                     }
                 }
-                _ => tracing::debug!(bytes = line.len(), "a line of the agent is no event"),
+                _ => tracing::debug!(bytes = line.len(), "a line of the agent is not an event"),
             },
         }
         if self.reader.is_over() {

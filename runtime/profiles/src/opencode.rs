@@ -90,7 +90,7 @@ impl Family {
     /// That the agent cannot be made to ask.
     pub(crate) fn asks_no_one(&self) -> Error {
         Error::refused(format!(
-            "`{}` is no JSON object, so that the agent cannot be made to ask before its tools run; write it without \
+            "`{}` is not a JSON object, so that the agent cannot be made to ask before its tools run; write it without \
              comments, or set `dangerous: true` in the agent's configuration",
             self.configuration
         ))

@@ -88,7 +88,7 @@ impl Adapter for PiAdapter {
         Description::new("pi", env!("CARGO_PKG_VERSION"))
             .use_when(
                 "a small coding agent with few tools is wanted, whose turns take steers",
-                "a person shall be asked before tools run: pi asks no one",
+                "a person must be asked before tools run: pi asks no one",
             )
             .capabilities(Capabilities {
                 native_session_ids: Some(true),

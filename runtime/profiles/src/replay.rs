@@ -233,7 +233,7 @@ fn load(file: &Path, session: &str) -> Result<Recording, String> {
     let is_file =
         std::fs::metadata(file).map_err(|error| told(format!("cannot be read: {error}")))?.is_file();
     if !is_file {
-        return Err(told("is no regular file".to_owned()));
+        return Err(told("is not a regular file".to_owned()));
     }
     let opened = File::open(file).map_err(|error| told(format!("cannot be read: {error}")))?;
     let recording = Recording::read(BufReader::new(opened)).map_err(told)?;

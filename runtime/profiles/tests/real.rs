@@ -167,7 +167,7 @@ fn the_matrix_has_every_cell_and_each_is_passed_or_explained() {
                     assert!(!required, "{at}: must be passed");
                     let known = agent.cannot.iter().any(|cannot| cannot.line == line);
                     let described = FACTS.contains(line.as_str()) || UNDESCRIBED.contains(&agent.name);
-                    assert!(known && described, "{at}: {line:?} is no line of the facts");
+                    assert!(known && described, "{at}: {line:?} is not a line of the facts");
                 }
                 _ => panic!("{at}: neither passed nor explained"),
             }

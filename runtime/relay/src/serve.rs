@@ -90,7 +90,7 @@ pub(crate) type Input<'a> = Box<dyn AsyncRead + Unpin + Send + 'a>;
 pub(crate) type Output = Box<dyn AsyncWrite + Unpin + Send>;
 
 /// As [`serve_until`], with `hung_up`: resolves when the hub has closed the input, however much of it is unread. The
-/// relay then ends within 1 s also while it does not read, since the hub does not.
+/// relay then ends within 1 s even while it does not read, since the hub does not.
 pub(crate) fn serve_pipes<'a>(
     host: Host,
     reader: Input<'a>,

@@ -78,7 +78,7 @@ fn serve() {
     world.shut();
 }
 
-/// Ends the process when no one reads it, also while it has nothing to say ([process.1]).
+/// Ends the process when no one reads it, even while it has nothing to say ([process.1]).
 fn watch_stdout() {
     let stdout = std::io::stdout();
     let mut watched = [PollFd::new(&stdout, PollFlags::empty())];

@@ -17,7 +17,7 @@ use crate::{
 
 const TICK: Duration = Duration::from_millis(50);
 
-/// The longest piece of an answer, in bytes: a line stays within 1 MiB also where each takes six ([frame.5]).
+/// The longest piece of an answer, in bytes: a line stays within 1 MiB even where each takes six ([frame.5]).
 const PIECE: usize = 128 * 1024;
 
 /// The most that one piece of a `burst`, or one file, holds.

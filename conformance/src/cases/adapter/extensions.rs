@@ -172,7 +172,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("where it answers: a status, checks, a time"),
     Case::choice("A-EXT-38", "process.7", "a wrong configuration", program::wrong_configuration)
         .should()
-        .when("`ADAPTER_CONFIG` names a file that is no JSON")
+        .when("`ADAPTER_CONFIG` names a file that is not JSON")
         .then("it serves, or ends with status 2 and says why"),
     Case::choice("A-EXT-39", "msg.4", "bad messages get no answer", unanswered::bad_messages)
         .when("messages without their required members, or with others of wrong types; a fence and a quiet window")

@@ -25,7 +25,7 @@ const FILE_OUT: Need = Need::ProbeOr(&["file"], "file_out");
 const SENT: usize = 2_000_000;
 
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("A-FIL-01", "file.2", "a file alone is no turn", file_is_no_turn)
+    Case::choice("A-FIL-01", "file.2", "a file alone is not a turn", file_is_no_turn)
         .should()
         .when("`file.input` alone; a fence and a quiet window")
         .then("no `turn.complete`"),

@@ -154,7 +154,7 @@ fn no_answer(t: &mut Trial<'_>) -> Outcome {
     undone(t, &ask, "it had happened when the request came")?;
     t.pass_time(Duration::from_secs(3));
     if ask.done() {
-        t.found("permission.3", Level::Must, "silence is no approval", "it was taken for one");
+        t.found("permission.3", Level::Must, "silence is not approval", "it was taken for one");
         undone(t, &ask, "it happened without an answer")?;
     }
     let ended = t.since(request.from, &s).iter().any(|seen| seen.kind() == "turn.complete");
@@ -200,7 +200,7 @@ fn only_true(t: &mut Trial<'_>) -> Outcome {
         };
         let shown = approved.map_or_else(|| "absent".to_owned(), |approved| approved.to_string());
         t.end_of(&s, request.from)
-            .hint("an answer whose `approved` is no boolean denies; it must not be dropped")?;
+            .hint("an answer whose `approved` is not a boolean denies; it must not be dropped")?;
         undone(t, &ask, &format!("`approved` {shown} was taken for an approval"))
             .hint("compare with true; do not convert")?;
     }

@@ -57,7 +57,7 @@ fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
             t.raw(bytes)?;
             t.fence()
                 .under(clause)
-                .hint("what is no message, or of no known type, is skipped and nothing else")?;
+                .hint("what is not a message, or has no known type, is skipped and nothing else")?;
         }
     }
     t.settle()

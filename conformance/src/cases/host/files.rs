@@ -263,7 +263,7 @@ fn no_regular_file(t: &mut Trial<'_>) -> Outcome {
     let from = t.instruct(&s, &actions)?;
     t.expect_told(from, &t.lower(&s)?, "user.input", t.bounds.deadline)?;
     t.pass_time(Duration::from_millis(200));
-    prompt_turn(t, &other).hint("the host seems to read what is no regular file")?;
+    prompt_turn(t, &other).hint("the host seems to read what is not a regular file")?;
     let turn = t.end_of(&s, from)?;
     t.demand_text(&turn, "went on")?;
     demand_refused(t, &turn, 3)

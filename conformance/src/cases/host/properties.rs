@@ -60,7 +60,7 @@ fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
     let place = text.bytes().zip(wanted.bytes()).take_while(|(got, wanted)| got == wanted).count();
     let around = |text: &str| super::shown(text.get(place.saturating_sub(20)..).unwrap_or_default());
     t.demand(text == wanted, format!("the valid outputs: {}", around(&wanted)), around(&text))
-        .hint("a line that is no message costs that line and no other")?;
+        .hint("a line that is not a message costs that line and no other")?;
     t.demand_ends_now(&s, 1)?;
     t.demand_served(&s, "still")
 }

@@ -123,7 +123,7 @@ impl Import {
         })?;
         let loaded = config::Config::parse_checked(imported.text.as_bytes(), &folder, &target::check)
             .map_err(|error| {
-                Fault::usage(anyhow!("what {} comes to is no configuration: {error}", self.file.display()))
+                Fault::usage(anyhow!("what {} comes to is not a configuration: {error}", self.file.display()))
             })?;
         match &self.output {
             None => anstream::stdout().lock().write_all(imported.text.as_bytes())?,
@@ -144,7 +144,7 @@ fn read(path: &Path) -> io::Result<String> {
 /// Reads a file that a manifest names: none that waits for somebody, such as stdin or a pipe.
 fn prompt(path: &Path) -> io::Result<String> {
     if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
     whole(File::open(path)?)
 }

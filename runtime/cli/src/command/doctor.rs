@@ -54,7 +54,7 @@ mod text;
 Examples:
   trunkline doctor
   trunkline doctor claude --start
-  trunkline doctor codex          also where no agent is called so
+  trunkline doctor codex          even if no agent has this name
   trunkline doctor --json | jq '.agents[] | select(.status == \"fail\")'
   trunkline doctor --codes
 

@@ -170,7 +170,7 @@ fn moment(text: &str, now: SystemTime) -> Result<SystemTime, Fault> {
             .ok(),
     };
     moment.filter(|moment| *moment >= SystemTime::UNIX_EPOCH).ok_or_else(|| {
-        Fault::usage(anyhow!("--since {text:?} is no time"))
+        Fault::usage(anyhow!("--since {text:?} is not a time"))
             .next("write a time before now (7d, 12h), a day (2026-03-01) or a time (2026-03-01T12:00:00Z)")
     })
 }

@@ -20,7 +20,7 @@ fn a_manifest_becomes_a_configuration_that_loads() {
     let ran = home.run(["config", "import", "wave.yaml"]);
     ran.must_end_with(0)
         .must_say("persona reviewer: `temperature` has no home")
-        .must_say("persona worker: `MINE` is no adapter");
+        .must_say("persona worker: `MINE` is not an adapter");
     let config: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(
         (&config["agents"][0]["id"], &config["agents"][1]["id"]),
@@ -96,7 +96,7 @@ fn a_check_tells_what_has_no_effect_and_what_is_wrong() {
     let bad = home.file("bad.json", r#"{ "agents": [{ "id": "a", "profile": "clod" }] }"#);
     home.run([std::ffi::OsStr::new("config"), "check".as_ref(), bad.as_ref()])
         .must_end_with(2)
-        .must_say("`clod` is no profile")
+        .must_say("`clod` is not a profile")
         .must_say("claude-code")
         .must_say("agents: a");
 }

@@ -18,7 +18,7 @@ pub struct Pattern {
     resource: Option<Glob>,
 }
 
-/// A text that is not a pattern, with the reason.
+/// A text that is not a pattern, with the reason; it reads after "failed to".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("understand the pattern `{pattern}`: {reason}")]
 pub struct PatternError {

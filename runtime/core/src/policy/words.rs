@@ -1,6 +1,6 @@
 //! The command lines that a glob of an allow list is tried on: plain words, which every shell reads alike.
 //!
-//! What is not listed here is no plain word, so what a shell adds to its syntax is asked about and not allowed.
+//! What is not listed here is not a plain word, so what a shell adds to its syntax is asked about and not allowed.
 //!
 //! | where | what may stand there |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | right after a closing quote | everything of the above but the same quote again |
 //! | as the first word | no keyword of a shell, no `=`, no `%` at its start |
 //!
-//! The reasons for the odder rows: zsh replaces `=ls` by a path, also after `=` and `:` where an option says so; `%1`
+//! The reasons for the odder rows: zsh replaces `=ls` by a path, and after `=` and `:` where an option says so; `%1`
 //! at the start of a line is a job; fish escapes by `\` within single quotes; `!` recalls an earlier line in a shell that
 //! a person could use; `''` within quotes is a quote where zsh's `RC_QUOTES` is set.
 

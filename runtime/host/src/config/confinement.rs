@@ -310,11 +310,11 @@ mod tests {
         for (members, expected) in [
             (
                 r#""sandbox": {"backend": "bubblewrap"}, "allowed_domains": ["x.org", "https://x.org"]"#,
-                "allowed_domains[1]: read the network entry \"https://x.org\": it is a URL; write the host alone, as in `example.com` or `example.com:8443`",
+                "allowed_domains[1]: failed to read the network entry \"https://x.org\": it is a URL; write the host alone, as in `example.com` or `example.com:8443`",
             ),
             (
                 r#""sandbox": {"backend": "bubblewrap", "network": "all"}, "allowed_domains": ["*"]"#,
-                "allowed_domains[0]: read the network entry \"*\": `*` stands for the first labels of a name, as in `*.example.com`; to allow everything, choose the network `all`",
+                "allowed_domains[0]: failed to read the network entry \"*\": `*` stands for the first labels of a name, as in `*.example.com`; to allow everything, choose the network `all`",
             ),
             (
                 r#""containment": "jail""#,
@@ -358,11 +358,11 @@ mod tests {
             ),
             (
                 r#""sandbox": {"backend": "bubblewrap", "network": {"allow": ["https://x.org"]}}"#,
-                "sandbox.network.allow[0]: read the network entry \"https://x.org\": it is a URL; write the host alone, as in `example.com` or `example.com:8443`",
+                "sandbox.network.allow[0]: failed to read the network entry \"https://x.org\": it is a URL; write the host alone, as in `example.com` or `example.com:8443`",
             ),
             (
                 r#""sandbox": {"backend": "bubblewrap", "user": "root"}"#,
-                r#"sandbox.user: `root` is no user and group number such as "1000:1000""#,
+                r#"sandbox.user: `root` is not a user and group number such as "1000:1000""#,
             ),
             (
                 r#""resources": {"memory": 1}, "sandbox": {"backend": "bubblewrap", "memory": 2}"#,

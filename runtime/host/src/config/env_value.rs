@@ -26,7 +26,7 @@ pub enum EnvValue {
     FromFile(PathBuf),
 }
 
-/// A variable whose value could not be had. It shows name and place, never a value; it reads after "failed to".
+/// A variable whose value is not available. It shows name and place, never a value; it reads after "failed to".
 #[derive(Debug, thiserror::Error)]
 #[error("set the variable {name} from {}: {problem}", .place.place())]
 pub struct EnvError {

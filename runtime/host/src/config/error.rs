@@ -1,12 +1,12 @@
-//! What can be wrong with a configuration file.
+//! Faults of a configuration file.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A configuration that cannot be used. It shows file, place and problem, and what to write instead where that is
-/// known; it never shows a value that could be a secret.
+/// A configuration that cannot be used; the text reads after "failed to". It shows file, place and problem, and what to
+/// write instead where that is known; it never shows a value that could be a secret.
 #[derive(Debug)]
 pub struct ConfigError {
     /// What the file is.

@@ -181,14 +181,14 @@ texts! {
     };
     /// The name of a variable. An error does not show it: who mistakes the key may have written a value, too.
     Variable: String = |name| {
-        if is_variable(&name) { Ok(name) } else { Err("it is no name of a variable".to_owned()) }
+        if is_variable(&name) { Ok(name) } else { Err("it is not the name of a variable".to_owned()) }
     };
     /// The name of an extension.
     Extension: String = |name| {
         if EXTENSIONS.contains(&name.as_str()) {
             return Ok(name);
         }
-        Err(format!("`{}` is no extension; {}", shown(&name), nearest_or_all(&name, EXTENSIONS)))
+        Err(format!("`{}` is not an extension; {}", shown(&name), nearest_or_all(&name, EXTENSIONS)))
     };
     /// An option that a session may set.
     Granted: SessionMay = |name| SessionMay::from_names([name.as_str()]).map_err(|error| error.to_string());
@@ -202,7 +202,7 @@ texts! {
     /// `1000:1000`, user and group number, or one number for both.
     User: (u32, u32) = |text| {
         let (user, group) = text.split_once(':').unwrap_or((&text, &text));
-        let unread = |_| format!("`{}` is no user and group number such as \"1000:1000\"", shown(&text));
+        let unread = |_| format!("`{}` is not a user and group number such as \"1000:1000\"", shown(&text));
         Ok((user.parse().map_err(unread)?, group.parse().map_err(unread)?))
     };
 }
@@ -220,7 +220,7 @@ fn is_variable(name: &str) -> bool {
 
 /// Checks an entry as the sandbox will, so that a start does not fail by it.
 pub(super) fn readable(entry: &str) -> Result<(), String> {
-    AllowList::parse([entry]).map(drop).map_err(|error| error.to_string())
+    AllowList::parse([entry]).map(drop).map_err(|error| format!("failed to {error}"))
 }
 
 fn filled(text: String) -> Result<String, String> {
@@ -248,7 +248,7 @@ fn size<T: TryFrom<u64>>(value: &Value, least: u64) -> Option<Result<T, String>>
 
 fn count<T: TryFrom<u64>>(value: &Value, least: u64) -> Option<Result<T, String>> {
     let Value::Number(number) = value else { return None };
-    let whole = number.as_u64().ok_or_else(|| format!("{number} is no whole number from {least} on"));
+    let whole = number.as_u64().ok_or_else(|| format!("{number} is not a whole number of at least {least}"));
     Some(whole.and_then(|number| at_least(number, least)))
 }
 
@@ -362,7 +362,7 @@ impl Form for Variables {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self::Is, D::Error> {
         let read = BTreeMap::<String, As<ValueOrPlace>>::deserialize(deserializer)?;
         match read.keys().find(|name| !is_variable(name)) {
-            Some(name) => Err(D::Error::custom(format!("`{}` is no name of a variable", shown(name)))),
+            Some(name) => Err(D::Error::custom(format!("`{}` is not the name of a variable", shown(name)))),
             None => Ok(read.into_iter().map(|(name, As(value))| (name, value)).collect()),
         }
     }

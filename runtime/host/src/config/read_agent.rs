@@ -81,7 +81,7 @@ fn read_profile(
 
 /// That a name is not a profile: which there are, and which agents, since one may have been meant.
 fn no_profile(name: &str, agents: &[String]) -> String {
-    let what = if agents.iter().any(|id| id == name) { "an agent, and no profile" } else { "no profile" };
+    let what = if agents.iter().any(|id| id == name) { "an agent, not a profile" } else { "not a profile" };
     let near =
         nearest(name, &Profile::names()).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
     let (shown, profiles) = (shown(name), Profile::names().join(", "));

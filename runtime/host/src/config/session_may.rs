@@ -85,7 +85,7 @@ pub(crate) const HARMLESS: &[&str] = &[
 
 /// A name that is not an option of a session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is no option of a session; {hint}", shown(.name))]
+#[error("`{}` is not an option of a session; {hint}", shown(.name))]
 pub struct UnknownOption {
     name: String,
     hint: String,

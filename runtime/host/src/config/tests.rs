@@ -346,21 +346,21 @@ fn values_that_cannot_be_are_refused() {
     for (members, expected) in [
         (
             r#""profile":"claude""#,
-            "profile: `claude` is no profile; did you mean `claude-code`? profiles: external, echo, replay, mock, generic-cli, generic-job, generic-http, claude-code, github-copilot, codex, kilo-code, gemini-cli, opencode, pi, acp; agents: a",
+            "profile: `claude` is not a profile; did you mean `claude-code`? profiles: external, echo, replay, mock, generic-cli, generic-job, generic-http, claude-code, github-copilot, codex, kilo-code, gemini-cli, opencode, pi, acp; agents: a",
         ),
         (
             r#""cli":{}, "profile":"external""#,
             "cli: an agent of profile `external` reads `external`, not `cli`",
         ),
         (r#""profile":"codex""#, "external: an agent of profile `codex` reads `codex`, not `external`"),
-        (r#""extensions":["turn"]"#, "extensions[0]: `turn` is no extension; did you mean `turns`?"),
+        (r#""extensions":["turn"]"#, "extensions[0]: `turn` is not an extension; did you mean `turns`?"),
         (r#""on_adapter_exit":"die""#, "on_adapter_exit: `die` is not \"restart\" or \"close\""),
         (r#""start_timeout":0"#, "start_timeout: it must be above 0"),
         (r#""max_line":"1KiB""#, "max_line: 1024 is below 1048576"),
-        (r#""queued_inputs":-1"#, "queued_inputs: -1 is no whole number from 1 on"),
-        (r#""queued_inputs":1.5"#, "queued_inputs: 1.5 is no whole number from 1 on"),
+        (r#""queued_inputs":-1"#, "queued_inputs: -1 is not a whole number of at least 1"),
+        (r#""queued_inputs":1.5"#, "queued_inputs: 1.5 is not a whole number of at least 1"),
         (r#""restart":{"cap":"1ms"}"#, "restart: `cap` is below `base`"),
-        (r#""env_passthrough":["A=B"]"#, "env_passthrough[0]: it is no name of a variable"),
+        (r#""env_passthrough":["A=B"]"#, "env_passthrough[0]: it is not the name of a variable"),
         (
             r#""permission":{"default":"allow"}"#,
             "permission.default: approval is never a default; to allow everything write \"allow\": [\"*\"]",
@@ -440,7 +440,7 @@ fn values_of_variables_may_be_elsewhere() {
         ("{}", ": name one place, `from_env` or `from_file`"),
         (r#"{"from_env":"A","from_file":"b"}"#, ": name one place, `from_env` or `from_file`"),
         (r#"{"from_flie":"b"}"#, ".from_flie: unknown key; did you mean `from_file`?"),
-        (r#"{"from_env":"A=B"}"#, ".from_env: it is no name of a variable"),
+        (r#"{"from_env":"A=B"}"#, ".from_env: it is not the name of a variable"),
         (r#"{"from_file":""}"#, ".from_file: it is empty"),
         (r#"{"from_file":1}"#, ".from_file: expected a string, found a number"),
     ] {
@@ -510,7 +510,7 @@ fn what_a_session_may_set_is_a_list_or_all() {
     assert_eq!(may(r#""allow_session_override": true"#), SessionMay::All, "the older key");
     assert_eq!(may(r#""allow_session_override": false"#), SessionMay::NONE);
     for (more, why) in [
-        (r#""session_may": ["evn"]"#, "`evn` is no option of a session; did you mean `env`?"),
+        (r#""session_may": ["evn"]"#, "`evn` is not an option of a session; did you mean `env`?"),
         (r#""session_may": ["zzzzzzzz"]"#, "there are cwd, add_dirs, "),
         (r#""session_may": "env""#, "`env` is not \"all\""),
         (r#""session_may": true"#, "session_may"),

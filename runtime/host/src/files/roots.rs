@@ -91,7 +91,7 @@ impl Pinned {
     }
 }
 
-/// A folder that cannot be an allowed root.
+/// A folder that cannot be an allowed root; the texts read after "failed to".
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootError {

@@ -57,7 +57,7 @@ pub(super) fn run(keep: Keep) -> Result<(), Refusal> {
         Some(Report::NotKept(step, errno)) => {
             let error = io::Error::from_raw_os_error(errno);
             let refused = refusal(&error);
-            Err(Refusal { text: format!("could not {}: {error}", step.text()), ..refused })
+            Err(Refusal { text: format!("failed to {}: {error}", step.text()), ..refused })
         }
         Some(Report::NotStarted(_)) | None => {
             Err(Refusal { text: "the init program did not answer".to_owned(), is_passing: true })

@@ -91,7 +91,7 @@ impl Options {
                     }
                 }
                 b"--" => break,
-                _ => return Err(format!("{} is no option", arg.display())),
+                _ => return Err(format!("{} is not an option", arg.display())),
             }
         }
         options.command = args.collect();
@@ -101,7 +101,7 @@ impl Options {
 
 fn descriptor(text: &OsStr) -> Result<RawFd, String> {
     let number = text.to_str().and_then(|text| text.parse().ok());
-    number.filter(|fd| *fd > 2).ok_or_else(|| format!("{} is no descriptor of ours", text.display()))
+    number.filter(|fd| *fd > 2).ok_or_else(|| format!("{} is not a descriptor of ours", text.display()))
 }
 
 fn bridge(text: &OsStr) -> Result<(u16, PathBuf), String> {

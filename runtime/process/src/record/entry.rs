@@ -114,7 +114,7 @@ impl Entry {
     ///
     /// What is wrong with it.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
-        let text = str::from_utf8(text).map_err(|_| "it is no text")?;
+        let text = str::from_utf8(text).map_err(|_| "it is not text")?;
         // A line without its end was cut off.
         let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         if lines.next() != Some(FIRST) {
@@ -167,7 +167,7 @@ fn process(text: &str) -> Option<Process> {
     Some(Process { pid, started: started.parse().ok()? })
 }
 
-/// A path without spaces, line ends and bytes that are no ASCII; those are written as `%` and two digits.
+/// A path without spaces, line ends and bytes that are not ASCII; those are written as `%` and two digits.
 fn escaped(path: &Path) -> String {
     let mut text = String::new();
     for byte in path.as_os_str().as_bytes() {

@@ -134,7 +134,7 @@ impl Found {
         let failed = |error: io::Error| format!("it cannot be read: {error}");
         let meta = file.metadata().map_err(failed)?;
         if !meta.is_file() {
-            return Err("it is no file".to_owned());
+            return Err("it is not a file".to_owned());
         }
         is_only_ours(&meta)?;
         if meta.len() > LARGEST {
@@ -271,12 +271,12 @@ fn last_of(path: &Path) -> Result<&str, String> {
     let is_plain =
         parts.next() == Some(Component::RootDir) && parts.all(|part| matches!(part, Component::Normal(_)));
     let last = path.file_name().and_then(OsStr::to_str).filter(|_| is_plain);
-    last.ok_or_else(|| format!("{path:?} is no path of ours"))
+    last.ok_or_else(|| format!("{path:?} is not a path of ours"))
 }
 
 fn check_cgroup(path: &Path, host: Process) -> Result<(), String> {
     if !is_cgroup_of(host.pid.as_raw_nonzero().get().cast_unsigned(), last_of(path)?) {
-        return Err(format!("{path:?} is no cgroup of its host"));
+        return Err(format!("{path:?} is not a cgroup of its host"));
     }
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = match openat(CWD, path, flags, Mode::empty()) {
@@ -287,7 +287,7 @@ fn check_cgroup(path: &Path, host: Process) -> Result<(), String> {
     let kind = fstatfs(&folder).map_err(|error| format!("{path:?}: {error}"))?.f_type;
     // The type of this number is another on each platform.
     if !CGROUP_MAGIC.iter().any(|magic| i128::from(*magic) == i128::from(kind)) {
-        return Err(format!("{path:?} is no cgroup"));
+        return Err(format!("{path:?} is not a cgroup"));
     }
     let meta = File::from(folder).metadata().map_err(|error| format!("{path:?}: {error}"))?;
     is_only_ours(&meta).map_err(|why| format!("{path:?}: {why}"))

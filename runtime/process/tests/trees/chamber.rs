@@ -116,7 +116,7 @@ impl Drop for Cap {
 #[ignore = "a part of the matrix, which runs it in a PID namespace"]
 fn chamber() {
     let Ok(holder) = std::env::var(CHAMBER) else { return };
-    assert!(std::process::id() < 10, "this is no PID namespace");
+    assert!(std::process::id() < 10, "this is not a PID namespace");
     let hoppers = std::env::var("HOPPERS").is_ok_and(|yes| !yes.is_empty());
     let counted = matches!(limit_support().processes.by, Enforcer::CgroupV1 | Enforcer::CgroupV2);
     let (mut ran, mut slowest) = (0, (Duration::ZERO, String::new()));

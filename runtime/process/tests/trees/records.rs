@@ -31,7 +31,7 @@ fn sweeps() {
     if std::env::var_os(SWEEPS).is_none() {
         return;
     }
-    assert!(std::process::id() < 10, "this is no PID namespace");
+    assert!(std::process::id() < 10, "this is not a PID namespace");
     for containment in [Containment::Namespace, Containment::Reaper, Containment::Group] {
         a_killed_host(containment, Known::AsItIs);
     }

@@ -23,7 +23,7 @@ async fn host_that_is_short() {
     if std::env::var_os(SHORT).is_none() {
         return;
     }
-    assert!(std::process::id() < 10, "this is no PID namespace");
+    assert!(std::process::id() < 10, "this is not a PID namespace");
     trunkline_process::init::use_program(env!("CARGO_BIN_EXE_trunkline-init"));
     for containment in [Containment::Namespace, Containment::Reaper, Containment::Group] {
         let (mut children, mut refused) = (Vec::new(), 0);

@@ -85,7 +85,7 @@ impl Directories {
     pub(crate) fn read(&self, params: &Value) -> Answer {
         let path = path(params)?;
         let bytes = self.contents(path, Links::Any)?;
-        let contents = String::from_utf8(bytes).map_err(|_| (FAILED, format!("{path}: no UTF-8 text")))?;
+        let contents = String::from_utf8(bytes).map_err(|_| (FAILED, format!("{path}: not UTF-8 text")))?;
         let contents = lines(&contents, count(params, "line"), count(params, "limit"));
         Ok(json!({ "content": contents }))
     }
@@ -107,7 +107,7 @@ impl Directories {
         );
         let metadata = file.metadata().map_err(|error| (FAILED, format!("{path}: {error}")))?;
         if !metadata.is_file() {
-            return Err((BAD_PARAMETERS, format!("{path}: no regular file")));
+            return Err((BAD_PARAMETERS, format!("{path}: not a regular file")));
         }
         if links == Links::One && metadata.nlink() != 1 {
             return Err((BAD_PARAMETERS, format!("{path}: it has other names, so refused")));
@@ -145,7 +145,7 @@ impl Directories {
             File::from(open_beneath(root.as_fd(), &rest, flags, mode).map_err(|errno| refused(path, errno))?);
         let failed = |error: std::io::Error| (FAILED, format!("{path}: {error}"));
         if !file.metadata().map_err(failed)?.is_file() {
-            return Err((BAD_PARAMETERS, format!("{path}: no regular file")));
+            return Err((BAD_PARAMETERS, format!("{path}: not a regular file")));
         }
         file.set_len(0).map_err(failed)?;
         file.write_all(contents.as_bytes()).map_err(failed)?;
@@ -164,7 +164,7 @@ impl Directories {
             .canonicalize()
             .map_err(|error| (BAD_PARAMETERS, format!("cwd {asked}: {error}")))?;
         if !real.is_dir() {
-            return Err((BAD_PARAMETERS, format!("cwd {asked}: no directory")));
+            return Err((BAD_PARAMETERS, format!("cwd {asked}: not a directory")));
         }
         if self.0.iter().any(|directory| real.starts_with(&directory.real)) {
             return Ok(Some(real));

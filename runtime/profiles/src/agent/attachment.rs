@@ -172,7 +172,7 @@ fn contents(path: &Path, native: Native) -> io::Result<(Option<Vec<u8>>, u64)> {
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("no regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
     let length = metadata.len();
     if native == Native::Nothing || length > LARGEST_IMAGE {

@@ -54,7 +54,7 @@ fn work_dir(work_dir: &str) -> Option<Check> {
     let path = Path::new(work_dir);
     let check = match (path.is_absolute(), path.is_dir()) {
         (true, true) => Check::info("agent.work_dir", format!("{work_dir} is there")),
-        (true, false) => Check::error("agent.work_dir", format!("{work_dir} is no directory"))
+        (true, false) => Check::error("agent.work_dir", format!("{work_dir} is not a directory"))
             .hint("make it, or name another in `work_dir`"),
         (false, _) => Check::warn("agent.work_dir", format!("{work_dir} is not absolute"))
             .hint("it depends on where the host was started; name it from `/` on"),
@@ -72,7 +72,7 @@ fn found(
     let variables = accepted.found(&value);
     if profile == "claude-code" && variables.contains(&"ANTHROPIC_API_KEY") {
         let text =
-            "ANTHROPIC_API_KEY is set: what is used is paid by the key, also where there is a subscription";
+            "ANTHROPIC_API_KEY is set: what is used is paid by the key, even where there is a subscription";
         checks.push(Check::warn("agent.credentials", text).hint("unset it to use the subscription"));
         return true;
     }

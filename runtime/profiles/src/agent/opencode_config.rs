@@ -74,7 +74,7 @@ pub(crate) fn read(configured: Option<&str>) -> Result<Configured, String> {
     }
     let configured = configured.filter(|text| !text.trim().is_empty()).unwrap_or("{}");
     let why = || {
-        "the configuration in its variable is no JSON object: MCP servers, skills and system prompt are left out"
+        "the configuration in its variable is not a JSON object: MCP servers, skills and system prompt are left out"
             .to_owned()
     };
     let Ok(Value::Object(mut members)) = serde_json::from_str(configured) else { return Err(why()) };

@@ -356,7 +356,7 @@ impl Peer {
             error: Option<Value>,
         }
         let Ok(message) = serde_json::from_slice::<Incoming<'_>>(line) else {
-            handler.noise("a line that is no message was left out");
+            handler.noise("a line that is not a message was left out");
             return;
         };
         let params = message.params.unwrap_or(RawValue::NULL);
@@ -462,7 +462,7 @@ mod tests {
         peer.close();
         peer.gone.cancelled().await;
         let heard = locked(&heard.0).join("\n");
-        assert!(heard.contains("no message") && heard.contains("note [1]"), "{heard}");
+        assert!(heard.contains("not a message") && heard.contains("note [1]"), "{heard}");
         assert!(heard.contains("ask? \"q\"") && heard.contains(r#""code":-32601"#), "{heard}");
     }
 

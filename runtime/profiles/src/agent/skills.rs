@@ -41,7 +41,7 @@ impl Skill {
         };
         if !is_name(&name) {
             return Err(format!(
-                "skill {shown}: {:?} is no name for a skill",
+                "skill {shown}: {:?} is not a skill name",
                 name.chars().take(64).collect::<String>()
             ));
         }

@@ -267,7 +267,7 @@ impl Kept {
 /// Why claude cannot go on with what a session is resumed with; nothing where it may.
 fn why_not(resumed: &Resumed, options: &mut Options) -> Option<String> {
     if Uuid::try_parse(&resumed.native).is_err() {
-        return Some("what was to be resumed is no id of claude's".to_owned());
+        return Some("what was to be resumed is not an id of claude's".to_owned());
     }
     resumed.why_not(options)
 }

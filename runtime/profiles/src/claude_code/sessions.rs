@@ -151,7 +151,7 @@ fn ends(folder: BorrowedFd<'_>, name: &str) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut file = File::from(rustix::fs::openat(folder, name, flags, Mode::empty())?);
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("no regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     file.by_ref().take(HEAD).read_to_end(&mut head)?;

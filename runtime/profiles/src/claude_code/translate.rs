@@ -58,7 +58,7 @@ impl Translator {
     /// What a line says.
     pub(super) fn line(&mut self, line: &[u8]) -> Vec<ClaudeEvent> {
         let Ok(value) = serde_json::from_slice::<Value>(line) else {
-            tracing::debug!(bytes = line.len(), "a line of claude that is no JSON was left out");
+            tracing::debug!(bytes = line.len(), "a line of claude that is not JSON was left out");
             return Vec::new();
         };
         let mut said = Vec::new();
@@ -261,7 +261,7 @@ impl Translator {
     }
 
     /// Keeps what a command printed that Claude carries out by itself, such as `/compact`. Other news come so too, such
-    /// as a model that was changed: they are no answer to anything.
+    /// as a model that was changed: they answer nothing.
     fn command_output(&mut self, words: &str) {
         for tag in ["local-command-stdout", "local-command-stderr"] {
             let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));

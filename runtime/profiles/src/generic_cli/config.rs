@@ -125,7 +125,7 @@ impl<'de> Deserialize<'de> for Prompt {
             .multi_line(true)
             .size_limit(MAX_PATTERN)
             .build()
-            .map_err(|error| de::Error::custom(format!("no regular expression: {error}")))?;
+            .map_err(|error| de::Error::custom(format!("not a regular expression: {error}")))?;
         if built.is_match("") {
             return Err(de::Error::custom("the pattern matches where there is no output at all"));
         }

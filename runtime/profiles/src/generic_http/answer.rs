@@ -228,7 +228,7 @@ fn at(pointer: &str, bytes: &[u8]) -> Result<String, Error> {
     }
     let text = String::from_utf8_lossy(bytes.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(bytes));
     let value: Value = serde_json::from_str(&text)
-        .map_err(|error| Error::other(format!("the answer is no JSON ({error}): {}", beginning(&text))))?;
+        .map_err(|error| Error::other(format!("the answer is not JSON ({error}): {}", beginning(&text))))?;
     match value.pointer(pointer) {
         Some(found) => Ok(text_of(found)),
         None => {
@@ -306,7 +306,7 @@ mod tests {
         let pointer = r#","answer":"/a/0","event_answer":"/d""#;
         let why = |mime, body: &str| read(Some(mime), pointer, body.as_bytes(), 9).unwrap_err();
         assert!(why("application/json", "{\"b\":1}").contains("nothing at /a/0 (`answer`): {\"b\":1}"));
-        assert!(why("application/json", "<html>").contains("no JSON"));
+        assert!(why("application/json", "<html>").contains("not JSON"));
         assert_eq!(why("text/event-stream", "event: error\ndata: full\n\n"), "the stream failed: full");
         let error = "data: {\"error\":{\"message\":\"no luck\"}}\n\n";
         assert_eq!(why("text/event-stream", error), "the stream failed: no luck");

@@ -309,7 +309,8 @@ impl Header {
                 Err(_) => return Err(format!("the variable {variable} is not set")),
             },
         };
-        let mut value = HeaderValue::try_from(text).map_err(|_| "its value is no header's".to_owned())?;
+        let mut value =
+            HeaderValue::try_from(text).map_err(|_| "its value is not valid in a header".to_owned())?;
         value.set_sensitive(true);
         Ok(value)
     }
@@ -321,7 +322,7 @@ impl<'de> Deserialize<'de> for Headers {
         let mut headers = BTreeMap::new();
         for (name, value) in read {
             let name = HeaderName::try_from(name.trim())
-                .map_err(|_| de::Error::custom(format!("{name:?} is no name of a header")))?;
+                .map_err(|_| de::Error::custom(format!("{name:?} is not a header name")))?;
             if ["host", "content-length", "transfer-encoding", "connection"].contains(&name.as_str()) {
                 return Err(de::Error::custom(format!("the header {name} is set by the client itself")));
             }
@@ -459,7 +460,7 @@ impl<'de> Deserialize<'de> for Pointer {
         if text.is_empty() || text.starts_with('/') {
             return Ok(Self(text));
         }
-        Err(de::Error::custom("no JSON pointer: it begins with `/`, as in /choices/0/message/content"))
+        Err(de::Error::custom("not a JSON pointer: it begins with `/`, as in /choices/0/message/content"))
     }
 }
 

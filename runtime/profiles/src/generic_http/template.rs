@@ -152,7 +152,7 @@ impl Placeholder {
                 }
                 _ => {
                     return Err(format!(
-                        "`{{{{{name}}}}}` is no placeholder; there are input, session_id, turn_id, files, {} and variables.NAME",
+                        "`{{{{{name}}}}}` is not a placeholder; there are input, session_id, turn_id, files, {} and variables.NAME",
                         OPTIONS.join(", ")
                     ));
                 }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_told() {
-        assert!(Template::parse("a {{imput}}").unwrap_err().contains("`{{imput}}` is no placeholder"));
+        assert!(Template::parse("a {{imput}}").unwrap_err().contains("`{{imput}}` is not a placeholder"));
         assert!(Template::parse("{{variables.}}").is_err());
         let options: Vec<_> =
             Template::parse("{{model}}{{variables.X}}{{input}}").unwrap().options().collect();

@@ -167,7 +167,7 @@ impl<'de> Deserialize<'de> for Kind {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let unknown =
-            || de::Error::custom(format!("{name:?} is no category of failures, such as rate_limit"));
+            || de::Error::custom(format!("{name:?} is not a category of failures, such as rate_limit"));
         Category::named(&name).map(Self).ok_or_else(unknown)
     }
 }
@@ -193,7 +193,7 @@ impl Event {
         let text = Value::Object(message).to_string();
         AdapterMessage::parse(&text)
             .map(|message| Self(message.body))
-            .map_err(|error| format!("no message of an adapter: {error}"))
+            .map_err(|error| format!("not a message of an adapter: {error}"))
     }
 }
 
@@ -327,8 +327,8 @@ mod tests {
     fn a_bad_script_is_told_before_it_is_played() {
         let why = |text: &str| read(text).expect_err(text);
         assert!(why(r#"{"turns":[{"steps":[{"shout":"x"}]}]}"#).contains("shout"));
-        assert!(why(r#"{"turns":[{"steps":[{"fail":{"category":"bad luck"}}]}]}"#).contains("no category"));
-        assert!(why(r#"{"turns":[{"steps":[{"event":{"type":"shout"}}]}]}"#).contains("no message"));
+        assert!(why(r#"{"turns":[{"steps":[{"fail":{"category":"bad luck"}}]}]}"#).contains("not a category"));
+        assert!(why(r#"{"turns":[{"steps":[{"event":{"type":"shout"}}]}]}"#).contains("not a message"));
         assert!(why(r#"{"turns":[{"steps":[{"usage":3}]}]}"#).contains("expected a map"));
         assert!(why(r#"{"nope":1}"#).contains("nope"));
         assert!(read(r#"{"turns":[{"steps":["until_stop",{"delay":"1s"},{"exit":3}]}]}"#).is_ok());

@@ -188,7 +188,7 @@ fn a_value_leads_to_no_other_path_and_breaks_no_json() {
     assert_eq!(requests[0].headers["content-type"], "application/json");
     let turn =
         one(&server, &json!({ "body": r#"{"q":{{input}}}"#, "content_type": "application/json" }), "x");
-    assert!(turn.error().contains("`body` makes no JSON"), "{turn:?}");
+    assert!(turn.error().contains("`body` is not JSON"), "{turn:?}");
     assert_eq!(server.requests().len(), 1);
 }
 

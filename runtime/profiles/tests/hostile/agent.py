@@ -7,7 +7,7 @@ DIALECT is claude, codex or acp. What an input asks for:
   exit           writes to stderr and exits with 7
   hang           never ends this answer, nor lets it be stopped
   freeze         answers nothing to no one any more, whatever it is asked or sent
-  noise          writes lines that are no messages, forever
+  noise          writes lines that are not messages, forever
   endless        writes one line, forever
 """
 import json, os, signal, sys, threading, time, uuid

@@ -139,7 +139,7 @@ pub(crate) fn diagnose(setup: &Setup) -> Result<Value, String> {
     drop(child.wait());
     drop(reader.join());
     let text = text.map_err(|_| "no report in time".to_owned())?;
-    serde_json::from_str(text.trim()).map_err(|error| format!("the report is no JSON ({error}): {text}"))
+    serde_json::from_str(text.trim()).map_err(|error| format!("the report is not JSON ({error}): {text}"))
 }
 
 fn command(setup: &Setup, folder: &Path) -> Result<Command, String> {
@@ -349,7 +349,7 @@ impl Driver {
                 self.reported(&report);
                 Ok(())
             }
-            Ok(Event::Garbage(line)) => Err(format!("no message: {line}")),
+            Ok(Event::Garbage(line)) => Err(format!("not a message: {line}")),
             Ok(Event::Gone) => Err("the adapter has ended".to_owned()),
             Ok(event @ (Event::Opened | Event::Closed)) => {
                 self.count(&event);

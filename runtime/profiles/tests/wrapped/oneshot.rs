@@ -396,7 +396,7 @@ fn kilo_is_given_both_by_its_variable() {
     adapter.open_with("u", asked);
     let turn = adapter.send("u", "hello");
     assert_eq!(turn.status(), "completed", "{}", turn.error());
-    assert!(logs(&turn.messages).iter().any(|log| log.contains("no JSON object")));
+    assert!(logs(&turn.messages).iter().any(|log| log.contains("not a JSON object")));
     assert!(read("prompt").contains("- review: Looks.") && read("config.json") == "none");
     adapter.end();
 }

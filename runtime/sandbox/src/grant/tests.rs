@@ -354,7 +354,7 @@ fn what_the_host_reads_is_read_only_inside_with_the_folders_around_it() {
     assert!(!granted.iter().any(|grant| grant.contains("data") || grant.contains("state")), "{granted:?}");
     assert_eq!(fs::read(ground.at("work/new/config.json")).unwrap(), b"");
     assert!(!ground.at("state/config.json").exists(), "nothing is made where the child cannot make it");
-    // Also where the operator granted the file itself.
+    // Even where the operator granted the file itself.
     ground.sandbox.writable = vec![ground.at("work/sub/config.json")];
     assert!(ground.granted().contains(&"r work/sub/config.json".to_owned()));
 }

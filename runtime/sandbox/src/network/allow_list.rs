@@ -35,7 +35,7 @@ pub struct AllowList {
     entries: BTreeSet<Entry>,
 }
 
-/// An entry of an [`AllowList`] that cannot be read.
+/// An entry of an [`AllowList`] that cannot be read; the text reads after "failed to".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read the network entry {entry:?}: {problem}")]
 pub struct AllowListError {

@@ -21,7 +21,7 @@ pub(crate) struct ClientHello {
     pub(crate) encrypted: bool,
 }
 
-/// Why bytes are no ClientHello.
+/// Why bytes are not a ClientHello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HelloProblem {
     /// They do not begin as TLS does.

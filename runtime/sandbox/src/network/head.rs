@@ -109,11 +109,11 @@ pub(crate) enum Framing {
 pub(crate) enum HeadProblem {
     #[error("the head is longer than 32 KiB")]
     TooLarge,
-    #[error("it is no HTTP/1.0 or HTTP/1.1 message")]
+    #[error("it is not an HTTP/1.0 or HTTP/1.1 message")]
     NotHttp,
     #[error("a header line is malformed")]
     Header,
-    #[error("a header goes on in the next line, which was abolished")]
+    #[error("a header continues on the next line, which HTTP no longer allows")]
     Folded,
     #[error("a line ends with CR or LF alone, or has a control character")]
     ControlCharacter,
@@ -125,7 +125,7 @@ pub(crate) enum HeadProblem {
     Path,
     #[error("this is a proxy: a request names its whole URL, `http://…`, or asks for a tunnel by CONNECT")]
     NoTarget,
-    #[error("a request for another protocol than HTTP is no request for a proxy; use CONNECT")]
+    #[error("a request for another protocol than HTTP is not a request for a proxy; use CONNECT")]
     Upgrade,
     #[error("the request's target: {0}")]
     Target(#[from] HostProblem),

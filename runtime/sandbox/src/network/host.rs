@@ -38,9 +38,9 @@ pub(crate) enum HostProblem {
     NotAscii,
     #[error("the name has a character that no host name has")]
     Character,
-    #[error("it looks like an address, and is none in the form `192.0.2.1`")]
+    #[error("it looks like an address, but is not in the form `192.0.2.1`")]
     Numeric,
-    #[error("it is no IPv4 or IPv6 address")]
+    #[error("it is not an IPv4 or IPv6 address")]
     Address,
     #[error("the length of an address range is a number from 0 to 32, or 128 for IPv6")]
     PrefixLength,
@@ -48,7 +48,7 @@ pub(crate) enum HostProblem {
     BitsBeyondPrefix,
     #[error("an IPv6 address with a port is written `[::1]:443`")]
     Brackets,
-    #[error("the port is no number from 1 to 65535")]
+    #[error("the port is not a number from 1 to 65535")]
     Port,
     #[error("a port is missing")]
     NoPort,

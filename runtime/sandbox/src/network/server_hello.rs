@@ -13,7 +13,7 @@ const RETRY: [u8; 32] = [
 /// What a server's first bytes mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The client shall send its ClientHello once more, changed; and a changed one may name another server.
+    /// The client must send its ClientHello once more, changed; and a changed one may name another server.
     Retry,
     /// Anything else: no other name will be sent in the clear.
     Other,

@@ -201,7 +201,7 @@ fn a_container_outlives_its_client_and_is_removed() {
     client.wait().unwrap();
     container.remove().unwrap();
     assert!(!store.has(container.name()));
-    container.remove().expect("removing what is gone is no failure");
+    container.remove().expect("removing what is gone is not a failure");
 }
 
 #[test]

@@ -108,7 +108,7 @@ pub(super) fn wrong_configuration(t: &mut Trial<'_>) -> Outcome {
     let until = std::time::Instant::now() + t.bounds.start + t.bounds.deadline;
     let exit = loop {
         if t.wait(from, Duration::from_millis(100), ended).is_some() {
-            t.note("it serves with a configuration that is no JSON: it reads none, or does not check it");
+            t.note("it serves with a configuration that is not JSON: it reads none, or does not check it");
             return Ok(());
         }
         if let Some(exit) = t.with_process(Process::exit)? {

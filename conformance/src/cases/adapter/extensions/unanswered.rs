@@ -73,7 +73,7 @@ pub(super) fn reserved_names(t: &mut Trial<'_>) -> Outcome {
     t.quick_turn(&s)?;
     t.settle()?;
     let names = t.of(&s).iter().find_map(|ready| ready.get("extensions").cloned()).unwrap_or_default();
-    t.demand(names.as_array().is_none_or(Vec::is_empty), "`journal` is no extension yet", &names)?;
+    t.demand(names.as_array().is_none_or(Vec::is_empty), "`journal` is not an extension yet", &names)?;
     let from = t.history.len();
     t.tell_deviant(&s, "session.attach", &json!({"seq":1}))?;
     nothing_since(t, &s, from, "`session.attach`")?;

@@ -22,7 +22,7 @@ pub(super) fn is_skipped(t: &mut Trial<'_>) -> Outcome {
     }
     let ends = t.count(&s, "turn.complete");
     t.demand(ends == 1, "one `turn.complete`, for the one input", format!("{ends}"))
-        .map_err(|stop| stop.hint("a line that is no UTF-8 or no JSON was taken for an input"))?;
+        .map_err(|stop| stop.hint("a line that is not UTF-8 or not JSON was taken for an input"))?;
     let answer = t.seen_from(before).into_iter().find(|seen| seen.session().is_empty());
     if let Some(answer) = answer {
         return t.fail("no answer to malformed lines", format!("`{}` for no session", answer.kind()));

@@ -87,7 +87,7 @@ fn demand_echo(t: &Trial<'_>, turn: &TurnSeen, text: &str) -> Outcome {
     // A greeting or work in the background may stand beside it ([turn.6]).
     let kept = t.tier() == Tier::BlackBox || said.contains(text);
     if !kept && t.tier() == Tier::Recipe && !said.contains('\u{fffd}') {
-        // A model may say what it likes; a replacement character is no model's.
+        // A model may say what it likes; a replacement character is not a model's.
         return Err(Stop::Inconclusive("recipe `nonce` did not say the text back".to_owned()));
     }
     let short = |text: &str| -> String { text.chars().take(40).collect() };
@@ -157,7 +157,8 @@ pub(super) fn blank_lines(t: &mut Trial<'_>) -> Outcome {
     let blank: &[u8] = b"\n   \n\t\n\r\n \t \r\n";
     let bytes = [blank, &start_line(&s), blank, &input_line(&s, &t.quick()), blank].concat();
     let from = t.raw(bytes)?;
-    t.end_of(&s, from).map_err(|stop| stop.hint("a blank line is no message: skip it before the parser"))?;
+    t.end_of(&s, from)
+        .map_err(|stop| stop.hint("a blank line is not a message: skip it before the parser"))?;
     t.demand_ends(&s, 1)
 }
 

@@ -23,7 +23,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("H-EXT-06", "turn.9", "late output", late_output)
         .needs(&[Need::Extension("turns")])
         .when("in a second turn an output with the first one's id")
-        .then("it is delivered, and is no part of the second turn"),
+        .then("it is delivered, and is not part of the second turn"),
     Case::choice("H-EXT-07", "turn.10", "a steer where it can be taken", steered)
         .needs(&[Need::Extension("turns"), Need::Ability(Ability::Multiplexes)])
         .when("a steer to an agent that takes none, and to the same agent when it says that it does")

@@ -152,7 +152,7 @@ fn agent(
         None => {
             own.insert("command".to_owned(), json!(binary));
             note(format!(
-                "`{}` is no adapter that is built in: `{binary}` is run for each input, which it finds on its stdin; if it \
+                "`{}` is not an adapter that is built in: `{binary}` is run for each input, which it finds on its stdin; if it \
                  speaks the adapter protocol, make it an agent of profile `external`",
                 persona.adapter
             ));
@@ -187,9 +187,7 @@ fn agent(
 /// What is approved and denied without asking. Where a manifest has a list of allowed tools, any other is denied.
 fn permission(name: &str, allow: Option<&Vec<String>>, deny: &[String]) -> Result<Option<Value>, String> {
     for pattern in allow.into_iter().flatten().chain(deny) {
-        pattern
-            .parse::<Pattern>()
-            .map_err(|error| format!("personas.{name}: `{pattern}` is no pattern of tools: {error}"))?;
+        pattern.parse::<Pattern>().map_err(|error| format!("personas.{name}: failed to {error}"))?;
     }
     let mut permission = Map::new();
     if let Some(allow) = allow.filter(|allow| !allow.is_empty()) {

@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
                 (Event::Scalar(key, style, 0, _), at) => {
                     (if style == ScalarStyle::Plain && key == "<<" { None } else { Some(key) }, at)
                 }
-                (_, at) => return Err(wrong(at, "a key that is no plain text")),
+                (_, at) => return Err(wrong(at, "a key that is not plain text")),
             };
             let (event, at) = self.next()?;
             let value = self.value(event, at, depth + 1)?;

@@ -33,10 +33,10 @@ pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
         Ok(choice) => {
             let what = match choice.used {
                 Containment::Namespace => {
-                    "namespace: the kernel ends all it starts, also when the host is killed"
+                    "namespace: the kernel ends all it starts, even when the host is killed"
                 }
                 Containment::Reaper => {
-                    "reaper: a small process ends all it starts, also when the host is killed"
+                    "reaper: a small process ends all it starts, even when the host is killed"
                 }
                 _ => "group: what leaves the process group outlives it",
             };

@@ -72,18 +72,18 @@ impl Driver {
             }
             Item::NotUtf8 { line } => {
                 counters.noise.one();
-                tracing::debug!(agent = &*self.agent.id, bytes = line.len(), "a line was no UTF-8");
+                tracing::debug!(agent = &*self.agent.id, bytes = line.len(), "a line was not UTF-8");
                 if let Some(session_id) = session_named_in(line) {
                     self.core.handle_bad(
                         session_id.as_str(),
                         Category::Protocol,
-                        "a message was no UTF-8 and was skipped",
+                        "a message was not UTF-8 and was skipped",
                     );
                 }
             }
             Item::NotObject(line) => {
                 counters.noise.one();
-                tracing::debug!(agent = &*self.agent.id, bytes = line.len(), "a line was no message");
+                tracing::debug!(agent = &*self.agent.id, bytes = line.len(), "a line was not a message");
             }
             Item::Cut(rest) => {
                 counters.noise.one();

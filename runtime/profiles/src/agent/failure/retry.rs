@@ -87,7 +87,7 @@ fn clock(text: &str, now: SystemTime) -> Option<SystemTime> {
     if found.name("zone").is_some_and(|zone| !is_utc(zone.as_str())) {
         return None;
     }
-    // A bare number is no time of day.
+    // A bare number is not a time of day.
     if found.name("minute").is_none() && found.name("half").is_none() {
         return None;
     }

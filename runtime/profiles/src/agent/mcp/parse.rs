@@ -50,7 +50,7 @@ fn add(servers: &Value, parsed: &mut Vec<McpServer>, warnings: &mut Vec<String>)
 /// A server; nothing where it is switched off.
 fn server(name: Option<&str>, value: &Value) -> Result<Option<McpServer>, String> {
     let Some(members) = value.as_object() else {
-        return Err(format!("MCP server {:?}: it is no object", shown(name.unwrap_or("without name"))));
+        return Err(format!("MCP server {:?}: it is not an object", shown(name.unwrap_or("without name"))));
     };
     let given = members.get("name").and_then(Value::as_str);
     let name = name.or(given).unwrap_or_default().trim();
@@ -80,7 +80,7 @@ fn transport(members: &Map<String, Value>) -> Result<Transport, &'static str> {
         ) => {
             if !(url.starts_with("http://") || url.starts_with("https://")) || url.contains(char::is_control)
             {
-                return Err("its url is no http or https URL");
+                return Err("its url is not an http or https URL");
             }
             let headers = pairs(members.get("headers").or_else(|| members.get("http_headers")))?;
             if headers.iter().any(|(name, value)| !is_header(name, value.reveal())) {
@@ -110,18 +110,18 @@ fn transport(members: &Map<String, Value>) -> Result<Transport, &'static str> {
 fn command(members: &Map<String, Value>) -> Result<(String, Vec<String>), &'static str> {
     let args = match members.get("args") {
         None | Some(Value::Null) => Vec::new(),
-        Some(value) => texts(value).ok_or("its args are no list of texts")?,
+        Some(value) => texts(value).ok_or("its args are not a list of texts")?,
     };
     match members.get("command") {
         Some(Value::String(command)) if !command.trim().is_empty() => Ok((bounded(command)?, args)),
         Some(list @ Value::Array(_)) => {
             let mut words =
-                texts(list).filter(|words| !words.is_empty()).ok_or("its command is no list of texts")?;
+                texts(list).filter(|words| !words.is_empty()).ok_or("its command is not a list of texts")?;
             let program = words.remove(0);
             words.extend(args);
             Ok((program, words))
         }
-        Some(_) => Err("its command is no text"),
+        Some(_) => Err("its command is not text"),
         None => Err("it has neither a command nor a url"),
     }
 }
@@ -135,7 +135,7 @@ fn texts(value: &Value) -> Option<Vec<String>> {
 
 /// A map from names to texts, or a list of `{name, value}`; numbers and truth values as their texts.
 fn pairs(value: Option<&Value>) -> Result<BTreeMap<String, Secret>, &'static str> {
-    const WRONG: &str = "its environment or headers are no map of texts";
+    const WRONG: &str = "its environment or headers are not a map of texts";
     let text = |value: &Value| match value {
         Value::String(text) if !text.contains('\0') && text.len() <= LONGEST => Ok(Secret::new(text)),
         Value::Number(_) | Value::Bool(_) => Ok(Secret::new(value.to_string())),

@@ -78,7 +78,7 @@ pub(super) fn read(folder: &Path) -> std::io::Result<String> {
     let file = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(FILE))?;
     if !file.metadata()?.is_file() {
         // No one may ever write to a FIFO.
-        return Err(io::Error::other("no regular file"));
+        return Err(io::Error::other("not a regular file"));
     }
     file.take(4 * LONGEST as u64).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);

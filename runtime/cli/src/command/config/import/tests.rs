@@ -65,7 +65,7 @@ personas:
         ] })
     );
     let told = |text: &str| assert!(notes.iter().any(|note| note.starts_with(text)), "{text}: {notes:?}");
-    told("persona plain: `ownllm` is no adapter that is built in");
+    told("persona plain: `ownllm` is not an adapter that is built in");
     told("persona plain: `model` has no home");
     told("persona writer: `temperature` has no home");
     assert_eq!(notes.len(), 3, "{notes:?}");
@@ -177,7 +177,7 @@ fn what_is_no_manifest_is_told_with_its_place() {
         "adapters.a.default_permissions.deny[0]: expected a string, found a number"
     );
     let pattern = error("personas: { p: { adapter: claude, permissions: { deny: [\"Bash(x\"] } } }");
-    assert!(pattern.starts_with("personas.p: `Bash(x` is no pattern of tools: "), "{pattern}");
+    assert!(pattern.starts_with("personas.p: failed to understand the pattern `Bash(x`: "), "{pattern}");
     assert!(error("a: [").contains("line"), "{}", error("a: ["));
 }
 
