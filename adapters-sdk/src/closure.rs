@@ -32,7 +32,7 @@ pub struct FnAdapter<F> {
 }
 
 impl<F> FnAdapter<F> {
-    /// Says what the adapter is.
+    /// Sets the description of the adapter.
     #[must_use]
     pub fn described(self, description: Description) -> Self {
         Self { description, ..self }

@@ -8,7 +8,7 @@ use trunkline_protocol::{
     AdapterInfo, Capabilities, Command, Extensions, Mode, Model, SessionInfo, SessionStart, ToolsAsOutput,
 };
 
-/// What an adapter is and can.
+/// The description of an adapter: its name, its capabilities, its options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
     name: String,
@@ -56,7 +56,7 @@ impl Description {
         Self { name: name.into(), version: Some(version.into()), ..Self::default() }
     }
 
-    /// Says in a sentence each what the adapter is good for and what not.
+    /// Sets what the adapter is good for and what not, in a sentence each.
     #[must_use]
     pub fn use_when(self, use_when: impl Into<String>, avoid_when: impl Into<String>) -> Self {
         Self { use_when: Some(use_when.into()), avoid_when: Some(avoid_when.into()), ..self }
@@ -120,7 +120,7 @@ impl Description {
         Self { config_schema: Some(schemars::schema_for!(C).to_value()), ..self }
     }
 
-    /// Tells tool events as JSON on channel `tool` to hosts without `events` ([ext.3]).
+    /// Sends tool events as JSON on channel `tool` to hosts without `events` ([ext.3]).
     #[must_use]
     pub fn tools_as_output(self) -> Self {
         Self { tools: ToolsAsOutput::Yes, ..self }

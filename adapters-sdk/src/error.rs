@@ -53,7 +53,7 @@ impl Error {
         self
     }
 
-    /// Says when trying again makes sense, in RFC 3339.
+    /// Sets the time from which trying again makes sense, in RFC 3339.
     #[must_use]
     pub fn retry_at(mut self, time: impl Into<String>) -> Self {
         self.failure.retry_at = Some(time.into());
@@ -67,13 +67,13 @@ impl Error {
         self
     }
 
-    /// What went wrong, as it is written on the wire.
+    /// The failure, as it is written on the wire.
     #[must_use]
     pub fn failure(&self) -> &Failure {
         &self.failure
     }
 
-    /// How the turn ends.
+    /// The status with which the turn ends.
     #[must_use]
     pub fn status(&self) -> Status {
         self.status

@@ -2,7 +2,7 @@
 
 use trunkline_protocol::{FileInput, MessageId, Meta};
 
-/// What the user said: one `user.input`.
+/// The user's input: one `user.input`.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Input {
@@ -12,7 +12,7 @@ pub struct Input {
     pub files: Vec<FileInput>,
     /// The input's own id, if the host gave one (`turns`).
     pub message_id: Option<MessageId>,
-    /// What passes through untouched ([ext.4]).
+    /// Data that passes through untouched ([ext.4]).
     pub meta: Option<Meta>,
 }
 

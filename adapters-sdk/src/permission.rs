@@ -74,7 +74,7 @@ impl Permission {
         self
     }
 
-    /// Says when the agent gives up, in RFC 3339.
+    /// Sets the time at which the agent gives up, in RFC 3339.
     #[must_use]
     pub fn expires_at(mut self, time: impl Into<String>) -> Self {
         self.request.expires_at = Some(time.into());
@@ -106,16 +106,16 @@ pub struct Decision {
     pub option_id: Option<String>,
     /// The tool's input as the user changed it.
     pub updated_input: Option<Json>,
-    /// What the user says to it.
+    /// The user's message about it.
     pub message: Option<String>,
-    /// Whether the turn must end with this denial.
+    /// True if the turn must end with this denial.
     pub end_turn: bool,
     /// Who or what decided.
     pub reason: Option<StopReason>,
 }
 
 impl Decision {
-    /// Whether the action may happen.
+    /// Returns true if the action may happen.
     #[must_use]
     pub fn is_approved(&self) -> bool {
         self.approved

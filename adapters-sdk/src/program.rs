@@ -86,7 +86,7 @@ impl Program {
         Self { build, config_schema, unconfigured: Description::default(), arguments: None, grace: None }
     }
 
-    /// What `--describe` tells where the configuration is missing or bad, and no adapter can be built that would
+    /// Sets what `--describe` reports if the configuration is missing or bad, and no adapter can be built that would
     /// describe itself. For configurations with a required field.
     #[must_use]
     pub fn described(self, unconfigured: Description) -> Self {
@@ -99,7 +99,7 @@ impl Program {
         Self { arguments: Some(arguments.into_iter().map(Into::into).collect()), ..self }
     }
 
-    /// What a handler has after a stop: see [`Server::stop_grace`].
+    /// Sets the time that a handler has after a stop: see [`Server::stop_grace`].
     #[must_use]
     pub fn stop_grace(self, grace: Duration) -> Self {
         Self { grace: Some(grace), ..self }
@@ -129,6 +129,12 @@ impl Program {
     }
 
     /// As [`Program::run`], on the caller's runtime.
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime with time and I/O.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends the adapter: handlers under way are dropped with it.
     pub async fn run_async(self) -> ExitCode {
         self.run_on(None).await
     }

@@ -37,7 +37,7 @@ impl Question {
         self
     }
 
-    /// Says when the agent gives up, in RFC 3339.
+    /// Sets the time at which the agent gives up, in RFC 3339.
     #[must_use]
     pub fn expires_at(mut self, time: impl Into<String>) -> Self {
         self.expires_at = Some(time.into());
@@ -64,7 +64,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether there is no answer: withdrawn, stopped, closed, or the host cannot ask.
+    /// Returns true if there is no answer: withdrawn, stopped, closed, or the host cannot ask.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled

@@ -20,7 +20,7 @@ use crate::{
     link::{Link, Terms},
 };
 
-/// What a handler has after a stop, by default.
+/// The time that a handler has after a stop, by default.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// Why serving ended.
@@ -102,7 +102,7 @@ impl Server {
         Self { handlers: Some(runtime), ..self }
     }
 
-    /// What a handler has after a stop before it is dropped.
+    /// Sets the time that a handler has after a stop before it is dropped.
     #[must_use]
     pub fn stop_grace(self, grace: Duration) -> Self {
         Self { grace, ..self }

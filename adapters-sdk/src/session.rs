@@ -49,7 +49,7 @@ impl Session {
         self.0.exchange_dir.as_ref().map_or_else(std::env::temp_dir, |path| path.to_path_buf())
     }
 
-    /// Whether the session has ended, by either side.
+    /// Returns true if the session has ended, by either side.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.0.is_over()
@@ -82,7 +82,7 @@ impl Session {
         self.0.put(None, event.into());
     }
 
-    /// Tells what was learnt of the session since it began ([ext.2]): a model, modes, a native session id.
+    /// Reports what became known of the session since it began ([ext.2]): a model, modes, a native session id.
     pub fn info(&self, info: SessionInfo) {
         self.0.put(None, info.into());
     }

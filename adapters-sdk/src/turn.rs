@@ -126,7 +126,7 @@ impl Turn {
         self.session.0.ask(Some(self.serial), question).await
     }
 
-    /// Whether the turn must end: it was stopped, or has ended.
+    /// Returns true if the turn must end: it was stopped, or has ended.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()

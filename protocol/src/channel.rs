@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Serialize, Serializer};
 
-/// Where an `output` belongs. Names other than the known ones pass through.
+/// The channel of an `output`. Names other than the known ones pass through.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Channel {
     /// The answer. Absent, null and empty mean this.

@@ -15,9 +15,9 @@ pub struct Envelope<B> {
     pub session_id: SessionId,
     /// The turn that it belongs to (`turns`, [turn.9]).
     pub turn_id: Option<TurnId>,
-    /// What passes through untouched ([ext.4]).
+    /// Data that passes through untouched ([ext.4]).
     pub meta: Option<Meta>,
-    /// What it says.
+    /// The content of the message.
     pub body: B,
 }
 
@@ -77,7 +77,7 @@ impl<B: Body> Envelope<B> {
     }
 }
 
-/// What a message of one direction says: [`HostBody`] or [`AdapterBody`].
+/// The content of a message of one direction: [`HostBody`] or [`AdapterBody`].
 pub trait Body: direction::Direction {}
 
 impl Body for HostBody {}
@@ -89,7 +89,7 @@ pub(crate) mod direction {
         head::Head,
     };
 
-    /// How a direction's messages differ in type, reading and writing.
+    /// A direction's messages: their types, how they are read and written.
     pub trait Direction: Sized {
         /// The types of this direction.
         type Kind: Copy;

@@ -37,7 +37,7 @@ pub enum Unread {
     },
 }
 
-/// What is wrong with a member.
+/// The fault of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// It is absent or null.

@@ -8,7 +8,7 @@ use crate::{
     Output, PermissionRequest, SessionClosed, SessionInfo, Status, TurnComplete,
 };
 
-/// Whether tool events go to a peer without `events` as JSON on channel `tool`: the author's choice ([ext.3]).
+/// The author's choice whether tool events go to a peer without `events` as JSON on channel `tool` ([ext.3]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolsAsOutput {
     /// They are left out.
@@ -18,7 +18,7 @@ pub enum ToolsAsOutput {
     Yes,
 }
 
-/// What becomes of one message.
+/// The result of folding one message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Folded {
     /// It is left out.

@@ -86,7 +86,7 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// Which type of this direction it is.
+    /// The message's type in this direction.
     ///
     /// # Errors
     /// [`Unread::UnknownType`], or [`Unread::Bad`] when a session's message names none ([msg.1]).
@@ -146,7 +146,7 @@ impl<'a> Head<'a> {
         Ok((body, fields.read("_meta").map_err(bad)?))
     }
 
-    /// Whether the message has nothing but type, ids, content and channel.
+    /// Returns true if the message has nothing but type, ids, content and channel.
     #[inline]
     #[must_use]
     pub fn is_plain(&self) -> bool {
@@ -173,13 +173,13 @@ fn session_in(fields: &Fields<'_>) -> Option<SessionId> {
     Option::read(fields.get("session_id")).ok().flatten()
 }
 
-/// The session that a cut line names within its first bytes ([frame.5]).
+/// The session that a cut line names within its first bytes ([frame.5]). `None` if they name none.
 #[must_use]
 pub fn session_named_in(first: &[u8]) -> Option<SessionId> {
     SessionId::of(member_in(first, "session_id")?).ok()
 }
 
-/// The type that a cut line names within its first bytes ([frame.5]).
+/// The type that a cut line names within its first bytes ([frame.5]). `None` if they name none.
 #[must_use]
 pub fn type_named_in(first: &[u8]) -> Option<String> {
     String::of(member_in(first, "type")?).ok()

@@ -10,7 +10,7 @@ pub(crate) const MAX_ID_BYTES: usize = 256;
 /// An id that is empty or longer than 256 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadId {
-    /// How many bytes were given.
+    /// The number of bytes that were given.
     pub bytes: usize,
 }
 
@@ -131,7 +131,7 @@ impl SessionId {
         Self(Arc::from(""))
     }
 
-    /// Whether this is [`SessionId::none`].
+    /// Returns true if this is [`SessionId::none`].
     #[inline]
     #[must_use]
     pub fn is_none(&self) -> bool {

@@ -101,7 +101,7 @@ impl Meta {
     }
 }
 
-/// How many bytes a value is as JSON: the weight of what is rare and has many members.
+/// The size of a value as JSON, in bytes: the weight of what is rare and has many members.
 pub fn json_len(value: &impl Serialize) -> usize {
     struct Count(usize);
 

@@ -2,7 +2,7 @@
 
 use serde::de::IgnoredAny;
 
-/// How many bytes [`LineReader::space`] offers at least: one read of a full pipe.
+/// The least that [`LineReader::space`] offers, in bytes: one read of a full pipe.
 pub const READ_BYTES: usize = 64 * 1024;
 
 /// The longest line that is read unless configured otherwise, in bytes without the LF: 16 MiB ([frame.5]).
@@ -13,7 +13,7 @@ pub const MAX_LINE: usize = 16 * 1024 * 1024;
 /// No reader's limit is below it, and a writer that does not know its reader keeps its lines within it.
 pub const MIN_MAX_LINE: usize = 1024 * 1024;
 
-/// How many bytes of a line that is too long or no text are kept to tell whose it was.
+/// The bytes that are kept of a line that is too long or not text, to find the session that it was for.
 pub const FIRST_BYTES: usize = 1024;
 
 /// A buffer larger than this is given back once it holds no more than one read. Lines of 1 MiB, which every peer sends,
@@ -22,7 +22,7 @@ const KEPT_BYTES: usize = 40 * READ_BYTES;
 
 pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// What a line turned out to be. Blank lines are not items.
+/// A line, or what was found in its place. Blank lines are not items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
     /// Text that begins as an object, trimmed of white space. Whether it is a message, [`Head::read`](crate::Head::read) tells.
@@ -136,7 +136,7 @@ impl LineReader {
         &mut self.buffer[self.end..]
     }
 
-    /// Says how many bytes of [`LineReader::space`] were read.
+    /// Adds the first `bytes` bytes of [`LineReader::space`] to what was read.
     ///
     /// # Panics
     /// When more are claimed than there was room for.
@@ -145,7 +145,7 @@ impl LineReader {
         self.end += bytes;
     }
 
-    /// How many bytes of memory the reader holds.
+    /// The memory that the reader holds, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         self.buffer.capacity()

@@ -80,7 +80,7 @@ macro_rules! names {
                 match self { $( Self::$value => $wire ),* }
             }
 
-            /// The value that is written so.
+            /// The value that is written so. `None` for an unknown one.
             #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 match name { $( $wire => Some(Self::$value), )* _ => None }

@@ -5,7 +5,7 @@
 
 use crate::{AdapterKind, HostKind, OptionKind, PermissionOption};
 
-/// Where a session stands on one pipe ([session.1], [session.4]).
+/// The phase of a session on one pipe ([session.1], [session.4]).
 ///
 /// ```text
 ///           session.start            session.close, session.closed
@@ -28,7 +28,7 @@ impl SessionPhase {
     pub const ALL: [Self; 3] = [Self::Unstarted, Self::Open, Self::Closed];
 }
 
-/// What a message does to a session.
+/// The effect of a message on a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SessionRule {
     /// Opens it, afresh where it was closed ([session.5]).
@@ -47,7 +47,7 @@ pub enum SessionRule {
     IgnoreRepeated,
 }
 
-/// What a message from the host does to a session, as the adapter sees it.
+/// The effect of a message from the host on a session, as the adapter sees it.
 #[must_use]
 pub const fn from_host(phase: SessionPhase, kind: HostKind) -> SessionRule {
     use HostKind as K;
@@ -96,7 +96,7 @@ pub const fn from_host(phase: SessionPhase, kind: HostKind) -> SessionRule {
     }
 }
 
-/// What a message from the adapter does to a session, as the host sees it.
+/// The effect of a message from the adapter on a session, as the host sees it.
 #[must_use]
 pub const fn from_adapter(phase: SessionPhase, kind: AdapterKind) -> SessionRule {
     use AdapterKind as K;
@@ -137,7 +137,7 @@ pub const fn from_adapter(phase: SessionPhase, kind: AdapterKind) -> SessionRule
     }
 }
 
-/// Where a turn stands ([turn.1] to [turn.9]).
+/// The phase of a turn ([turn.1] to [turn.9]).
 ///
 /// ```text
 ///         Begin            Stop              
@@ -157,7 +157,7 @@ pub enum TurnPhase {
     Ended,
 }
 
-/// What can happen to a turn.
+/// A step of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TurnStep {
     /// Its input is written, or begins to be served.
@@ -175,9 +175,9 @@ pub enum TurnStep {
 /// A step that is not legal in a phase. The turn stays as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Illegal {
-    /// Where the turn stood.
+    /// The phase of the turn.
     pub phase: TurnPhase,
-    /// What happened.
+    /// The step.
     pub step: TurnStep,
 }
 
@@ -223,7 +223,7 @@ impl TurnStep {
     pub const ALL: [Self; 5] = [Self::Begin, Self::Emit, Self::Stop, Self::Complete, Self::Abort];
 }
 
-/// Where a permission request or a question stands ([permission.2] to [permission.4]).
+/// The phase of a permission request or a question ([permission.2] to [permission.4]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestPhase {
     /// It was never asked, or it has been settled.
@@ -232,7 +232,7 @@ pub enum RequestPhase {
     Pending,
 }
 
-/// What can happen to a request.
+/// A step of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestStep {
     /// The adapter asks.
@@ -245,7 +245,7 @@ pub enum RequestStep {
     Deny,
 }
 
-/// What a step does to a request.
+/// The effect of a step on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestRule {
     /// It is pending from now on.
@@ -258,7 +258,7 @@ pub enum RequestRule {
     Ignore,
 }
 
-/// What a step does to a request. After settlement an id may be used again ([permission.4]).
+/// The effect of a step on a request. After settlement an id may be used again ([permission.4]).
 #[must_use]
 pub const fn request(phase: RequestPhase, step: RequestStep) -> RequestRule {
     use RequestPhase as P;
@@ -272,7 +272,7 @@ pub const fn request(phase: RequestPhase, step: RequestStep) -> RequestRule {
     }
 }
 
-/// Whether an answer to a permission request approves, given the options that were offered.
+/// Returns true if an answer to a permission request approves, given the options that were offered.
 ///
 /// It does if it says `approved` and, where it also chooses an option, that option was offered and is not of a reject
 /// kind. An option without a known kind decides nothing ([ext.5]).

@@ -27,7 +27,7 @@ const LINES: usize = 1_000_000;
 /// The pipe between the two, in bytes, by default.
 const PIPE: usize = 64 * 1024;
 
-/// What the host offers in `session.start`.
+/// The extensions that the host offers in `session.start`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
     /// Nothing: the core alone.
@@ -193,7 +193,7 @@ pub struct TestSession {
     turns: AtomicU64,
 }
 
-/// What a turn came to.
+/// The messages and the end of a turn.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct TestTurn {
@@ -356,7 +356,7 @@ impl TestSession {
     }
 }
 
-/// What a host says: any message of its direction.
+/// A message from a host: any of its direction.
 #[derive(Debug)]
 pub struct SaidBody(HostBody);
 

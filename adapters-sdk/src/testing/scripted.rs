@@ -19,7 +19,7 @@ pub struct Scripted {
     captured: Arc<Mutex<Captured>>,
 }
 
-/// What a [`Scripted`] adapter was given.
+/// The inputs that a [`Scripted`] adapter was given.
 #[derive(Debug, Clone, Default)]
 pub struct Captured {
     /// The starts, in order.
@@ -28,7 +28,7 @@ pub struct Captured {
     pub updates: Vec<SessionUpdate>,
     /// The inputs, in order.
     pub inputs: Vec<Input>,
-    /// How many sessions were closed.
+    /// The number of sessions that were closed.
     pub closed: usize,
 }
 
@@ -58,7 +58,7 @@ impl Scripted {
         Self { fails: Some(message.into()), ..self }
     }
 
-    /// What it was given so far. Clones share it.
+    /// The inputs that it was given so far. Clones share them.
     #[must_use]
     pub fn captured(&self) -> Captured {
         self.captured.lock().unwrap_or_else(PoisonError::into_inner).clone()

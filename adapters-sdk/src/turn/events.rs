@@ -7,7 +7,7 @@ use trunkline_protocol::{
 
 use crate::Turn;
 
-/// How a tool call ended.
+/// The outcome of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolOutcome {
     /// It did what it was to do.
@@ -16,13 +16,17 @@ pub enum ToolOutcome {
     Failed,
 }
 
+/// Events of a turn.
+///
+/// # Cancel safety
+/// As [`Turn::emit`]: each event is sent whole, or not at all when the future is dropped first.
 impl Turn {
     /// Sends a piece of what the model thinks.
     pub async fn thinking(&self, content: impl Into<String>) {
         self.emit(Thinking { content: content.into(), ..Thinking::default() }).await;
     }
 
-    /// Says that a tool call begins. A call that the turn leaves open is ended for it, as failed.
+    /// Reports that a tool call begins. A call that the turn leaves open is ended for it, as failed.
     pub async fn tool_start(&self, call: &ToolCallId, tool: impl Into<String>, input: Option<Json>) {
         self.emit(ToolStart { input, ..ToolStart::new(call.clone(), tool) }).await;
     }
@@ -32,7 +36,7 @@ impl Turn {
         self.emit(ToolUpdate { content: Some(content.into()), ..ToolUpdate::new(call.clone()) }).await;
     }
 
-    /// Says that a tool call has ended.
+    /// Reports that a tool call has ended.
     pub async fn tool_end(&self, call: &ToolCallId, content: impl Into<String>, outcome: ToolOutcome) {
         let end = ToolEnd {
             content: Some(content.into()),
@@ -47,7 +51,7 @@ impl Turn {
         self.emit(Plan { entries, ..Plan::default() }).await;
     }
 
-    /// Says in a line how the work goes.
+    /// Reports progress in a line.
     pub async fn progress(&self, message: impl Into<String>) {
         self.emit(Progress { message: message.into(), ..Progress::default() }).await;
     }
@@ -57,7 +61,7 @@ impl Turn {
         self.emit(Log { stream: Some(stream), content: content.into(), ..Log::default() }).await;
     }
 
-    /// Says that something went wrong that does not end the turn. Told as text to every host ([ext.3]).
+    /// Reports an error that does not end the turn. Every host gets it, as text where need be ([ext.3]).
     pub async fn error(&self, category: Category, message: impl Into<String>) {
         let category = Some(category);
         let event =
@@ -70,27 +74,27 @@ impl Turn {
         self.emit(Custom { name: name.into(), data, ..Custom::default() }).await;
     }
 
-    /// Tells tokens and cost so far.
+    /// Reports tokens and cost so far.
     pub async fn usage(&self, usage: Usage) {
         self.emit(usage).await;
     }
 
-    /// Tells how full the context is.
+    /// Reports how full the context is.
     pub async fn context_usage(&self, usage: ContextUsage) {
         self.emit(usage).await;
     }
 
-    /// Tells that the agent shortened its context.
+    /// Reports that the agent shortened its context.
     pub async fn compaction(&self, compaction: Compaction) {
         self.emit(compaction).await;
     }
 
-    /// Tells how much of a provider's limit is used.
+    /// Reports how much of a provider's limit is used.
     pub async fn rate_limit(&self, limit: RateLimit) {
         self.emit(limit).await;
     }
 
-    /// Says that quiet work goes on, so that no host takes it for a stall.
+    /// Reports that quiet work continues, so that no host takes it for a stall.
     pub async fn working(&self) {
         self.emit(Working {}).await;
     }

@@ -21,6 +21,9 @@ impl Turn {
     ///
     /// # Errors
     /// When there is no such regular file, or its path is not UTF-8.
+    ///
+    /// # Cancel safety
+    /// The file is announced, or not at all when the future is dropped first.
     pub async fn file(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -31,6 +34,9 @@ impl Turn {
     /// Sends a file under a name and MIME type of the author's choice.
     ///
     /// # Errors
+    /// As [`Turn::file`].
+    ///
+    /// # Cancel safety
     /// As [`Turn::file`].
     pub async fn file_as(
         &self,
@@ -58,6 +64,9 @@ impl Turn {
     ///
     /// # Errors
     /// When it cannot be written.
+    ///
+    /// # Cancel safety
+    /// Dropping the future may leave a file that is not announced; it goes with the session.
     pub async fn new_file(
         &self,
         name: impl Into<String>,

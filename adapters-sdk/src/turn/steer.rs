@@ -4,7 +4,7 @@ use trunkline_protocol::SteerResult;
 
 use crate::{Session, session::QueuedSteer};
 
-/// What the user adds to a turn that runs. Dropping it refuses it ([turn.10]).
+/// A text that the user adds to a turn that runs. Dropping it refuses it ([turn.10]).
 #[derive(Debug)]
 pub struct Steer {
     session: Session,
@@ -24,13 +24,13 @@ impl Steer {
         &self.steer.content
     }
 
-    /// Tells the host that the agent has it, and gives the text.
+    /// Reports to the host that the agent has it, and returns the text.
     pub fn accept(mut self) -> String {
         self.answer(true, None);
         std::mem::take(&mut self.steer.content)
     }
 
-    /// Tells the host that the agent did not take it, and why.
+    /// Reports to the host that the agent did not take it, and why.
     pub fn refuse(mut self, reason: impl Into<String>) {
         self.answer(false, Some(reason.into()));
     }

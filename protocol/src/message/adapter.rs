@@ -17,7 +17,7 @@ objects! {
         pub file_name: Option<String>,
         /// The MIME type. Absent: `application/octet-stream` ([file.5]).
         pub file_mime_type: Option<String>,
-        /// Where it is, absolute. The host judges it ([file.4]).
+        /// The absolute path of the file. The host checks it ([file.4]).
         pub file_path: String,
     }
 
@@ -27,9 +27,9 @@ objects! {
         pub request_id: RequestId,
         /// The tool.
         pub tool: String,
-        /// What a person reads.
+        /// The text for a person.
         pub description: String,
-        /// What the tool acts on: a command, a path, an address.
+        /// The object of the tool: a command, a path, an address.
         pub resource: String,
         /// The tool's input (`control`).
         pub input: Option<Json>,
@@ -37,7 +37,7 @@ objects! {
         pub title: Option<String>,
         /// The tool call that waits (`control`).
         pub tool_call_id: Option<ToolCallId>,
-        /// What the action would change in files (`control`).
+        /// The changes that the action would make to files (`control`).
         pub diffs: Option<Vec<Diff>>,
         /// When the agent gives up, RFC 3339 (`control`).
         pub expires_at: Option<String>,
@@ -47,7 +47,7 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that asks (`events`).
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed (`events`): no answer is wanted.
+        /// True if it is replayed (`events`): no answer is wanted.
         pub history: Option<bool>,
     }
 
@@ -63,20 +63,20 @@ objects! {
     pub struct InputRequest {
         /// Names the question within its session.
         pub request_id: RequestId,
-        /// What a person reads.
+        /// The text for a person.
         pub prompt: String,
-        /// What is asked for; none: one text.
+        /// The fields of the question; none: one text.
         pub fields: Option<Vec<QuestionField>>,
         /// When the agent gives up, RFC 3339.
         pub expires_at: Option<String>,
     }
 
-    /// What is learnt of a session after `session.ready` ([ext.2]), and the answer to `session.update`.
+    /// News of a session after `session.ready` ([ext.2]), and the answer to `session.update`.
     #[derive(Default)]
     pub struct SessionInfo {
         /// The program behind the pipe.
         pub adapter: Option<AdapterInfo>,
-        /// What it can do.
+        /// Its capabilities.
         pub capabilities: Option<Capabilities>,
         /// `queue` and `steer`, where it can ([turn.3], [turn.10]).
         pub input_modes: Option<Vec<String>>,
@@ -84,7 +84,7 @@ objects! {
         pub native_session_id: Option<String>,
         /// The id that a person reads (`resume`).
         pub display_id: Option<String>,
-        /// Whether a resumed session remembers (`resume`).
+        /// The context of a resumed session: kept or lost (`resume`).
         pub context: Option<Context>,
         /// The options of `session.start` that it honours ([ext.7]).
         pub options_applied: Option<Vec<String>>,
@@ -148,7 +148,7 @@ pub struct SessionReady {
     /// The extensions of the offer that it uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Vec<String>>,
-    /// What else it knows already.
+    /// The rest of what it knows already.
     #[serde(flatten)]
     pub info: SessionInfo,
 }

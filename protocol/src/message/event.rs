@@ -9,13 +9,13 @@ objects! {
     pub struct Output {
         /// The text.
         pub content: String,
-        /// Where it belongs; absent: stdout.
+        /// The channel; absent: stdout.
         pub channel: Option<Channel>,
         /// The message whose deltas belong together (`events`).
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that speaks (`events`).
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it was said before and is replayed: it belongs to no turn (`events`).
+        /// True if it was said before and is replayed: it belongs to no turn (`events`).
         pub history: Option<bool>,
     }
 
@@ -28,7 +28,7 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that thinks.
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed.
+        /// True if it is replayed.
         pub history: Option<bool>,
     }
 
@@ -43,7 +43,7 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that speaks.
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed.
+        /// True if it is replayed.
         pub history: Option<bool>,
     }
 
@@ -53,9 +53,9 @@ objects! {
         pub tool_call_id: ToolCallId,
         /// The tool's name.
         pub tool: String,
-        /// What kind of tool it is, in the agent's words.
+        /// The kind of the tool, in the agent's words.
         pub kind: Option<String>,
-        /// What a person reads.
+        /// The text for a person.
         pub title: Option<String>,
         /// The tool's input.
         pub input: Option<Json>,
@@ -65,7 +65,7 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that calls.
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed.
+        /// True if it is replayed.
         pub history: Option<bool>,
     }
 
@@ -73,11 +73,11 @@ objects! {
     pub struct ToolUpdate {
         /// The call.
         pub tool_call_id: ToolCallId,
-        /// What it printed since the last update: a delta.
+        /// The text that it printed since the last update: a delta.
         pub content: Option<String>,
-        /// Where it printed it: `stdout`, `stderr`.
+        /// The stream on which it printed it: `stdout`, `stderr`.
         pub stream: Option<String>,
-        /// What a person reads from now on.
+        /// The text for a person from now on.
         pub title: Option<String>,
         /// The tool's input, as far as it is known.
         pub input: Option<Json>,
@@ -87,7 +87,7 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that calls.
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed.
+        /// True if it is replayed.
         pub history: Option<bool>,
     }
 
@@ -97,21 +97,21 @@ objects! {
         pub tool_call_id: ToolCallId,
         /// Its result.
         pub content: Option<String>,
-        /// Whether it failed.
+        /// True if it failed.
         pub is_error: Option<bool>,
-        /// Whether the result was cut.
+        /// True if the result was cut.
         pub truncated: Option<bool>,
-        /// What it changed in files.
+        /// The changes that it made to files.
         pub diffs: Option<Vec<Diff>>,
         /// The agent's own data.
         pub data: Option<Json>,
-        /// How long it took, in milliseconds.
+        /// The time that it took, in milliseconds.
         pub duration_ms: Option<u64>,
         /// The message that it belongs to.
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that called.
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed.
+        /// True if it is replayed.
         pub history: Option<bool>,
     }
 
@@ -120,9 +120,9 @@ objects! {
     pub struct Diff {
         /// The file.
         pub path: String,
-        /// What it held; absent for a new file.
+        /// The text before; absent for a new file.
         pub old_text: Option<String>,
-        /// What it holds.
+        /// The text after.
         pub new_text: Option<String>,
         /// The change as a unified diff.
         pub patch: Option<String>,
@@ -137,18 +137,18 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that plans.
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed.
+        /// True if it is replayed.
         pub history: Option<bool>,
     }
 
     /// One entry of a plan.
     #[derive(Default)]
     pub struct PlanEntry {
-        /// What is to be done.
+        /// The text of the step.
         pub content: String,
-        /// How far it is.
+        /// The state of the step.
         pub status: Option<PlanStatus>,
-        /// How much it matters, in the agent's words.
+        /// The importance, in the agent's words.
         pub priority: Option<String>,
     }
 
@@ -161,14 +161,14 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that it is about.
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed.
+        /// True if it is replayed.
         pub history: Option<bool>,
     }
 
     /// A line for a log.
     #[derive(Default)]
     pub struct Log {
-        /// Where it comes from.
+        /// The source.
         pub stream: Option<LogStream>,
         /// The text.
         pub content: String,
@@ -176,7 +176,7 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that it is about.
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed.
+        /// True if it is replayed.
         pub history: Option<bool>,
     }
 
@@ -185,22 +185,22 @@ objects! {
     pub struct ErrorEvent {
         /// The kind of failure ([ext.6]).
         pub category: Option<super::Category>,
-        /// What a person reads.
+        /// The text for a person.
         pub message: String,
-        /// Whether the turn will fail for it.
+        /// True if the turn will fail for it.
         pub fatal: Option<bool>,
         /// The message that it belongs to.
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that it is about.
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed.
+        /// True if it is replayed.
         pub history: Option<bool>,
     }
 
     /// Anything else that the agent tells.
     #[derive(Default)]
     pub struct Custom {
-        /// What it is, in the agent's words.
+        /// The name, in the agent's words.
         pub name: String,
         /// The agent's own data.
         pub data: Option<Json>,
@@ -208,13 +208,13 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that it is about.
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// Whether it is replayed.
+        /// True if it is replayed.
         pub history: Option<bool>,
     }
 }
 
 names! {
-    /// How far a plan's entry is.
+    /// The state of a plan's entry.
     pub enum PlanStatus {
         /// Not begun.
         Pending = "pending",
@@ -224,7 +224,7 @@ names! {
         Completed = "completed",
     }
 
-    /// Where a log line comes from.
+    /// The source of a log line.
     pub enum LogStream {
         /// What the agent said, as it said it.
         Raw = "raw",

@@ -18,7 +18,7 @@ objects! {
         pub protocol: Option<u32>,
         /// The extensions that the host understands ([ext.1]). Absent: the core alone.
         pub extensions: Option<Vec<String>>,
-        /// What to go on with (`resume`).
+        /// The conversation to resume (`resume`).
         pub resume: Option<Resume>,
         /// Picks the agent behind a relay ([relay.1]).
         pub agent_id: Option<String>,
@@ -38,17 +38,17 @@ objects! {
         pub exchange_dir: Option<String>,
         /// The model.
         pub model: Option<String>,
-        /// How hard the model thinks, in its own words.
+        /// The effort of the model's reasoning, in its own words.
         pub reasoning_effort: Option<String>,
         /// The sampling temperature.
         pub temperature: Option<f64>,
         /// Instructions for the model.
         pub system_prompt: Option<String>,
-        /// Whether they come after the agent's own or in their place.
+        /// The place of the instructions: after the agent's own, or instead of them.
         pub system_prompt_mode: Option<SystemPromptMode>,
         /// The agent's mode, by its id.
         pub mode: Option<String>,
-        /// How tools are permitted.
+        /// The mode in which tools are permitted.
         pub permission_mode: Option<String>,
         /// The only tools that run, as `Tool` or `Tool(pattern)`.
         pub allowed_tools: Option<Vec<String>>,
@@ -70,18 +70,18 @@ objects! {
         pub extra_args: Option<Vec<String>>,
     }
 
-    /// What a session goes on with (`resume`).
+    /// The conversation that a session resumes (`resume`).
     #[derive(Default)]
     pub struct Resume {
         /// The agent's own id of the session.
         pub native_session_id: Option<String>,
-        /// What the adapter gave as `session_params`, untouched.
+        /// The adapter's `session_params`, untouched.
         pub params: Option<Json>,
-        /// Whether to send what was said before, marked as history.
+        /// True to send what was said before, marked as history.
         pub history: Option<bool>,
     }
 
-    /// What the user says: begins a turn, or adds to the running one ([turn.1], [turn.10]).
+    /// The user's input: begins a turn, or adds to the running one ([turn.1], [turn.10]).
     #[derive(Default)]
     pub struct UserInput {
         /// The text. Absent and null mean the empty string ([msg.3]).
@@ -89,7 +89,7 @@ objects! {
         pub content: String = text_or_empty,
         /// The input's own id (`turns`).
         pub message_id: Option<MessageId>,
-        /// Whether it begins a turn, which is also what absent means, or adds to the running one (`turns`).
+        /// The effect: it begins a turn, the default, or adds to the running one (`turns`).
         pub mode: Option<InputMode>,
     }
 
@@ -100,7 +100,7 @@ objects! {
         pub file_name: Option<String>,
         /// The MIME type. Absent: `application/octet-stream` ([file.5]).
         pub file_mime_type: Option<String>,
-        /// Where it is, absolute.
+        /// The absolute path of the file.
         pub file_path: String,
     }
 
@@ -108,7 +108,7 @@ objects! {
     pub struct PermissionResponse {
         /// The request that is answered.
         pub request_id: RequestId,
-        /// Whether the action may happen. Anything but `true` denies ([permission.4]).
+        /// True if the action may happen. Anything but `true` denies ([permission.4]).
         #[serde(default)]
         pub approved: bool = true_alone,
         /// The option that was chosen (`control`).
@@ -117,9 +117,9 @@ objects! {
         pub always_allow: Option<bool>,
         /// The tool's input as the user changed it (`control`).
         pub updated_input: Option<Json>,
-        /// What to tell the agent (`control`).
+        /// The message for the agent (`control`).
         pub message: Option<String>,
-        /// Whether the turn ends with this denial (`control`).
+        /// True if the turn ends with this denial (`control`).
         pub end_turn: Option<bool>,
         /// Who or what decided (`turns`).
         pub reason: Option<StopReason>,
@@ -141,11 +141,11 @@ objects! {
     pub struct SessionUpdate {
         /// The model.
         pub model: Option<String>,
-        /// How hard the model thinks.
+        /// The effort of the model's reasoning.
         pub reasoning_effort: Option<String>,
         /// The agent's mode, by its id.
         pub mode: Option<String>,
-        /// How tools are permitted.
+        /// The mode in which tools are permitted.
         pub permission_mode: Option<String>,
         /// The only tools that run.
         pub allowed_tools: Option<Vec<String>>,
@@ -159,7 +159,7 @@ objects! {
         pub request_id: RequestId,
         /// The values by field id.
         pub values: Option<BTreeMap<String, Json>>,
-        /// Whether there is no answer.
+        /// True if there is no answer.
         pub cancelled: Option<bool>,
     }
 
@@ -196,7 +196,7 @@ objects! {
 }
 
 names! {
-    /// What an input does.
+    /// The effect of an input.
     pub enum InputMode {
         /// Begins a turn.
         Turn = "turn",
@@ -218,7 +218,7 @@ names! {
         Shutdown = "shutdown",
     }
 
-    /// How a system prompt joins the agent's own.
+    /// The way in which a system prompt joins the agent's own.
     pub enum SystemPromptMode {
         /// After it.
         Append = "append",

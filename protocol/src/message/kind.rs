@@ -32,7 +32,7 @@ macro_rules! direction {
             /// Every type of this direction.
             pub const ALL: &'static [Self] = &[$(Self::$Variant),*];
 
-            /// The type that is written so.
+            /// The type that is written so. `None` for an unknown one.
             #[inline]
             #[must_use]
             pub fn named(name: &str) -> Option<Self> {
@@ -52,7 +52,7 @@ macro_rules! direction {
                 match self { $( Self::$Variant => direction!(@ext $extension) ),* }
             }
 
-            /// Whether it may be sent to a peer that agreed on these extensions ([ext.1], [ext.2]).
+            /// Returns true if it may be sent to a peer that agreed on these extensions ([ext.1], [ext.2]).
             #[inline]
             #[must_use]
             pub const fn is_agreed(self, agreed: Extensions) -> bool {
@@ -67,7 +67,7 @@ macro_rules! direction {
         }
 
         impl $Body {
-            /// Which type of message this is.
+            /// The type of the message.
             #[inline]
             #[must_use]
             pub const fn kind(&self) -> $Kind {
@@ -231,7 +231,7 @@ direction! {
 }
 
 impl HostKind {
-    /// Whether it belongs to the pipe rather than to a session: its `session_id` is empty ([msg.1]).
+    /// Returns true if it belongs to the pipe rather than to a session: its `session_id` is empty ([msg.1]).
     #[inline]
     #[must_use]
     pub const fn is_of_pipe(self) -> bool {
@@ -240,7 +240,7 @@ impl HostKind {
 }
 
 impl AdapterKind {
-    /// Whether it belongs to the pipe rather than to a session: its `session_id` is empty ([msg.1]).
+    /// Returns true if it belongs to the pipe rather than to a session: its `session_id` is empty ([msg.1]).
     #[inline]
     #[must_use]
     pub const fn is_of_pipe(self) -> bool {

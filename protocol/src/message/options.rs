@@ -13,16 +13,16 @@ objects! {
         pub version: Option<String>,
     }
 
-    /// What an adapter can do.
+    /// The capabilities of an adapter.
     #[derive(Default)]
     pub struct Capabilities {
-        /// Whether it tells the agent's own session ids.
+        /// True if it reports the agent's own session ids.
         pub native_session_ids: Option<bool>,
-        /// Whether the agent reports the end of a turn, rather than the adapter guessing it.
+        /// True if the agent reports the end of a turn, rather than the adapter guessing it.
         pub turn_completion: Option<bool>,
-        /// Whether it can go on with an earlier session.
+        /// True if it can resume an earlier session.
         pub resume_attach: Option<bool>,
-        /// How the agent runs: `interactive`, `run-to-completion`, `request-response`.
+        /// The way in which the agent runs: `interactive`, `run-to-completion`, `request-response`.
         pub exec_model: Option<String>,
         /// The most sessions at a time.
         pub max_sessions: Option<u64>,
@@ -31,18 +31,18 @@ objects! {
     /// A model that may be chosen.
     #[derive(Default)]
     pub struct Model {
-        /// What is written in `model`.
+        /// The value of `model`.
         pub id: String,
-        /// What a person reads.
+        /// The text for a person.
         pub label: Option<String>,
     }
 
     /// A mode that may be chosen.
     #[derive(Default)]
     pub struct Mode {
-        /// What is written in `mode`.
+        /// The value of `mode`.
         pub id: String,
-        /// What a person reads.
+        /// The text for a person.
         pub name: Option<String>,
     }
 
@@ -51,9 +51,9 @@ objects! {
     pub struct Command {
         /// Its name.
         pub name: String,
-        /// What it does.
+        /// The description.
         pub description: Option<String>,
-        /// What may follow it.
+        /// The arguments that may follow it.
         pub hint: Option<String>,
         /// The text that an input carries to run it.
         pub text: Option<String>,
@@ -64,13 +64,13 @@ objects! {
     pub struct QuestionField {
         /// The key of its value in `input.response`.
         pub id: String,
-        /// What a person reads.
+        /// The text for a person.
         pub label: Option<String>,
-        /// What is asked for.
+        /// The kind of answer.
         pub kind: Option<FieldKind>,
-        /// What may be chosen, for `choice` and `choices`.
+        /// The choices, for `choice` and `choices`.
         pub choices: Option<Vec<Choice>>,
-        /// Whether it must be answered.
+        /// True if it must be answered.
         pub required: Option<bool>,
         /// The value that stands without an answer.
         pub default: Option<Json>,
@@ -81,7 +81,7 @@ objects! {
     pub struct Choice {
         /// The value.
         pub id: String,
-        /// What a person reads.
+        /// The text for a person.
         pub label: Option<String>,
         /// More of it.
         pub description: Option<String>,
@@ -90,43 +90,43 @@ objects! {
     /// One way to answer a permission request.
     #[derive(Default)]
     pub struct PermissionOption {
-        /// What is written in `option_id`.
+        /// The value of `option_id`.
         pub id: String,
-        /// What a person reads.
+        /// The text for a person.
         pub label: Option<String>,
-        /// What it does. An option of unknown kind neither allows nor rejects by itself.
+        /// The effect. An option of unknown kind neither allows nor rejects by itself.
         pub kind: Option<OptionKind>,
     }
 
     /// An agent behind a relay ([relay.4]).
     #[derive(Default)]
     pub struct AgentEntry {
-        /// What is written in `agent_id`.
+        /// The value of `agent_id`.
         pub id: String,
-        /// What a person reads.
+        /// The text for a person.
         pub name: Option<String>,
         /// The built-in adapter, or `external`.
         pub profile: Option<String>,
-        /// What it is for.
+        /// The purpose.
         pub description: Option<String>,
-        /// What it can do.
+        /// Its capabilities.
         pub capabilities: Option<Capabilities>,
         /// Its models.
         pub models: Option<Vec<Model>>,
-        /// How it stands.
+        /// The state.
         pub state: Option<AgentState>,
     }
 
     /// A session that can be resumed.
     #[derive(Default)]
     pub struct SessionEntry {
-        /// What is written in `resume.native_session_id`.
+        /// The value of `resume.native_session_id`.
         pub native_session_id: String,
-        /// What a person reads.
+        /// The text for a person.
         pub title: Option<String>,
         /// Its working directory.
         pub cwd: Option<String>,
-        /// How many messages it has.
+        /// The number of messages.
         pub message_count: Option<u64>,
         /// When it began, RFC 3339.
         pub created_at: Option<String>,
@@ -136,7 +136,7 @@ objects! {
 }
 
 names! {
-    /// What a question's field asks for.
+    /// The kind of answer that a question's field asks for.
     pub enum FieldKind {
         /// A line of text.
         Text = "text",
@@ -152,7 +152,7 @@ names! {
         Choices = "choices",
     }
 
-    /// What a permission option does.
+    /// The effect of a permission option.
     pub enum OptionKind {
         /// Allows this once.
         AllowOnce = "allow_once",
@@ -164,7 +164,7 @@ names! {
         RejectAlways = "reject_always",
     }
 
-    /// How an agent behind a relay stands.
+    /// The state of an agent behind a relay.
     pub enum AgentState {
         /// Its process does not run; the next input starts it.
         Idle = "idle",
@@ -174,7 +174,7 @@ names! {
         Failed = "failed",
     }
 
-    /// Whether a resumed session remembers.
+    /// The context of a resumed session.
     pub enum Context {
         /// It does.
         Kept = "kept",
@@ -184,7 +184,7 @@ names! {
 }
 
 impl OptionKind {
-    /// Whether the option approves.
+    /// Returns true if the option approves.
     #[must_use]
     pub const fn allows(self) -> bool {
         match self {

@@ -4,12 +4,12 @@ use super::{Usage, names, objects};
 use crate::Json;
 
 objects! {
-    /// What went wrong.
+    /// The failure.
     #[derive(Default)]
     pub struct Failure {
         /// The kind of failure ([ext.6]).
         pub category: Option<Category>,
-        /// What a person reads.
+        /// The text for a person.
         pub message: Option<String>,
         /// The agent's own code.
         pub code: Option<String>,
@@ -20,39 +20,39 @@ objects! {
     /// Ends a turn: the one answer to its `user.input` ([turn.1]). Without fields it has completed.
     #[derive(Default)]
     pub struct TurnComplete {
-        /// How it ended; absent: completed (`turns`).
+        /// The status; absent: completed (`turns`).
         pub status: Option<Status>,
         /// Why, in the agent's words, or the reason of the `stop` (`turns`).
         pub stop_reason: Option<String>,
-        /// What went wrong (`turns`).
+        /// The failure (`turns`).
         pub error: Option<Failure>,
-        /// Whether the input reached the agent (`turns`).
+        /// The delivery of the input to the agent (`turns`).
         pub delivered: Option<Delivered>,
         /// The exit code of a process that ended the turn by ending (`turns`).
         pub exit_code: Option<i32>,
         /// The signal that ended it (`turns`).
         pub signal: Option<i32>,
-        /// What was done, in a few words (`turns`).
+        /// A summary of the work, in a few words (`turns`).
         pub summary: Option<String>,
-        /// What was made, as the agent names it (`turns`).
+        /// The results, as the agent names them (`turns`).
         pub artifacts: Option<Json>,
         /// The answer as data (`turns`).
         pub result: Option<Json>,
-        /// How long it took, in milliseconds (`turns`).
+        /// The time that it took, in milliseconds (`turns`).
         pub duration_ms: Option<u64>,
-        /// How often the model was asked (`turns`).
+        /// The number of requests to the model (`turns`).
         pub num_turns: Option<u64>,
         /// The model (`turns`).
         pub model: Option<String>,
         /// Who runs it (`turns`).
         pub provider: Option<String>,
-        /// What it used, with scope `turn` (`usage`).
+        /// The usage, with scope `turn` (`usage`).
         pub usage: Option<Usage>,
         /// The agent's own id of the session (`resume`).
         pub native_session_id: Option<String>,
-        /// What `resume.params` must be to go on from here (`resume`).
+        /// The `resume.params` to resume from here (`resume`).
         pub session_params: Option<Json>,
-        /// Whether the state to resume from is no longer valid (`resume`).
+        /// True if the state to resume from is no longer valid (`resume`).
         pub clear_session: Option<bool>,
     }
 
@@ -61,16 +61,16 @@ objects! {
     pub struct SessionClosed {
         /// Why.
         pub reason: Option<ClosedReason>,
-        /// What went wrong.
+        /// The failure.
         pub error: Option<Failure>,
     }
 
-    /// Says whether a steer reached the running turn ([turn.10]).
+    /// The answer to a steer: did it reach the running turn? ([turn.10]).
     #[derive(Default)]
     pub struct SteerResult {
         /// The input that is meant.
         pub message_id: Option<crate::MessageId>,
-        /// Whether it did.
+        /// True if it did.
         pub delivered: bool,
         /// Why not.
         pub reason: Option<String>,
@@ -78,7 +78,7 @@ objects! {
 }
 
 names! {
-    /// How a turn ended.
+    /// The status of a turn's end.
     pub enum Status {
         /// It did what it was to do.
         Completed = "completed",
@@ -92,7 +92,7 @@ names! {
         Limit = "limit",
     }
 
-    /// Whether an input reached the agent.
+    /// The delivery of an input to the agent.
     pub enum Delivered {
         /// The adapter answered something of that turn.
         Yes = "yes",
@@ -176,7 +176,7 @@ impl Failure {
 }
 
 impl TurnComplete {
-    /// How the turn ended; an absent status means completed.
+    /// The status of the turn's end; an absent one means completed.
     #[must_use]
     pub fn status_or_completed(&self) -> Status {
         self.status.unwrap_or(Status::Completed)

@@ -28,9 +28,9 @@ objects! {
         pub provider: Option<String>,
         /// The same per model.
         pub models: Option<BTreeMap<String, ModelUsage>>,
-        /// What the numbers cover.
+        /// The scope of the numbers.
         pub scope: Option<UsageScope>,
-        /// Whether they are a guess.
+        /// True if they are an estimate.
         pub estimated: Option<bool>,
     }
 
@@ -55,7 +55,7 @@ objects! {
         pub provider: Option<String>,
     }
 
-    /// How full the model's context is.
+    /// The use of the model's context.
     #[derive(Default)]
     pub struct ContextUsage {
         /// Tokens in use.
@@ -67,7 +67,7 @@ objects! {
     /// The agent shortened its context.
     #[derive(Default)]
     pub struct Compaction {
-        /// What made it do so.
+        /// The trigger.
         pub trigger: Option<CompactionTrigger>,
         /// Tokens before.
         pub pre_tokens: Option<u64>,
@@ -75,12 +75,12 @@ objects! {
         pub total_tokens: Option<u64>,
     }
 
-    /// How much of a provider's limit is used.
+    /// The use of a provider's limit.
     #[derive(Default)]
     pub struct RateLimit {
         /// The window, in the provider's words.
         pub window: Option<String>,
-        /// How it stands, in the provider's words.
+        /// The status, in the provider's words.
         pub status: Option<String>,
         /// The part used, 0 to 1.
         pub utilization: Option<f64>,
@@ -90,7 +90,7 @@ objects! {
 }
 
 names! {
-    /// What usage numbers cover.
+    /// The scope of usage numbers.
     pub enum UsageScope {
         /// The turn; never a running total.
         Turn = "turn",
@@ -98,7 +98,7 @@ names! {
         Session = "session",
     }
 
-    /// What made an agent shorten its context.
+    /// The trigger for an agent to shorten its context.
     pub enum CompactionTrigger {
         /// The context was full.
         Auto = "auto",

@@ -34,32 +34,32 @@ pub use self::{
 use self::{process::Process, request::PendingTotals, session::Session, timers::Timers};
 use crate::{Backoff, policy::Policy};
 
-/// What the configuration says, as far as the core decides by it.
+/// The part of the configuration that the core decides by.
 #[derive(Debug)]
 pub struct Rules {
-    /// What is offered to the adapter; empty: the core of the protocol alone.
+    /// The extensions that are offered to the adapter; empty: the core of the protocol alone.
     pub offered: Extensions,
-    /// What is answered without a user.
+    /// The policy that answers permission requests without a user.
     pub policy: Policy,
-    /// Where the agent works, by every name that is known: paths in permission requests count from there.
+    /// The agent's working directory, by every known name: paths in permission requests are relative to it.
     pub work_dirs: Vec<std::path::PathBuf>,
-    /// How long a start, and then the first message of the process, may take.
+    /// The deadline for a start, and then for the first message of the process.
     pub start_timeout: Duration,
-    /// How long a turn may take.
+    /// The deadline of a turn. `None`: no deadline.
     pub turn_timeout: Option<Duration>,
-    /// How long the adapter may say nothing of a session whose turn runs.
+    /// The longest silence of a session whose turn runs. `None`: no limit.
     pub inactivity_timeout: Option<Duration>,
-    /// How long a stop may stay unanswered.
+    /// The deadline for the answer to a stop.
     pub stop_timeout: Duration,
-    /// How long a request may wait for its answer.
+    /// The deadline for the answer to a request, which is then denied or cancelled. `None`: no deadline.
     pub permission_timeout: Option<Duration>,
-    /// How many bytes of output a turn may put out.
+    /// The limit of a turn's output, in bytes. `None`: no limit.
     pub max_turn_output: Option<u64>,
-    /// Whether the end of the process ends its sessions.
+    /// True if the end of the process ends its sessions.
     pub close_on_exit: bool,
-    /// Whether an option that must be enforced and is not may pass ([ext.7]).
+    /// True if an option that must be enforced and is not may pass ([ext.7]).
     pub unenforced_allowed: bool,
-    /// When a process that failed is started again.
+    /// The waits before a process that failed is started again.
     pub backoff: Backoff,
 }
 
@@ -125,13 +125,13 @@ impl Core {
         }
     }
 
-    /// The next thing to do.
+    /// The next thing to do. `None`: nothing until the next input or deadline.
     #[inline]
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// When [`Core::handle_timeout`] is due next.
+    /// The time at which [`Core::handle_timeout`] is due next. `None`: no deadline is set.
     #[must_use]
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -141,7 +141,7 @@ impl Core {
         }
     }
 
-    /// Does what is due.
+    /// Ends all waits whose deadline has passed by `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(index) = self.timers.pop_due(now) {
             self.session_timeout(index, now);
@@ -149,7 +149,7 @@ impl Core {
         self.process_timeout(now);
     }
 
-    /// How many sessions are open.
+    /// The number of open sessions.
     #[must_use]
     #[inline]
     pub fn open_sessions(&self) -> usize {

@@ -12,19 +12,19 @@ use crate::TurnNo;
 /// The one end of a turn ([turn.7]).
 #[derive(Debug, Clone)]
 pub struct TurnEnd {
-    /// Which turn.
+    /// The number of the turn.
     pub turn: TurnNo,
-    /// What ended it.
+    /// The cause of the end.
     pub cause: Cause,
-    /// How it ended.
+    /// The status of the end.
     pub status: Status,
-    /// What the adapter said of it; nothing where the host made the end, or the adapter said no more than that it came.
+    /// The adapter's `turn.complete`. `None` if the host made the end, or the message has no fields of its own.
     pub complete: Option<Box<TurnComplete>>,
-    /// What went wrong, where something did.
+    /// The failure. `None` if there was none.
     pub error: Option<Failure>,
-    /// Whether the input reached the agent ([process.4]).
+    /// The delivery of the input to the agent ([process.4]).
     pub delivered: Delivered,
-    /// How the adapter's process ended, where that ended the turn.
+    /// The exit of the adapter's process. `None` unless it ended the turn.
     pub exit: Option<ExitStatus>,
     /// The last of the process's stderr, where its end ended the turn.
     pub stderr_tail: Option<String>,
@@ -33,14 +33,14 @@ pub struct TurnEnd {
 }
 
 impl TurnEnd {
-    /// Whether the turn did what it was to do.
+    /// Returns true if the turn did what it was to do.
     #[must_use]
     pub fn is_completed(&self) -> bool {
         self.status == Status::Completed
     }
 }
 
-/// What ended a turn.
+/// The cause of a turn's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
@@ -120,7 +120,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// How a process ended: by itself with a code, or by a signal.
+/// The end of a process: by itself with a code, or by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ExitStatus {
     /// Its exit code.
@@ -144,7 +144,7 @@ impl fmt::Display for ExitStatus {
 pub struct SessionEnd {
     /// Why, in the words of `session.closed`.
     pub reason: ClosedReason,
-    /// What went wrong, where something did.
+    /// The failure. `None` if there was none.
     pub error: Option<Failure>,
 }
 
@@ -207,13 +207,13 @@ pub enum Ended {
 pub struct ProcessEnd {
     /// Why it ended.
     pub why: Ended,
-    /// How it ended.
+    /// The status of the end.
     pub exit: ExitStatus,
-    /// How many of its processes were killed because its memory was used up.
+    /// The number of its processes that were killed because its memory was used up.
     pub memory_kills: u64,
     /// The last of its stderr.
     pub stderr_tail: Option<String>,
-    /// How many bytes of all that was handed to the writer went into the pipe.
+    /// The bytes that went into the pipe, of all that was handed to the writer.
     pub written: u64,
 }
 

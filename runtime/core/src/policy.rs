@@ -70,7 +70,7 @@ pub enum Decision {
     Ask,
 }
 
-/// What a [`Policy`] answers when no pattern matches. There is no third choice: to allow everything is written as
+/// The answer of a [`Policy`] when no pattern matches. There is no third choice: to allow everything is written as
 /// the pattern `*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Unmatched {
@@ -86,7 +86,7 @@ pub enum Unmatched {
 pub struct Action<'a> {
     /// The name of the tool, as the adapter gave it.
     pub tool: &'a str,
-    /// What the tool would act on: a command line, a path, an address. Empty counts as absent.
+    /// The object of the tool: a command line, a path, an address. Empty counts as absent.
     pub resource: Option<&'a str>,
     /// The tool's whole input, where the adapter sent it (extension `control`). Its `command`, `path` and the like
     /// are judged beside `resource`: all must be allowed, any may be denied. One that is not an object cannot be judged.
@@ -146,7 +146,7 @@ impl Policy {
         &self.allow
     }
 
-    /// What happens when no pattern matches.
+    /// The answer when no pattern matches.
     pub fn unmatched(&self) -> Unmatched {
         self.unmatched
     }

@@ -42,7 +42,7 @@ impl fmt::Display for TurnNo {
     }
 }
 
-/// Which turn an event belongs to ([turn.6], [turn.9]).
+/// The turn that an event belongs to ([turn.6], [turn.9]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TurnScope {
     /// This turn, which is running.

@@ -1,7 +1,7 @@
-//! How one of many takes of what all share.
+//! The share that one of many may take of a common bound.
 
-/// Whether one that has `own` of a bound may take `more`, while `free` of it is left: not where it would then have more than
-/// stays for all others together.
+/// Returns true if one that has `own` of a bound may take `more`, while `free` is left: not if it would then have
+/// more than stays for all others together.
 ///
 /// So no one takes all, and one that has nothing finds room behind those that take all they can ([session.3]).
 pub fn may_take(own: u64, more: u64, free: u64) -> bool {

@@ -118,7 +118,7 @@ const MAX_FILE: u64 = 4 * 1024 * 1024;
 /// Checks what a built-in profile gets as its configuration: by the name of the profile, as its adapter would read it.
 pub type CheckProfile<'a> = &'a dyn Fn(&str, &Value) -> Result<(), Refused>;
 
-/// What a host runs and what bounds it.
+/// The agents that a host runs, and its limits.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Config {
@@ -128,12 +128,12 @@ pub struct Config {
     pub default_agent: Option<String>,
     /// Open sessions of the whole host. `None` is no limit.
     pub max_sessions: Option<usize>,
-    /// Where the host keeps what outlives a process: records of children, stored files. `None` is the user's state
+    /// The folder for what outlives a process: records of children, stored files. `None` is the user's state
     /// folder.
     pub state_dir: Option<PathBuf>,
     /// A policy that narrows what agents are given, besides [`defaults::POLICY`], which counts wherever it is there.
     pub policy: Option<PathBuf>,
-    /// Where unread output waits. `None` is `state_dir` or the system's folder for large
+    /// The folder for unread output. `None` is `state_dir` or the system's folder for large
     /// temporary files.
     pub spool_dir: Option<PathBuf>,
     /// `usage_log`: whether each ended turn may become a line of the [usage log](crate::usage); a host writes it where
@@ -141,15 +141,15 @@ pub struct Config {
     pub usage_log: bool,
     /// `prices`: a file that replaces or adds prices of models. The host does not read it; who sums up a usage log does.
     pub prices: Option<PathBuf>,
-    /// How much output may wait, and where.
+    /// The limits of unread output.
     pub buffers: Buffers,
-    /// What of the file has no effect here, one sentence each, for the operator.
+    /// The parts of the file that have no effect here, one sentence each, for the operator.
     pub notices: Vec<String>,
-    /// Where this configuration comes from.
+    /// The source of this configuration.
     pub source: Source,
 }
 
-/// How much output may wait for its consumers, and how much their files may take, in bytes.
+/// The limits of output that waits for its consumers, and of their files, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buffers {
     /// `mailbox`: of one session in memory, before the spool.
@@ -285,12 +285,12 @@ impl Config {
         read_file::parse(text, folder, check)
     }
 
-    /// The agent of this id.
+    /// The agent of this id. `None` if there is none.
     pub fn agent(&self, id: &str) -> Option<&AgentConfig> {
         self.agents.iter().find(|agent| agent.id == id)
     }
 
-    /// The agent of a session that names none: the configured default, else the first.
+    /// The agent of a session that names none: the configured default, else the first. `None` if there is none.
     pub fn first_choice(&self) -> Option<&AgentConfig> {
         match &self.default_agent {
             Some(id) => self.agent(id),

@@ -25,12 +25,12 @@ pub enum BuildError {
 pub struct PolicyRefusal {
     /// The policy's file.
     pub policy: PathBuf,
-    /// What it forbids; reads after "failed to".
+    /// The forbidden action; it reads after "failed to".
     pub reason: String,
 }
 
 impl PolicyRefusal {
-    /// What opening a session on the agent gives.
+    /// The error that opening a session on the agent gives.
     pub fn of(self, agent: &str) -> OpenError {
         OpenError::Refused { agent: agent.to_owned(), policy: self.policy, reason: self.reason }
     }

@@ -16,13 +16,13 @@ use crate::request::{Permission, Question};
 pub struct Event {
     /// The turn that it belongs to.
     pub scope: TurnScope,
-    /// What happened.
+    /// The kind of the event, with its data.
     pub kind: EventKind,
-    /// What the adapter attached; passes through untouched ([ext.4]).
+    /// Data that the adapter attached; passes through untouched ([ext.4]).
     pub meta: Option<Box<Meta>>,
 }
 
-/// What happened.
+/// The kind of the event, with its data.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EventKind {

@@ -84,11 +84,11 @@ struct Agent {
 pub struct AgentStatus {
     /// Its configuration.
     pub config: AgentConfig,
-    /// Whether its process runs. One that may not run counts as failed.
+    /// The state of its process. One that may not run counts as failed.
     pub state: AgentState,
     /// Why it may not run, where the organisation's policy forbids it.
     pub refusal: Option<PolicyRefusal>,
-    /// What was counted.
+    /// The counters.
     pub counters: Counters,
 }
 
@@ -144,8 +144,11 @@ impl HostBuilder {
         self
     }
 
-    /// Takes agents, default and limits of a configuration. Its `usage_log` does not ask for a usage log by itself; see
-    /// [`HostBuilder::usage_log`].
+    /// Takes agents, default, limits and folders of a configuration. Its `usage_log` does not ask for a usage log by
+    /// itself; see [`HostBuilder::usage_log`].
+    ///
+    /// A second call adds its agents, of which one replaces an earlier one of the same id. Of the other values it
+    /// replaces those that it has; `buffers` it always replaces.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.default_agent = config.default_agent.or(self.default_agent);
@@ -167,7 +170,7 @@ impl HostBuilder {
         self
     }
 
-    /// How this program is asked for a built-in adapter: program and arguments, to which the profile's name is added.
+    /// Sets the command for a built-in adapter: program and arguments, to which the profile's name is added.
     /// Without it: the running program with the argument `adapter`.
     #[must_use]
     pub fn profile_command(mut self, command: impl IntoIterator<Item: Into<String>>) -> Self {
@@ -175,7 +178,7 @@ impl HostBuilder {
         self
     }
 
-    /// Where the host keeps what outlives a process: records of live process trees, by which the next host ends what a
+    /// Sets the folder for what outlives a process: records of live process trees, by which the next host ends what a
     /// power cut left. Without it: the user's state folder ([`config::state_dir`]).
     #[must_use]
     pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
@@ -199,15 +202,15 @@ impl HostBuilder {
         self
     }
 
-    /// Where events wait on disk for slow readers. Without it: `/var/tmp`.
+    /// Sets the folder in which events wait for slow readers. Without it: `/var/tmp`.
     #[must_use]
     pub fn spool_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spool_dir = Some(folder.into());
         self
     }
 
-    /// Whether each ended turn becomes a line of a [usage log](crate::usage) in the state folder, where there is such a
-    /// folder. Without this none is written. A configuration's `usage_log: false` counts more.
+    /// Sets whether each ended turn becomes a line of a [usage log](crate::usage) in the state folder, where there
+    /// is such a folder. Without this none is written. A configuration's `usage_log: false` counts more.
     #[must_use]
     pub fn usage_log(self, is_on: bool) -> Self {
         Self { usage_log: is_on, ..self }
@@ -461,14 +464,14 @@ impl Host {
         Ok((entry.shared.clone(), entry.inbox.clone()))
     }
 
-    /// What the organisation's policies took from what agents' entries say, and whom they forbid, one sentence each, for
-    /// the operator.
+    /// The changes that the organisation's policies made to agents' entries, and the agents that they forbid, one
+    /// sentence each, for the operator.
     #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.inner.notices
     }
 
-    /// The agent of sessions that name none.
+    /// The agent of sessions that name none. `None` for a host without agents.
     #[must_use]
     pub fn default_agent(&self) -> Option<&str> {
         self.inner.default_agent.as_deref()
@@ -482,15 +485,15 @@ impl Host {
         agents
     }
 
-    /// One agent.
+    /// The status of one agent. `None` for an unknown id.
     #[must_use]
     pub fn agent(&self, id: &str) -> Option<AgentStatus> {
         self.inner.agents.get(id).map(|entry| entry.status())
     }
 
-    /// What an agent's process would be started from now, for a diagnosis; nothing for an unknown agent, for one that may
-    /// not run, and for one that is reached over streams. Starts nothing; makes the folders that the process would have, which go
-    /// with the host, and reads the files that its variables name, so it blocks.
+    /// Returns what an agent's process would be started from now, for a diagnosis. `None` for an unknown agent,
+    /// for one that may not run, and for one that is reached over streams. Starts nothing; makes the folders that the
+    /// process would have, which go with the host, and reads the files that its variables name, so it blocks.
     ///
     /// # Errors
     /// When a folder cannot be made, or a variable has no value.
@@ -504,7 +507,8 @@ impl Host {
         Some(made.and_then(|_| Ok(make()?)))
     }
 
-    /// Tries an agent that has failed again at once.
+    /// Starts the process of an agent again at once, if it has failed or waits for its next start. Does nothing
+    /// otherwise, and nothing for an unknown id.
     pub fn retry(&self, agent: &str) {
         if let Some(entry) = self.inner.agents.get(agent) {
             entry.inbox.push(Command::Retry);

@@ -33,7 +33,7 @@ impl Permission {
         Self { request, responder }
     }
 
-    /// What is asked.
+    /// The request.
     #[must_use]
     pub fn request(&self) -> &PermissionRequest {
         &self.request
@@ -68,7 +68,7 @@ impl Permission {
 /// The answer to a permission request. The default denies.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decision {
-    /// Whether the action may happen.
+    /// True if the action may happen.
     pub approved: bool,
     /// The option that was chosen. An option that contradicts `approved` denies ([ext.5]).
     pub option_id: Option<String>,
@@ -78,7 +78,7 @@ pub struct Decision {
     pub updated_input: Option<Json>,
     /// A message to the agent.
     pub message: Option<String>,
-    /// Whether the turn ends with this denial.
+    /// True if the turn ends with this denial.
     pub end_turn: Option<bool>,
     /// Who or what decided; absent: the user.
     pub reason: Option<StopReason>,
@@ -98,7 +98,7 @@ impl Question {
         Self { request, responder }
     }
 
-    /// What is asked.
+    /// The request.
     #[must_use]
     pub fn request(&self) -> &InputRequest {
         &self.request
@@ -109,7 +109,7 @@ impl Question {
         self.responder.send(Answer::Question(Some(values)));
     }
 
-    /// Says that no one answers.
+    /// Answers that no one will answer.
     pub fn cancel(mut self) {
         self.responder.send(Answer::Question(None));
     }

@@ -30,20 +30,20 @@ pub struct Session {
     handle: Arc<Handle>,
 }
 
-/// How a session is opened.
+/// The options of a new session.
 #[derive(Debug, Default)]
 pub struct SessionOptions {
     /// The id on the wire; absent: a fresh one. An id that was used in the adapter's process before is replaced.
     pub id: Option<SessionId>,
     /// The options for the agent ([ext.5] `options`, `resume`). `protocol`, `extensions` and `exchange_dir` are the host's.
     pub start: SessionStart,
-    /// What passes through with `session.start`.
+    /// Data that passes through with `session.start`.
     pub meta: Option<Meta>,
-    /// How events are read.
+    /// The way in which events are read.
     pub delivery: EventDelivery,
 }
 
-/// How a session's events are read.
+/// The way in which a session's events are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EventDelivery {
     /// Each turn's by its [`Turn`], the others by [`Session::next_event`].
@@ -53,14 +53,14 @@ pub enum EventDelivery {
     Merged,
 }
 
-/// What the user says: a text, perhaps with ids and what passes through.
+/// The user's input: a text, perhaps with ids and data that passes through.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Input {
     /// The text.
     pub content: String,
     /// The input's own id.
     pub message_id: Option<MessageId>,
-    /// What passes through untouched.
+    /// Data that passes through untouched.
     pub meta: Option<Meta>,
 }
 
@@ -102,7 +102,7 @@ impl Session {
         &self.shared().id
     }
 
-    /// Says something to the agent: begins a turn, after those under way ([turn.3]).
+    /// Sends an input to the agent: it begins a turn, after those under way ([turn.3]).
     ///
     /// Never waits. An accepted input has exactly one end, whatever happens ([turn.7]).
     ///
@@ -149,7 +149,7 @@ impl Session {
         answer.await.unwrap_or(Err(SteerError::Closed))
     }
 
-    /// Stops the running turn, if any ([turn.4], [turn.5]).
+    /// Stops the running turn ([turn.4], [turn.5]). Does nothing when none runs, and does not wait for its end.
     pub fn stop(&self) {
         self.shared().command(Command::Stop {
             session: self.shared().clone(),
@@ -158,7 +158,8 @@ impl Session {
         });
     }
 
-    /// Stops one turn: ends it unwritten where it waits, stops it where it runs ([turn.9], [turn.11]).
+    /// Stops one turn: ends it unwritten where it waits, stops it where it runs ([turn.9], [turn.11]). Does nothing for
+    /// a turn that has ended.
     pub fn stop_turn(&self, turn: TurnNo, reason: StopReason) {
         self.shared().command(Command::Stop { session: self.shared().clone(), turn: Some(turn), reason });
     }
@@ -182,7 +183,11 @@ impl Session {
     /// ([file.2], [file.7]).
     ///
     /// # Errors
-    /// [`FileError`] when it cannot be copied or is too large.
+    /// [`FileError::Refused`] when it is too large or not a regular file, [`FileError::Io`] when it cannot be copied,
+    /// [`FileError::Closed`] after the session's end, and when the copy was given up as the runtime shut down.
+    ///
+    /// # Panics
+    /// When it is polled outside a Tokio runtime: the copy runs on its threads for blocking work.
     ///
     /// # Cancel safety
     /// Dropping the future before it resolves may or may not announce the file.
@@ -203,7 +208,8 @@ impl Session {
         Ok(())
     }
 
-    /// The next event outside turns; with merged delivery, of every turn too. Nothing after [`Closed`](crate::EventKind::Closed).
+    /// The next event outside turns; with merged delivery, of every turn too. `None`
+    /// after [`Closed`](crate::EventKind::Closed).
     ///
     /// For one task: of several that wait, only the last is woken.
     ///
@@ -213,13 +219,13 @@ impl Session {
         std::future::poll_fn(|cx| self.shared().mailbox().poll_next(cx)).await
     }
 
-    /// Says that the user reads no events of the session for now: the inactivity deadline rests until
+    /// Pauses the session, as the user reads no events of it for now: the inactivity deadline rests until
     /// [`Session::resume`] ([flow.2]).
     pub fn pause(&self) {
         self.shared().command(Command::Pause(self.shared().clone()));
     }
 
-    /// Says that the user reads on after [`Session::pause`].
+    /// Continues after [`Session::pause`]: the user reads events again.
     pub fn resume(&self) {
         self.shared().command(Command::Resume(self.shared().clone()));
     }
@@ -236,13 +242,13 @@ impl Session {
         let _ = closed.await;
     }
 
-    /// What was counted of this session's messages.
+    /// The counters of this session's messages.
     #[must_use]
     pub fn counters(&self) -> SessionCounters {
         self.shared().counted.snapshot()
     }
 
-    /// Whether the session has ended.
+    /// Returns true if the session has ended.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared().is_closed()

@@ -39,7 +39,7 @@ impl Turn {
         self.no
     }
 
-    /// The next event; nothing after the end.
+    /// The next event. `None` after the end.
     ///
     /// # Cancel safety
     /// Dropping the future loses no event.
@@ -49,6 +49,9 @@ impl Turn {
     }
 
     /// Waits for the end and lets the events before it go. Permissions among them are denied.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the turn, as dropping the turn does.
     pub async fn end(mut self) -> TurnEnd {
         loop {
             match self.next().await {
@@ -60,6 +63,9 @@ impl Turn {
     }
 
     /// Waits for the end and gathers the answer: all `output` on stdout.
+    ///
+    /// # Cancel safety
+    /// Dropping the future stops the turn, and loses the text.
     pub async fn text(mut self) -> (String, TurnEnd) {
         let mut text = String::new();
         loop {

@@ -43,7 +43,7 @@ pub enum Effect {
     Count(Counter, Option<Key>),
 }
 
-/// What is counted.
+/// A count that the core reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counter {
     /// A message of an unknown type, or of an extension that was not agreed on ([msg.2]).

@@ -12,7 +12,7 @@ impl Key {
         Self(u64::from(generation) << 32 | u64::from(index))
     }
 
-    /// What [`Key::to_bits`] gave.
+    /// The key of the bits that [`Key::to_bits`] gave.
     #[must_use]
     #[inline]
     pub fn from_bits(bits: u64) -> Self {

@@ -220,7 +220,7 @@ impl Core {
         self.process.state = State::Down;
     }
 
-    /// Tries a failed agent again at once.
+    /// Starts the process at once, if it has failed or waits for its next start. Does nothing otherwise.
     pub fn handle_retry(&mut self, now: Instant) {
         if matches!(self.process.state, State::Failed { .. } | State::Waiting { .. }) {
             self.process.state = State::Idle;

@@ -12,18 +12,18 @@ use super::{
 };
 use crate::{Cause, TurnScope};
 
-/// What a session is opened with.
+/// The parameters of a new session.
 #[derive(Debug)]
 pub struct NewSession {
     /// The id that its user knows.
     pub id: SessionId,
-    /// Whether the user chose the id, so that it may have been used before.
+    /// True if the user chose the id, so that it may have been used before.
     pub chosen: bool,
     /// The options, where any were given.
     pub start: Option<Box<SessionStart>>,
-    /// What passes through with `session.start`.
+    /// Data that passes through with `session.start`.
     pub meta: Option<Box<Meta>>,
-    /// Where the links in `start.cwd` lead.
+    /// The real path of `start.cwd`, with its links resolved.
     pub real_cwd: Option<Box<Path>>,
 }
 

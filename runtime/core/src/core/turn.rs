@@ -294,7 +294,7 @@ impl Core {
         self.effect(Effect::End { key, end: Box::new(end), meta });
     }
 
-    /// Where the input of the running turn stands in all that was handed to the writer.
+    /// Takes the place of the running turn's input in all that was handed to the writer.
     pub fn handle_written_at(&mut self, key: Key, turn: TurnNo, at: u64) {
         let Some(index) = self.index_of(key) else { return };
         if let Some(running) = self.get(index).and_then(|session| session.running())

@@ -32,7 +32,7 @@ impl PatternError {
         &self.pattern
     }
 
-    /// What is wrong with it.
+    /// The reason.
     pub fn reason(&self) -> &str {
         &self.reason
     }

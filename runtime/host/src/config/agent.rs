@@ -21,42 +21,42 @@ use crate::policy::Policy;
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct AgentConfig {
-    /// What sessions call it; unique in a host.
+    /// The id by which sessions name it; unique in a host.
     pub id: String,
-    /// What people call it; the id when the file names none.
+    /// The name for people; the id when the file has none.
     pub name: String,
-    /// What it is for, in a sentence or two.
+    /// The purpose, in a sentence or two. `None` if the file has none.
     pub description: Option<String>,
-    /// Which program it is.
+    /// The program.
     pub profile: Profile,
-    /// How the program is started. For a built-in profile `command` is empty, and `work_dir` is the profile's.
+    /// The command that starts the program. For a built-in profile `command` is empty, and `work_dir` is the profile's.
     pub command: Command,
-    /// What the process gets as `ADAPTER_CONFIG` ([process.7]): `config` of an external agent, the profile's own
+    /// The content of `ADAPTER_CONFIG` ([process.7]): `config` of an external agent, the profile's own
     /// object of a built-in one. Always an object.
     pub config: Option<Value>,
     /// The extensions that are offered; `None` is all that the host knows, an empty list the bare core ([ext.1]).
     pub extensions: Option<Vec<String>>,
-    /// Whether the process gets the host's whole environment, and not just the few variables of [process.6].
+    /// True if the process gets the host's whole environment, and not just the few variables of [process.6].
     pub inherit_env: bool,
     /// More variables that are passed on from the host's environment, by name.
     pub env_passthrough: Vec<String>,
-    /// How what its process starts is kept from outliving it.
+    /// The containment that keeps what its process starts from outliving it.
     pub containment: Containment,
     /// The weakest containment that will do, as an organisation's policy says it; `Auto` is any.
     pub at_least: Containment,
-    /// How much of the machine its process and all that it starts may take.
+    /// The limits of the machine's resources for its process and all that it starts.
     pub resources: Resources,
-    /// What they may see and reach; `None` is what the host itself may.
+    /// The sandbox of these processes. `None`: they see and reach what the host does.
     pub sandbox: Option<Sandbox>,
-    /// What becomes of its sessions when its process ends.
+    /// The fate of its sessions when its process ends.
     pub on_adapter_exit: OnAdapterExit,
-    /// What is approved or denied without asking.
+    /// The policy that approves or denies without asking.
     pub permission: Policy,
-    /// How long the host waits for what.
+    /// The time limits.
     pub timeouts: Timeouts,
-    /// How much of what it may have.
+    /// The limits of what it may have.
     pub limits: Limits,
-    /// How its process is started again.
+    /// The limits of restarts.
     pub restart: Restart,
     /// More folders that its files may come from, absolute ([file.4]).
     pub file_roots: Vec<PathBuf>,
@@ -65,11 +65,11 @@ pub struct AgentConfig {
     /// The domains that it may reach, of which a session may choose some ([ext.7]); `None` where nothing was said.
     /// Without a sandbox nothing holds the agent to them, so a configuration file must have one beside them.
     pub allowed_domains: Option<Vec<String>>,
-    /// What happens when a session asks for a restriction that the adapter does not say it applies ([ext.7]).
+    /// The reaction to a session's restriction that the adapter does not say it applies ([ext.7]).
     pub unenforced: Unenforced,
-    /// What a session may set beyond what is harmless ([ext.7]).
+    /// The options that a session may set beyond what is harmless ([ext.7]).
     pub session_may: SessionMay,
-    /// Whether the program is built on the SDK and so answers `--describe` and `--diagnose` ([ext.8]).
+    /// True if the program is built on the SDK and so answers `--describe` and `--diagnose` ([ext.8]).
     pub sdk: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct Command {
     pub env: BTreeMap<String, EnvValue>,
 }
 
-/// What becomes of a session when the adapter process below it ends ([process.5]).
+/// The fate of a session when the adapter process below it ends ([process.5]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnAdapterExit {
     /// Its next input starts the process again.
@@ -97,7 +97,7 @@ pub enum OnAdapterExit {
     Close,
 }
 
-/// What happens when a session asks for a restriction that the adapter does not list in `options_applied`
+/// The reaction to a session's restriction that the adapter does not list in `options_applied`
 /// ([ext.7]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unenforced {

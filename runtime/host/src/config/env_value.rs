@@ -35,7 +35,7 @@ pub struct EnvError {
     problem: EnvProblem,
 }
 
-/// What is wrong with the place of a value.
+/// The fault of the place of a value.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvProblem {
@@ -65,14 +65,14 @@ impl EnvError {
         &self.name
     }
 
-    /// What is wrong.
+    /// The fault.
     pub fn problem(&self) -> &EnvProblem {
         &self.problem
     }
 }
 
 impl EnvValue {
-    /// Whether it names a place, and is not text of the configuration itself.
+    /// Returns true if it names a place, and is not text of the configuration itself.
     pub fn is_place(&self) -> bool {
         !matches!(self, Self::Text(_))
     }

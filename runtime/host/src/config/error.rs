@@ -16,7 +16,7 @@ pub struct ConfigError {
     problem: Problem,
 }
 
-/// What is wrong.
+/// The fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Problem {
@@ -93,7 +93,7 @@ impl ConfigError {
         &self.at
     }
 
-    /// What is wrong there.
+    /// The fault at that place.
     pub fn problem(&self) -> &Problem {
         &self.problem
     }

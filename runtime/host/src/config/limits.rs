@@ -7,7 +7,7 @@ use trunkline_process::StopSteps;
 
 use super::defaults;
 
-/// How long the host waits for what.
+/// The time limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
     /// `start_timeout`: from the spawn to the process's first message while an input waits; until then `inactivity`
@@ -26,7 +26,7 @@ pub struct Timeouts {
     pub shutdown: StopSteps,
 }
 
-/// How much of what an agent may have.
+/// The limits of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// `max_line`: the longest line from the adapter, in bytes; a longer one is skipped ([frame.5]).
@@ -45,7 +45,7 @@ pub struct Limits {
     pub max_turn_output: Option<u64>,
 }
 
-/// How a process that ended is started again: waits of `base` · 2ⁿ up to `cap`, with full jitter; after `failures`
+/// The restarts of a process that ended: waits of `base` · 2ⁿ up to `cap`, with full jitter; after `failures`
 /// failed starts within `window` the agent is `failed` until `retry` has passed or someone asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
@@ -55,7 +55,7 @@ pub struct Restart {
     pub cap: Duration,
     /// Failed starts that make an agent `failed`.
     pub failures: u32,
-    /// How long a failed start counts.
+    /// The time for which a failed start counts.
     pub window: Duration,
     /// When a `failed` agent is tried again.
     pub retry: Duration,

@@ -13,7 +13,7 @@ pub const FILE_NAME: &str = "trunkline.json";
 /// Our folder in the user's directories of configuration and of state.
 const USER_FOLDER: &str = "trunkline";
 
-/// Where a configuration comes from.
+/// The source of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
@@ -80,14 +80,14 @@ pub fn candidates(explicit: Option<&Path>, variable: impl Fn(&str) -> Option<OsS
     places
 }
 
-/// Where a host keeps what outlives a process, unless it is configured: `trunkline` in `XDG_STATE_HOME` or
+/// The default folder for what outlives a process: `trunkline` in `XDG_STATE_HOME` or
 /// `~/.local/state`. `None` where the user has no home. `variable` reads the environment.
 pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let variable = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     user_folder("XDG_STATE_HOME", ".local/state", &variable)
 }
 
-/// Where a host keeps output that no one has read yet, unless it is configured: the system's folder for large temporary
+/// The default folder for output that no one has read yet: the system's folder for large temporary
 /// files, else that for any.
 pub fn spool_dir() -> PathBuf {
     let var_tmp = PathBuf::from("/var/tmp");

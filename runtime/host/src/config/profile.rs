@@ -24,7 +24,7 @@ const ALL: [(&str, &str); 15] = [
 /// The name of the profile of a program of one's own, which is its key too.
 const EXTERNAL: &str = "external";
 
-/// Which program an agent is.
+/// The program of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Profile {
     /// Any program that speaks the protocol: [`Command`](super::Command) names it.
@@ -48,7 +48,7 @@ impl Profile {
         }
     }
 
-    /// The profile of this name, whatever its case.
+    /// The profile of this name, whatever its case. `None` if there is none.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::find(|(known, _)| known.eq_ignore_ascii_case(name))
     }

@@ -10,7 +10,7 @@ use super::quantity::shown;
 /// Why a value is not what a type reads, and where in the value.
 pub type Refused = serde_path_to_error::Error<serde_json::Error>;
 
-/// What is wrong, with its place and without the value, for people.
+/// The fault with its place and without the value, for people.
 pub fn said(refused: &Refused) -> String {
     let error = error_at("", refused, &[]);
     if error.at().is_empty() {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::quantity::shown;
 use super::read::nearest_or_all;
 
-/// What the sessions of an agent may set without being held to its configuration ([ext.7]).
+/// The options that sessions of an agent may set without being held to its configuration ([ext.7]).
 ///
 /// Every session may set what is harmless: the model, a system prompt, variables, denials, lower bounds. The options of
 /// [`SessionOption`] can widen what the operator allowed. A session sets one only to a value that is known to stay within
@@ -116,7 +116,7 @@ impl SessionMay {
         Ok(Self::Listed(options))
     }
 
-    /// Whether a session may set this option to any value.
+    /// Returns true if a session may set this option to any value.
     pub fn has(&self, option: SessionOption) -> bool {
         match self {
             Self::Listed(options) => options.contains(&option),
@@ -124,7 +124,7 @@ impl SessionMay {
         }
     }
 
-    /// What either allows.
+    /// The options that either allows.
     #[must_use]
     pub fn union(self, other: &Self) -> Self {
         match (self, other) {

@@ -33,7 +33,7 @@ const NUMBERED: usize = 100;
 /// A folder, held open, that is read and entered by no link.
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Where the exchange folders of sessions are made: a private folder (0700), held open, in which they are numbered.
+/// The folder of all sessions' exchange folders: private (0700), held open; they are numbered in it.
 #[derive(Debug)]
 pub struct Exchanges {
     path: PathBuf,
@@ -62,7 +62,7 @@ pub struct Exchange {
 /// A hub's file in the exchange folder: whole, the adapter's to read and to change, there until the session closes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// Where it is, absolute: `file_path` of `file.input`.
+    /// The absolute path: `file_path` of `file.input`.
     pub path: PathBuf,
     /// The label, made safe: `file_name` of `file.input`. The name in `path` may have a number more.
     pub file_name: String,

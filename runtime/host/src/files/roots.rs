@@ -83,7 +83,8 @@ impl Pinned {
         &self.real
     }
 
-    /// Whether its path lies in `other` by its letters and leads out of it: a program that may write there made that so.
+    /// Returns true if its path lies in `other` by its letters and leads out of it: a program that may
+    /// write there made that so.
     pub fn leads_out_of(&self, other: &Self) -> bool {
         let named_within = self.named != other.named
             && (self.named.starts_with(&other.named) || self.named.starts_with(&other.real));

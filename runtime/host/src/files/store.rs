@@ -24,7 +24,7 @@ pub struct StoreDir {
 /// A copy in a [`StoreDir`]: read-only, under a random name, whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredFile {
-    /// Where it is, absolute: this is what a hub sees ([file.7]).
+    /// The absolute path, as a hub sees it ([file.7]).
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,

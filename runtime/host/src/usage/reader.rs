@@ -15,7 +15,7 @@ use super::{FILE_NAME, OLDER_NAME, Record};
 /// The longest line that is read, in bytes; ours are shorter.
 const MOST_LINE: u64 = 256 * 1024;
 
-/// What of the files is not a turn.
+/// The parts of the files that are not turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Skipped {
     /// Lines that could not be read.

@@ -20,7 +20,7 @@ const MOST_NAME: usize = 256;
 /// The most models of one turn that are written, each with its part.
 const MOST_MODELS: usize = 16;
 
-/// What one turn used. A field that is not there is unknown, not zero.
+/// The usage of one turn. A field that is not there is unknown, not zero.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -34,7 +34,7 @@ pub struct Record {
     /// The turn's number in its session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<u64>,
-    /// How it ended, in the words of `turn.complete`.
+    /// The status of the end, in the words of `turn.complete`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// The model.
@@ -52,7 +52,7 @@ pub struct Record {
     /// The part of each model where there were several, of at most sixteen.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, Part>,
-    /// Whether the numbers are a guess.
+    /// True if the numbers are an estimate.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
     /// From the input's write to the end, in milliseconds.
@@ -79,7 +79,7 @@ pub struct Tokens {
     pub reasoning_tokens: Option<u64>,
 }
 
-/// What one model of several used in a turn.
+/// The usage of one model of several in a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Part {
@@ -92,7 +92,7 @@ pub struct Part {
 }
 
 impl Tokens {
-    /// Whether no number is known.
+    /// Returns true if no number is known.
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }

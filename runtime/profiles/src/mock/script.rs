@@ -327,7 +327,9 @@ mod tests {
     fn a_bad_script_is_told_before_it_is_played() {
         let why = |text: &str| read(text).expect_err(text);
         assert!(why(r#"{"turns":[{"steps":[{"shout":"x"}]}]}"#).contains("shout"));
-        assert!(why(r#"{"turns":[{"steps":[{"fail":{"category":"bad luck"}}]}]}"#).contains("not a category"));
+        assert!(
+            why(r#"{"turns":[{"steps":[{"fail":{"category":"bad luck"}}]}]}"#).contains("not a category")
+        );
         assert!(why(r#"{"turns":[{"steps":[{"event":{"type":"shout"}}]}]}"#).contains("not a message"));
         assert!(why(r#"{"turns":[{"steps":[{"usage":3}]}]}"#).contains("expected a map"));
         assert!(why(r#"{"nope":1}"#).contains("nope"));

@@ -291,7 +291,7 @@ mod tests {
         let of = |model: &str| json!({ "model": model, "usage": million });
         check(&[Key::Model], &[of("gpt-5")], &["gpt-5: 1/1000000/1.25"], "1/1000000/1.25");
         check(&[Key::Model], &[of("no such model")], &["no such model: 1/1000000/-"], "1/1000000/-");
-        // What the agent says counts, also where it is zero.
+        // What the agent says counts, even where it is zero.
         let mut said = of("gpt-5");
         said["cost_usd"] = json!(0.0);
         check(&[Key::Session], &[said], &["s: 1/1000000/0"], "1/1000000/0");
