@@ -56,7 +56,22 @@ impl EnforcedOption {
     }
 }
 
+/// Each field with its name, and whether it is there.
+macro_rules! asked {
+    ($start:ident: $($field:ident)+) => { [$((stringify!($field), $start.$field.is_some())),+] };
+}
+
 impl SessionStart {
+    /// The options that say how the agent works and that this asks for, by the names of their fields.
+    pub fn options(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let asked = asked! { self:
+            variables cwd add_dirs model reasoning_effort temperature system_prompt system_prompt_mode mode
+            permission_mode allowed_tools denied_tools allowed_domains max_turns max_cost_usd mcp_servers skills env
+            extra_args
+        };
+        asked.into_iter().filter_map(|(name, is_there)| is_there.then_some(name))
+    }
+
     /// The options that must be enforced and that this asks for ([ext.7]).
     pub fn enforced_options(&self) -> impl Iterator<Item = EnforcedOption> {
         EnforcedOption::ALL.into_iter().filter(|option| option.is_asked(self))
@@ -88,6 +103,7 @@ mod tests {
             let asked: Vec<_> = start.enforced_options().map(EnforcedOption::name).collect();
             let must = EnforcedOption::ALL.iter().any(|option| option.name() == field);
             assert_eq!(asked, must.then_some(field).into_iter().collect::<Vec<_>>(), "{field}");
+            assert_eq!(start.options().collect::<Vec<_>>(), [field]);
         }
         assert_eq!(SessionStart::default().enforced_options().count(), 0);
     }

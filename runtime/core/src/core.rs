@@ -57,10 +57,22 @@ pub struct Rules {
     pub max_turn_output: Option<u64>,
     /// True if the end of the process ends its sessions.
     pub close_on_exit: bool,
-    /// True if an option that must be enforced and is not may pass ([ext.7]).
-    pub unenforced_allowed: bool,
+    /// The options without which a session is refused ([ext.7]).
+    pub relied_on: ReliedOn,
     /// The waits before a process that failed is started again.
     pub backoff: Backoff,
+}
+
+/// The options of a session that the adapter must apply; where it lists one of them not, the session is refused ([ext.7]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReliedOn {
+    /// None.
+    Nothing,
+    /// Those that restrict the agent.
+    #[default]
+    Restrictions,
+    /// Each that the session asks for.
+    Everything,
 }
 
 /// The sessions of one agent.

@@ -37,7 +37,7 @@ mod scope;
 pub mod share;
 mod supervise;
 
-pub use self::core::{Answer, Core, Counter, Effect, Key, NewSession, Rules, Ticket, WhyClosed};
+pub use self::core::{Answer, Core, Counter, Effect, Key, NewSession, ReliedOn, Rules, Ticket, WhyClosed};
 pub use end::{Cause, Ended, ExitStatus, ProcessEnd, SessionEnd, TurnEnd};
 pub use error::{SteerError, UpdateError};
 pub use scope::{TurnNo, TurnScope};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
-use trunkline_core::{Backoff, Rules};
+use trunkline_core::{Backoff, ReliedOn, Rules};
 use trunkline_process::{ChildSpec, Inherit};
 use trunkline_protocol::{AgentState, Extensions, SessionStart};
 use trunkline_redact::{self as redact, Given, HeldSecrets};
@@ -158,7 +158,11 @@ pub(crate) fn rules(config: &AgentConfig) -> Rules {
         permission_timeout: timeouts.permission,
         max_turn_output: config.limits.max_turn_output,
         close_on_exit: config.on_adapter_exit == OnAdapterExit::Close,
-        unenforced_allowed: config.unenforced == Unenforced::Allow,
+        relied_on: match config.unenforced {
+            Unenforced::Allow => ReliedOn::Nothing,
+            Unenforced::Refuse => ReliedOn::Restrictions,
+            Unenforced::RefuseAny => ReliedOn::Everything,
+        },
         backoff: Backoff {
             base: config.restart.base,
             cap: config.restart.cap,

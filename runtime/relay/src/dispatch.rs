@@ -276,7 +276,7 @@ impl Dispatch {
         let config = self.host.agent(agent).map(|status| status.config);
         let max_sessions = config.as_ref().and_then(|config| config.limits.max_sessions);
         // The host below refuses the session where the agent does not apply these ([ext.7]).
-        let enforced = config.as_ref().is_some_and(|config| config.unenforced == Unenforced::Refuse);
+        let enforced = config.as_ref().is_some_and(|config| config.unenforced != Unenforced::Allow);
         let relied_on = start.enforced_options().filter(|_| enforced);
         let applied: Vec<_> = relied_on.map(|option| option.name().to_owned()).collect();
         SessionReady {

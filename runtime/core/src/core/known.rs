@@ -1,6 +1,6 @@
 //! What the adapter reported of a session, as far as it is needed again, within bounds.
 
-use trunkline_protocol::{Category, EnforcedOption, ErrorEvent, Json, Resume, TurnComplete};
+use trunkline_protocol::{Category, ErrorEvent, Json, Resume, TurnComplete};
 
 use super::Core;
 use crate::share::may_take;
@@ -16,8 +16,8 @@ pub(super) const OF_ALL: u64 = 64 * 1024 * 1024;
 pub(super) struct Known {
     native_session_id: Option<String>,
     params: Option<Json>,
-    /// Those of the options that must be enforced.
-    pub(super) options_applied: Vec<EnforcedOption>,
+    /// Those of the options that the session asks for.
+    pub(super) options_applied: Vec<&'static str>,
     pub(super) steers: bool,
 }
 

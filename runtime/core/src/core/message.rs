@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, Category, Context, EnforcedOption, ErrorEvent, Extensions, Head, SessionInfo,
-    SessionReady, StopReason, Unread,
+    AdapterBody, AdapterKind, Category, Context, ErrorEvent, Extensions, Head, SessionInfo, SessionReady,
+    SessionStart, StopReason, Unread,
     rules::{SessionPhase, SessionRule, from_adapter},
     strip, strip_info,
 };
@@ -220,8 +220,9 @@ impl Core {
     ) {
         let Some(session) = self.get(index) else { return };
         if let Some(applied) = &info.options_applied {
-            let is_applied = |option: &EnforcedOption| applied.iter().any(|applied| applied == option.name());
-            session.known().options_applied = EnforcedOption::ALL.into_iter().filter(is_applied).collect();
+            let asked = session.start.as_deref().into_iter().flat_map(SessionStart::options);
+            let applied = asked.filter(|option| applied.iter().any(|applied| applied == option)).collect();
+            session.known().options_applied = applied;
         }
         if let Some(modes) = &info.input_modes {
             session.known().steers = modes.iter().any(|mode| mode == "steer");

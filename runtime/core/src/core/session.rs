@@ -10,7 +10,7 @@ use super::{
     Core, Effect, Key, Slot, Ticket, USED, WhyClosed, known::Known, queue::Queued, request::Request,
     turn::Running,
 };
-use crate::{Cause, TurnScope};
+use crate::{Cause, ReliedOn, TurnScope};
 
 /// The parameters of a new session.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) struct Session {
     /// The id that its user knows; also the wire's, unless that was used before.
     id: SessionId,
     chosen: bool,
-    start: Option<Box<SessionStart>>,
+    pub(super) start: Option<Box<SessionStart>>,
     meta: Option<Box<Meta>>,
     real_cwd: Option<Box<Path>>,
     /// The id in the running process; nothing where the process does not know the session.
@@ -129,11 +129,23 @@ impl Session {
         }
     }
 
-    /// The options that this session relies on and the adapter does not list ([ext.7]).
-    fn unenforced(&self) -> impl Iterator<Item = EnforcedOption> {
+    /// The options that this session relies on ([ext.7]).
+    fn relied_on(&self, relied_on: ReliedOn) -> Vec<&'static str> {
+        match (&self.start, relied_on) {
+            (None, _) | (_, ReliedOn::Nothing) => Vec::new(),
+            (Some(start), ReliedOn::Restrictions) => {
+                start.enforced_options().map(EnforcedOption::name).collect()
+            }
+            (Some(start), ReliedOn::Everything) => start.options().collect(),
+        }
+    }
+
+    /// Those of them that the adapter does not list.
+    fn unenforced(&self, relied_on: ReliedOn) -> Vec<&'static str> {
         let applied = self.known.as_ref().map(|known| known.options_applied.as_slice()).unwrap_or_default();
-        let asked = self.start.as_deref().into_iter().flat_map(SessionStart::enforced_options);
-        asked.filter(|option| !applied.contains(option))
+        let mut missing = self.relied_on(relied_on);
+        missing.retain(|option| !applied.contains(option));
+        missing
     }
 }
 
@@ -210,8 +222,7 @@ impl Core {
         session.started_at = Some(now);
         session.context_due = session.was_started;
         session.was_started = true;
-        let relies = session.start.as_ref().is_some_and(|start| start.enforced_options().next().is_some());
-        session.options_due = relies && !self.rules.unenforced_allowed;
+        session.options_due = !session.relied_on(self.rules.relied_on).is_empty();
 
         let mut start = Box::new(SessionStart::default());
         if offered.contains(Extensions::OPTIONS)
@@ -246,11 +257,12 @@ impl Core {
 
     /// Checks what the adapter says that it applies; what must be enforced and is not refuses the session ([ext.7]).
     pub(super) fn check_options(&mut self, index: u32, now: Instant) {
+        let relied_on = self.rules.relied_on;
         let Some(session) = self.get(index) else { return };
         if !std::mem::take(&mut session.options_due) {
             return;
         }
-        if session.unenforced().next().is_some() {
+        if !session.unenforced(relied_on).is_empty() {
             session.options_due = true;
             self.refuse_unenforced(index, now);
         } else {
@@ -259,9 +271,9 @@ impl Core {
     }
 
     pub(super) fn refuse_unenforced(&mut self, index: u32, now: Instant) {
+        let relied_on = self.rules.relied_on;
         let Some(session) = self.get(index) else { return };
-        let missing: Vec<_> = session.unenforced().map(EnforcedOption::name).collect();
-        let why = format!("the adapter does not enforce {}", missing.join(", "));
+        let why = format!("the adapter does not enforce {}", session.unenforced(relied_on).join(", "));
         self.close_session(index, WhyClosed::Refused(why), now);
     }
 

@@ -104,6 +104,8 @@ pub enum Unenforced {
     /// The session is closed before any input is written.
     #[default]
     Refuse,
+    /// The same, and for each other option that it asks for too. A configuration file cannot say it.
+    RefuseAny,
     /// The session goes on without the restriction.
     Allow,
 }

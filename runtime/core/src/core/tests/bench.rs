@@ -50,7 +50,7 @@ pub(super) fn rules(offered: Extensions) -> Rules {
         permission_timeout: None,
         max_turn_output: None,
         close_on_exit: false,
-        unenforced_allowed: false,
+        relied_on: crate::ReliedOn::Restrictions,
         backoff: Backoff {
             base: Duration::from_millis(250),
             cap: Duration::from_secs(30),

@@ -6,7 +6,7 @@ use trunkline_protocol::{Category, Delivered, Extensions, Status};
 
 use super::bench::{Bench, Did, rules};
 use crate::{
-    Cause, Ended, TurnScope,
+    Cause, Ended, ReliedOn, Rules, TurnScope,
     core::Answer,
     core::WhyClosed,
     policy::{Policy, Unmatched},
@@ -523,6 +523,36 @@ fn options_that_must_be_enforced_hold_inputs_back_until_they_are_applied() {
         bench.say(&first);
         assert_eq!(bench.ends[0].cause, Cause::Refused, "{first}");
         assert!(bench.lines().iter().all(|line| !line.contains("user.input")));
+    }
+}
+
+#[test]
+fn a_session_that_relies_on_every_option_is_refused_without_one() {
+    for (relied_on, applied, is_open) in [
+        (ReliedOn::Restrictions, "", true),
+        (ReliedOn::Everything, "", false),
+        (ReliedOn::Everything, "\"mode\"", false),
+        (ReliedOn::Everything, "\"max_turns\",\"model\"", true),
+        (ReliedOn::Nothing, "", true),
+    ] {
+        let mut bench = Bench::new(Rules { relied_on, ..rules(Extensions::all()) });
+        let start = trunkline_protocol::SessionStart {
+            model: Some("m".to_owned()),
+            max_turns: Some(3),
+            ..Default::default()
+        };
+        let id = trunkline_protocol::SessionId::new("s").unwrap();
+        let start = Some(Box::new(start));
+        let new = super::super::NewSession { id, chosen: true, start, meta: None, real_cwd: None };
+        let key = bench.core.handle_open(new, bench.now);
+        bench.core.handle_started(bench.now);
+        bench.send(key, "1");
+        bench.say(&format!(
+            r#"{{"type":"session.ready","session_id":"s","protocol":1,"extensions":["options"],"options_applied":[{applied}]}}"#
+        ));
+        let is_written = bench.lines().iter().any(|line| line.contains("user.input"));
+        assert_eq!(is_written, is_open, "{relied_on:?} {applied}");
+        assert_eq!(bench.ends.iter().any(|end| end.cause == Cause::Refused), !is_open);
     }
 }
 
