@@ -72,8 +72,6 @@
 //! `null` equals absent.
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -81,6 +79,7 @@ use serde_json::Value;
 mod agent;
 mod confinement;
 pub mod defaults;
+mod document;
 mod env_value;
 mod error;
 mod form;
@@ -99,6 +98,7 @@ mod schema;
 mod session_may;
 
 pub use agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
+pub use document::Document;
 pub use env_value::{EnvError, EnvProblem, EnvValue, MAX_ENV_FILE};
 pub use error::{ConfigError, Problem};
 pub use limits::{Limits, Restart, Timeouts};
@@ -111,9 +111,6 @@ pub use session_may::{SessionMay, SessionOption, UnknownOption};
 pub use trunkline_process::StopSteps;
 pub use trunkline_process::{Containment, Limits as Resources};
 pub use trunkline_sandbox::{Backend, Network, Sandbox};
-
-/// The largest configuration file, in bytes; it bounds what a wrong path can make us read.
-const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 /// Checks what a built-in profile gets as its configuration: by the name of the profile, as its adapter would read it.
 pub type CheckProfile<'a> = &'a dyn Fn(&str, &Value) -> Result<(), Refused>;
@@ -220,25 +217,8 @@ impl Config {
         variable: impl Fn(&str) -> Option<OsString>,
         check: CheckProfile<'_>,
     ) -> Result<Self, ConfigError> {
-        for source in candidates(explicit, variable) {
-            let Some(path) = source.path() else { continue };
-            if !source.must_exist()
-                && let Ok(found) = path.metadata()
-            {
-                if !found.is_file() {
-                    let error = io::Error::other("it is not a regular file");
-                    return Err(ConfigError::new("", Problem::Unreadable(error)).in_file(path));
-                }
-                if found.len() == 0 {
-                    continue;
-                }
-            }
-            match Self::read_checked(path, check) {
-                Err(error) if !source.must_exist() && error.is_missing_file() => {}
-                read => return read.map(|config| Self { source, ..config }),
-            }
-        }
-        Ok(Self::default())
+        Document::discover(explicit, variable)?
+            .map_or_else(|| Ok(Self::default()), |found| found.config(check))
     }
 
     /// Reads one file; what a built-in profile gets is left to its adapter.
@@ -247,22 +227,7 @@ impl Config {
     ///
     /// The first thing that is wrong with it, with its place.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        Self::read_checked(path, &|_, _| Ok(()))
-    }
-
-    fn read_checked(path: &Path, check: CheckProfile<'_>) -> Result<Self, ConfigError> {
-        let fail = |problem| ConfigError::new("", problem).in_file(path);
-        let mut bytes = Vec::new();
-        File::open(path)
-            .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
-            .map_err(|error| fail(Problem::Unreadable(error)))?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(fail(Problem::TooLarge { limit: MAX_FILE }));
-        }
-        let absolute = std::path::absolute(path).map_err(|error| fail(Problem::Unreadable(error)))?;
-        let folder = absolute.parent().unwrap_or(&absolute);
-        let config = Self::parse_checked(&bytes, folder, check).map_err(|error| error.in_file(path))?;
-        Ok(Self { source: Source::Explicit(path.to_owned()), ..config })
+        Document::read(Source::Explicit(path.to_owned()), path)?.config(&|_, _| Ok(()))
     }
 
     /// Reads a configuration from the text of a file; relative paths in it are meant from `folder`, and what a built-in
@@ -282,7 +247,7 @@ impl Config {
     ///
     /// The first thing that is wrong with it, with its place.
     pub fn parse_checked(text: &[u8], folder: &Path, check: CheckProfile<'_>) -> Result<Self, ConfigError> {
-        read_file::parse(text, folder, check)
+        read_file::config_of(&json::read(text)?, folder, check)
     }
 
     /// The agent of this id. `None` if there is none.
@@ -296,12 +261,6 @@ impl Config {
             Some(id) => self.agent(id),
             None => self.agents.first(),
         }
-    }
-}
-
-impl ConfigError {
-    fn is_missing_file(&self) -> bool {
-        matches!(self.problem(), Problem::Unreadable(error) if error.kind() == io::ErrorKind::NotFound)
     }
 }
 

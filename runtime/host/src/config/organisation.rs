@@ -24,12 +24,13 @@ use trunkline_sandbox::{Asked, Policy, PolicyError};
 
 use super::agent::AgentConfig;
 use super::confinement::{network_holds, paths_from};
+use super::document::MAX_FILE;
 use super::error::{ConfigError, Problem};
 use super::form::As;
 use super::keys::PolicyKeys;
 use super::read::read;
 use super::regular::{self, Unread};
-use super::{MAX_FILE, defaults, json};
+use super::{defaults, json};
 
 /// One organisation's policy.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::profile::Profile;
 use super::quantity::shown;
 use super::read::{keys_of, missing, nearest_or_all, place, read, read_both};
 use super::read_agent::read_agent;
-use super::{CheckProfile, Config, json};
+use super::{CheckProfile, Config};
 use crate::policy::Policy;
 
 /// How many agents an error names.
@@ -37,10 +37,14 @@ pub(super) struct Context<'a> {
     pub(super) notices: Vec<String>,
 }
 
-pub(super) fn parse(text: &[u8], folder: &Path, check: CheckProfile<'_>) -> Result<Config, ConfigError> {
-    let value = json::read(text)?;
-    let mut context = Context { folder, check, agents: ids(&value), notices: Vec::new() };
-    read_file(&value, &mut context).map_err(belongs)
+/// The configuration that a file's value is; relative paths are meant from `folder`.
+pub(super) fn config_of(
+    value: &Value,
+    folder: &Path,
+    check: CheckProfile<'_>,
+) -> Result<Config, ConfigError> {
+    let mut context = Context { folder, check, agents: ids(value), notices: Vec::new() };
+    read_file(value, &mut context).map_err(belongs)
 }
 
 fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigError> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::document::MAX_FILE;
 use super::*;
 use crate::policy::{Policy, Unmatched};
 
