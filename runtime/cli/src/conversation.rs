@@ -9,7 +9,7 @@ use std::{
 
 use trunkline_host::{
     Event, EventDelivery, EventKind, File, Session, SessionEnd, SessionOptions, TurnEnd, TurnNo,
-    protocol::StopReason,
+    protocol::{SessionStart, StopReason},
 };
 
 use crate::{
@@ -52,8 +52,8 @@ pub(crate) enum Outcome {
 }
 
 /// How a session is opened for a conversation: all its events come in one order.
-pub(crate) fn session_options() -> SessionOptions {
-    SessionOptions { delivery: EventDelivery::Merged, ..SessionOptions::default() }
+pub(crate) fn session_options(start: SessionStart) -> SessionOptions {
+    SessionOptions { start, delivery: EventDelivery::Merged, ..SessionOptions::default() }
 }
 
 impl Conversation {

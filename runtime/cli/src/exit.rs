@@ -4,7 +4,7 @@
 pub(crate) const OK: u8 = 0;
 /// The turn failed, was refused or ran into a limit; a check of `doctor` found an error; or the command itself failed.
 pub(crate) const FAILED: u8 = 1;
-/// The command line or the configuration is wrong. Nothing was started.
+/// The command line or the configuration is wrong. No input was sent.
 pub(crate) const USAGE: u8 = 2;
 /// The adapter could not be started.
 pub(crate) const NOT_STARTED: u8 = 3;

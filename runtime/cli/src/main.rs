@@ -17,6 +17,7 @@ mod fault;
 mod interrupt;
 mod jsonl;
 mod log;
+mod overrides;
 mod paint;
 mod screen;
 mod target;

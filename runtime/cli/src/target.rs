@@ -5,15 +5,23 @@ use std::path::Path;
 use anstream::eprintln;
 use anyhow::anyhow;
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 use trunkline_host::{
     BuildError, Host, OpenError, Session, SessionOptions,
-    config::{AgentConfig, CheckProfile, Command, Config, Refused, SessionMay, Source},
+    config::{
+        AgentConfig, CheckProfile, Command, Config, ConfigError, Document, Refused, SessionMay, Source,
+        defaults,
+    },
+    protocol::SessionStart,
     redact,
 };
 use trunkline_profiles::PROFILES;
 
-use crate::{fault::Fault, paint};
+use crate::{
+    fault::Fault,
+    overrides::{Overrides, assign},
+    paint,
+};
 
 /// The id of the agent that `--adapter` makes.
 const AD_HOC: &str = "adapter";
@@ -78,10 +86,11 @@ fn tell(notices: &[String]) {
 /// # Errors
 /// What is wrong with the file.
 pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Config, Fault> {
-    Config::discover(file, |name| std::env::var_os(name), check).map_err(|error| {
-        Fault::usage(anyhow!("failed to {error}"))
-            .next("correct that file, or name another one by --config FILE")
-    })
+    Config::discover(file, |name| std::env::var_os(name), check).map_err(|error| wrong_file(&error))
+}
+
+fn wrong_file(error: &ConfigError) -> Fault {
+    Fault::usage(anyhow!("failed to {error}")).next("correct that file, or name another one by --config FILE")
 }
 
 /// What a built-in adapter gets is left to it.
@@ -97,12 +106,68 @@ pub(crate) fn check(profile: &str, config: &Value) -> Result<(), Refused> {
 }
 
 impl Target {
-    /// The host that runs the agent. No process is started yet.
+    /// The host that runs the agent, as the command line changes it, and what its sessions ask for. No process is started
+    /// yet.
     ///
     /// # Errors
     /// When the configuration or the command line cannot be used.
-    pub(crate) fn host(&self, file: Option<&Path>) -> Result<Chosen, Fault> {
-        self.host_with(file, |_| {})
+    pub(crate) fn host_for(
+        &self,
+        file: Option<&Path>,
+        overrides: &Overrides,
+    ) -> Result<(Chosen, SessionStart), Fault> {
+        let config = match overrides.set.as_slice() {
+            [] => self.config(file)?,
+            _ => self.changed_config(file, overrides)?,
+        };
+        let mut start = SessionStart::default();
+        let chosen = self.choose(config, |agent| {
+            start = overrides.apply(agent)?;
+            Ok(())
+        })?;
+        Ok((chosen, start))
+    }
+
+    /// The configuration with the keys that the command line sets.
+    fn changed_config(&self, file: Option<&Path>, overrides: &Overrides) -> Result<Config, Fault> {
+        let mut document = self.document(file)?;
+        let config = document.config(&check).map_err(|error| wrong_file(&error))?;
+        tell(&config.notices);
+        let agents = document.value["agents"].as_array_mut();
+        let index = match &self.agent {
+            None => {
+                let first = config.first_choice().map(|agent| &agent.id);
+                config.agents.iter().position(|agent| Some(&agent.id) == first)
+            }
+            Some(id) => config.agents.iter().position(|agent| agent.id == *id).or_else(|| {
+                is_built_in(id).then_some(())?;
+                let agents = agents?;
+                agents.push(json!({ "id": id, "profile": id }));
+                Some(agents.len() - 1)
+            }),
+        };
+        let Some(index) = index else { return Err(no_agent(self.agent.as_deref(), &config)) };
+        let config = document.config(&check).map_err(|error| wrong_file(&error))?;
+        let profile = config.agents[index].profile.clone();
+        assign(&mut document, index, &profile, &overrides.set)
+    }
+
+    /// The configuration as JSON.
+    fn document(&self, file: Option<&Path>) -> Result<Document, Fault> {
+        let made = |agent: Value| Document::new(json!({ "agents": [agent] }), ".");
+        if let Some(line) = &self.adapter {
+            let AgentConfig { id, name, command, .. } = ad_hoc(line)?;
+            let external = json!({ "command": command.command, "args": command.args });
+            return Ok(made(json!({ "id": id, "name": name, "external": external })));
+        }
+        let found =
+            Document::discover(file, |name| std::env::var_os(name)).map_err(|error| wrong_file(&error))?;
+        Ok(found.unwrap_or_else(|| {
+            let mut built_in =
+                made(json!({ "id": defaults::BUILT_IN_AGENT, "profile": defaults::BUILT_IN_AGENT }));
+            built_in.source = Source::BuiltIn;
+            built_in
+        }))
     }
 
     /// The same, with further adapters, each as `ID=CMD ARGS`, and with more that the sessions of every agent may set.
@@ -125,19 +190,10 @@ impl Target {
         for agent in &mut config.agents {
             agent.session_may = std::mem::take(&mut agent.session_may).union(may);
         }
-        self.choose(config, |_| {})
+        self.choose(config, |_| Ok(()))
     }
 
-    /// The same, after a change of the agent's configuration.
-    pub(crate) fn host_with(
-        &self,
-        file: Option<&Path>,
-        change: impl FnOnce(&mut AgentConfig),
-    ) -> Result<Chosen, Fault> {
-        self.choose(self.config(file)?, change)
-    }
-
-    /// The same, without a trace in the usage log.
+    /// The host after a change of the agent's configuration, without a trace in the usage log.
     pub(crate) fn host_unlogged(
         &self,
         file: Option<&Path>,
@@ -145,10 +201,17 @@ impl Target {
     ) -> Result<Chosen, Fault> {
         let mut config = self.config(file)?;
         config.usage_log = false;
-        self.choose(config, change)
+        self.choose(config, |agent| {
+            change(agent);
+            Ok(())
+        })
     }
 
-    fn choose(&self, mut config: Config, change: impl FnOnce(&mut AgentConfig)) -> Result<Chosen, Fault> {
+    fn choose(
+        &self,
+        mut config: Config,
+        change: impl FnOnce(&mut AgentConfig) -> Result<(), Fault>,
+    ) -> Result<Chosen, Fault> {
         self.agent.iter().for_each(|id| add_built_in(&mut config, id));
         let chosen = match &self.agent {
             Some(id) => config.agents.iter_mut().find(|agent| agent.id == *id),
@@ -158,7 +221,7 @@ impl Target {
             }
         };
         let Some(agent) = chosen else { return Err(no_agent(self.agent.as_deref(), &config)) };
-        change(agent);
+        change(agent)?;
         let agent = agent.clone();
         let host = build(config)?;
         // A policy may have taken something from it.
@@ -274,9 +337,13 @@ pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
 
 /// Adds the built-in adapter of this name, with its defaults, where no agent is called so.
 pub(crate) fn add_built_in(config: &mut Config, name: &str) {
-    if config.agent(name).is_none() && PROFILES.iter().any(|profile| profile.name == name) {
+    if config.agent(name).is_none() && is_built_in(name) {
         config.agents.push(AgentConfig::built_in(name, name));
     }
+}
+
+fn is_built_in(name: &str) -> bool {
+    PROFILES.iter().any(|profile| profile.name == name)
 }
 
 /// The agents of a configuration, for an error.

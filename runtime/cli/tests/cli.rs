@@ -13,6 +13,7 @@ mod cli {
     mod hostile;
     mod import;
     mod lists;
+    mod overrides;
     mod pages;
     mod registry;
     mod relay;

@@ -7,7 +7,11 @@ use std::{
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use trunkline_host::{Session, config::StopSteps, protocol::ClosedReason};
+use trunkline_host::{
+    Session, SessionEnd,
+    config::StopSteps,
+    protocol::{ClosedReason, SessionStart},
+};
 
 use self::{
     line::{Line, Prompt},
@@ -20,6 +24,7 @@ use crate::{
     exit,
     fault::{Done, Fault},
     interrupt::{Interrupt, Interrupts},
+    overrides::{Overrides, unapplied},
     paint,
     screen::{Detail, Screen, bytes},
     target::{Chosen, Target},
@@ -51,6 +56,9 @@ pub(crate) struct Chat {
     #[command(flatten)]
     target: Target,
 
+    #[command(flatten)]
+    overrides: Overrides,
+
     /// Where files that the agent gives are saved; without it they are gone at the end
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
@@ -62,14 +70,15 @@ pub(crate) struct Chat {
 
 impl Chat {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
-        let chosen = self.target.host(config)?;
+        let (chosen, start) = self.target.host_for(config, &self.overrides)?;
         let mut interrupts = Interrupts::watch()?;
         let settings = Settings::save();
         let detail = if self.debug { Detail::Debug } else { Detail::Calm };
         let conversation =
             Conversation { screen: Screen::new(detail), lines: None, asker: Asker::new(), save: self.save };
-        let mut chat = Talk { conversation, noise: 0 };
-        let done = chat.run(&chosen, &mut interrupts).await;
+        let asked = start.options().collect();
+        let mut chat = Talk { conversation, asked, noise: 0 };
+        let done = chat.run(&chosen, start, &mut interrupts).await;
         chat.conversation.screen.pause();
         drop(settings);
         shut_down(&chosen.host, Some(LEAVING), &mut interrupts).await;
@@ -80,6 +89,8 @@ impl Chat {
 /// A conversation under way.
 struct Talk {
     conversation: Conversation,
+    /// The options that the session relies on.
+    asked: Vec<&'static str>,
     /// Lines of the adapter that were not messages, as far as they were told.
     noise: u64,
 }
@@ -91,13 +102,13 @@ enum Next {
 }
 
 impl Talk {
-    async fn run(&mut self, chosen: &Chosen, interrupts: &mut Interrupts) -> Done {
+    async fn run(&mut self, chosen: &Chosen, start: SessionStart, interrupts: &mut Interrupts) -> Done {
         let mut prompt = Prompt::new().context("failed to set up the line editor")?;
-        let session = chosen.open(session_options())?;
+        let session = chosen.open(session_options(start))?;
         self.greet(chosen);
         loop {
             if let Some(end) = self.conversation.catch_up(&session).await? {
-                return Ok(code_of(end.reason));
+                return Ok(self.code_of(&end));
             }
             let said = tokio::select! {
                 said = prompt.line() => said?,
@@ -195,10 +206,23 @@ impl Talk {
         };
         self.conversation.screen.space();
         Ok(match outcome {
-            Outcome::Ended(_) => closed.map_or(Next::Talk, |end| Next::Leave(code_of(end.reason))),
-            Outcome::Closed(_, end) => Next::Leave(code_of(end.reason)),
+            Outcome::Ended(_) => closed.map_or(Next::Talk, |end| Next::Leave(self.code_of(&end))),
+            Outcome::Closed(_, end) => Next::Leave(self.code_of(&end)),
             Outcome::Leave(interrupt) => Next::Leave(interrupt.exit_code()),
         })
+    }
+
+    /// The exit code of a session's end, and what to do about a refused one.
+    fn code_of(&mut self, end: &SessionEnd) -> u8 {
+        let why = end.error.as_ref().and_then(|error| error.message.as_deref()).unwrap_or_default();
+        match (end.reason, unapplied(&self.asked, why)) {
+            (ClosedReason::Finished, _) => exit::OK,
+            (ClosedReason::Refused, Some(next)) => {
+                self.conversation.screen.remark(&next);
+                exit::USAGE
+            }
+            _ => exit::FAILED,
+        }
     }
 
     /// Says that the adapter wrote what is not a message: its author wants to know.
@@ -212,10 +236,6 @@ impl Talk {
             self.conversation.screen.remark(&format!("{lines} not understood; --debug shows why"));
         }
     }
-}
-
-fn code_of(reason: ClosedReason) -> u8 {
-    if reason == ClosedReason::Finished { exit::OK } else { exit::FAILED }
 }
 
 /// The next signal to end. Ctrl-C at the prompt is the line editor's.

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use trunkline_host::{
     SessionOptions, Turn,
     config::{AgentConfig, Config, StopSteps},
+    protocol::SessionStart,
 };
 
 use self::{
@@ -122,7 +123,8 @@ impl Demo {
         let load = Arc::new(Load::new(self.sessions, self.turns, self.progress()));
         let mut sessions = Vec::with_capacity(self.sessions as usize);
         for number in 0..self.sessions {
-            sessions.push((number, chosen.open(crate::conversation::session_options())?));
+            sessions
+                .push((number, chosen.open(crate::conversation::session_options(SessionStart::default()))?));
         }
         let began = Instant::now();
         let mut running = JoinSet::new();

@@ -11,7 +11,7 @@ use clap::Args;
 use trunkline_host::{
     Cause, Host, TurnEnd,
     config::StopSteps,
-    protocol::{ClosedReason, Status},
+    protocol::{ClosedReason, SessionStart, Status},
     redact,
 };
 
@@ -22,6 +22,7 @@ use crate::{
     fault::{Done, Fault},
     interrupt::Interrupts,
     jsonl::Lines,
+    overrides::{Overrides, unapplied},
     screen::{Detail, Screen},
     target::{Chosen, Target},
 };
@@ -59,6 +60,9 @@ pub(crate) struct Run {
     #[command(flatten)]
     target: Target,
 
+    #[command(flatten)]
+    overrides: Overrides,
+
     /// Every event as one JSON object a line
     #[arg(long)]
     json: bool,
@@ -77,7 +81,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
-        let chosen = self.target.host(config)?;
+        let (chosen, start) = self.target.host_for(config, &self.overrides)?;
         let is_ad_hoc = self.target.adapter.is_some();
         let prompt = prompt(self.prompt)?;
         let mut interrupts = Interrupts::watch()?;
@@ -87,7 +91,7 @@ impl Run {
             asker: Asker::new(),
             save: self.save,
         };
-        let done = turn(&chosen, &self.file, prompt, &mut conversation, &mut interrupts).await;
+        let done = turn(&chosen, start, &self.file, prompt, &mut conversation, &mut interrupts).await;
         conversation.screen.pause();
         if matches!(done, Ok((exit::NOT_STARTED, _))) {
             conversation.screen.remark(&next(&chosen, is_ad_hoc, config));
@@ -120,12 +124,14 @@ enum Pace {
 
 async fn turn(
     chosen: &Chosen,
+    start: SessionStart,
     files: &[PathBuf],
     prompt: String,
     conversation: &mut Conversation,
     interrupts: &mut Interrupts,
 ) -> Result<(u8, Pace), Fault> {
-    let session = chosen.open(session_options())?;
+    let asked: Vec<_> = start.options().collect();
+    let session = chosen.open(session_options(start))?;
     for file in files {
         session.deliver_file(file, None, None).await.map_err(|error| {
             Fault::usage(anyhow!(error).context(format!("failed to give {}", file.display())))
@@ -135,7 +141,13 @@ async fn turn(
     let no = turn.no();
     turn.detach();
     Ok(match conversation.turn(&session, no, interrupts).await? {
-        Outcome::Ended(end) | Outcome::Closed(Some(end), _) => (code_of(&end, &chosen.host), Pace::Orderly),
+        Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
+            let why = end.error.as_ref().and_then(|error| error.message.as_deref()).unwrap_or_default();
+            if let Some(next) = unapplied(&asked, why).filter(|_| end.cause == Cause::Refused) {
+                conversation.screen.remark(&next);
+            }
+            (code_of(&end, &chosen.host), Pace::Orderly)
+        }
         Outcome::Closed(None, end) if end.reason == ClosedReason::Finished => (exit::OK, Pace::Orderly),
         Outcome::Closed(None, _) => (exit::FAILED, Pace::Orderly),
         Outcome::Leave(interrupt) => (interrupt.exit_code(), Pace::Hurried),
@@ -159,6 +171,7 @@ fn code_of(end: &TurnEnd, host: &Host) -> u8 {
         (Status::Completed, _) => exit::OK,
         (Status::Stopped, _) => exit::INTERRUPTED,
         (_, Cause::StartFailed | Cause::StartTimeout) => exit::NOT_STARTED,
+        (_, Cause::Refused) => exit::USAGE,
         (_, Cause::ProcessExit | Cause::EndOfStream) if unheard() => exit::NOT_STARTED,
         (Status::Failed | Status::Refused | Status::Limit, _) => exit::FAILED,
     }

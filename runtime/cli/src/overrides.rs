@@ -1,0 +1,404 @@
+//! What the command line says of the agent, over its configuration.
+//!
+//! It changes the agent's entry, as an edited file would. What the entry has no key for becomes an option of the session,
+//! and the session is refused where the adapter does not apply it: no option is ignored.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use anyhow::anyhow;
+use clap::Args;
+use serde_json::{Map, Value, json};
+use trunkline_host::{
+    config::{self, AgentConfig, EnvValue, Profile, SessionMay, SessionOption, Unenforced},
+    policy::{Pattern, Policy},
+    protocol::SessionStart,
+};
+use trunkline_profiles::PROFILES;
+
+use crate::{fault::Fault, target};
+
+mod assign;
+
+pub(crate) use assign::assign;
+
+/// How long an external adapter may take to say which options it applies.
+const ANSWER: Duration = Duration::from_secs(15);
+
+/// Options of the agent, for this run alone.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "The agent, for this run")]
+pub(crate) struct Overrides {
+    /// The model
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+
+    /// The agent's mode, such as `plan`
+    #[arg(long, value_name = "NAME")]
+    mode: Option<String>,
+
+    /// How the agent asks for permissions, in its own words
+    #[arg(long, value_name = "NAME")]
+    permission_mode: Option<String>,
+
+    /// Instructions for the model
+    #[arg(long, value_name = "TEXT")]
+    system_prompt: Option<String>,
+
+    /// The most turns of the model within one turn
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    max_turns: Option<u64>,
+
+    /// Where the agent works; relative paths of its command count from there, too
+    #[arg(long, value_name = "FOLDER")]
+    cwd: Option<PathBuf>,
+
+    /// A further folder that the agent may work in; may be given several times
+    #[arg(long, value_name = "FOLDER")]
+    add_dir: Vec<PathBuf>,
+
+    /// Approves without asking: `Tool` or `Tool(glob)`; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    allow: Vec<Pattern>,
+
+    /// Denies without asking, before any --allow; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    deny: Vec<Pattern>,
+
+    /// A variable of the agent's environment; NAME alone passes on the one that is set here
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = variable)]
+    env: Vec<(String, EnvValue)>,
+
+    /// The longest turn, such as 10m; 0s is no limit
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    timeout: Option<Duration>,
+
+    /// A key of the agent's entry or of its profile's object, its parts with dots between; VALUE is JSON, or else a string
+    #[arg(short = 'c', long = "set", value_name = "PATH=VALUE", value_parser = assignment)]
+    pub(crate) set: Vec<Assignment>,
+}
+
+/// `key=value` of the command line.
+#[derive(Clone)]
+pub(crate) struct Assignment {
+    /// The key, with dots between its parts.
+    pub(crate) key: String,
+    pub(crate) value: Value,
+}
+
+impl std::fmt::Debug for Assignment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // A value may be a secret.
+        f.debug_struct("Assignment").field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+fn assignment(text: &str) -> Result<Assignment, String> {
+    let (key, value) = text.split_once('=').ok_or("it has no `=`, such as `turn_timeout=5m`")?;
+    if key.split('.').any(str::is_empty) {
+        return Err("the key has an empty part".to_owned());
+    }
+    let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+    Ok(Assignment { key: key.to_owned(), value })
+}
+
+fn variable(text: &str) -> Result<(String, EnvValue), String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, EnvValue::Text(value.to_owned())),
+        None => (text, EnvValue::FromEnv(text.to_owned())),
+    };
+    if name.is_empty() || text.contains('\0') {
+        return Err("it names no variable".to_owned());
+    }
+    Ok((name.to_owned(), value))
+}
+
+/// The keys of profiles' objects that a flag may set; a profile has at most one of them.
+mod keys {
+    pub(super) const MODEL: &[&str] = &["model"];
+    pub(super) const MODE: &[&str] = &["mode", "permission_mode"];
+    pub(super) const PERMISSION_MODE: &[&str] = &["permission_mode"];
+    pub(super) const SYSTEM_PROMPT: &[&str] = &["system_prompt"];
+    pub(super) const MAX_TURNS: &[&str] = &["max_turns"];
+    pub(super) const ADD_DIRS: &[&str] = &["add_dirs", "additional_dirs", "include_directories"];
+}
+
+impl Overrides {
+    /// Changes the agent's entry. What comes back is what its sessions must ask for, and the adapter apply.
+    ///
+    /// # Errors
+    /// When the agent cannot honour an option, which is named.
+    pub(crate) fn apply(&self, agent: &mut AgentConfig) -> Result<SessionStart, Fault> {
+        let mut entry = Entry { agent, set: BTreeMap::new() };
+        let mut start = SessionStart::default();
+        let mut may = Vec::new();
+        if let Some(model) = &self.model
+            && !entry.set("--model", keys::MODEL, model.as_str().into())?
+        {
+            start.model = Some(model.clone());
+        }
+        if let Some(mode) = &self.mode
+            && !entry.set("--mode", keys::MODE, mode.as_str().into())?
+        {
+            start.mode = Some(mode.clone());
+            may.push(SessionOption::Mode);
+        }
+        if let Some(mode) = &self.permission_mode
+            && !entry.set("--permission-mode", keys::PERMISSION_MODE, mode.as_str().into())?
+        {
+            start.permission_mode = Some(mode.clone());
+            may.push(SessionOption::PermissionMode);
+        }
+        if let Some(prompt) = &self.system_prompt
+            && !entry.set("--system-prompt", keys::SYSTEM_PROMPT, prompt.as_str().into())?
+        {
+            start.system_prompt = Some(prompt.clone());
+        }
+        if let Some(turns) = self.max_turns
+            && !entry.set("--max-turns", keys::MAX_TURNS, turns.into())?
+        {
+            start.max_turns = Some(turns);
+        }
+        if let Some(folder) = &self.cwd {
+            entry.work_in(&folder_of("--cwd", folder)?)?;
+        }
+        let add_dirs: Vec<_> =
+            self.add_dir.iter().map(|folder| folder_of("--add-dir", folder)).collect::<Result<_, _>>()?;
+        if !add_dirs.is_empty() && !entry.add("--add-dir", keys::ADD_DIRS, &add_dirs)? {
+            start.add_dirs = Some(add_dirs);
+            may.push(SessionOption::AddDirs);
+        }
+        let agent = entry.agent;
+        let (allow, deny) = (agent.permission.allow(), agent.permission.deny());
+        agent.permission = Policy::from_patterns(
+            agent.permission.unmatched(),
+            [allow, &self.allow].concat(),
+            [deny, &self.deny].concat(),
+        );
+        agent.command.env.extend(self.env.iter().cloned());
+        if let Some(timeout) = self.timeout {
+            agent.timeouts.turn = Some(timeout).filter(|timeout| !timeout.is_zero());
+        }
+        agent.session_may = std::mem::take(&mut agent.session_may).union(&SessionMay::listed(may));
+        if start.options().next().is_some() {
+            agent.unenforced = Unenforced::RefuseAny;
+            if agent.profile == Profile::External {
+                // An adapter of the core alone does not say which options it applies: a person waits.
+                agent.timeouts.start = agent.timeouts.start.min(ANSWER);
+            }
+        }
+        Ok(start)
+    }
+}
+
+/// What to do about options that an adapter does not apply, and that the host names in `why`.
+pub(crate) fn unapplied(asked: &[&str], why: &str) -> Option<String> {
+    let named = |name: &str| why.split(|c: char| c != '_' && !c.is_alphanumeric()).any(|word| word == name);
+    let flags: Vec<_> = asked.iter().filter(|name| named(name)).map(|name| flag(name)).collect();
+    let flags = (!flags.is_empty()).then(|| flags.join(", "))?;
+    Some(format!("next: leave out {flags}, which this adapter does not apply"))
+}
+
+/// The flag that asks a session for an option.
+fn flag(option: &str) -> String {
+    match option {
+        "add_dirs" => "--add-dir".to_owned(),
+        name => format!("--{}", name.replace('_', "-")),
+    }
+}
+
+/// The agent's entry, and which of its profile's keys were set by which flag.
+struct Entry<'a> {
+    agent: &'a mut AgentConfig,
+    set: BTreeMap<&'static str, &'static str>,
+}
+
+impl Entry<'_> {
+    /// Sets the one of these keys that the profile's object has. `false` where it has none.
+    fn set(
+        &mut self,
+        flag: &'static str,
+        keys: &'static [&'static str],
+        value: Value,
+    ) -> Result<bool, Fault> {
+        let Some(key) = self.key(keys) else { return Ok(false) };
+        if let Some(first) = self.set.insert(key, flag) {
+            return Err(Fault::usage(anyhow!(
+                "{first} and {flag} set the same: `{key}` of {}",
+                self.profile()
+            ))
+            .next("keep one of them"));
+        }
+        self.own().insert(key.to_owned(), value);
+        self.check(flag).map(|()| true)
+    }
+
+    /// The same for a list of folders, which is added to.
+    fn add(
+        &mut self,
+        flag: &'static str,
+        keys: &'static [&'static str],
+        folders: &[String],
+    ) -> Result<bool, Fault> {
+        let Some(key) = self.key(keys) else { return Ok(false) };
+        let list = self.own().entry(key).or_insert_with(|| json!([]));
+        if let Value::Array(list) = list {
+            list.extend(folders.iter().map(|folder| folder.as_str().into()));
+        }
+        self.check(flag).map(|()| true)
+    }
+
+    /// Where the process works, and what it wraps.
+    fn work_in(&mut self, folder: &str) -> Result<(), Fault> {
+        self.agent.command.work_dir = folder.into();
+        if self.key(&["work_dir"]).is_some() {
+            self.own().insert("work_dir".to_owned(), folder.into());
+        }
+        self.check("--cwd")
+    }
+
+    fn profile(&self) -> &str {
+        self.agent.profile.name()
+    }
+
+    fn key(&self, keys: &'static [&'static str]) -> Option<&'static str> {
+        keys.iter().copied().find(|key| knows(&self.agent.profile, key))
+    }
+
+    fn own(&mut self) -> &mut Map<String, Value> {
+        let config = self.agent.config.get_or_insert_with(|| json!({}));
+        if !config.is_object() {
+            *config = json!({});
+        }
+        config.as_object_mut().unwrap_or_else(|| unreachable!("it was just made an object"))
+    }
+
+    fn check(&self, flag: &str) -> Result<(), Fault> {
+        let (Profile::BuiltIn(name), Some(config)) = (&self.agent.profile, &self.agent.config) else {
+            return Ok(());
+        };
+        target::check(name, config)
+            .map_err(|refused| Fault::usage(anyhow!("failed to apply {flag}: {}", config::said(&refused))))
+    }
+}
+
+/// Whether a profile's object has this key. An external adapter's is its own, and `echo` has none.
+pub(crate) fn knows(profile: &Profile, key: &str) -> bool {
+    let Profile::BuiltIn(name) = profile else { return false };
+    let Some(profile) = PROFILES.iter().find(|known| known.name == name) else { return false };
+    let is_unknown = |key: &str| {
+        let refused = profile.check(&json!({ key: null }));
+        refused.is_err_and(|refused| refused.inner().to_string().starts_with("unknown field"))
+    };
+    is_unknown("") && !is_unknown(key)
+}
+
+fn folder_of(flag: &str, folder: &std::path::Path) -> Result<String, Fault> {
+    let next = "name a folder that is there";
+    let whole = std::path::absolute(folder).ok().filter(|whole| whole.is_dir());
+    let whole = whole
+        .ok_or_else(|| Fault::usage(anyhow!("{flag} {}: no such folder", folder.display())).next(next))?;
+    let text = whole.into_os_string().into_string();
+    text.map_err(|_| Fault::usage(anyhow!("{flag} {}: the name is not UTF-8", folder.display())).next(next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(profile: &str) -> AgentConfig {
+        AgentConfig::built_in(profile, profile)
+    }
+
+    #[test]
+    fn a_value_is_json_or_else_a_string() {
+        let value = |text| assignment(text).unwrap().value;
+        assert_eq!(value("a.b=5"), json!(5));
+        assert_eq!(value("a=[1]"), json!([1]));
+        assert_eq!(value("a=opus"), json!("opus"));
+        assert_eq!(value("a=x=y"), json!("x=y"));
+        assert!(assignment("a").is_err() && assignment("a..b=1").is_err() && assignment("=1").is_err());
+    }
+
+    #[test]
+    fn a_flag_sets_the_key_that_the_profile_has() {
+        let overrides = Overrides {
+            model: Some("m".to_owned()),
+            system_prompt: Some("Be brief".to_owned()),
+            add_dir: vec!["/".into()],
+            mode: Some("plan".to_owned()),
+            ..Overrides::default()
+        };
+        for (profile, config, left) in [
+            (
+                "claude-code",
+                json!({"model": "m", "permission_mode": "plan", "system_prompt": "Be brief", "add_dirs": ["/"]}),
+                &[][..],
+            ),
+            (
+                "codex",
+                json!({"model": "m", "system_prompt": "Be brief", "additional_dirs": ["/"]}),
+                &["--mode"],
+            ),
+            (
+                "gemini-cli",
+                json!({"model": "m", "system_prompt": "Be brief", "include_directories": ["/"]}),
+                &["--mode"],
+            ),
+            ("opencode", json!({"model": "m", "mode": "plan", "system_prompt": "Be brief"}), &["--add-dir"]),
+        ] {
+            let mut agent = agent(profile);
+            let start = overrides.apply(&mut agent).unwrap();
+            assert_eq!(agent.config, Some(config), "{profile}");
+            assert_eq!(start.options().map(flag).collect::<Vec<_>>(), left, "{profile}");
+            let relies = agent.unenforced == Unenforced::RefuseAny;
+            assert_eq!(relies, !left.is_empty(), "{profile}");
+            assert_eq!(agent.session_may.has(SessionOption::Mode), left.contains(&"--mode"), "{profile}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_key_is_asked_of_the_session() {
+        let overrides = Overrides { model: Some("m".to_owned()), max_turns: Some(3), ..Overrides::default() };
+        for mut agent in [agent("echo"), agent("generic-job"), AgentConfig::external("a", "x")] {
+            let start = overrides.apply(&mut agent).unwrap();
+            assert_eq!(start.options().collect::<Vec<_>>(), ["model", "max_turns"]);
+            assert_eq!((agent.config, agent.unenforced), (None, Unenforced::RefuseAny));
+        }
+    }
+
+    #[test]
+    fn an_option_that_is_not_applied_is_named_as_the_flag() {
+        let asked = ["model", "mode", "add_dirs"];
+        let next = unapplied(&asked, "the adapter does not enforce model, add_dirs").unwrap();
+        assert!(next.contains("leave out --model, --add-dir,"), "{next}");
+        assert_eq!(unapplied(&asked, "the session was refused"), None);
+    }
+
+    #[test]
+    fn two_flags_of_one_key_are_refused() {
+        let mode = Some("plan".to_owned());
+        let overrides = Overrides { mode: mode.clone(), permission_mode: mode, ..Overrides::default() };
+        assert!(overrides.apply(&mut agent("claude-code")).is_err());
+        assert!(overrides.apply(&mut agent("codex")).is_ok());
+    }
+
+    #[test]
+    fn what_the_host_does_itself_is_added_to_the_entry() {
+        let overrides = Overrides {
+            allow: vec!["Read".parse().unwrap()],
+            deny: vec!["Bash".parse().unwrap()],
+            env: vec![variable("A=b=c").unwrap(), variable("B").unwrap()],
+            timeout: Some(Duration::ZERO),
+            cwd: Some("/".into()),
+            ..Overrides::default()
+        };
+        let mut agent = AgentConfig::external("a", "x");
+        agent.permission = Policy::new(agent.permission.unmatched(), ["Edit"], ["Nuke"]).unwrap();
+        let start = overrides.apply(&mut agent).unwrap();
+        assert_eq!(start, SessionStart::default());
+        assert_eq!((agent.permission.allow().len(), agent.permission.deny().len()), (2, 2));
+        assert_eq!(agent.command.env["A"], EnvValue::Text("b=c".to_owned()));
+        assert_eq!(agent.command.env["B"], EnvValue::FromEnv("B".to_owned()));
+        assert_eq!((agent.timeouts.turn, agent.command.work_dir), (None, "/".into()));
+    }
+}

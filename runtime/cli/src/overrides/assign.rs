@@ -1,0 +1,143 @@
+//! Keys of an agent's entry that the command line sets, read by the same rules as the file.
+
+use anyhow::anyhow;
+use serde_json::{Map, Value, json};
+use trunkline_host::config::{Config, ConfigError, Document, Problem, Profile};
+
+use super::Assignment;
+use crate::{fault::Fault, target};
+
+/// Sets keys in the entry of the agent at `index`. A key that the entry does not know belongs to its profile's object.
+///
+/// # Errors
+/// When a key means nothing or its value cannot be used; the error names the key and not the value.
+pub(crate) fn assign(
+    document: &mut Document,
+    index: usize,
+    profile: &Profile,
+    set: &[Assignment],
+) -> Result<Config, Fault> {
+    let mut config = read(document).map_err(Fault::usage)?;
+    for Assignment { key, value } in set {
+        let path: Vec<_> = key.split('.').collect();
+        let own = own_key(profile).map(|own| [&[own][..], &path].concat());
+        let set = try_set(document, index, &path, value).or_else(|refused| {
+            let Some(own) = own.filter(|_| is_unknown(&refused, index, path[0])) else { return Err(refused) };
+            // The hint of the profile, unless only the entry has one.
+            try_set(document, index, &own, value).map_err(|other| match has_hint(&other) {
+                false if has_hint(&refused) => refused,
+                _ => other,
+            })
+        });
+        config = set.map_err(|refused| fault(key, index, &refused))?;
+    }
+    Ok(config)
+}
+
+/// The key of a profile's object, where its keys are known.
+fn own_key(profile: &Profile) -> Option<&'static str> {
+    let is_known =
+        *profile == Profile::External || target::check(profile.name(), &json!({ "": null })).is_err();
+    profile.key().filter(|_| is_known)
+}
+
+fn read(document: &Document) -> Result<Config, ConfigError> {
+    document.config(&target::check)
+}
+
+/// Sets the value, and takes it back where it is refused.
+fn try_set(
+    document: &mut Document,
+    index: usize,
+    path: &[&str],
+    value: &Value,
+) -> Result<Config, ConfigError> {
+    let before = document.value["agents"][index].clone();
+    let mut place = &mut document.value["agents"][index];
+    for key in path {
+        if !place.is_object() {
+            *place = Value::Object(Map::new());
+        }
+        place = &mut place[*key];
+    }
+    *place = value.clone();
+    let config = read(document);
+    if config.is_err() {
+        document.value["agents"][index] = before;
+    }
+    config
+}
+
+fn is_unknown(refused: &ConfigError, index: usize, key: &str) -> bool {
+    matches!(refused.problem(), Problem::UnknownKey { .. }) && in_entry(refused, index) == key
+}
+
+fn has_hint(refused: &ConfigError) -> bool {
+    matches!(refused.problem(), Problem::UnknownKey { hint: Some(_) })
+}
+
+/// The place of an error, within the entry.
+fn in_entry(refused: &ConfigError, index: usize) -> &str {
+    let at = refused.at();
+    at.strip_prefix(&format!("agents[{index}].")).unwrap_or(at)
+}
+
+fn fault(key: &str, index: usize, refused: &ConfigError) -> Fault {
+    let at = in_entry(refused, index);
+    let at = if at == key || at.is_empty() { String::new() } else { format!("{at}: ") };
+    Fault::usage(anyhow!("failed to set {key} by -c: {at}{}", refused.problem()))
+        .next("`trunkline schema config` has every key; a value is JSON, or else a string")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(entry: &Value, assignments: &[&str]) -> Result<Config, String> {
+        let mut document = Document::new(json!({ "agents": [{ "id": "first", "echo": {} }, entry] }), "/");
+        let profile = read(&document).unwrap().agents[1].profile.clone();
+        let set: Vec<_> = assignments.iter().map(|text| super::super::assignment(text).unwrap()).collect();
+        assign(&mut document, 1, &profile, &set).map_err(|fault| format!("{fault:?}"))
+    }
+
+    #[test]
+    fn a_key_is_the_entrys_or_else_its_profiles() {
+        let config = set(
+            &json!({ "id": "a", "claude_code": { "model": "m" } }),
+            &["max_turns=7", "turn_timeout=5m", "claude_code.turn_timeout=4m", "permission.allow=[\"Read\"]"],
+        );
+        let agent = &config.unwrap().agents[1];
+        assert_eq!(agent.config, Some(json!({ "model": "m", "max_turns": 7, "turn_timeout": "4m" })));
+        assert_eq!(agent.timeouts.turn.unwrap().as_secs(), 300);
+        assert_eq!(agent.permission.allow().len(), 1);
+    }
+
+    #[test]
+    fn an_external_adapter_has_its_command_and_its_config() {
+        let external = json!({ "id": "a", "external": { "command": "x" } });
+        let config = set(&external, &["args=[\"--fast\"]", "config.depth=3", "config.log.level=debug"]);
+        let agent = &config.unwrap().agents[1];
+        assert_eq!(agent.command.args, ["--fast"]);
+        assert_eq!(agent.config, Some(json!({ "depth": 3, "log": { "level": "debug" } })));
+    }
+
+    #[test]
+    fn a_wrong_key_or_value_is_refused_with_its_place_and_without_the_value() {
+        let claude = || json!({ "id": "a", "profile": "claude-code" });
+        for (entry, assignment, said) in [
+            (claude(), "modle=SECRET", "did you mean `model`?"),
+            (claude(), "turn_timeot=SECRET", "did you mean `turn_timeout`?"),
+            (claude(), "sandbox.bakend=SECRET", "sandbox.bakend by -c: unknown key; did you mean `backend`?"),
+            (claude(), "max_turns=SECRET", "max_turns by -c: claude_code.max_turns: expected a whole number"),
+            (json!({ "id": "a", "profile": "echo" }), "any=SECRET", "any by -c: unknown key"),
+            (
+                json!({ "id": "a", "external": { "command": "x" } }),
+                "comand=SECRET",
+                "did you mean `command`?",
+            ),
+        ] {
+            let refused = set(&entry, &[assignment]).unwrap_err();
+            assert!(refused.contains(said) && !refused.contains("SECRET"), "{assignment}: {refused}");
+        }
+    }
+}
