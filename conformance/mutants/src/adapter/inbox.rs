@@ -10,9 +10,8 @@ use crate::{
     lines::Item,
     message::{Message, pong},
     negotiation::{Extension, Start},
-    session::{Announced, Input, Session},
+    session::{Announced, Input, Process, Session},
     switches::{Mutant, broken},
-    world::World,
 };
 
 /// A nonce that is nested deeper is not read ([frame.10]).
@@ -21,12 +20,12 @@ const DEEPEST: usize = 128;
 /// Reads messages and hands each to its session.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    world: Arc<World>,
+    process: Arc<Process>,
 }
 
 impl Inbox {
-    pub(crate) fn new(world: Arc<World>) -> Self {
-        Self { world }
+    pub(crate) fn new(process: Arc<Process>) -> Self {
+        Self { process }
     }
 
     /// Takes a line. What is not a message is skipped and not answered ([frame.6], [msg.4]).
@@ -34,7 +33,7 @@ impl Inbox {
         match item {
             Item::Line(line) => self.take_line(line),
             Item::TooLong(first) => {
-                let session = session_named_in(first).and_then(|id| self.find(&id));
+                let session = session_named_in(first).and_then(|id| self.process.find(&id));
                 if let Some(session) = session {
                     session.tell(too_long(&session));
                 }
@@ -65,7 +64,7 @@ impl Inbox {
         if self.take_message(&fields).is_none() {
             exit_if(Mutant::BadMessageExits);
             if broken(Mutant::BadMessageAnswered) {
-                self.world
+                self.process
                     .outbox
                     .send_of_pipe(Message::new("error").with("message", "a bad message").line(""));
             }
@@ -75,10 +74,10 @@ impl Inbox {
     fn noise(&self) {
         exit_if(Mutant::NoiseExits);
         if broken(Mutant::NoiseAnswered) {
-            self.world.outbox.send_of_pipe(Message::new("error").with("message", "not JSON").line(""));
+            self.process.outbox.send_of_pipe(Message::new("error").with("message", "not JSON").line(""));
         }
         if broken(Mutant::NoiseStopsTurns) {
-            self.all().iter().for_each(|session| session.stop(None, None));
+            self.process.all().iter().for_each(|session| session.stop(None, None));
         }
     }
 
@@ -110,7 +109,7 @@ impl Inbox {
             self.start(id, fields);
             return Some(());
         }
-        let Some(session) = self.find(&id) else { return self.take_unknown(&kind, &id, fields) };
+        let Some(session) = self.process.find(&id) else { return self.take_unknown(&kind, &id, fields) };
         self.take_of_session(&session, &kind, fields)
     }
 
@@ -126,7 +125,7 @@ impl Inbox {
             "permission.response" => {
                 let request_id = required(fields.id("request_id"))?;
                 let session = match broken(Mutant::AnySessionAnswers) {
-                    true => self.all().into_iter().find(|other| other.has_request(&request_id)),
+                    true => self.process.all().into_iter().find(|other| other.has_request(&request_id)),
                     false => Some(session.clone()),
                 };
                 if let Some(session) = session {
@@ -134,8 +133,11 @@ impl Inbox {
                 }
                 if broken(Mutant::SessionsShareAnswers) {
                     let waiting = |other: &Arc<Session>| other.oldest_request();
-                    let all =
-                        self.all().into_iter().filter_map(|other| waiting(&other).map(|id| (other, id)));
+                    let all = self
+                        .process
+                        .all()
+                        .into_iter()
+                        .filter_map(|other| waiting(&other).map(|id| (other, id)));
                     all.for_each(|(other, id)| other.answer_permission(&id, fields));
                 }
             }
@@ -147,7 +149,7 @@ impl Inbox {
                 let reason = fields.text("reason").optional().filter(|reason| is_reason(reason));
                 let reason = reason.filter(|_| session.has(Extension::Turns));
                 if broken(Mutant::StopStopsAll) {
-                    self.all().iter().for_each(|other| other.stop(None, None));
+                    self.process.all().iter().for_each(|other| other.stop(None, None));
                 }
                 session.stop(turn_id, reason);
             }
@@ -157,7 +159,7 @@ impl Inbox {
             "flow.resume" if session.has(Extension::Flow) => {
                 session.resume();
                 if session.is_over() {
-                    self.world.forget(session);
+                    self.process.forget(session);
                 }
             }
             _ => exit_if(Mutant::UnknownTypeExits),
@@ -197,36 +199,36 @@ impl Inbox {
     }
 
     fn start(&self, id: String, fields: &Fields<'_>) {
-        let open = self.find(&id).filter(|session| !session.is_over());
+        let open = self.process.find(&id).filter(|session| !session.is_over());
         if open.is_some() && !broken(Mutant::SecondStartOpens) {
             return;
         }
         let start = Start::read(fields);
         if start.agreed.has(Extension::Control) {
-            self.world.knows_control.store(true, Ordering::Relaxed);
+            self.process.world.knows_control.store(true, Ordering::Relaxed);
         }
         if start.agreed.has(Extension::Resume) {
-            self.world.knows_resume.store(true, Ordering::Relaxed);
+            self.process.world.knows_resume.store(true, Ordering::Relaxed);
         }
-        self.world.set_newest(&id);
+        self.process.world.set_newest(&id);
         if broken(Mutant::OneSession) {
-            self.all().iter().for_each(|session| self.close(session));
+            self.process.all().iter().for_each(|session| self.close(session));
         }
-        Session::open(id, start, &self.world);
+        Session::open(id, start, &self.process);
     }
 
     fn close(&self, session: &Arc<Session>) {
         if broken(Mutant::CloseStopsAll) {
-            self.all().iter().for_each(|other| other.stop(None, None));
+            self.process.all().iter().for_each(|other| other.stop(None, None));
         }
         if broken(Mutant::ClosedServed) {
             return;
         }
         session.close();
         if !broken(Mutant::CloseKeepsRequests) {
-            self.world.forget(session);
+            self.process.forget(session);
         }
-        if broken(Mutant::ExitsWithLastSession) && self.world.sessions().is_empty() {
+        if broken(Mutant::ExitsWithLastSession) && self.process.sessions().is_empty() {
             std::process::exit(0);
         }
     }
@@ -235,7 +237,7 @@ impl Inbox {
     fn take_unknown(&self, kind: &str, id: &str, fields: &Fields<'_>) -> Option<()> {
         if kind == "user.input" && broken(Mutant::UnknownServed) {
             self.start(id.to_owned(), fields);
-            return self.find(id).and_then(|session| self.take_of_session(&session, kind, fields));
+            return self.process.find(id).and_then(|session| self.take_of_session(&session, kind, fields));
         }
         if kind == "session.close" && broken(Mutant::SecondCloseExits) {
             std::process::exit(1);
@@ -252,36 +254,28 @@ impl Inbox {
             return None;
         }
         match kind {
-            "ping" if self.world.knows_control.load(Ordering::Relaxed) => {
+            "ping" if self.process.world.knows_control.load(Ordering::Relaxed) => {
                 let nonce = match fields.raw("nonce") {
                     Some(nonce) if depth(nonce) > DEEPEST => return None,
                     nonce => nonce.map(clean),
                 };
                 if broken(Mutant::PongWaitsForTurns) {
-                    self.all().iter().for_each(|session| session.wait_until_idle());
+                    self.process.all().iter().for_each(|session| session.wait_until_idle());
                 }
-                self.world.outbox.send_of_pipe(pong(nonce));
+                self.process.outbox.send_of_pipe(pong(nonce));
             }
-            "sessions.list" if self.world.knows_resume.load(Ordering::Relaxed) => {
+            "sessions.list" if self.process.world.knows_resume.load(Ordering::Relaxed) => {
                 let request_id = required(fields.id("request_id"))?;
                 let limit = fields.value("limit").optional().and_then(|limit| limit.as_u64());
                 let most = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-                let known = self.world.remembered(most);
+                let known = self.process.world.remembered(most);
                 let entries: Vec<Value> = known.iter().map(|id| json!({ "native_session_id": id })).collect();
                 let result = Message::new("sessions.list.result").with("request_id", request_id);
-                self.world.outbox.send_of_pipe(result.with("entries", entries).line(""));
+                self.process.outbox.send_of_pipe(result.with("entries", entries).line(""));
             }
             _ => {}
         }
         Some(())
-    }
-
-    fn find(&self, id: &str) -> Option<Arc<Session>> {
-        self.world.sessions().get(id).cloned()
-    }
-
-    fn all(&self) -> Vec<Arc<Session>> {
-        self.world.sessions().values().cloned().collect()
     }
 }
 

@@ -26,6 +26,7 @@ use trunkline_conformance_mutants::adapter as switches;
 use crate::{
     inbox::Inbox,
     lines::Splitter,
+    session::Process,
     switches::{Mutant, Variant, broken, varied},
     world::World,
 };
@@ -55,12 +56,12 @@ fn main() -> ExitCode {
 /// Serves stdin to its end ([process.1]).
 fn serve() {
     let probing = std::env::var_os("CONFORM_PROBE").is_some_and(|value| value == "1");
-    let world = Arc::new(World::new(probing));
-    let writer = world.clone();
+    let process = Arc::new(Process::new(World::new(probing), probe::answer));
+    let writer = process.clone();
     std::thread::spawn(move || writer.outbox.write_all());
     std::thread::spawn(watch_stdout);
-    begin_oddly(&world);
-    let inbox = Inbox::new(world.clone());
+    begin_oddly(&process);
+    let inbox = Inbox::new(process.clone());
     let (mut splitter, mut stdin) = (Splitter::default(), std::io::stdin().lock());
     let mut chunk = vec![0; 64 * 1024];
     loop {
@@ -75,7 +76,7 @@ fn serve() {
     if broken(Mutant::LastWordsOnStdout) {
         let _ = std::io::stdout().write_all(b"bye\n");
     }
-    world.shut();
+    process.shut();
 }
 
 /// Ends the process when no one reads it, even while it has nothing to say ([process.1]).
@@ -97,7 +98,7 @@ fn watch_stdout() {
 }
 
 /// What some do before they read.
-fn begin_oddly(world: &Arc<World>) {
+fn begin_oddly(process: &Arc<Process>) {
     if broken(Mutant::Banner) {
         let _ = std::io::stdout().write_all(b"reference adapter, ready\n");
     }
@@ -112,7 +113,7 @@ fn begin_oddly(world: &Arc<World>) {
         });
     }
     if broken(Mutant::IdleCompletes) {
-        let world = world.clone();
-        std::thread::spawn(move || world.complete_when_idle());
+        let process = process.clone();
+        std::thread::spawn(move || process.complete_when_idle());
     }
 }

@@ -2,22 +2,26 @@
 
 use std::{
     collections::VecDeque,
+    fmt,
     io::Write,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use crate::{
-    session::Session,
-    switches::{Mutant, broken},
-};
+use crate::switches::{Mutant, broken};
 
 /// What one session gives to one write, unless a single message is longer.
 const SHARE: usize = 64 * 1024;
 
 /// The most that waits of the messages of the pipe, in bytes; the reader waits beyond it.
 const PIPE_ROOM: usize = 1024 * 1024;
+
+/// One of those who write in turn.
+pub(crate) trait Source: fmt::Debug + Send + Sync {
+    /// Takes whole lines for one write, of about `share` bytes. Called by the writer alone.
+    fn take_lines(self: Arc<Self>, share: usize) -> String;
+}
 
 /// Who has something to write.
 #[derive(Debug, Default)]
@@ -28,16 +32,16 @@ pub(crate) struct Outbox {
 
 #[derive(Debug, Default)]
 struct State {
-    ready: VecDeque<Arc<Session>>,
+    ready: VecDeque<Arc<dyn Source>>,
     pipe: VecDeque<String>,
     pipe_bytes: usize,
     writing: bool,
 }
 
 impl Outbox {
-    /// Puts a session in the line; it stands there once at most, which the session itself sees to.
-    pub(crate) fn schedule(&self, session: Arc<Session>) {
-        self.lock().ready.push_back(session);
+    /// Puts a source in the line; it stands there once at most, which the source itself sees to.
+    pub(crate) fn schedule(&self, source: Arc<dyn Source>) {
+        self.lock().ready.push_back(source);
         self.changed.notify_all();
     }
 
@@ -90,10 +94,10 @@ impl Outbox {
                 state.writing = true;
                 return line;
             }
-            if let Some(session) = state.ready.pop_front() {
+            if let Some(source) = state.ready.pop_front() {
                 state.writing = true;
                 drop(state);
-                return session.take_lines(SHARE);
+                return source.take_lines(SHARE);
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }

@@ -51,7 +51,7 @@ const NAMES: [&str; 20] = [
 pub(crate) fn answer(turn: &Turn, content: Option<String>) -> Result<End, Over> {
     turn.over()?;
     let Some(content) = content else { return Ok(End::failed("busy", "too much waits in this session")) };
-    let probing = turn.session.world.probing || broken(Mutant::ProbeAlwaysOn);
+    let probing = turn.session.process.world.probing || broken(Mutant::ProbeAlwaysOn);
     match Script::in_content(&content).filter(|_| probing) {
         Some(script) => run(turn, script),
         None => ordinary(turn, &content),
@@ -208,7 +208,7 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
         Ok(folder) => folder,
         Err(error) => return Ok(Some(End::failed("other", &format!("no folder for files: {error}")))),
     };
-    let path = folder.join(format!("file-{}", turn.session.world.serial()));
+    let path = folder.join(format!("file-{}", turn.session.process.world.serial()));
     let shown = match broken(Mutant::RelativeFilePath) {
         true => path.file_name().map(std::path::PathBuf::from).unwrap_or_default(),
         false => path.clone(),

@@ -2,7 +2,9 @@
 
 mod ending;
 mod ledger;
+mod process;
 mod requests;
+mod turn;
 mod turns;
 
 use std::{
@@ -15,15 +17,18 @@ use std::{
 pub(crate) use self::{
     ending::End,
     ledger::{Announced, Ledger},
+    process::Process,
     requests::{Answer, Choice, Request, allows},
-    turns::{Input, Turn},
+    turn::Turn,
+    turns::Input,
 };
 use crate::{
     fields::Fields,
     message::Message,
     negotiation::{Agreed, Extension, Options, PROTOCOL, Start},
+    outbox::Source,
     switches::{Mutant, Variant, broken, varied},
-    world::{Values, World},
+    world::Values,
 };
 use turns::Running;
 
@@ -47,7 +52,7 @@ pub(crate) enum Over {
 pub(crate) struct Session {
     pub(crate) id: String,
     pub(crate) agreed: Agreed,
-    pub(crate) world: Arc<World>,
+    pub(crate) process: Arc<Process>,
     /// The agent's own id of it.
     native_id: String,
     state: Mutex<State>,
@@ -91,7 +96,8 @@ enum Phase {
 
 impl Session {
     /// Opens a session and says its first words ([ext.2]).
-    pub(crate) fn open(id: String, start: Start, world: &Arc<World>) -> Arc<Self> {
+    pub(crate) fn open(id: String, start: Start, process: &Arc<Process>) -> Arc<Self> {
+        let world = &process.world;
         let recalled = start.resume.as_ref().map(|native| {
             let native = native.clone()?;
             world.recall(&native).map(|values| (native, values))
@@ -114,12 +120,12 @@ impl Session {
         let session = Arc::new(Self {
             id,
             agreed: start.agreed,
-            world: world.clone(),
+            process: process.clone(),
             native_id,
             state: Mutex::new(state),
             changed: Condvar::new(),
         });
-        world.sessions().insert(session.id.clone(), session.clone());
+        process.sessions().insert(session.id.clone(), session.clone());
         let mut state = session.lock();
         if varied(Variant::Greeting) && ready.is_none() {
             session.send(&mut state, Message::output("Good day."));
@@ -195,21 +201,6 @@ impl Session {
         }
     }
 
-    /// Takes lines for one write; called by the writer alone.
-    pub(crate) fn take_lines(self: &Arc<Self>, share: usize) -> String {
-        let mut state = self.lock();
-        state.scheduled = false;
-        let mut lines = String::new();
-        while state.pauses == 0 {
-            let Some(line) = self.next_line(&mut state, lines.len(), share) else { break };
-            state.out_bytes -= line.len();
-            lines.push_str(&line);
-        }
-        self.schedule(&mut state);
-        self.changed.notify_all();
-        lines
-    }
-
     fn next_line(&self, state: &mut State, taken: usize, share: usize) -> Option<String> {
         if taken > 0 && taken + state.out.front()?.len() > share {
             return None;
@@ -235,13 +226,13 @@ impl Session {
         }
         let overtakes = broken(Mutant::PauseLetsEndsThrough) && message.kind == "turn.complete";
         let id = match broken(Mutant::NewestSessionAnswers) && message.kind == "output" {
-            true => self.world.newest(),
+            true => self.process.world.newest(),
             false => self.id.clone(),
         };
         let own = varied(Variant::OwnTypes) && message.kind == "output";
         let line = message.line(&written_id(&id));
         if overtakes && state.pauses > 0 {
-            return self.world.outbox.send_of_pipe(line);
+            return self.process.outbox.send_of_pipe(line);
         }
         state.out_bytes += line.len();
         state.out.push_back(line);
@@ -256,7 +247,7 @@ impl Session {
     fn schedule(self: &Arc<Self>, state: &mut State) {
         if !state.scheduled && state.pauses == 0 && !state.out.is_empty() {
             state.scheduled = true;
-            self.world.outbox.schedule(self.clone());
+            self.process.outbox.schedule(self.clone());
         }
     }
 
@@ -270,6 +261,22 @@ impl Session {
         };
         let left = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(3600));
         self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Source for Session {
+    fn take_lines(self: Arc<Self>, share: usize) -> String {
+        let mut state = self.lock();
+        state.scheduled = false;
+        let mut lines = String::new();
+        while state.pauses == 0 {
+            let Some(line) = self.next_line(&mut state, lines.len(), share) else { break };
+            state.out_bytes -= line.len();
+            lines.push_str(&line);
+        }
+        self.schedule(&mut state);
+        self.changed.notify_all();
+        lines
     }
 }
 

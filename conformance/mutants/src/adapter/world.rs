@@ -1,9 +1,9 @@
-//! What the sessions of this process share, and its end.
+//! Facts that the sessions of this process share: what it remembers, counts and lets in. It knows no session.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -11,34 +11,19 @@ use std::{
 
 use serde_json::Value;
 
-use crate::{
-    message::Message,
-    outbox::Outbox,
-    session::Session,
-    switches::{Mutant, broken},
-};
-
 /// The most conversations that are remembered after their session, to be resumed.
 const MEMORIES: usize = 1024;
-
-/// How long the turns may take to end once stdin has ended ([process.1]).
-const TO_STOP: Duration = Duration::from_secs(1);
-
-/// How long what they said may take to leave.
-const TO_DRAIN: Duration = Duration::from_secs(2);
 
 /// The values that a conversation was told to keep.
 pub(crate) type Values = BTreeMap<String, Value>;
 
-/// The process.
+/// What all sessions know.
 #[derive(Debug, Default)]
 pub(crate) struct World {
-    pub(crate) outbox: Outbox,
     pub(crate) probing: bool,
     /// Whether any session agreed on `control`, and on `resume`: without, their messages of the pipe are unknown.
     pub(crate) knows_control: AtomicBool,
     pub(crate) knows_resume: AtomicBool,
-    sessions: Mutex<HashMap<String, Arc<Session>>>,
     memories: Mutex<HashMap<String, Values>>,
     /// What is kept for all sessions alike, which is a mistake.
     shared: Mutex<Values>,
@@ -55,13 +40,9 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A process in which scripts are done, or are text like any other.
+    /// The facts of a process in which scripts are done, or are text like any other.
     pub(crate) fn new(probing: bool) -> Self {
         Self { probing, ..Self::default() }
-    }
-
-    pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn newest(&self) -> String {
@@ -72,26 +53,9 @@ impl World {
         id.clone_into(&mut self.newest.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Forgets a session, unless another has its id by now.
-    pub(crate) fn forget(&self, session: &Arc<Session>) {
-        let mut sessions = self.sessions();
-        if sessions.get(&session.id).is_some_and(|known| Arc::ptr_eq(known, session)) {
-            sessions.remove(&session.id);
-        }
-    }
-
     /// A number that this process has not used.
     pub(crate) fn serial(&self) -> u64 {
         self.serial.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// What an adapter does that says `turn.complete` as a sign of life.
-    pub(crate) fn complete_when_idle(&self) -> ! {
-        loop {
-            std::thread::sleep(Duration::from_secs(1));
-            let sessions: Vec<_> = self.sessions().values().cloned().collect();
-            sessions.iter().for_each(|session| session.tell(Message::new("turn.complete")));
-        }
     }
 
     /// Keeps what a resumed session is to remember.
@@ -165,30 +129,16 @@ impl World {
         self.opened.notify_all();
     }
 
-    /// The end of stdin: stops every turn, lets their ends out, and returns within 3 s ([process.1]).
-    pub(crate) fn shut(&self) {
-        if broken(Mutant::IgnoresEof) || (broken(Mutant::EofWaitsForSessions) && !self.sessions().is_empty())
-        {
-            loop {
-                std::thread::park();
-            }
-        }
-        let sessions: Vec<_> = self.sessions().values().cloned().collect();
-        if !broken(Mutant::EofWaitsForTurns) {
-            sessions.iter().for_each(|session| session.shut());
-        }
-        let until = Instant::now() + TO_STOP;
+    /// Waits until no thread serves turns any more. Gives up at `until`, if there is one.
+    pub(crate) fn wait_for_workers(&self, until: Option<Instant>) {
         let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         while *workers > 0 {
-            let left = until.saturating_duration_since(Instant::now());
-            if left == Duration::ZERO && !broken(Mutant::EofWaitsForTurns) {
-                break;
+            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return;
             }
-            let left = left.max(Duration::from_millis(50));
-            workers = self.resting.wait_timeout(workers, left).unwrap_or_else(PoisonError::into_inner).0;
+            let step = left.min(Duration::from_secs(1));
+            workers = self.resting.wait_timeout(workers, step).unwrap_or_else(PoisonError::into_inner).0;
         }
-        drop(workers);
-        self.outbox.drain(Instant::now() + TO_DRAIN);
-        sessions.iter().for_each(|session| session.remove_folder());
     }
 }

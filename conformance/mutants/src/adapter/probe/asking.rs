@@ -60,9 +60,9 @@ pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
         let request_id = turn.request(request, message)?;
         waiting.insert(request_id, asked);
     }
-    turn.session.world.asks(true);
+    turn.session.process.world.asks(true);
     let answered = answers(turn, waiting);
-    turn.session.world.asks(false);
+    turn.session.process.world.asks(false);
     answered
 }
 

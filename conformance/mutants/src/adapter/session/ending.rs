@@ -149,7 +149,7 @@ impl Session {
         self.changed.notify_all();
         drop(state);
         if forget {
-            self.world.forget(self);
+            self.process.forget(self);
         }
     }
 
@@ -166,10 +166,10 @@ impl Session {
             self.send_end(&mut state, None, End::completed());
         }
         if broken(Mutant::ReusedIdRemembers) {
-            self.world.remember(self.id.clone(), state.values.clone());
+            self.process.world.remember(self.id.clone(), state.values.clone());
         }
         if self.has(Extension::Resume) {
-            self.world.remember(self.native_id.clone(), std::mem::take(&mut state.values));
+            self.process.world.remember(self.native_id.clone(), std::mem::take(&mut state.values));
         }
         let said = broken(Mutant::CloseCompletesRunning) || broken(Mutant::CloseCompletesIdle);
         match said || broken(Mutant::CloseReleasesPaused) {
@@ -215,7 +215,7 @@ impl Session {
         if let Some(folder) = state.options.exchange_dir.clone().or_else(|| text_of(state.folder.clone()?)) {
             return Ok(PathBuf::from(folder));
         }
-        let name = format!("reference-adapter-{}-{}", std::process::id(), self.world.serial());
+        let name = format!("reference-adapter-{}-{}", std::process::id(), self.process.world.serial());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder)?;
         state.folder = Some(folder.clone());

@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{Over, Phase, ROOM, Session, State, Turn};
+use super::{Announced, Phase, Session, State};
 use crate::{
     fields::Fields,
     message::{Members, Message},
@@ -46,46 +46,6 @@ pub(crate) struct Answer {
     pub(crate) option_id: Option<String>,
     pub(crate) values: Members,
     pub(crate) cancelled: bool,
-}
-
-impl Turn {
-    /// Sends a request under an id of its own, and lets it wait.
-    pub(crate) fn request(&self, request: Request, message: Message) -> Result<String, Over> {
-        let serial = self.session.world.serial();
-        let request_id = match broken(Mutant::RequestIdsRepeat) {
-            true => "r-1".to_owned(),
-            false => format!("r-{serial}"),
-        };
-        let message = message.with("request_id", request_id.as_str()).in_turn(self.turn_id.clone());
-        let mut state = self.session.lock();
-        loop {
-            state.going(self.serial())?;
-            if state.out_bytes <= ROOM {
-                break;
-            }
-            state = self.session.wait(state, None);
-        }
-        state.requests.insert(request_id.clone(), request);
-        self.session.send(&mut state, message);
-        Ok(request_id)
-    }
-
-    /// Takes a request back ([permission.2]). False where it is settled already.
-    pub(crate) fn withdraw(&self, request_id: &str, reason: &str) -> bool {
-        let mut state = self.session.lock();
-        let Some(request) = state.requests.remove(request_id) else { return false };
-        if let (true, Request::Permission { effect: Some(effect), .. }) =
-            (broken(Mutant::CancelledApprovalActs), request)
-        {
-            state.stale.insert(request_id.to_owned(), effect);
-        }
-        if self.has(Extension::Control) {
-            let cancel =
-                Message::new("permission.cancel").with("request_id", request_id).with("reason", reason);
-            self.session.send(&mut state, cancel.in_turn(self.turn_id.clone()));
-        }
-        true
-    }
 }
 
 impl Session {
@@ -169,15 +129,14 @@ impl Session {
     }
 
     /// Files that it was given.
-    pub(crate) fn files(&self) -> Vec<super::Announced> {
+    pub(crate) fn files(&self) -> Vec<Announced> {
         if broken(Mutant::SharedFiles) {
-            let all: Vec<_> = self.world.sessions().values().cloned().collect();
-            return all.iter().flat_map(|session| session.lock().ledger.files()).collect();
+            return self.process.all().iter().flat_map(|session| session.lock().ledger.files()).collect();
         }
         self.lock().ledger.files()
     }
 
-    pub(crate) fn take_file(&self, file: super::Announced) {
+    pub(crate) fn take_file(&self, file: Announced) {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Open) {
             state.ledger.file(file);

@@ -1,17 +1,14 @@
 //! Turns: one at a time, in order, each with one end ([turn.1] to [turn.5], [turn.9], [turn.10]).
 
-mod held;
-
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use super::{Answer, End, Over, Phase, ROOM, Session, State};
+use super::{Answer, End, Over, Phase, ROOM, Session, State, Turn};
 use crate::{
     message::Message,
-    probe,
     switches::{Mutant, Variant, broken, varied},
 };
 
@@ -51,15 +48,7 @@ pub(super) struct Running {
     pub(super) answers: VecDeque<(String, Answer)>,
     /// Tool calls that it began and did not end.
     pub(super) tools: BTreeSet<String>,
-    outputs: usize,
-}
-
-/// A turn, as the thread that serves it holds it.
-#[derive(Debug)]
-pub(crate) struct Turn {
-    pub(crate) session: Arc<Session>,
-    pub(crate) turn_id: Option<String>,
-    serial: u64,
+    pub(super) outputs: usize,
 }
 
 impl Session {
@@ -188,7 +177,7 @@ impl Session {
             let Some(input) = state.queue.pop_front() else { return };
             state.queued_bytes -= input.len();
             state.running = Some(Running {
-                serial: self.world.serial(),
+                serial: self.process.world.serial(),
                 turn_id: input.turn_id.clone(),
                 input: Some(input),
                 stop: None,
@@ -201,14 +190,14 @@ impl Session {
             return;
         }
         state.worker = true;
-        self.world.worker_begins();
+        self.process.world.worker_begins();
         let session = self.clone();
         let thread = std::thread::Builder::new().stack_size(STACK).spawn(move || {
             session.serve();
-            session.world.worker_ends();
+            session.process.world.worker_ends();
         });
         if thread.is_err() {
-            self.world.worker_ends();
+            self.process.world.worker_ends();
             state.worker = false;
             let ended = state.running.take().into_iter().map(|running| running.turn_id);
             let ended: Vec<_> = ended.chain(state.queue.drain(..).map(|input| input.turn_id)).collect();
@@ -222,12 +211,12 @@ impl Session {
         while let Some((turn, input)) = self.next_turn() {
             let places = if varied(Variant::Serial) { 1 } else { usize::MAX };
             if broken(Mutant::AskBlocksAll) {
-                self.world.wait_while_asked(&|| turn.over().is_err());
+                self.process.world.wait_while_asked(&|| turn.over().is_err());
             }
-            let ended = match self.world.enter(places, &|| turn.over().is_err()) {
+            let ended = match self.process.world.enter(places, &|| turn.over().is_err()) {
                 true => {
-                    let ended = probe::answer(&turn, input);
-                    self.world.leave();
+                    let ended = (self.process.agent)(&turn, input);
+                    self.process.world.leave();
                     ended
                 }
                 false => Err(turn.over().err().unwrap_or(Over::Stopped)),
@@ -282,7 +271,7 @@ impl Session {
             self.end_tools(&mut state, &running.tools, &running.turn_id);
         }
         state.ended_at = Some(Instant::now());
-        if !is_forgotten(&end, running.outputs, self.world.turn_ends()) {
+        if !is_forgotten(&end, running.outputs, self.process.world.turn_ends()) {
             self.send_end(&mut state, running.turn_id.clone(), end.clone());
         }
         if broken(Mutant::PauseEndsWithTurn) {

@@ -1,20 +1,27 @@
 //! A turn, as the thread that serves it uses it.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use super::Turn;
+use super::{Answer, Over, ROOM, Request, Session};
 use crate::{
     message::Message,
     negotiation::Extension,
-    session::{Answer, Over, ROOM},
     switches::{Mutant, broken},
+    world::Values,
 };
 
-impl Turn {
-    pub(crate) fn serial(&self) -> u64 {
-        self.serial
-    }
+/// A turn that runs.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) session: Arc<Session>,
+    pub(crate) turn_id: Option<String>,
+    pub(super) serial: u64,
+}
 
+impl Turn {
     /// Whether it may go on.
     pub(crate) fn over(&self) -> Result<(), Over> {
         self.session.lock().going(self.serial)
@@ -63,6 +70,44 @@ impl Turn {
         }
     }
 
+    /// Sends a request under an id of its own, and lets it wait.
+    pub(crate) fn request(&self, request: Request, message: Message) -> Result<String, Over> {
+        let serial = self.session.process.world.serial();
+        let request_id = match broken(Mutant::RequestIdsRepeat) {
+            true => "r-1".to_owned(),
+            false => format!("r-{serial}"),
+        };
+        let message = message.with("request_id", request_id.as_str()).in_turn(self.turn_id.clone());
+        let mut state = self.session.lock();
+        loop {
+            state.going(self.serial)?;
+            if state.out_bytes <= ROOM {
+                break;
+            }
+            state = self.session.wait(state, None);
+        }
+        state.requests.insert(request_id.clone(), request);
+        self.session.send(&mut state, message);
+        Ok(request_id)
+    }
+
+    /// Takes a request back ([permission.2]). False where it is settled already.
+    pub(crate) fn withdraw(&self, request_id: &str, reason: &str) -> bool {
+        let mut state = self.session.lock();
+        let Some(request) = state.requests.remove(request_id) else { return false };
+        if let (true, Request::Permission { effect: Some(effect), .. }) =
+            (broken(Mutant::CancelledApprovalActs), request)
+        {
+            state.stale.insert(request_id.to_owned(), effect);
+        }
+        if self.has(Extension::Control) {
+            let cancel =
+                Message::new("permission.cancel").with("request_id", request_id).with("reason", reason);
+            self.session.send(&mut state, cancel.in_turn(self.turn_id.clone()));
+        }
+        true
+    }
+
     /// Takes an answer to one of its requests. Without a time, waits as long as it takes.
     pub(crate) fn next_answer(&self, until: Option<Instant>) -> Result<Option<(String, Answer)>, Over> {
         let mut state = self.session.lock();
@@ -96,9 +141,9 @@ impl Turn {
     }
 
     /// Works on what the session keeps.
-    pub(crate) fn with_values<T>(&self, work: impl FnOnce(&mut crate::world::Values) -> T) -> T {
+    pub(crate) fn with_values<T>(&self, work: impl FnOnce(&mut Values) -> T) -> T {
         if broken(Mutant::SharedValues) {
-            return work(&mut self.session.world.shared_values());
+            return work(&mut self.session.process.world.shared_values());
         }
         work(&mut self.session.lock().values)
     }

@@ -1,0 +1,87 @@
+//! The process: its open sessions, the facts and the writer that they share, and its end.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::{End, Over, Session, Turn};
+use crate::{
+    message::Message,
+    outbox::Outbox,
+    switches::{Mutant, broken},
+    world::World,
+};
+
+/// How long the turns may take to end once stdin has ended ([process.1]).
+const TO_STOP: Duration = Duration::from_secs(1);
+
+/// How long what they said may take to leave.
+const TO_DRAIN: Duration = Duration::from_secs(2);
+
+/// Serves one turn. An input for which there was no room has no content.
+pub(crate) type Agent = fn(&Turn, Option<String>) -> Result<End, Over>;
+
+/// What serves every session.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) world: World,
+    pub(crate) outbox: Outbox,
+    pub(super) agent: Agent,
+    sessions: Mutex<HashMap<String, Arc<Session>>>,
+}
+
+impl Process {
+    /// A process whose turns are served by `agent`.
+    pub(crate) fn new(world: World, agent: Agent) -> Self {
+        Self { world, outbox: Outbox::default(), agent, sessions: Mutex::default() }
+    }
+
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Session>> {
+        self.sessions().get(id).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        self.sessions().values().cloned().collect()
+    }
+
+    /// Forgets a session, unless another has its id by now.
+    pub(crate) fn forget(&self, session: &Arc<Session>) {
+        let mut sessions = self.sessions();
+        if sessions.get(&session.id).is_some_and(|known| Arc::ptr_eq(known, session)) {
+            sessions.remove(&session.id);
+        }
+    }
+
+    /// What an adapter does that says `turn.complete` as a sign of life.
+    pub(crate) fn complete_when_idle(&self) -> ! {
+        loop {
+            std::thread::sleep(Duration::from_secs(1));
+            self.all().iter().for_each(|session| session.tell(Message::new("turn.complete")));
+        }
+    }
+
+    /// The end of stdin: stops every turn, lets their ends out, and returns within 3 s ([process.1]).
+    pub(crate) fn shut(&self) {
+        if broken(Mutant::IgnoresEof) || (broken(Mutant::EofWaitsForSessions) && !self.sessions().is_empty())
+        {
+            loop {
+                std::thread::park();
+            }
+        }
+        let sessions = self.all();
+        if broken(Mutant::EofWaitsForTurns) {
+            self.world.wait_for_workers(None);
+        } else {
+            sessions.iter().for_each(|session| session.shut());
+            self.world.wait_for_workers(Some(Instant::now() + TO_STOP));
+        }
+        self.outbox.drain(Instant::now() + TO_DRAIN);
+        sessions.iter().for_each(|session| session.remove_folder());
+    }
+}
