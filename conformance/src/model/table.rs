@@ -119,6 +119,18 @@ pub(super) const fn pipe(gate: Gate, name: &'static str, from: Side, fields: &'s
     Table { name, from, scope: Scope::Pipe, gate, fields }
 }
 
+/// The fields of both lists, in their order; `N` is how many these are.
+pub(super) const fn joined<const N: usize>(first: &[Field], second: &[Field]) -> [Field; N] {
+    assert!(first.len() + second.len() == N, "the length is that of both lists");
+    let mut all = [first[0]; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
+        at += 1;
+    }
+    all
+}
+
 /// The categories of [ext.6].
 pub(crate) const CATEGORY: Kind = OneOf(&[
     "timeout",
@@ -170,7 +182,8 @@ pub(super) const CAPABILITIES: Kind = Object(&[
 
 pub(super) const MODELS: Kind = List(&[required("id", Text), optional("label", Text)]);
 
-pub(super) const USAGE: Kind = Object(&[
+/// The numbers of a turn, as `usage` and `turn.complete` carry them.
+pub(super) const OF_USAGE: &[Field] = &[
     optional("input_tokens", Uint),
     optional("output_tokens", Uint),
     optional("total_tokens", Uint),
@@ -183,7 +196,7 @@ pub(super) const USAGE: Kind = Object(&[
     optional("models", PER_MODEL),
     optional("scope", OneOf(&["turn", "session"])),
     optional("estimated", Bool),
-]);
+];
 
 pub(super) const PER_MODEL: Kind = Map(&Object(&[
     optional("input_tokens", Uint),

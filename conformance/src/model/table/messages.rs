@@ -3,10 +3,37 @@
 use super::super::extension::Extension::{Control, Events, Flow, Options, Questions, Resume, Turns, Usage};
 use super::Kind::{Any, Bool, Id, Int, List, Map, Number, Object, OneOf, Path, Strings, Text, Time, Uint};
 use super::{
-    CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Gate, MODELS, PER_MODEL, REASON, Table, USAGE, core, of,
-    optional, pipe, required, with, written,
+    CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, MODELS, OF_USAGE, REASON, Table, core,
+    joined, of, optional, pipe, required, with, written,
 };
 use crate::clauses::Side::{Adapter, Host};
+
+/// Files, in either direction.
+const FILE: &[Field] =
+    &[written("file_name", Text), written("file_mime_type", Text), required("file_path", Path)];
+
+/// What `session.ready` and `session.info` say of a session.
+const INFO: &[Field] = &[
+    optional("adapter", Object(&[required("name", Text), optional("version", Text)])),
+    optional("capabilities", CAPABILITIES),
+    with(Turns, "input_modes", Strings),
+    with(Resume, "native_session_id", Text),
+    with(Resume, "display_id", Text),
+    with(Resume, "context", OneOf(&["kept", "lost"])),
+    with(Options, "options_applied", Strings),
+    with(Options, "model", Text),
+    with(Options, "reasoning_effort", Text),
+    with(Options, "mode", Text),
+    with(Options, "permission_mode", Text),
+    with(Options, "allowed_tools", Strings),
+    with(Options, "denied_tools", Strings),
+    with(Options, "models", MODELS),
+    with(Options, "modes", List(&[required("id", Text), optional("name", Text)])),
+    with(Options, "commands", COMMANDS),
+];
+
+const READY: [Field; 2 + INFO.len()] =
+    joined(&[optional("protocol", Uint), optional("extensions", Strings)], INFO);
 
 /// Every type of message.
 pub(crate) const TABLES: &[Table] = &[
@@ -78,11 +105,7 @@ pub(crate) const TABLES: &[Table] = &[
         ],
     ),
     core("session.close", Host, &[]),
-    core(
-        "file.input",
-        Host,
-        &[written("file_name", Text), written("file_mime_type", Text), required("file_path", Path)],
-    ),
+    core("file.input", Host, FILE),
     // Core, adapter to host (section 4.2).
     core("output", Adapter, &[required("content", Text), optional("channel", Text)]),
     core(
@@ -102,7 +125,7 @@ pub(crate) const TABLES: &[Table] = &[
             with(Turns, "num_turns", Uint),
             with(Turns, "model", Text),
             with(Turns, "provider", Text),
-            with(Usage, "usage", USAGE),
+            with(Usage, "usage", Object(OF_USAGE)),
             with(Resume, "native_session_id", Text),
             with(Resume, "session_params", Any),
             with(Resume, "clear_session", Bool),
@@ -132,58 +155,10 @@ pub(crate) const TABLES: &[Table] = &[
             ),
         ],
     ),
-    core(
-        "file.output",
-        Adapter,
-        &[written("file_name", Text), written("file_mime_type", Text), required("file_path", Path)],
-    ),
+    core("file.output", Adapter, FILE),
     // Negotiation (section 10.1). Which sessions may carry it is judged by the model.
-    core(
-        "session.ready",
-        Adapter,
-        &[
-            optional("protocol", Uint),
-            optional("extensions", Strings),
-            optional("adapter", Object(&[required("name", Text), optional("version", Text)])),
-            optional("capabilities", CAPABILITIES),
-            with(Turns, "input_modes", Strings),
-            with(Resume, "native_session_id", Text),
-            with(Resume, "display_id", Text),
-            with(Resume, "context", OneOf(&["kept", "lost"])),
-            with(Options, "options_applied", Strings),
-            with(Options, "model", Text),
-            with(Options, "reasoning_effort", Text),
-            with(Options, "mode", Text),
-            with(Options, "permission_mode", Text),
-            with(Options, "allowed_tools", Strings),
-            with(Options, "denied_tools", Strings),
-            with(Options, "models", MODELS),
-            with(Options, "modes", List(&[required("id", Text), optional("name", Text)])),
-            with(Options, "commands", COMMANDS),
-        ],
-    ),
-    core(
-        "session.info",
-        Adapter,
-        &[
-            optional("adapter", Object(&[required("name", Text), optional("version", Text)])),
-            optional("capabilities", CAPABILITIES),
-            with(Turns, "input_modes", Strings),
-            with(Resume, "native_session_id", Text),
-            with(Resume, "display_id", Text),
-            with(Resume, "context", OneOf(&["kept", "lost"])),
-            with(Options, "options_applied", Strings),
-            with(Options, "model", Text),
-            with(Options, "reasoning_effort", Text),
-            with(Options, "mode", Text),
-            with(Options, "permission_mode", Text),
-            with(Options, "allowed_tools", Strings),
-            with(Options, "denied_tools", Strings),
-            with(Options, "models", MODELS),
-            with(Options, "modes", List(&[required("id", Text), optional("name", Text)])),
-            with(Options, "commands", COMMANDS),
-        ],
-    ),
+    core("session.ready", Adapter, &READY),
+    core("session.info", Adapter, INFO),
     // turns.
     of(
         Turns,
@@ -262,25 +237,7 @@ pub(crate) const TABLES: &[Table] = &[
     ),
     of(Events, "custom", Adapter, &[required("name", Text), optional("data", Any)]),
     // usage.
-    of(
-        Usage,
-        "usage",
-        Adapter,
-        &[
-            optional("input_tokens", Uint),
-            optional("output_tokens", Uint),
-            optional("total_tokens", Uint),
-            optional("cache_read_tokens", Uint),
-            optional("cache_write_tokens", Uint),
-            optional("reasoning_tokens", Uint),
-            optional("cost_usd", Number),
-            optional("model", Text),
-            optional("provider", Text),
-            optional("models", PER_MODEL),
-            optional("scope", OneOf(&["turn", "session"])),
-            optional("estimated", Bool),
-        ],
-    ),
+    of(Usage, "usage", Adapter, OF_USAGE),
     of(Usage, "context.usage", Adapter, &[optional("used_tokens", Uint), optional("total_tokens", Uint)]),
     of(
         Usage,
