@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod json;
+pub mod lines;
+pub mod outbox;
 mod switches;
 
 pub use switches::{adapter, host};

@@ -3,11 +3,13 @@
 use std::sync::{Arc, atomic::Ordering};
 
 use serde_json::{Value, json};
-use trunkline_conformance_mutants::json::{clean, depth, session_named_in};
+use trunkline_conformance_mutants::{
+    json::{clean, depth, session_named_in},
+    lines::Line,
+};
 
 use crate::{
     fields::{Field, Fields},
-    lines::Item,
     message::{Message, pong},
     negotiation::{Extension, Start},
     session::{Announced, Input, Process, Session},
@@ -29,11 +31,16 @@ impl Inbox {
     }
 
     /// Takes a line. What is not a message is skipped and not answered ([frame.6], [msg.4]).
-    pub(crate) fn take(&self, item: Item<'_>) {
-        match item {
-            Item::Line(line) => self.take_line(line),
-            Item::TooLong(first) => {
-                let session = session_named_in(first).and_then(|id| self.process.find(&id));
+    pub(crate) fn take(&self, line: Line) {
+        match line {
+            Line::Whole(line) => self.take_line(&line),
+            Line::Unended(line) => {
+                exit_if(Mutant::CutLineExits);
+                self.take_line(&line);
+            }
+            Line::TooLong(first) => {
+                exit_if(Mutant::ExitOnLongLine);
+                let session = session_named_in(&first).and_then(|id| self.process.find(&id));
                 if let Some(session) = session {
                     session.tell(too_long(&session));
                 }
@@ -64,9 +71,7 @@ impl Inbox {
         if self.take_message(&fields).is_none() {
             exit_if(Mutant::BadMessageExits);
             if broken(Mutant::BadMessageAnswered) {
-                self.process
-                    .outbox
-                    .send_of_pipe(Message::new("error").with("message", "a bad message").line(""));
+                self.process.send_of_pipe(Message::new("error").with("message", "a bad message").line(""));
             }
         }
     }
@@ -74,7 +79,7 @@ impl Inbox {
     fn noise(&self) {
         exit_if(Mutant::NoiseExits);
         if broken(Mutant::NoiseAnswered) {
-            self.process.outbox.send_of_pipe(Message::new("error").with("message", "not JSON").line(""));
+            self.process.send_of_pipe(Message::new("error").with("message", "not JSON").line(""));
         }
         if broken(Mutant::NoiseStopsTurns) {
             self.process.all().iter().for_each(|session| session.stop(None, None));
@@ -262,7 +267,7 @@ impl Inbox {
                 if broken(Mutant::PongWaitsForTurns) {
                     self.process.all().iter().for_each(|session| session.wait_until_idle());
                 }
-                self.process.outbox.send_of_pipe(pong(nonce));
+                self.process.send_of_pipe(pong(nonce));
             }
             "sessions.list" if self.process.world.knows_resume.load(Ordering::Relaxed) => {
                 let request_id = required(fields.id("request_id"))?;
@@ -271,7 +276,7 @@ impl Inbox {
                 let known = self.process.world.remembered(most);
                 let entries: Vec<Value> = known.iter().map(|id| json!({ "native_session_id": id })).collect();
                 let result = Message::new("sessions.list.result").with("request_id", request_id);
-                self.process.outbox.send_of_pipe(result.with("entries", entries).line(""));
+                self.process.send_of_pipe(result.with("entries", entries).line(""));
             }
             _ => {}
         }

@@ -14,6 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use trunkline_conformance_mutants::outbox::Source;
+
 pub(crate) use self::{
     ending::End,
     ledger::{Announced, Ledger},
@@ -26,7 +28,6 @@ use crate::{
     fields::Fields,
     message::Message,
     negotiation::{Agreed, Extension, Options, PROTOCOL, Start},
-    outbox::Source,
     switches::{Mutant, Variant, broken, varied},
     world::Values,
 };
@@ -201,8 +202,8 @@ impl Session {
         }
     }
 
-    fn next_line(&self, state: &mut State, taken: usize, share: usize) -> Option<String> {
-        if taken > 0 && taken + state.out.front()?.len() > share {
+    fn next_line(&self, state: &mut State, taken: usize, most: usize) -> Option<String> {
+        if taken > 0 && taken + state.out.front()?.len() > most {
             return None;
         }
         if broken(Mutant::Reorders) && state.out.len() > 3 {
@@ -232,7 +233,7 @@ impl Session {
         let own = varied(Variant::OwnTypes) && message.kind == "output";
         let line = message.line(&written_id(&id));
         if overtakes && state.pauses > 0 {
-            return self.process.outbox.send_of_pipe(line);
+            return self.process.send_of_pipe(line);
         }
         state.out_bytes += line.len();
         state.out.push_back(line);
@@ -265,14 +266,14 @@ impl Session {
 }
 
 impl Source for Session {
-    fn take_lines(self: Arc<Self>, share: usize) -> String {
+    fn take_lines(self: Arc<Self>, most: usize) -> Vec<u8> {
         let mut state = self.lock();
         state.scheduled = false;
-        let mut lines = String::new();
+        let mut lines = Vec::new();
         while state.pauses == 0 {
-            let Some(line) = self.next_line(&mut state, lines.len(), share) else { break };
+            let Some(line) = self.next_line(&mut state, lines.len(), most) else { break };
             state.out_bytes -= line.len();
-            lines.push_str(&line);
+            lines.extend_from_slice(line.as_bytes());
         }
         self.schedule(&mut state);
         self.changed.notify_all();

@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
+use trunkline_conformance_mutants::lines::Line;
+use trunkline_conformance_mutants::outbox::Outbox;
 
 use crate::event::{Credits, Event, Exit};
-use crate::lines::{Lines, Stdout};
-use crate::outbox::Outbox;
+use crate::pipes;
+use crate::stdout::Stdout;
 use crate::switches::{Mutant as M, Variant as V, broken, varied};
 
 /// What is kept of stderr ([frame.9]).
@@ -108,7 +110,7 @@ impl Process {
         watch(number, raw, hung_up, events.clone());
         read(number, Stdout::new(stdout, exit), events.clone());
         let told = events.clone();
-        let stdin = Outbox::start(stdin, move |result| {
+        let stdin = pipes::writer(stdin, move |result| {
             if result.is_err() && broken(M::BrokenPipeFatal) {
                 drop(told.send(Event::End));
             }
@@ -248,13 +250,12 @@ fn watch(number: u64, pid: i32, hung_up: OwnedFd, events: SyncSender<Event>) {
 fn read(number: u64, stdout: Stdout, events: SyncSender<Event>) {
     std::thread::spawn(move || {
         let credits = Arc::new(Credits::default());
-        let mut lines = Lines::new(stdout);
         let mut lost = false;
-        while let Ok(Some(line)) = lines.next() {
+        for line in pipes::lines(stdout) {
             if broken(M::SurvivesBadly) && std::mem::take(&mut lost) {
                 continue;
             }
-            if let crate::lines::Line::Whole(bytes) = &line {
+            if let Line::Whole(bytes) = &line {
                 lost = bytes.first() != Some(&b'{');
                 let text = String::from_utf8_lossy(bytes);
                 if broken(M::SurrogateFatal) && serde_json::from_slice::<String>(bytes).is_err() {
@@ -265,7 +266,7 @@ fn read(number: u64, stdout: Stdout, events: SyncSender<Event>) {
                     }
                 }
             }
-            let credit = credits.take(line.len());
+            let credit = credits.take(line.bytes().len());
             if events.send(Event::Line(number, line, credit)).is_err() {
                 return;
             }

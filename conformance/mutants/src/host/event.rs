@@ -3,7 +3,7 @@
 use std::process::ExitStatus;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::lines::Line;
+use trunkline_conformance_mutants::lines::Line;
 
 /// What one reader may be ahead of the loop.
 const AHEAD: usize = 4 * 1024 * 1024;

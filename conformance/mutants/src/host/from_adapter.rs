@@ -6,8 +6,8 @@ mod spoil;
 use std::time::Instant;
 
 use trunkline_conformance_mutants::json::{quote, session_named_in};
+use trunkline_conformance_mutants::lines::Line;
 
-use crate::lines::Line;
 use crate::message::{Fault, Message};
 use crate::relay::Relay;
 use crate::schema::Exts;

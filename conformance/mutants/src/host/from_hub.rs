@@ -5,9 +5,9 @@ mod close;
 use std::time::Instant;
 
 use trunkline_conformance_mutants::json::quote;
+use trunkline_conformance_mutants::lines::Line;
 
 use crate::files::{harmless, place};
-use crate::lines::Line;
 use crate::message::{Fault, Message};
 use crate::relay::Relay;
 use crate::schema::Exts;

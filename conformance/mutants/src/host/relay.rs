@@ -15,9 +15,8 @@ use trunkline_conformance_mutants::json::quote;
 use crate::agent::Agent;
 use crate::child::Process;
 use crate::event::{Credits, Event};
-use crate::lines::Lines;
 use crate::message::Message;
-use crate::outbox::Outbox;
+use crate::pipes;
 use crate::schema::Exts;
 use crate::session::Session;
 use crate::switches::{Mutant as M, Variant as V, broken, varied};
@@ -79,11 +78,11 @@ pub(crate) fn run(commands: Vec<Vec<String>>) -> io::Result<()> {
     read_hub(events.clone());
     let told = events.clone();
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
-    let pipe = Outbox::start(stdout, move |result| {
+    let pipe = pipes::writer(stdout, move |result| {
         let event = match result {
             Ok(()) => Event::Written,
-            Err(()) if broken(M::BrokenStdoutIgnored) => return,
-            Err(()) => Event::End,
+            Err(_) if broken(M::BrokenStdoutIgnored) => return,
+            Err(_) => Event::End,
         };
         drop(told.send(event));
     });
@@ -110,9 +109,8 @@ pub(crate) fn run(commands: Vec<Vec<String>>) -> io::Result<()> {
 fn read_hub(events: SyncSender<Event>) {
     std::thread::spawn(move || {
         let credits = Arc::new(Credits::default());
-        let mut lines = Lines::new(io::stdin().lock());
-        while let Ok(Some(line)) = lines.next() {
-            let credit = credits.take(line.len());
+        for line in pipes::lines(io::stdin().lock()) {
+            let credit = credits.take(line.bytes().len());
             if events.send(Event::Hub(line, credit)).is_err() {
                 return;
             }

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 
-use crate::outbox::Outbox;
+use trunkline_conformance_mutants::outbox::Outbox;
+
 use crate::spool::Spool;
 use crate::switches::{Mutant as M, broken};
 

@@ -6,10 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use trunkline_conformance_mutants::outbox::Outbox;
+
 use super::{End, Over, Session, Turn};
 use crate::{
     message::Message,
-    outbox::Outbox,
     switches::{Mutant, broken},
     world::World,
 };
@@ -19,6 +20,9 @@ const TO_STOP: Duration = Duration::from_secs(1);
 
 /// How long what they said may take to leave.
 const TO_DRAIN: Duration = Duration::from_secs(2);
+
+/// The most that waits of the messages of the pipe, in bytes; the reader waits beyond it.
+const PIPE_ROOM: usize = 1024 * 1024;
 
 /// Serves one turn. An input for which there was no room has no content.
 pub(crate) type Agent = fn(&Turn, Option<String>) -> Result<End, Over>;
@@ -34,8 +38,13 @@ pub(crate) struct Process {
 
 impl Process {
     /// A process whose turns are served by `agent`.
-    pub(crate) fn new(world: World, agent: Agent) -> Self {
-        Self { world, outbox: Outbox::default(), agent, sessions: Mutex::default() }
+    pub(crate) fn new(world: World, outbox: Outbox, agent: Agent) -> Self {
+        Self { world, outbox, agent, sessions: Mutex::default() }
+    }
+
+    /// Sends a message of the pipe. It overtakes what the sessions have to say.
+    pub(crate) fn send_of_pipe(&self, line: String) {
+        self.outbox.push_below(PIPE_ROOM, line.into_bytes());
     }
 
     pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
@@ -81,7 +90,7 @@ impl Process {
             sessions.iter().for_each(|session| session.shut());
             self.world.wait_for_workers(Some(Instant::now() + TO_STOP));
         }
-        self.outbox.drain(Instant::now() + TO_DRAIN);
+        self.outbox.wait_until_settled(Instant::now() + TO_DRAIN);
         sessions.iter().for_each(|session| session.remove_folder());
     }
 }
