@@ -66,7 +66,7 @@ impl Message {
             .into_iter()
             .flatten()
             .find(|shape| shape.kind == self.kind)
-            .and_then(|shape| shape.fields.iter().find(|field| field.0 == name))
+            .and_then(|shape| shape.fields().find(|field| field.0 == name))
             .map_or(if name == "_meta" { Exts::SOME } else { Exts::NONE }, |field| field.3);
         self.fields.push((name.to_owned(), ext, raw));
     }
@@ -172,7 +172,7 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
         _ => return Err(bad(&format!("{kind} without a good session_id"))),
     };
     let mut message = Message { kind: shape.kind, needs: shape.needs, session, fields: Vec::new() };
-    for &(name, kind, required, ext) in shape.fields {
+    for &(name, kind, required, ext) in shape.fields() {
         let found = take(name);
         let here = found.is_some();
         let deep = found.as_ref().is_some_and(|member| member.depth > MAX_DEPTH);

@@ -76,7 +76,19 @@ pub(crate) type Field = (&'static str, Kind, bool, Exts);
 pub(crate) struct Shape {
     pub(crate) kind: &'static str,
     pub(crate) needs: Exts,
-    pub(crate) fields: &'static [Field],
+    fields: &'static [Field],
+    /// Those that it has in common with others.
+    shared: &'static [Field],
+}
+
+impl Shape {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &'static Field> {
+        self.fields.iter().chain(self.shared)
+    }
+
+    const fn and(self, shared: &'static [Field]) -> Self {
+        Self { shared, ..self }
+    }
 }
 
 pub(super) const T: Exts = Exts::TURNS;
@@ -162,13 +174,13 @@ pub(super) const CHOICES: Kind =
     List(&Object(&[("id", Str, true), ("label", Str, false), ("description", Str, false)]));
 
 pub(super) const TURN: Field = ("turn_id", Id, false, T);
-pub(super) const MESSAGE: Field = ("message_id", Id, false, E);
-pub(super) const PARENT: Field = ("parent_tool_call_id", Id, false, E);
-pub(super) const HISTORY: Field = ("history", Bool, false, E);
+/// What every event may carry.
+pub(super) const EVENT: &[Field] =
+    &[TURN, ("message_id", Id, false, E), ("parent_tool_call_id", Id, false, E), ("history", Bool, false, E)];
 pub(super) const REQUEST: Field = ("request_id", Id, true, CORE);
 
 pub(super) const fn shape(kind: &'static str, needs: Exts, fields: &'static [Field]) -> Shape {
-    Shape { kind, needs, fields }
+    Shape { kind, needs, fields, shared: &[] }
 }
 
 /// The types that belong to the pipe ([msg.1]).

@@ -2,41 +2,43 @@
 
 use super::Kind::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
 use super::{
-    C, CAPABILITIES, CATEGORY, CHOICES, CORE, DIFFS, E, ERROR, Exts, HISTORY, MESSAGE, NUMBERS, O, PARENT, Q,
-    R, REASON, REQUEST, S, SCOPE, STRINGS, Shape, T, TURN, U, USAGE, shape,
+    C, CAPABILITIES, CATEGORY, CHOICES, CORE, DIFFS, E, ERROR, EVENT, Exts, Field, NUMBERS, O, Q, R, REASON,
+    REQUEST, S, SCOPE, STRINGS, Shape, T, TURN, U, USAGE, shape,
 };
 
-macro_rules! info {
-    ($($first:expr,)*) => { &[
-        $($first,)*
-        ("adapter", Object(&[("name", Str, true), ("version", Str, false)]), false, S),
-        ("capabilities", CAPABILITIES, false, S),
-        ("input_modes", STRINGS, false, T),
-        ("native_session_id", Str, false, R),
-        ("display_id", Str, false, R),
-        ("context", OneOf(&["kept", "lost"]), false, R),
-        ("options_applied", STRINGS, false, O),
-        ("model", Str, false, O),
-        ("reasoning_effort", Str, false, O),
-        ("mode", Str, false, O),
-        ("permission_mode", Str, false, O),
-        ("allowed_tools", STRINGS, false, O),
-        ("denied_tools", STRINGS, false, O),
-        ("models", List(&Object(&[("id", Str, true), ("label", Str, false)])), false, O),
-        ("modes", List(&Object(&[("id", Str, true), ("name", Str, false)])), false, O),
-        ("commands", List(&Object(&[
-            ("name", Str, true), ("description", Str, false), ("hint", Str, false), ("text", Str, false),
-        ])), false, O),
-    ] };
-}
+/// What `session.ready` and `session.info` say of a session.
+const INFO: &[Field] = &[
+    ("adapter", Object(&[("name", Str, true), ("version", Str, false)]), false, S),
+    ("capabilities", CAPABILITIES, false, S),
+    ("input_modes", STRINGS, false, T),
+    ("native_session_id", Str, false, R),
+    ("display_id", Str, false, R),
+    ("context", OneOf(&["kept", "lost"]), false, R),
+    ("options_applied", STRINGS, false, O),
+    ("model", Str, false, O),
+    ("reasoning_effort", Str, false, O),
+    ("mode", Str, false, O),
+    ("permission_mode", Str, false, O),
+    ("allowed_tools", STRINGS, false, O),
+    ("denied_tools", STRINGS, false, O),
+    ("models", List(&Object(&[("id", Str, true), ("label", Str, false)])), false, O),
+    ("modes", List(&Object(&[("id", Str, true), ("name", Str, false)])), false, O),
+    (
+        "commands",
+        List(&Object(&[
+            ("name", Str, true),
+            ("description", Str, false),
+            ("hint", Str, false),
+            ("text", Str, false),
+        ])),
+        false,
+        O,
+    ),
+];
 
 /// What an adapter says to its host.
 pub(crate) const UP: &[Shape] = &[
-    shape(
-        "output",
-        CORE,
-        &[TURN, ("content", Str, true, CORE), ("channel", Str, false, CORE), MESSAGE, PARENT, HISTORY],
-    ),
+    shape("output", CORE, &[("content", Str, true, CORE), ("channel", Str, false, CORE)]).and(EVENT),
     shape(
         "turn.complete",
         CORE,
@@ -75,7 +77,6 @@ pub(crate) const UP: &[Shape] = &[
         "permission.request",
         CORE,
         &[
-            TURN,
             REQUEST,
             ("tool", Str, true, CORE),
             ("description", Str, true, CORE),
@@ -95,57 +96,48 @@ pub(crate) const UP: &[Shape] = &[
                 false,
                 C,
             ),
-            MESSAGE,
-            PARENT,
-            HISTORY,
         ],
-    ),
-    shape("session.ready", S, info![("protocol", Uint, false, S), ("extensions", STRINGS, false, S),]),
-    shape("session.info", S, info![TURN,]),
+    )
+    .and(EVENT),
+    shape("session.ready", S, &[("protocol", Uint, false, S), ("extensions", STRINGS, false, S)]).and(INFO),
+    shape("session.info", S, &[TURN]).and(INFO),
     shape(
         "steer.result",
         T,
         &[TURN, ("message_id", Id, false, T), ("delivered", Bool, true, T), ("reason", Str, false, T)],
     ),
-    shape("thinking", E, &[TURN, ("content", Str, true, E), MESSAGE, PARENT, HISTORY]),
-    shape("message", E, &[TURN, ("role", Str, true, E), ("content", Str, true, E), MESSAGE, PARENT, HISTORY]),
+    shape("thinking", E, &[("content", Str, true, E)]).and(EVENT),
+    shape("message", E, &[("role", Str, true, E), ("content", Str, true, E)]).and(EVENT),
     shape(
         "tool.start",
         E,
         &[
-            TURN,
             ("tool_call_id", Id, true, E),
             ("tool", Str, true, E),
             ("kind", Str, false, E),
             ("title", Str, false, E),
             ("input", Any, false, E),
             ("locations", Any, false, E),
-            MESSAGE,
-            PARENT,
-            HISTORY,
         ],
-    ),
+    )
+    .and(EVENT),
     shape(
         "tool.update",
         E,
         &[
-            TURN,
             ("tool_call_id", Id, true, E),
             ("content", Str, false, E),
             ("stream", Str, false, E),
             ("title", Str, false, E),
             ("input", Any, false, E),
             ("data", Any, false, E),
-            MESSAGE,
-            PARENT,
-            HISTORY,
         ],
-    ),
+    )
+    .and(EVENT),
     shape(
         "tool.end",
         E,
         &[
-            TURN,
             ("tool_call_id", Id, true, E),
             ("content", Str, false, E),
             ("is_error", Bool, false, E),
@@ -153,58 +145,38 @@ pub(crate) const UP: &[Shape] = &[
             ("diffs", DIFFS, false, E),
             ("data", Any, false, E),
             ("duration_ms", Uint, false, E),
-            MESSAGE,
-            PARENT,
-            HISTORY,
         ],
-    ),
+    )
+    .and(EVENT),
     shape(
         "plan",
         E,
-        &[
-            TURN,
-            (
-                "entries",
-                List(&Object(&[
-                    ("content", Str, true),
-                    ("status", OneOf(&["pending", "in_progress", "completed"]), false),
-                    ("priority", Str, false),
-                ])),
-                true,
-                E,
-            ),
-            MESSAGE,
-            PARENT,
-            HISTORY,
-        ],
-    ),
-    shape("progress", E, &[TURN, ("message", Str, true, E), MESSAGE, PARENT, HISTORY]),
+        &[(
+            "entries",
+            List(&Object(&[
+                ("content", Str, true),
+                ("status", OneOf(&["pending", "in_progress", "completed"]), false),
+                ("priority", Str, false),
+            ])),
+            true,
+            E,
+        )],
+    )
+    .and(EVENT),
+    shape("progress", E, &[("message", Str, true, E)]).and(EVENT),
     shape(
         "log",
         E,
-        &[
-            TURN,
-            ("stream", OneOf(&["raw", "stderr", "host", "meta"]), false, E),
-            ("content", Str, true, E),
-            MESSAGE,
-            PARENT,
-            HISTORY,
-        ],
-    ),
+        &[("stream", OneOf(&["raw", "stderr", "host", "meta"]), false, E), ("content", Str, true, E)],
+    )
+    .and(EVENT),
     shape(
         "error",
         E,
-        &[
-            TURN,
-            ("category", CATEGORY, false, E),
-            ("message", Str, true, E),
-            ("fatal", Bool, false, E),
-            MESSAGE,
-            PARENT,
-            HISTORY,
-        ],
-    ),
-    shape("custom", E, &[TURN, ("name", Str, true, E), ("data", Any, false, E), MESSAGE, PARENT, HISTORY]),
+        &[("category", CATEGORY, false, E), ("message", Str, true, E), ("fatal", Bool, false, E)],
+    )
+    .and(EVENT),
+    shape("custom", E, &[("name", Str, true, E), ("data", Any, false, E)]).and(EVENT),
     shape(
         "usage",
         U,
