@@ -17,7 +17,10 @@ use crate::{
 mod below;
 mod plan;
 
-pub(crate) use self::plan::{Action, Palette, Reply, SLOTS, Work, generate};
+use self::plan::{Action, Palette, Reply, SLOTS, Work, generate};
+
+/// How many actions [`random_actions`] performs.
+const ACTIONS: usize = 500;
 
 /// The most turns that wait or run in a session at a time.
 const QUEUED: usize = 6;
@@ -33,13 +36,21 @@ struct Place {
     tokens: Vec<String>,
 }
 
-/// Performs a list, brings everything to rest, and demands what no oracle can know: that each input has its end, that
-/// only approved actions have happened, and that no token is said in another session.
+/// Performs actions that the seed decides: A-PROP-01 and H-PROP-01.
 ///
 /// # Errors
 ///
 /// A failure under the clause of the trial's case, or of the rule that was broken.
-pub(crate) fn perform(t: &mut Trial<'_>, actions: &[Action]) -> Outcome {
+pub(crate) fn random_actions(t: &mut Trial<'_>) -> Outcome {
+    let palette = Palette::of(t.subject);
+    let actions = generate(&mut t.rng, &palette, ACTIONS);
+    let actions = t.part_of(actions);
+    perform(t, &actions)
+}
+
+/// Performs a list, brings everything to rest, and demands what no oracle can know: that each input has its end, that
+/// only approved actions have happened, and that no token is said in another session.
+fn perform(t: &mut Trial<'_>, actions: &[Action]) -> Outcome {
     let mut run = Run {
         places: (0..SLOTS).map(|_| None).collect(),
         closed: Vec::new(),

@@ -29,6 +29,18 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
+    /// All of them, in the order in which reports count them: what decides comes before what does not.
+    pub(crate) const AS_COUNTED: [Self; 8] = [
+        Self::Pass,
+        Self::Fail,
+        Self::Flaky,
+        Self::Warn,
+        Self::Unsupported,
+        Self::Inconclusive,
+        Self::Harness,
+        Self::Skip,
+    ];
+
     /// As it is printed.
     pub(crate) fn name(self) -> &'static str {
         match self {

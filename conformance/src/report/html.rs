@@ -89,24 +89,14 @@ fn head(document: &Document) -> String {
 }
 
 fn families(document: &Document) -> String {
-    let verdicts = [
-        Verdict::Pass,
-        Verdict::Fail,
-        Verdict::Flaky,
-        Verdict::Warn,
-        Verdict::Unsupported,
-        Verdict::Inconclusive,
-        Verdict::Harness,
-        Verdict::Skip,
-    ];
     let mut text = String::from("<table><tr><th>family</th>");
-    for verdict in verdicts {
+    for verdict in Verdict::AS_COUNTED {
         text.push_str(&format!("<th>{verdict}</th>"));
     }
     text.push_str("</tr>\n");
     for (family, cases) in document.families() {
         text.push_str(&format!("<tr><th>{}</th>", xml(family)));
-        for verdict in verdicts {
+        for verdict in Verdict::AS_COUNTED {
             match cases.iter().filter(|case| case.verdict == verdict).count() {
                 0 => text.push_str("<td></td>"),
                 count => text.push_str(&format!("<td class=\"{}\">{count}</td>", class(verdict))),

@@ -88,18 +88,8 @@ fn family_name(family: &str) -> &'static str {
 }
 
 fn counts(cases: &[&CaseData]) -> String {
-    let all = [
-        Verdict::Pass,
-        Verdict::Fail,
-        Verdict::Flaky,
-        Verdict::Warn,
-        Verdict::Unsupported,
-        Verdict::Inconclusive,
-        Verdict::Harness,
-        Verdict::Skip,
-    ];
     let mut text = String::new();
-    for verdict in all {
+    for verdict in Verdict::AS_COUNTED {
         let count = cases.iter().filter(|case| case.verdict == verdict).count();
         if count > 0 || verdict == Verdict::Pass {
             let name = match verdict {
@@ -278,22 +268,18 @@ fn list_skipped(document: &Document, to: &mut dyn Write) -> io::Result<()> {
 
 fn totals(document: &Document, skipped: Skipped) -> String {
     let count = |verdict| document.totals.get(verdict);
-    let mut parts = vec![format!("{} pass", count(Verdict::Pass))];
-    for verdict in [
-        Verdict::Fail,
-        Verdict::Flaky,
-        Verdict::Warn,
-        Verdict::Unsupported,
-        Verdict::Inconclusive,
-        Verdict::Harness,
-    ] {
-        if count(verdict) > 0 {
-            parts.push(format!("{} {verdict}", count(verdict)));
+    let mut parts = Vec::new();
+    for verdict in Verdict::AS_COUNTED {
+        match verdict {
+            Verdict::Skip if count(verdict) > 0 => {
+                let see = if skipped == Skipped::Listed { "" } else { " (see --list-skipped)" };
+                parts.push(format!("{} not declared{see}", count(verdict)));
+            }
+            _ if count(verdict) > 0 || verdict == Verdict::Pass => {
+                parts.push(format!("{} {verdict}", count(verdict)));
+            }
+            _ => {}
         }
-    }
-    if count(Verdict::Skip) > 0 {
-        let see = if skipped == Skipped::Listed { "" } else { " (see --list-skipped)" };
-        parts.push(format!("{} not declared{see}", count(Verdict::Skip)));
     }
     format!("{}   in {:.1} s", parts.join("  "), document.duration_ms / 1e3)
 }

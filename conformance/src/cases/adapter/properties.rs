@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::{
     case::Case,
     needs::Need,
-    property::{Palette, generate, perform},
+    property,
     rng::Rng,
     trial::Trial,
     verdict::{FailureContext, Outcome},
@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived("A-PROP-01", "turn.3", "500 random actions", random_actions)
+    Case::derived("A-PROP-01", "turn.3", "500 random actions", property::random_actions)
         .needs(&[Need::Probe(&["say", "sleep", "burst", "ask", "until_stop"])])
         .when("500 seeded actions over up to 8 sessions: open, input, stop, answer, file, close")
         .then("every rule holds; each input has one end; only approved actions happen"),
@@ -21,16 +21,6 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .when("1,000 lines that a mutation has made noise, then 1,000 that are still objects, with fences between")
         .then("the process lives, what is left of valid inputs is answered, no foreign ids are written"),
 ];
-
-/// How many actions A-PROP-01 performs.
-const ACTIONS: usize = 500;
-
-fn random_actions(t: &mut Trial<'_>) -> Outcome {
-    let palette = Palette::of(t.subject);
-    let actions = generate(&mut t.rng, &palette, ACTIONS);
-    let actions = t.part_of(actions);
-    perform(t, &actions)
-}
 
 /// The id of the session that mutated lines speak of; no mutation of a few bytes makes it that of a fence.
 const VICTIM: &str = "victim";

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     case::Case,
-    property::{Palette, generate, perform},
+    property,
     rng::Rng,
     trial::Trial,
     verdict::{FailureContext, Outcome},
@@ -14,7 +14,7 @@ use crate::{
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived("H-PROP-01", "turn.7", "500 random actions", random_actions)
+    Case::derived("H-PROP-01", "turn.7", "500 random actions", property::random_actions)
         .when(
             "500 seeded actions over up to 8 sessions: open, input, stop, answer, file, close; \
                    the adapter talks, asks, errs, or waits to be stopped",
@@ -27,20 +27,11 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("the valid outputs in order and nothing else on their channel; the session goes on"),
 ];
 
-/// How many actions H-PROP-01 performs.
-const ACTIONS: usize = 500;
 /// How many lines H-PROP-02 has written, and how many stand between two valid ones.
 const LINES: usize = 2_000;
 const BETWEEN: usize = 4;
 /// Mutated outputs name this channel, so that the valid ones can be told from what is left of them.
 const CHANNEL: &str = "mutated";
-
-fn random_actions(t: &mut Trial<'_>) -> Outcome {
-    let palette = Palette::of(t.subject);
-    let actions = generate(&mut t.rng, &palette, ACTIONS);
-    let actions = t.part_of(actions);
-    perform(t, &actions)
-}
 
 fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
     const ID: &str = "session-of-mutations";
