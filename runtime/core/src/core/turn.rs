@@ -104,7 +104,7 @@ pub(super) fn unsent(
         cause,
         status: host_status(cause),
         complete: None,
-        error: failure.cloned().or_else(|| host_failure(cause, end)),
+        error: failure.cloned().or_else(|| host_failure(cause, end, false)),
         delivered: Delivered::No,
         exit: end.map(|end| end.exit),
         stderr_tail: end.and_then(|end| end.stderr_tail.clone()),
@@ -131,8 +131,12 @@ fn host_status(cause: Cause) -> Status {
     }
 }
 
-/// What a person reads of an end that the host made.
-fn host_failure(cause: Cause, end: Option<&ProcessEnd>) -> Option<Failure> {
+/// What an author looks at first when no message came: most runtimes buffer a pipe.
+const UNREAD: &str = "; no message was read from its stdout: is each line flushed?";
+
+/// What a person reads of an end that the host made. `silent`: the process runs, and
+/// no message of it was read.
+fn host_failure(cause: Cause, end: Option<&ProcessEnd>, silent: bool) -> Option<Failure> {
     let category = cause.category()?;
     let exit = || end.map_or_else(|| "ended".to_owned(), |end| format!("ended with {}", end.how()));
     let mut text = match cause {
@@ -149,6 +153,10 @@ fn host_failure(cause: Cause, end: Option<&ProcessEnd>) -> Option<Failure> {
         Cause::Limit => "the turn put out more than it may".to_owned(),
         Cause::Refused => "the adapter does not enforce what was asked".to_owned(),
     };
+    let was_late = matches!(cause, Cause::TurnTimeout | Cause::StopUnanswered);
+    if cause == Cause::StartTimeout || silent && was_late {
+        text.push_str(UNREAD);
+    }
     if let Some(tail) = end.and_then(|end| end.stderr_tail.as_deref())
         && !tail.is_empty()
     {
@@ -242,6 +250,7 @@ impl Core {
         now: Instant,
     ) {
         let key = self.key_of(index);
+        let silent = self.process_is_up() && !self.process_was_heard();
         let Some(session) = self.get(index) else { return };
         let by_id = session.has_agreed(Extensions::TURNS);
         let has_events = session.has_agreed(Extensions::EVENTS);
@@ -284,7 +293,7 @@ impl Core {
             error: complete
                 .as_ref()
                 .and_then(|complete| complete.error.clone())
-                .or_else(|| host_failure(cause, process)),
+                .or_else(|| host_failure(cause, process, silent)),
             complete,
             delivered,
             exit: process.map(|process| process.exit),

@@ -89,6 +89,12 @@ impl Bench {
         (bench, key)
     }
 
+    /// What a person reads of an end.
+    pub(super) fn message(&self, end: usize) -> &str {
+        let error = self.ends[end].error.as_ref();
+        error.and_then(|error| error.message.as_deref()).unwrap_or_default()
+    }
+
     pub(super) fn open(&mut self, id: &str) -> Key {
         let new = NewSession {
             id: SessionId::new(id).unwrap(),

@@ -70,6 +70,23 @@ fn the_first_input_has_the_whole_start_timeout_however_late_it_comes() {
     assert_eq!(bench.take(), [Did::Kill(Ended::StartTimeout)]);
     bench.die(Ended::StartTimeout, None);
     assert_eq!((bench.ends[0].turn, bench.ends[0].cause), (turn, Cause::StartTimeout));
+    assert!(bench.message(0).contains("is each line flushed?"), "{}", bench.message(0));
+}
+
+#[test]
+fn an_end_of_time_asks_for_the_flush_only_of_a_process_that_was_never_heard() {
+    for (said, asked) in [(None, true), (Some(r#"{"type":"output","session_id":"s","content":"x"}"#), false)]
+    {
+        let mut with = rules(Extensions::empty());
+        with.turn_timeout = Some(60 * S);
+        let (mut bench, key) = Bench::running(with);
+        bench.send(key, "1");
+        said.inspect(|line| bench.say(line));
+        bench.pass(60 * S);
+        bench.pass(10 * S);
+        assert_eq!(bench.ends[0].cause, Cause::StopUnanswered);
+        assert_eq!(bench.message(0).contains("is each line flushed?"), asked, "{}", bench.message(0));
+    }
 }
 
 #[test]
