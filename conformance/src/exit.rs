@@ -6,7 +6,7 @@ pub(crate) const CONFORMANT: u8 = 0;
 pub(crate) const FAILED: u8 = 1;
 /// Wrong arguments or configuration, or an unknown id in the baseline.
 pub(crate) const USAGE: u8 = 2;
-/// The program under test could not be started.
+/// The program under test could not be built or started.
 pub(crate) const NOT_STARTED: u8 = 3;
 /// Nothing failed, but something could not be found out.
 pub(crate) const INCONCLUSIVE: u8 = 4;

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod baseline;
+mod build;
 mod calendar;
 mod case;
 mod cases;

@@ -21,12 +21,14 @@ use crate::{
     watched::Watched,
 };
 
+mod environment;
 mod orphans;
 mod pipes;
 mod usage;
 
 pub use self::orphans::{kill_all, sweep};
 pub(crate) use self::{
+    environment::Inherited,
     orphans::{become_subreaper, descendants},
     usage::{Usage, usage_of},
 };
@@ -52,8 +54,8 @@ pub(crate) struct Launch {
     pub command: Vec<String>,
     /// Variables to set.
     pub env: Vec<(String, String)>,
-    /// Begin without the runner's own variables.
-    pub clear_env: bool,
+    /// Which of the suite's own variables it gets beside them.
+    pub inherited: Inherited,
     /// Where it runs.
     pub cwd: PathBuf,
     /// Its stderr.
@@ -99,9 +101,7 @@ impl Process {
         orphans::demand_own_proc()?;
         let mut command = Command::new(program);
         command.args(args).current_dir(&launch.cwd).process_group(0);
-        if launch.clear_env {
-            command.env_clear();
-        }
+        command.env_clear().envs(launch.inherited.variables());
         command.envs(launch.env.iter().map(|(name, value)| (name, value))).env(MARK, &launch.mark);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         match launch.stderr {

@@ -10,7 +10,7 @@ use std::{
 use crate::{
     history::{Event, History, Link, Record},
     oracle::{self, Ending, Judgement},
-    process::{Launch, Process, StderrMode, sweep},
+    process::{Inherited, Launch, Process, StderrMode, sweep},
 };
 
 /// The longest pause of a transcript that is kept.
@@ -47,7 +47,7 @@ pub(crate) fn replay(
     let launch = Launch {
         command: command.to_vec(),
         env: variables,
-        clear_env: false,
+        inherited: Inherited::AsOfHost,
         cwd: cwd.to_owned(),
         stderr: StderrMode::Recorded,
         mark: mark.clone(),

@@ -24,7 +24,7 @@ mod rounds;
 mod shorten;
 
 pub(crate) use self::{
-    calibrate::{Calibration, EXTENSIONS, NotStarted, calibrate},
+    calibrate::{Calibration, EXTENSIONS, calibrate},
     rounds::{Repeated, Rounds, run_rounds},
 };
 

@@ -9,6 +9,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
+    build::Build,
     class::Class,
     clauses::Side,
     needs::{Ability, Need},
@@ -28,6 +29,8 @@ pub struct Subject {
     pub(crate) side: Side,
     /// The program and its arguments. A host's has `{adapter}` in it.
     pub command: Vec<String>,
+    /// What makes the program, before it is judged.
+    pub(crate) build: Option<Build>,
     /// Where it runs.
     pub cwd: PathBuf,
     /// Variables to set.
@@ -65,6 +68,8 @@ pub(crate) enum ProbeUse {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
+    /// Seconds of the `build`.
+    pub build_s: f64,
     /// Seconds until the first turn can be answered.
     pub startup_s: f64,
     /// Seconds of the longest ordinary turn.
@@ -78,7 +83,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { startup_s: 20.0, turn_s: 120.0, stop_s: 10.0, max_line: 16 << 20 }
+        Self { build_s: 600.0, startup_s: 20.0, turn_s: 120.0, stop_s: 10.0, max_line: 16 << 20 }
     }
 }
 
@@ -130,6 +135,7 @@ impl Subject {
         Self {
             side,
             command: command.into_iter().map(Into::into).collect(),
+            build: None,
             cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
             env: BTreeMap::new(),
             class: Class::default(),

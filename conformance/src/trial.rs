@@ -14,8 +14,9 @@ use tempfile::TempDir;
 
 use crate::{
     case::Case,
+    clauses::Side,
     history::{Event, History, Intent, Link, Record},
-    process::{Launch, Process, StderrMode, Usage, usage_of},
+    process::{Inherited, Launch, Process, StderrMode, Usage, usage_of},
     rng::Rng,
     subject::{Bounds, Subject},
     verdict::{Finding, Outcome, Stop, Tier},
@@ -165,7 +166,10 @@ impl<'a> Trial<'a> {
         Launch {
             command: self.host_command(),
             env,
-            clear_env: false,
+            inherited: match self.subject.side {
+                Side::Adapter => Inherited::AsOfHost,
+                Side::Host => Inherited::All,
+            },
             cwd: self.subject.cwd.clone(),
             stderr: StderrMode::Recorded,
             mark: self.mark(),

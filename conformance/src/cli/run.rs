@@ -11,6 +11,7 @@ use clap::Args;
 use super::usage;
 use crate::{
     baseline::Baseline,
+    build::Build,
     calendar::Moment,
     case::Case,
     class::Class,
@@ -176,9 +177,18 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
     };
     let redactor = Redactor::of(&subject);
     let (started, began) = (Moment::now(), Instant::now());
+    if let Some(Err(error)) = subject.build.as_ref().map(Build::run) {
+        return not_started(&subject, &redactor, &error.to_string(), "output", &error.output);
+    }
     let (bounds, calibration) = match run::calibrate(&mut subject, shared.time_scale) {
         Ok(measured) => measured,
-        Err(error) => return not_started(&subject, &redactor, &error),
+        Err(error) => {
+            let status = not_started(&subject, &redactor, &error.reason, "stderr", &error.stderr);
+            anstream::eprintln!(
+                "It must answer one `session.start` and one `user.input` by a `turn.complete`."
+            );
+            return status;
+        }
     };
     let plan = Plan {
         cases,
@@ -230,20 +240,16 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
     report::conclude(&run, &telling)
 }
 
-fn not_started(subject: &Subject, redactor: &Redactor, error: &run::NotStarted) -> u8 {
+/// Says why there is nothing to judge, with what was written to a stream.
+fn not_started(subject: &Subject, redactor: &Redactor, reason: &str, stream: &str, written: &str) -> u8 {
     let shown = |text: &str| short(&redactor.text(text), 600);
-    anstream::eprintln!(
-        "error: `{}` cannot be tested: {}",
-        shown(&subject.command.join(" ")),
-        shown(&error.reason)
-    );
-    if !error.stderr.is_empty() {
-        anstream::eprintln!("its stderr:");
-        for line in error.stderr.lines() {
+    anstream::eprintln!("error: `{}` cannot be tested: {}", shown(&subject.command.join(" ")), shown(reason));
+    if !written.is_empty() {
+        anstream::eprintln!("its {stream}:");
+        for line in written.lines() {
             anstream::eprintln!("  | {}", shown(line));
         }
     }
-    anstream::eprintln!("It must answer one `session.start` and one `user.input` by a `turn.complete`.");
     exit::NOT_STARTED
 }
 
@@ -278,6 +284,8 @@ fn subject(side: Side, shared: &Shared) -> Result<Subject, String> {
     };
     if !shared.command.is_empty() {
         subject.command.clone_from(&shared.command);
+        // It makes the program of the configuration, which is not the one that is judged.
+        subject.build = None;
     }
     if side == Side::Host && !subject.command.iter().any(|argument| argument.contains("{adapter}")) {
         return Err("the host's command needs {adapter} where its adapter's command goes, as in \

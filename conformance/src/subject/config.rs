@@ -4,12 +4,13 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use serde::{Deserialize, Deserializer, de};
 
 use super::{Limits, ProbeUse, Recipes, Subject};
-use crate::{class::Class, clauses::Side, needs::Ability};
+use crate::{build::Build, class::Class, clauses::Side, needs::Ability};
 
 /// Why a configuration could not be used.
 #[derive(Debug, thiserror::Error)]
@@ -54,10 +55,16 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Program {
     command: Vec<String>,
+    /// What makes the program.
+    #[serde(default)]
+    build: Vec<String>,
     #[serde(default)]
     cwd: Option<PathBuf>,
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// Names of variables of the suite's own that it gets as well.
+    #[serde(default)]
+    pass_env: Vec<String>,
     /// The version that the author wrote for; there is one.
     #[serde(default, rename = "spec")]
     _spec: Option<String>,
@@ -89,8 +96,18 @@ pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigErro
     let base = base.canonicalize().map_err(|source| ConfigError::Read { path: base.to_owned(), source })?;
     subject.cwd = base.join(program.cwd.unwrap_or_else(|| PathBuf::from(".")));
     subject.env = program.env;
+    for name in program.pass_env {
+        let value = std::env::var(&name)
+            .map_err(|_| bad(format!("`pass_env` names {name}, which is not set here, or is no text")))?;
+        subject.env.entry(name).or_insert(value);
+    }
     subject.class = file.class;
     subject.limits = file.limits;
+    if !program.build.is_empty() {
+        let within = Duration::try_from_secs_f64(subject.limits.build_s)
+            .map_err(|error| bad(format!("`build_s`: {error}")))?;
+        subject.build = Some(Build { command: program.build, folder: base.clone(), within });
+    }
     subject.recipes = file.recipes;
     subject.redact = file.redact;
     for (name, has) in file.abilities {

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::{
     case::Case,
     needs::Need,
-    process::{Launch, StderrMode, usage_of},
+    process::{Inherited, Launch, StderrMode, usage_of},
     trial::{Session, Trial},
     verdict::{FailureContext, Outcome},
     wire,
@@ -165,7 +165,7 @@ fn nothing_left(t: &mut Trial<'_>) -> Outcome {
 
 fn bare_environment(t: &mut Trial<'_>) -> Outcome {
     let mut launch = t.launch();
-    launch.clear_env = true;
+    launch.inherited = Inherited::Nothing;
     for name in ["HOME", "PATH"] {
         if let Ok(value) = std::env::var(name) {
             launch.env.insert(0, (name.to_owned(), value));
@@ -209,18 +209,12 @@ fn ordinary(t: &mut Trial<'_>, hint: &str) -> Outcome {
 
 fn locale_c(t: &mut Trial<'_>) -> Outcome {
     let mut launch = t.launch();
-    launch.clear_env = true;
-    let unwanted = |name: &str| {
-        name == "LANG"
-            || name == "LANGUAGE"
-            || name.starts_with("LC_")
-            || matches!(name, "PYTHONUTF8" | "PYTHONIOENCODING" | "PYTHONCOERCECLOCALE" | "JAVA_TOOL_OPTIONS")
-    };
-    let inherited = std::env::vars_os().filter_map(|(name, value)| {
-        let name = name.into_string().ok().filter(|name| !unwanted(name))?;
+    let inherited = launch.inherited.variables().filter_map(|(name, value)| {
+        let name = name.into_string().ok().filter(|name| name != "LANG" && !name.starts_with("LC_"))?;
         Some((name, value.into_string().ok()?))
     });
     let mut env: Vec<(String, String)> = inherited.collect();
+    launch.inherited = Inherited::Nothing;
     env.push(("LANG".to_owned(), "C".to_owned()));
     env.append(&mut launch.env);
     launch.env = env;

@@ -1,0 +1,72 @@
+//! How a program comes to be judged: its build, and the environment that it is started in.
+
+use std::{
+    fs,
+    process::{Command, Output},
+};
+
+use trunkline_testing::has_program;
+
+/// An adapter that leaves its output in a buffer, as Python does with a pipe.
+const UNFLUSHED: &str = "
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message['type'] == 'user.input':
+        print(json.dumps({'type': 'turn.complete', 'session_id': message['session_id']}))
+";
+
+/// Runs the smoke set with an adapter in a file `adapter.py`, and a configuration.
+fn smoke(adapter: &str, config: &str) -> Output {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("adapter.py"), adapter).expect("it is written");
+    fs::write(folder.path().join("conform.toml"), config).expect("it is written");
+    Command::new(env!("CARGO_BIN_EXE_trunkline-conformance"))
+        .args(["smoke", "--config", "conform.toml"])
+        .current_dir(folder.path())
+        .env("PYTHONUNBUFFERED", "1")
+        .output()
+        .expect("the suite runs")
+}
+
+#[test]
+fn a_variable_of_the_shell_hides_no_missing_flush() {
+    if !has_program("python3") {
+        return;
+    }
+    let limits = "[limits]\nstartup_s = 2\n";
+    let ran = smoke(UNFLUSHED, &format!("[adapter]\ncommand = ['python3', 'adapter.py']\n{limits}"));
+    assert_eq!(ran.status.code(), Some(3), "{ran:?}");
+
+    // The same where its author says so.
+    let passed = "[adapter]\ncommand = ['python3', 'adapter.py']\npass_env = ['PYTHONUNBUFFERED']\n";
+    let ran = smoke(UNFLUSHED, &format!("{passed}[limits]\nstartup_s = 20\n"));
+    assert_ne!(ran.status.code(), Some(3), "{ran:?}");
+}
+
+#[test]
+fn a_variable_that_is_not_set_cannot_be_passed() {
+    let ran = smoke("", "[adapter]\ncommand = ['true']\npass_env = ['NO_SUCH_VARIABLE_HERE']\n");
+    assert_eq!(ran.status.code(), Some(2), "{ran:?}");
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("NO_SUCH_VARIABLE_HERE"), "{ran:?}");
+}
+
+#[test]
+fn a_build_that_fails_is_shown_and_nothing_is_judged() {
+    let build = "build = ['sh', '-c', 'echo it does not compile; exit 1']";
+    let ran = smoke("", &format!("[adapter]\ncommand = ['true']\n{build}\n"));
+    assert_eq!(ran.status.code(), Some(3), "{ran:?}");
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert!(stderr.contains("status 1") && stderr.contains("it does not compile"), "{stderr}");
+}
+
+#[test]
+fn a_build_makes_the_program_in_the_folder_of_the_configuration() {
+    if !has_program("python3") {
+        return;
+    }
+    let build = "build = ['sh', '-c', 'sed s/true/flush=True/ adapter.py >built.py']";
+    let adapter = UNFLUSHED.replace("['session_id']}))", "['session_id']}), true)");
+    let ran = smoke(&adapter, &format!("[adapter]\ncommand = ['python3', 'built.py']\n{build}\n"));
+    assert_ne!(ran.status.code(), Some(3), "{ran:?}");
+}
