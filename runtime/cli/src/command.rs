@@ -13,12 +13,12 @@ use crate::{
 
 mod adapter;
 mod agents;
-mod ask;
 mod chat;
 mod config;
 mod demo;
 mod doctor;
 mod profiles;
+mod query;
 mod run;
 mod schema;
 mod serve;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use trunkline_core::{Backoff, ReliedOn, Rules};
 use trunkline_process::{ChildSpec, Inherit};
 use trunkline_protocol::{AgentState, Extensions, SessionStart};
-use trunkline_redact::{self as redact, Given, HeldSecrets};
+use trunkline_redact::{self as redact, HeldSecrets, SecretInputs};
 
 use crate::{
     config::{AgentConfig, EnvError, EnvValue, Limits, OnAdapterExit, Profile, Unenforced},
@@ -94,7 +94,8 @@ impl AgentShared {
     /// Makes known what its options hand over in secret, so that no log, error or stderr shows it while the session lives.
     pub(crate) fn hold_secrets(&self, start: &SessionStart) -> Result<HeldSecrets, OpenError> {
         let variables = start.env.iter().chain(&start.variables).flatten();
-        let mut given = Given::default().variables(variables).arguments(start.extra_args.iter().flatten());
+        let mut given =
+            SecretInputs::default().variables(variables).arguments(start.extra_args.iter().flatten());
         // What cannot be read is the adapter's to complain about.
         if let Some(Ok(servers)) = start.mcp_servers.as_ref().map(|servers| servers.to::<Value>()) {
             given = given.json(&servers);

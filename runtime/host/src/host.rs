@@ -29,9 +29,9 @@ use crate::{
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
     files::Exchanges,
     link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
-    may,
     orphans::{HostFolder, Orphans},
     session::SessionShared,
+    session_options,
     spool::Store,
     usage::UsageLog,
 };
@@ -388,7 +388,7 @@ impl Host {
         }
         let (shared, inbox) = self.link(agent)?;
         let SessionOptions { id, start, meta, delivery } = options;
-        let cwd = may::open(&shared.config, &start)
+        let cwd = session_options::open(&shared.config, &start)
             .map_err(|option| OpenError::WouldWiden { agent: shared.id.to_string(), option })?;
         let secrets = shared.hold_secrets(&start)?;
         self.make_room(&shared)?;

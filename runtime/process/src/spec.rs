@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
-use trunkline_redact::Given;
+use trunkline_redact::SecretInputs;
 
 use crate::containment::Containment;
 use crate::environment::Inherit;
@@ -186,9 +186,9 @@ impl ChildSpec {
     /// Registers what the child is given under a sensitive name, so that no sink shows it: declared variables, texts of
     /// its configuration, options.
     ///
-    /// A start does so by itself. What a session [holds](Given::hold) is the session's, and not registered.
+    /// A start does so by itself. What a session [holds](SecretInputs::hold) is the session's, and not registered.
     pub fn register_secrets(&self) {
-        let mut given = Given::default().variables(&self.env).arguments(&self.args);
+        let mut given = SecretInputs::default().variables(&self.env).arguments(&self.args);
         // A configuration that is not JSON is the adapter's to complain about.
         if let Some(Ok(config)) = self.config.as_deref().map(serde_json::from_slice::<Value>) {
             given = given.json(&config);

@@ -9,13 +9,13 @@
 //! `request` makes what is sent, and its tests compare that with the official types; what comes is read member by
 //! member, so that one of a wrong type costs itself only.
 
+mod acp_or;
 mod agent;
 mod answer;
 mod choices;
 mod command_detection;
 mod content;
 mod conversation;
-mod either;
 mod files;
 pub(crate) mod generic;
 mod inbox;
@@ -50,8 +50,8 @@ use crate::agent::settings::Common;
 use crate::agent::started::started;
 use crate::agent::{credentials, diagnose, model, resume, version};
 
+pub(crate) use self::acp_or::{AcpOr, Transport};
 pub(crate) use self::agent::{Kind, Prepared, home_folder, variable};
-pub(crate) use self::either::{AcpOr, Transport};
 pub(crate) use self::generic::{adapter, description};
 pub(crate) use self::session::Permissions;
 pub(crate) use self::shared::Shared;

@@ -1,7 +1,7 @@
 //! Gemini CLI: `gemini --acp`, or `gemini --output-format stream-json` once a turn.
 
-mod held;
 mod json;
+mod repetition;
 
 use std::time::{Duration, SystemTime};
 

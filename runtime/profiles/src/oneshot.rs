@@ -1,15 +1,15 @@
 //! Agents that run once a turn: the prompt on stdin, their work on stdout as lines of JSON, their exit as the end.
 
 mod adapter;
-mod given;
+mod extras;
 pub(crate) mod json;
 #[cfg(test)]
 pub(crate) mod reading;
-mod spent;
+mod running_total;
 
 pub(crate) use self::adapter::{Runs, beside_acp};
-pub(crate) use self::given::Given;
-use self::spent::Spent;
+pub(crate) use self::extras::Extras;
+use self::running_total::RunningTotal;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -127,7 +127,7 @@ pub(crate) struct Conversation<D> {
     options: Options,
     memory: Memory,
     report: Report,
-    given: Given,
+    given: Extras,
 }
 
 /// What a conversation remembers from one run to the next.
@@ -135,7 +135,7 @@ struct Memory {
     native: Native,
     /// It was resumed, and nothing has shown yet whether the agent knows it.
     unproven: bool,
-    spent: Spent,
+    spent: RunningTotal,
     /// The agent has taken the instructions that go before a prompt.
     instructed: bool,
     /// They go before the present one.
@@ -152,7 +152,7 @@ struct Run {
 
 impl<D: AgentCli> Conversation<D> {
     /// Begins a conversation, or goes on with the one that the session resumes.
-    pub(crate) fn new(session: &Session, cli: D, options: Options, given: Given) -> Self {
+    pub(crate) fn new(session: &Session, cli: D, options: Options, given: Extras) -> Self {
         let asked = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
         let is_asked = asked.is_some();
         let resumed = asked.filter(|id| cli.is_id(id));
@@ -169,7 +169,7 @@ impl<D: AgentCli> Conversation<D> {
             session.info(info);
         }
         let report = Report::new(options.tool_loop);
-        let spent = if unproven { Spent::default() } else { Spent::nothing() };
+        let spent = if unproven { RunningTotal::default() } else { RunningTotal::nothing() };
         let memory = Memory { native, unproven, spent, instructed: unproven, instructing: false };
         Self { cli, options, memory, report, given }
     }
@@ -209,7 +209,7 @@ impl<D: AgentCli> Conversation<D> {
             self.memory = Memory {
                 native: fresh(&self.cli),
                 unproven: false,
-                spent: Spent::nothing(),
+                spent: RunningTotal::nothing(),
                 instructed: false,
                 instructing: false,
             };

@@ -13,7 +13,7 @@
 //!
 //! A [`Redactor`] holds the known values. One is [`shared`] by the whole program; nothing runs behind it, no thread and no
 //! task, and any thread may use it. What a program is given for good is registered, and counts against [`MAX_VALUES`];
-//! nothing takes it back. The secrets of a session are [held](Given::hold) instead, within bounds of their own: dropping
+//! nothing takes it back. The secrets of a session are [held](SecretInputs::hold) instead, within bounds of their own: dropping
 //! the last [`HeldSecrets`] releases them, and the latest [`MAX_RELEASED`] stay hidden for what is still on its way to a
 //! log.
 //!
@@ -45,11 +45,11 @@ mod anchors;
 mod escaped;
 mod field;
 mod forms;
-mod given;
 mod grams;
 mod names;
 mod placeholder;
 mod redactor;
+mod secret_inputs;
 mod sessions;
 mod shared;
 mod span;
@@ -64,9 +64,9 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use crate::given::Given;
 pub use crate::names::is_sensitive;
 pub use crate::redactor::Redactor;
+pub use crate::secret_inputs::SecretInputs;
 pub use crate::sessions::{HeldSecrets, MAX_HELD, MAX_RELEASED, TooManySecrets};
 pub use crate::shared::{MAX_VALUES, bytes, register, register_all, shared, text};
 pub use crate::stream::{MAX_PENDING, Stream};

@@ -44,7 +44,7 @@ pub fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
 
 /// Makes a secret known to the [`shared`] redactor, whatever its name says. One that is known already costs a look-up.
 ///
-/// It stays known; what is a session's is [held](crate::Given::hold) instead.
+/// It stays known; what is a session's is [held](crate::SecretInputs::hold) instead.
 pub fn register(name: impl AsRef<str>, value: impl AsRef<[u8]>) {
     register_all([(name, value)]);
 }
@@ -54,7 +54,7 @@ pub fn register_all<N: AsRef<str>, V: AsRef<[u8]>>(secrets: impl IntoIterator<It
     SHARED.register(secrets);
 }
 
-/// Makes known what no session [holds](crate::Given::hold): that is forgotten with its session.
+/// Makes known what no session [holds](crate::SecretInputs::hold): that is forgotten with its session.
 pub(super) fn register_unheld(secrets: Vec<(String, Vec<u8>)>) {
     SHARED.add(secrets, Skip::Held);
 }

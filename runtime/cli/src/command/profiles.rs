@@ -10,7 +10,7 @@ use trunkline_host::config;
 use trunkline_host::process::ChildSpec;
 use trunkline_profiles::PROFILES;
 
-use super::{ask::ask, table};
+use super::{query::query, table};
 use crate::{
     exit,
     fault::{Done, Fault},
@@ -105,7 +105,7 @@ async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, Fault> {
 
 /// What one says of itself.
 async fn describe_one(own: PathBuf, name: &'static str) -> Result<Value, Fault> {
-    let answer = ask(ChildSpec::new(own).args(["adapter", name, "--describe"]), WITHIN).await;
+    let answer = query(ChildSpec::new(own).args(["adapter", name, "--describe"]), WITHIN).await;
     let answer = answer.with_context(|| format!("failed to start the built-in adapter {name}"))?;
     serde_json::from_slice(&answer.stdout).map_err(|_| {
         let why = answer.stderr.trim();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use trunkline_redact::{Given, HeldSecrets};
+use trunkline_redact::{HeldSecrets, SecretInputs};
 use trunkline_sdk::{Category, Error, SessionStart};
 
 /// Hides it wherever something is shown, while what is returned lives.
@@ -12,7 +12,7 @@ use trunkline_sdk::{Category, Error, SessionStart};
 /// Where there is more than can be hidden.
 pub(crate) fn hold(start: &SessionStart) -> Result<Arc<HeldSecrets>, Error> {
     let variables = start.env.iter().chain(&start.variables).flatten();
-    let mut given = Given::default().variables(variables).arguments(start.extra_args.iter().flatten());
+    let mut given = SecretInputs::default().variables(variables).arguments(start.extra_args.iter().flatten());
     // What cannot be read is reported where it is used.
     if let Some(Ok(servers)) = start.mcp_servers.as_ref().map(|servers| servers.to::<Value>()) {
         given = given.json(&servers);

@@ -4,7 +4,7 @@ use serde_json::Value;
 use trunkline_sdk::protocol::{ErrorEvent, Output, Usage, UsageScope};
 use trunkline_sdk::{Category, Error, Status, TurnComplete};
 
-use super::held::Held;
+use super::repetition::Repetition;
 use super::{Gemini, SINCE};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
@@ -92,7 +92,7 @@ impl AgentCli for GeminiJson {
 /// Reads the lines of one run.
 #[derive(Debug, Default)]
 pub(crate) struct GeminiReader {
-    held: Held,
+    held: Repetition,
     result: Option<Value>,
     model: Option<String>,
     error: Option<String>,

@@ -21,7 +21,7 @@ use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
-use crate::oneshot::{AgentCli, Given, Native, Reader, RunEvent, Runs};
+use crate::oneshot::{AgentCli, Extras, Native, Reader, RunEvent, Runs};
 
 /// The largest usage file that is read, in bytes.
 const MAX_USAGE: u64 = 1024 * 1024;
@@ -52,8 +52,8 @@ impl Runs for Copilot {
     }
 
     /// Skills by a folder that the agent is given, servers by a file.
-    fn give(&self, _: &Options, skills: &Roster, servers: &[McpServer]) -> Given {
-        let mut given = Given::default();
+    fn give(&self, _: &Options, skills: &Roster, servers: &[McpServer]) -> Extras {
+        let mut given = Extras::default();
         if let Some(folder) = given.folder(skills) {
             given.args.extend(["--add-dir".into(), folder.path().into()]);
             given.finds_skills = true;

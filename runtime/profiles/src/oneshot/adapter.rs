@@ -5,7 +5,7 @@ use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
 
-use super::{AgentCli, Conversation, Given};
+use super::{AgentCli, Conversation, Extras};
 use crate::acp::{Acp, AcpOr, Kind, Transport};
 use crate::agent::mcp::McpServer;
 use crate::agent::options::Options;
@@ -33,9 +33,9 @@ pub(crate) trait Runs: Kind {
     fn cli(&self, options: &Options, version: Option<Version>) -> Result<Self::Cli, Error>;
 
     /// What it is given of these skills and servers by channels of its own. The inputs that call a skill get it anyway.
-    fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Given {
+    fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Extras {
         let _ = (options, skills);
-        Given::nothing(servers)
+        Extras::nothing(servers)
     }
 }
 
@@ -76,7 +76,7 @@ impl<K: Runs> Adapter for OneShot<K> {
         resume::settle(session, &mut options).await;
         let version = version::of(&self.profile.common()).await;
         let cli = self.profile.cli(&options, version)?;
-        let given = Given::of(&self.profile, &options);
+        let given = Extras::of(&self.profile, &options);
         Ok(Some(Conversation::new(session, cli, options, given)))
     }
 

@@ -17,7 +17,7 @@ use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
-use crate::oneshot::{AgentCli, Given, Native, Reader, RunEvent, Runs};
+use crate::oneshot::{AgentCli, Extras, Native, Reader, RunEvent, Runs};
 
 /// How often in a row a model's answer may break off: opencode asks again forever.
 const MOST_CUTS: u32 = 3;
@@ -47,8 +47,8 @@ impl Runs for Family {
     }
 
     /// Both by the variable that holds configuration, and that nothing runs which would have to be asked.
-    fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Given {
-        let mut given = Given::default();
+    fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Extras {
+        let mut given = Extras::default();
         let folder = given.folder(skills);
         let configured = variable(options, self.configuration);
         let denied = self.unallowed(Unallowed::Denied);

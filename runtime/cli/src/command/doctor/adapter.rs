@@ -8,7 +8,7 @@ use trunkline_host::process::ChildSpec;
 
 use super::program;
 use super::report::{Check, Code, Level};
-use crate::command::ask::{Answer, ask};
+use crate::command::query::{QueryOutput, query};
 
 /// The most checks that are taken from one adapter.
 const MOST: usize = 100;
@@ -57,7 +57,7 @@ pub(super) async fn version(agent: &AgentConfig, spec: &ChildSpec, within: Durat
         return Some(Check::new(Code::CommandVersion, format!("{name} {version}, built in")));
     }
     if agent.sdk {
-        let answer = ask(spec.clone().arg("--describe"), within).await.ok()?;
+        let answer = query(spec.clone().arg("--describe"), within).await.ok()?;
         let described: Described = serde_json::from_slice(&answer.stdout).ok()?;
         let words = [described.name, described.version].into_iter().flatten().collect::<Vec<_>>().join(" ");
         return (!words.is_empty()).then(|| Check::new(Code::CommandVersion, words));
@@ -67,7 +67,7 @@ pub(super) async fn version(agent: &AgentConfig, spec: &ChildSpec, within: Durat
     }
     let mut asked = spec.clone();
     asked.args = vec!["--version".into()];
-    let answer = ask(asked, within)
+    let answer = query(asked, within)
         .await
         .ok()
         .filter(|answer| answer.exit.is_some_and(trunkline_host::process::Exit::success))?;
@@ -85,14 +85,14 @@ pub(super) async fn diagnose(agent: &AgentConfig, spec: &ChildSpec, within: Dura
                 .hint("set `\"sdk\": true` where the program answers `--diagnose`"),
         ];
     }
-    match ask(spec.clone().arg("--diagnose"), within).await {
+    match query(spec.clone().arg("--diagnose"), within).await {
         Ok(answer) => judge(&answer, within),
         // Said by the check of the program or of the containment, but for a shortage.
         Err(error) => vec![Check::new(Code::AdapterUnclear, format!("failed to {error}"))],
     }
 }
 
-fn judge(answer: &Answer, within: Duration) -> Vec<Check> {
+fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
     let words = |check: Check| match answer.stderr.trim() {
         "" => check,
         said => check.detail(format!("its last words: {said}")),
@@ -152,7 +152,7 @@ mod tests {
     const WITHIN: Duration = Duration::from_secs(10);
 
     fn judged(stdout: &str, exit: Option<Exit>) -> Vec<Check> {
-        judge(&Answer { stdout: stdout.into(), stderr: "oh no\n".to_owned(), exit }, WITHIN)
+        judge(&QueryOutput { stdout: stdout.into(), stderr: "oh no\n".to_owned(), exit }, WITHIN)
     }
 
     fn exit(code: i32) -> Option<Exit> {

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 use trunkline_core::{NewSession, WhyClosed};
 
 use super::{Driver, Entry, Waiting, key_of, spans::Spans};
-use crate::{Event, EventDelivery, EventKind, TurnScope, error::UpdateError, link::Command, may};
+use crate::{Event, EventDelivery, EventKind, TurnScope, error::UpdateError, link::Command, session_options};
 
 impl Driver {
     pub(super) fn command(&mut self, command: Command, now: Instant) {
@@ -55,13 +55,15 @@ impl Driver {
                 let ticket = self.wait(Waiting::Steer(reply));
                 self.core.handle_steer(key_of(&session), *input, meta, ticket);
             }
-            Command::Update { session, update, reply } => match may::update(&self.agent.config, &update) {
-                Ok(()) => {
-                    let ticket = self.wait(Waiting::Update(reply));
-                    self.core.handle_update(key_of(&session), update, ticket, now);
+            Command::Update { session, update, reply } => {
+                match session_options::update(&self.agent.config, &update) {
+                    Ok(()) => {
+                        let ticket = self.wait(Waiting::Update(reply));
+                        self.core.handle_update(key_of(&session), update, ticket, now);
+                    }
+                    Err(option) => drop(reply.send(Err(UpdateError::WouldWiden(option)))),
                 }
-                Err(option) => drop(reply.send(Err(UpdateError::WouldWiden(option)))),
-            },
+            }
             Command::File { session, file } => self.core.handle_file(key_of(&session), file, now),
             Command::Stop { session, turn, reason } => {
                 self.core.handle_stop(key_of(&session), turn, reason, now)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
-use trunkline_redact::Given;
+use trunkline_redact::SecretInputs;
 
 use super::{McpServer, Secret, Transport};
 
@@ -21,7 +21,7 @@ pub(crate) fn parse(servers: &[Value]) -> (Vec<McpServer>, Vec<String>) {
     let (mut parsed, mut warnings) = (Vec::new(), Vec::new());
     for servers in servers {
         // What an agent says of its servers is shown, too. A session's are held by its options.
-        Given::default().json(servers).register();
+        SecretInputs::default().json(servers).register();
         add(servers, &mut parsed, &mut warnings);
     }
     (parsed, warnings)

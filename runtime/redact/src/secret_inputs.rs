@@ -11,16 +11,16 @@ use crate::shared::register_unheld;
 
 /// The secrets among variables, options and JSON values, by the names that they stand beside.
 #[derive(Default)]
-pub struct Given(Vec<(String, Vec<u8>)>);
+pub struct SecretInputs(Vec<(String, Vec<u8>)>);
 
 /// Shows no values.
-impl std::fmt::Debug for Given {
+impl std::fmt::Debug for SecretInputs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
     }
 }
 
-impl Given {
+impl SecretInputs {
     /// Takes the values of variables with a [sensitive](is_sensitive) name.
     #[must_use]
     pub fn variables<N: AsRef<OsStr>, V: AsRef<OsStr>>(

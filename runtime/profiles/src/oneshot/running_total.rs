@@ -6,9 +6,9 @@ use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
 
 /// The running total at the end of the last run, where it is known.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Spent(Option<Usage>);
+pub(super) struct RunningTotal(Option<Usage>);
 
-impl Spent {
+impl RunningTotal {
     /// Of a conversation that begins here.
     pub(super) fn nothing() -> Self {
         Self(Some(Usage::default()))
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_turn_is_the_difference_of_totals() {
-        let mut spent = Spent::nothing();
+        let mut spent = RunningTotal::nothing();
         let first = spent.of_turn(total(&[("a", 10)]));
         assert_eq!((first.input_tokens, first.scope, first.models), (Some(10), Some(UsageScope::Turn), None));
         let second = spent.of_turn(total(&[("a", 12), ("b", 5), ("c", 1)]));
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_first_total_of_a_conversation_begun_elsewhere_is_the_conversations() {
-        let mut spent = Spent::default();
+        let mut spent = RunningTotal::default();
         assert_eq!(spent.of_turn(total(&[("a", 10)])).scope, Some(UsageScope::Session));
         let second = spent.of_turn(total(&[("a", 12)]));
         assert_eq!((second.input_tokens, second.scope), (Some(2), Some(UsageScope::Turn)));
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_a_turns_stays_so() {
         let turn = Usage { input_tokens: Some(4), scope: Some(UsageScope::Turn), ..Usage::default() };
-        let mut spent = Spent::nothing();
+        let mut spent = RunningTotal::nothing();
         assert_eq!(spent.of_turn(turn.clone()), turn);
         assert_eq!(spent.of_turn(turn.clone()), turn);
     }

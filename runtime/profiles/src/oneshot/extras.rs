@@ -10,7 +10,7 @@ use crate::agent::skills::{Roster, SkillsFolder};
 
 /// What each run of a conversation is given. Nothing that is wrong with it keeps a turn from running.
 #[derive(Default)]
-pub(crate) struct Given {
+pub(crate) struct Extras {
     /// Arguments after all others.
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -24,7 +24,7 @@ pub(crate) struct Given {
     pub(super) skills: Roster,
 }
 
-impl Given {
+impl Extras {
     /// What a profile gives for the skills and servers of a session.
     pub(super) fn of(profile: &impl Runs, options: &Options) -> Self {
         let mut warnings = Vec::new();

@@ -8,12 +8,12 @@ const SURE: usize = 64;
 
 /// The text since the last boundary, and what is held back of it.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct Repetition {
     told: String,
     held: String,
 }
 
-impl Held {
+impl Repetition {
     /// Takes a piece, and gives what can be told.
     pub(super) fn take(&mut self, piece: &str) -> Option<String> {
         self.held.push_str(piece);
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     fn told(pieces: &[&str], failed: bool) -> String {
-        let mut held = Held::default();
+        let mut held = Repetition::default();
         let mut text: String = pieces.iter().filter_map(|piece| held.take(piece)).collect();
         text.extend(held.end(failed));
         text

@@ -17,7 +17,7 @@ const REST: Duration = Duration::from_millis(200);
 
 /// What a program said.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct QueryOutput {
     /// Its output, at most a mebibyte of it.
     pub(super) stdout: Vec<u8>,
     /// The end of its stderr.
@@ -30,7 +30,7 @@ pub(super) struct Answer {
 ///
 /// # Errors
 /// When it does not start.
-pub(super) async fn ask(mut spec: ChildSpec, within: Duration) -> Result<Answer, SpawnError> {
+pub(super) async fn query(mut spec: ChildSpec, within: Duration) -> Result<QueryOutput, SpawnError> {
     // It is gone before this program is, and is not recorded; what others have recorded stays hidden.
     spec.hidden.extend(spec.record_dir.take());
     let mut child = spawn(spec).await?;
@@ -71,7 +71,7 @@ pub(super) async fn ask(mut spec: ChildSpec, within: Duration) -> Result<Answer,
         ended
     };
     child.finish().await;
-    Ok(Answer { stderr: tail.text(), exit: ended.ok(), stdout: said })
+    Ok(QueryOutput { stderr: tail.text(), exit: ended.ok(), stdout: said })
 }
 
 /// Reads to the end, and keeps the beginning.
