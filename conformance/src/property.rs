@@ -30,8 +30,8 @@ const QUEUED: usize = 6;
 struct Place {
     session: Session,
     asks: Vec<Ask>,
-    /// The requests that were answered.
-    answered: HashSet<String>,
+    /// The places of the requests that were answered: an id may come again once it is settled.
+    answered: HashSet<usize>,
     approved: HashSet<String>,
     tokens: Vec<String>,
 }
@@ -231,7 +231,7 @@ impl Place {
     /// What was asked for and not answered, the oldest first.
     fn pending(&self, t: &Trial<'_>) -> Vec<Seen> {
         let mut requests = t.of_kind(&self.session, "permission.request");
-        requests.retain(|seen| !self.answered.contains(seen.text("request_id")));
+        requests.retain(|seen| !self.answered.contains(&seen.index));
         requests
     }
 
@@ -275,7 +275,7 @@ impl Place {
             self.approved.insert(request.text("resource").to_owned());
         }
         t.tell(&self.session, "permission.response", &json!({"request_id":id,"approved":approved}))?;
-        self.answered.insert(id);
+        self.answered.insert(request.index);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ mod turn;
 pub(crate) use self::{
     host::{Below, Lower},
     permission::{Ask, Request},
-    seen::Seen,
+    seen::{Seen, answer_of},
     talk::Session,
     turn::TurnSeen,
 };

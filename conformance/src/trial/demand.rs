@@ -1,6 +1,6 @@
 //! What a case finds: failures, remarks, and demands of what the history holds.
 
-use std::fmt::Display;
+use std::{collections::BTreeSet, fmt::Display};
 
 use serde_json::Value;
 
@@ -92,6 +92,45 @@ impl Trial<'_> {
     /// The failure, with what came.
     pub(crate) fn demand_silence(&self, session: &Session, from: usize, expected: impl Display) -> Outcome {
         self.demand(self.since(from, session).is_empty(), expected, self.what_came(from, session))
+    }
+
+    /// Fails when something is answered, for a session or for none. What comes by itself may come at any time, so an
+    /// answer is what comes each time, and of a type that does not come where nothing is done.
+    ///
+    /// # Errors
+    ///
+    /// The failure, with what came; that of [`Self::settle`].
+    pub(crate) fn demand_unanswered(
+        &mut self,
+        session: &Session,
+        expected: impl Display,
+        act: impl Fn(&mut Self) -> Outcome,
+    ) -> Outcome {
+        let (mut answers, mut own) = (self.kinds_while(session, &act)?, BTreeSet::new());
+        for _ in 0..2 {
+            if answers.is_empty() {
+                break;
+            }
+            own.append(&mut self.kinds_while(session, |_| Ok(()))?);
+            answers = self.kinds_while(session, &act)?;
+            answers.retain(|kind| !own.contains(kind));
+        }
+        let got: Vec<String> = answers.iter().map(|kind| format!("`{kind}`")).collect();
+        self.demand(answers.is_empty(), expected, got.join(", "))
+    }
+
+    /// The types that come for a session or for none while something is done and has its time.
+    fn kinds_while(
+        &mut self,
+        session: &Session,
+        act: impl Fn(&mut Self) -> Outcome,
+    ) -> Outcome<BTreeSet<String>> {
+        let from = self.history.len();
+        act(self)?;
+        self.settle()?;
+        let mut came = self.seen_from(from);
+        came.retain(|seen| seen.session() == session.id() || seen.session().is_empty());
+        Ok(came.iter().map(|seen| seen.kind().to_owned()).collect())
     }
 
     /// Fails unless a member is as wanted; `null` where it is absent.

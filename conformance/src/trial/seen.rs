@@ -56,6 +56,21 @@ impl Seen {
     pub(crate) fn get(&self, member: &str) -> Option<&Value> {
         self.message().get(member)
     }
+
+    /// What it adds to the text on a channel; nothing where it is another message. An absent, null or empty channel is
+    /// `stdout`.
+    pub(crate) fn on_channel(&self, channel: &str) -> &str {
+        let named = match self.text("channel") {
+            "" => "stdout",
+            named => named,
+        };
+        if self.kind() == "output" && named == channel { self.text("content") } else { "" }
+    }
+}
+
+/// The text of an answer: an adapter cuts it into outputs as it likes, so only the joined contents mean anything.
+pub(crate) fn answer_of<'a>(messages: impl IntoIterator<Item = &'a Seen>) -> String {
+    messages.into_iter().map(|seen| seen.on_channel("stdout")).collect()
 }
 
 impl Trial<'_> {

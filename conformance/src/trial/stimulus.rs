@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Seen, Session, Trial, TurnSeen};
+use super::{Seen, Session, Trial, TurnSeen, answer_of};
 use crate::verdict::{Outcome, Stop, Tier};
 
 /// How often a recipe is tried before the case gives up.
@@ -61,13 +61,21 @@ impl Trial<'_> {
         Ok(turn.text())
     }
 
-    /// The object that an operation answered with: an output that holds `"$probe":1` and the member.
+    /// The object that an operation answered with: one in the text that holds `"$probe":1` and the member.
     pub(crate) fn probe_answer(messages: &[Seen], member: &str) -> Option<Value> {
-        messages
-            .iter()
-            .filter(|seen| seen.kind() == "output")
-            .filter_map(|seen| serde_json::from_str::<Value>(seen.text("content")).ok())
-            .find(|answer| answer.get("$probe").is_some() && answer.get(member).is_some())
+        let text = answer_of(messages);
+        let mut from = 0;
+        while let Some(at) = text[from..].find('{').map(|place| from + place) {
+            let mut objects = serde_json::Deserializer::from_str(&text[at..]).into_iter::<Value>();
+            from = match objects.next() {
+                Some(Ok(answer)) if answer.get("$probe").is_some() && answer.get(member).is_some() => {
+                    return Some(answer);
+                }
+                Some(Ok(_)) => at + objects.byte_offset(),
+                _ => at + 1,
+            };
+        }
+        None
     }
 
     /// What `report` tells of a session: `inputs`, `files`, `permissions`.

@@ -31,14 +31,7 @@ impl TurnSeen {
 
     /// The text on a channel, joined; an absent, null or empty channel is `stdout`.
     pub(crate) fn on_channel(&self, channel: &str) -> String {
-        let on = |seen: &&Seen| {
-            let named = match seen.text("channel") {
-                "" => "stdout",
-                named => named,
-            };
-            seen.kind() == "output" && named == channel
-        };
-        self.messages.iter().filter(on).map(|seen| seen.text("content")).collect()
+        self.messages.iter().map(|seen| seen.on_channel(channel)).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     clauses::Level,
     needs::{Ability, Need},
     trial::{Ask, Request, Session, Trial},
-    verdict::{FailureContext, Outcome},
+    verdict::{FailureContext, Outcome, Stop},
 };
 
 const ASK: Need = Need::ProbeOr(&["ask"], "permission");
@@ -126,8 +126,10 @@ fn request_says_all(t: &mut Trial<'_>) -> Outcome {
     for member in ["request_id", "tool", "description", "resource"] {
         let got = request.seen.get(member).cloned().unwrap_or_default();
         t.demand(got.is_string(), format!("`{member}` is a string"), &got)?;
-        if member != "resource" {
-            t.demand(got != "", format!("`{member}` is not empty"), &got)?;
+        if member == "request_id" {
+            t.demand(got != "", "`request_id` is not empty", &got)?;
+        } else if got == "" {
+            t.note(format!("`{member}` is empty, so a person learns less"));
         }
     }
     answer_to_the_end(t, &s, &request, false)
@@ -158,6 +160,12 @@ fn no_answer(t: &mut Trial<'_>) -> Outcome {
         undone(t, &ask, "it happened without an answer")?;
     }
     let ended = t.since(request.from, &s).iter().any(|seen| seen.kind() == "turn.complete");
+    if ended && !t.has_probe(&["ask"]) {
+        // An agent may give its request up, and settle it as denied by the end of its turn.
+        return Err(Stop::Inconclusive(
+            "the turn of recipe `permission` did not wait for an answer".to_owned(),
+        ));
+    }
     t.demand(!ended, "the turn waits for the answer", "it ended without one")?;
     answer_to_the_end(t, &s, &request, false)?;
     undone(t, &ask, "it happened after the denial")
@@ -288,9 +296,14 @@ fn close_denies(t: &mut Trial<'_>) -> Outcome {
     let (s, ask, request) = asked(t)?;
     let closed = t.close(&s)?;
     respond(t, &s, request.id(), true)?;
-    t.settle()?;
+    t.fence()?;
+    // What was on its way when the close came may still come, but no end: the turn waits.
+    let read = t.history.len();
+    t.pass_time(t.quiet());
     undone(t, &ask, "an approval after `session.close` let it happen")?;
-    t.demand_silence(&s, closed, "nothing for a closed session").under("session.4")
+    let ended = t.since(closed, &s).iter().any(|seen| seen.kind() == "turn.complete");
+    t.demand(!ended, "no `turn.complete` for the turn that waited", "one").under("session.4")?;
+    t.demand_silence(&s, read, "nothing for a closed session").under("session.4")
 }
 
 fn no_one_asked(t: &mut Trial<'_>) -> Outcome {
@@ -299,9 +312,9 @@ fn no_one_asked(t: &mut Trial<'_>) -> Outcome {
     t.quick_turn(&s)?;
     t.settle()?;
     let id = t.token();
-    let upto = respond(t, &s, &id, true)?;
-    t.settle()?;
-    t.demand_silence(&s, upto, "an answer that no one asked for is ignored")?;
+    t.demand_unanswered(&s, "an answer that no one asked for is ignored", |t| {
+        respond(t, &s, &id, true).map(drop)
+    })?;
     t.quick_turn(&s)?;
     t.settle_ledger(&s)
 }

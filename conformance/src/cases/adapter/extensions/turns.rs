@@ -6,28 +6,27 @@ use serde_json::{Value, json};
 
 use crate::{
     clauses::Level,
-    trial::{Seen, Session, Trial},
+    trial::{Seen, Session, Trial, answer_of},
     verdict::{FailureContext, Outcome},
 };
-
-/// Types that belong to the turn in which they are written.
-const OF_TURN: [&str; 5] = ["output", "thinking", "file.output", "permission.request", "turn.complete"];
 
 pub(super) fn id_on_all(t: &mut Trial<'_>) -> Outcome {
     let all = t.extensions();
     let (s, _) = t.agree(&all, &json!({}))?;
     let quick = t.quick();
-    let mut level = Level::Should;
+    // What an agent says may belong to no turn ([turn.6]); what a script says belongs to its own.
+    let (mut level, mut wanted) = (Level::Should, vec![]);
     let mut from = t.input_as(&s, "t-1", &quick)?;
     let mut turn = "t-1";
     if t.has_probe(&["say", "file", "ask"]) {
         t.end_of_turn(&s, turn, from, t.bounds.longest)?;
         turn = "t-2";
-        level = Level::Must;
+        (level, wanted) = (Level::Must, vec!["output", "file.output", "permission.request"]);
         let ask = t.action();
         let mut script = vec![json!(["say", "hello"]), json!(["file", "f.bin", "text/plain", 10])];
         if t.has_probe(&["event"]) && all.contains(&"events") {
             script.push(json!(["event", {"type":"thinking","content":"hm"}]));
+            wanted.push("thinking");
         }
         script.push(json!(["ask", ask.members()]));
         from = t.probe_as(&s, turn, &json!(script))?;
@@ -35,16 +34,21 @@ pub(super) fn id_on_all(t: &mut Trial<'_>) -> Outcome {
         t.answer(&s, &crate::trial::Request { seen, from }, false)?;
     }
     let end = t.end_of_turn(&s, turn, from, t.bounds.longest)?;
-    let nameless: Vec<String> = t
-        .seen_from(from)
-        .iter()
-        .filter(|seen| seen.index < end.index && seen.session() == s.id())
-        .filter(|seen| OF_TURN.contains(&seen.kind()) && seen.text("turn_id") != turn)
-        .map(|seen| format!("`{}` with turn_id {:?}", seen.kind(), seen.text("turn_id")))
-        .collect();
-    if !nameless.is_empty() {
-        // What an agent says may belong to no turn; what a script says belongs to its own.
-        t.found("turn.9", level, format!("turn_id {turn:?} on all of the turn"), nameless.join(", "));
+    let mut came = t.since(from, &s);
+    came.retain(|seen| seen.index < end.index);
+    let (own, others): (Vec<_>, Vec<_>) = came.into_iter().partition(|seen| seen.text("turn_id") == turn);
+    if level == Level::Should && others.iter().any(|seen| seen.kind() == "output") {
+        wanted.push("output");
+    }
+    wanted.retain(|kind| !own.iter().any(|seen| seen.kind() == *kind));
+    let hello = level == Level::Should || answer_of(&own).contains("hello");
+    let foreign = others.iter().any(|seen| !seen.text("turn_id").is_empty());
+    if !wanted.is_empty() || !hello || foreign {
+        let others: Vec<String> = others
+            .iter()
+            .map(|seen| format!("`{}` with turn_id {:?}", seen.kind(), seen.text("turn_id")))
+            .collect();
+        t.found("turn.9", level, format!("turn_id {turn:?} on all of the turn"), others.join(", "));
     }
     Ok(())
 }
@@ -85,8 +89,8 @@ pub(super) fn stop_of_queued(t: &mut Trial<'_>) -> Outcome {
     t.demand(!ended, "the running turn goes on", "it was ended by the stop of a queued one")?;
     t.tell(&s, "stop", &json!({"turn_id":"t-1"}))?;
     t.end_of_turn(&s, "t-1", from, t.bounds.stop)?;
-    let queued = t.end_of_turn(&s, "t-2", from, t.bounds.deadline)?;
-    let ran = t.of(&s).iter().any(|seen| seen.kind() == "output" && seen.text("content").contains(&token));
+    let queued = t.end_of_turn(&s, "t-2", from, t.bounds.stop)?;
+    let ran = answer_of(&t.of(&s)).contains(&token);
     let hint = "a `stop` with the id of a queued turn removes it from the queue and ends it as `stopped`";
     t.demand(!ran, "the stopped turn never runs", "it has said what it was to say").hint(hint)?;
     t.demand_member(&queued, "status", "stopped").hint(hint)?;
@@ -111,8 +115,11 @@ fn steer_as(t: &mut Trial<'_>, s: &Session, turn: &str, message: &str) -> Outcom
     t.tell(s, "user.input", &members)
 }
 
-/// Exactly one result, and nothing that a turn would have.
-fn demand_result(t: &Trial<'_>, s: &Session, turn: &str, message: &str) -> Outcome<Seen> {
+/// Exactly one result, whenever it comes, and nothing that a turn would have.
+fn demand_result(t: &mut Trial<'_>, s: &Session, turn: &str, message: &str) -> Outcome<Seen> {
+    let result = |seen: &Seen| seen.kind() == "steer.result" && seen.session() == s.id();
+    t.wait(0, t.bounds.deadline.max(t.bounds.secs(10.0)), result);
+    t.settle()?;
     let results = results(t, s);
     t.demand(results.len() == 1, "one `steer.result`", results.len())?;
     let id = results[0].text("message_id").to_owned();
@@ -137,7 +144,6 @@ pub(super) fn steer(t: &mut Trial<'_>) -> Outcome {
     still_runs(t, &s, from, "the steer has ended a turn")?;
     t.tell(&s, "stop", &json!({"turn_id":"t-1"}))?;
     t.end_of_turn(&s, "t-1", from, t.bounds.stop)?;
-    t.settle()?;
     demand_result(t, &s, "t-2", "m-1")?;
     let ends = t.count(&s, "turn.complete");
     t.demand(ends == 1, "one `turn.complete`, that of the turn", ends)
@@ -149,7 +155,6 @@ pub(super) fn idle_steer(t: &mut Trial<'_>) -> Outcome {
     let from = t.input_as(&s, "t-1", &quick)?;
     t.end_of_turn(&s, "t-1", from, t.bounds.longest)?;
     steer_as(t, &s, "t-2", "m-1")?;
-    t.settle()?;
     let result = demand_result(t, &s, "t-2", "m-1")?;
     let delivered = result.get("delivered").cloned().unwrap_or_default();
     t.demand(delivered == false, "`delivered: false`", delivered)?;

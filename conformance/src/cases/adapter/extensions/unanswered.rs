@@ -7,18 +7,6 @@ use crate::{
     verdict::{FailureContext, Outcome},
 };
 
-/// Nothing has come for a session, nor without a session, since a place in the history.
-fn nothing_since(t: &mut Trial<'_>, s: &Session, from: usize, what: &str) -> Outcome {
-    t.settle()?;
-    let came: Vec<String> = t
-        .seen_from(from)
-        .iter()
-        .filter(|seen| seen.session() == s.id() || seen.session().is_empty())
-        .map(|seen| format!("`{}`", seen.kind()))
-        .collect();
-    t.demand(came.is_empty(), format!("no answer to {what}"), came.join(", "))
-}
-
 /// Sessions to try it in: one without extensions, and one with all that the adapter has.
 fn sessions(t: &mut Trial<'_>) -> Outcome<Vec<(Session, bool)>> {
     let core = t.open()?;
@@ -56,12 +44,10 @@ pub(super) fn bad_messages(t: &mut Trial<'_>) -> Outcome {
             json!({"type":"stop","session_id":{}}),
             json!({"type":"sessions.list","session_id":""}),
         ];
-        let from = t.history.len();
-        for message in bad {
-            t.send_deviant(message)?;
-        }
-        nothing_since(t, &s, from, "messages that are bad")
-            .hint("drop what is bad, and say nothing of it on stdout")?;
+        t.demand_unanswered(&s, "no answer to messages that are bad", |t| {
+            bad.iter().try_for_each(|message| t.send_deviant(message.clone()).map(drop))
+        })
+        .hint("drop what is bad, and say nothing of it on stdout")?;
         ordinary_turn(t, &s, turns)?;
     }
     Ok(())
@@ -74,9 +60,9 @@ pub(super) fn reserved_names(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     let names = t.of(&s).iter().find_map(|ready| ready.get("extensions").cloned()).unwrap_or_default();
     t.demand(names.as_array().is_none_or(Vec::is_empty), "`journal` is not an extension yet", &names)?;
-    let from = t.history.len();
-    t.tell_deviant(&s, "session.attach", &json!({"seq":1}))?;
-    nothing_since(t, &s, from, "`session.attach`")?;
+    t.demand_unanswered(&s, "no answer to `session.attach`", |t| {
+        t.tell_deviant(&s, "session.attach", &json!({"seq":1})).map(drop)
+    })?;
     let quick = t.quick();
     let from = t.tell_deviant(&s, "user.input", &json!({"content":quick,"seq":2,"journal":true}))?;
     t.end_of(&s, from)?;

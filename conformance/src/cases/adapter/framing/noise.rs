@@ -74,7 +74,7 @@ pub(super) fn disturbs_no_turn(t: &mut Trial<'_>) -> Outcome {
         return Err(Stop::Inconclusive("recipe `long` ended by itself before it was stopped".to_owned()));
     }
     t.stop(&s)?;
-    t.end_of(&s, from)?;
+    t.end_within(&s, from, t.bounds.stop)?;
     t.demand_ends(&s, 1)
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     history::Event,
-    trial::{Seen, Trial},
+    trial::Trial,
     verdict::{Ground, Outcome, Stop},
     wire::Parsed,
 };
@@ -64,11 +64,17 @@ pub(super) fn output_is_flushed(t: &mut Trial<'_>) -> Outcome {
     let from = t.probe(&s, &json!([["say", text], ["sleep", 3_000]]))?;
     let turn = t.end_of(&s, from)?;
     Trial::supported(&turn.messages)?;
-    let Some(output) = turn.messages.iter().find(|seen| seen.text("content") == text) else {
+    // It may come in pieces: what counts is when it was whole.
+    let mut said = String::new();
+    let whole = turn.messages.iter().find(|seen| {
+        said.push_str(seen.on_channel("stdout"));
+        said.contains(text)
+    });
+    let Some(whole) = whole else {
         return t.fail("the output that was asked for", t.what_came(from, &s));
     };
-    let took = output.at.saturating_sub(t.sent_at(from));
-    let ahead = turn.end.at.saturating_sub(output.at);
+    let took = whole.at.saturating_sub(t.sent_at(from));
+    let ahead = turn.end.at.saturating_sub(whole.at);
     let held = took > t.bounds.secs(1.0) && ahead < Duration::from_millis(1_500);
     t.demand(
         !held,
@@ -83,10 +89,10 @@ pub(super) fn never_mixed(t: &mut Trial<'_>) -> Outcome {
     for letter in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         let s = t.open()?;
         let from = t.probe(&s, &json!([["burst", 200, 20_000, letter]]))?;
-        running.push((s, from));
+        running.push((s, from, letter));
     }
     let mut ends = Vec::new();
-    for (s, from) in &running {
+    for (s, from, _) in &running {
         ends.push(t.end_of_burst(s, *from));
     }
     let hint = "write each message with its LF in one write, under one lock";
@@ -99,24 +105,21 @@ pub(super) fn never_mixed(t: &mut Trial<'_>) -> Outcome {
             .fail("every line is one message", format!("a line of {bytes} bytes that is none"))
             .map_err(|stop| stop.hint(hint));
     }
-    for turn in ends {
+    for ((_, _, letter), turn) in running.iter().zip(ends) {
         let turn = turn.map_err(|stop| stop.hint(hint))?;
         Trial::supported(&turn.messages)?;
-        if let Some(letters) = turn.messages.iter().find_map(two_letters) {
+        if let Some(other) = foreign_letter(&turn.text(), letter) {
             return t
-                .fail("each output with the letter of its session", format!("one with {letters}"))
+                .fail(format!("the text of a session with its letter {letter}"), format!("one with {other}"))
                 .map_err(|stop| stop.hint(hint));
         }
     }
     Ok(())
 }
 
-/// The letters of a numbered output that has more than one. What has no number is not part of the burst.
-fn two_letters(seen: &Seen) -> Option<String> {
-    let (number, fill) = seen.text("content").split_once(' ')?;
-    number.parse::<u32>().ok()?;
-    let mut letters = fill.as_bytes().to_vec();
-    letters.dedup();
-    letters.truncate(8);
-    (letters.len() > 1).then(|| String::from_utf8_lossy(&letters).into_owned())
+/// A letter of another burst, of which several stand in a row as in no word.
+fn foreign_letter(text: &str, own: &str) -> Option<char> {
+    let rows = text.as_bytes().chunk_by(|one, next| one == next);
+    let mut letters = rows.filter(|row| row.len() > 3).map(|row| char::from(row[0]));
+    letters.find(|letter| matches!(letter, 'a'..='h') && !own.contains(*letter))
 }

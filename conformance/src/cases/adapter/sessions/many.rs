@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::{
+    cases::adapter::back_pressure,
     process::Usage,
     trial::{Session, Trial},
     verdict::{Outcome, Stop, Tier},
@@ -93,9 +94,7 @@ pub(super) fn numbers(t: &mut Trial<'_>) -> Outcome {
     for (s, from) in running {
         let turn = t.end_of_burst(&s, from)?;
         Trial::supported(&turn.messages)?;
-        let outputs = turn.messages.iter().filter(|seen| seen.kind() == "output");
-        let numbers: Vec<u32> =
-            outputs.filter_map(|seen| seen.text("content").split(' ').next()?.parse().ok()).collect();
+        let numbers = back_pressure::numbers(&turn.text());
         let wrong =
             (1..=500).zip(numbers.iter().copied().chain(std::iter::repeat(0))).find(|(n, got)| n != got);
         if let Some((n, got)) = wrong {

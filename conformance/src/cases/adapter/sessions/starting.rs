@@ -32,7 +32,7 @@ pub(super) fn twice(t: &mut Trial<'_>) -> Outcome {
         let from = t.busy(&s)?;
         t.tell_deviant(&s, "session.start", &json!({}))?;
         t.stop(&s)?;
-        t.end_of(&s, from)?;
+        t.end_within(&s, from, t.bounds.stop)?;
     }
     Ok(())
 }
