@@ -70,9 +70,9 @@ fn files(turn: &TurnSeen) -> Vec<&Seen> {
     turn.of_kind("file.output").collect()
 }
 
-/// The refusals that a core-only hub was told in a turn.
-fn told(turn: &TurnSeen) -> usize {
-    turn.of_kind("output").filter(|seen| seen.text("channel") == "system").count()
+/// Whether a core-only hub was told something in a turn. A host may cut and join its words, so they are not counted.
+fn told(turn: &TurnSeen) -> bool {
+    !turn.on_channel("system").is_empty()
 }
 
 fn attached(t: &mut Trial<'_>) -> Outcome {
@@ -128,27 +128,24 @@ fn sent(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-/// Demands that nothing of these was given to the hub, and that it was told.
-fn demand_refused(t: &Trial<'_>, turn: &TurnSeen, refused: usize) -> Outcome {
+/// Demands that the file of a turn was not given to the hub, and that it was told.
+fn demand_refused(t: &Trial<'_>, turn: &TurnSeen) -> Outcome {
     if let Some(file) = files(turn).first() {
         let path = file.text("file_path");
         return t.fail("no `file.output` for the hub", format!("{:?} at {path}", file.text("file_name")));
     }
-    let told = told(turn);
-    t.demand(told >= refused, format!("{refused} refusals told on channel `system`"), told)
+    t.demand(told(turn), "the refusal on channel `system`", "nothing there")
 }
 
 fn missing(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
-    let actions = json!([
-        ["file_at", "{tmpdir}/not-there.txt", "not-there.txt", "text/plain"],
-        ["file_at", "not/absolute.txt", "relative.txt", "text/plain"],
-        ["say", "went on"],
-        ["complete"]
-    ]);
-    let turn = t.act(&s, &actions)?;
-    t.demand_text(&turn, "went on")?;
-    demand_refused(t, &turn, 2)
+    for path in ["{tmpdir}/not-there.txt", "not/absolute.txt"] {
+        let actions = json!([["file_at", path, "named.txt", "text/plain"], ["say", "went on"], ["complete"]]);
+        let turn = t.act(&s, &actions)?;
+        t.demand_text(&turn, "went on")?;
+        demand_refused(t, &turn).map_err(|stop| stop.sent(format!("a file at {path}")))?;
+    }
+    Ok(())
 }
 
 fn names(t: &mut Trial<'_>) -> Outcome {
@@ -165,24 +162,19 @@ fn names(t: &mut Trial<'_>) -> Outcome {
         "..".to_owned(),
         "/".to_owned(),
     ];
-    let mut actions = Vec::new();
+    let mut lost = Vec::new();
     for label in &labels {
-        actions.push(json!(["file", label, "text/plain", 300]));
+        let actions = json!([["file", label, "text/plain", 300], ["say", "went on"], ["complete"]]);
+        let turn = t.act(&s, &actions)?;
+        t.demand_text(&turn, "went on")?;
+        if files(&turn).is_empty() && !told(&turn) {
+            lost.push(format!("{label:?}"));
+        }
     }
-    actions.push(json!(["say", "went on"]));
-    actions.push(json!(["complete"]));
-    let turn = t.act(&s, &json!(actions))?;
-    t.demand_text(&turn, "went on")?;
     for path in [&absolute, &upwards] {
         t.demand(!path.exists(), "nothing where a name leads to", format!("a file at {}", path.display()))?;
     }
-    let given = files(&turn).len();
-    t.demand(
-        given + told(&turn) >= labels.len(),
-        format!("{} files given or refused with a word", labels.len()),
-        format!("{given} given, {} refusals", told(&turn)),
-    )
-    .under("file.4")
+    t.demand(lost.is_empty(), "each file given or refused with a word", lost.join(", ")).under("file.4")
 }
 
 fn elsewhere(t: &mut Trial<'_>) -> Outcome {
@@ -214,7 +206,7 @@ fn elsewhere(t: &mut Trial<'_>) -> Outcome {
         actions.push(json!(["complete"]));
         let turn = t.act(&s, &json!(actions))?;
         t.demand_text(&turn, way)?;
-        demand_refused(t, &turn, 1).map_err(|stop| stop.sent(format!("a file by way of {way}")))?;
+        demand_refused(t, &turn).map_err(|stop| stop.sent(format!("a file by way of {way}")))?;
     }
     Ok(())
 }
@@ -252,21 +244,18 @@ fn prompt_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
 
 fn no_regular_file(t: &mut Trial<'_>) -> Outcome {
     let (s, other) = (t.open()?, t.open_known()?);
-    let actions = json!([
-        ["mkfifo", "{tmpdir}/fifo"],
-        ["file_at", "{tmpdir}/fifo", "fifo", "text/plain"],
-        ["file_at", "{tmpdir}", "folder", "text/plain"],
-        ["file_at", "/dev/zero", "zero", "text/plain"],
-        ["say", "went on"],
-        ["complete"]
-    ]);
-    let from = t.instruct(&s, &actions)?;
-    t.expect_told(from, &t.lower(&s)?, "user.input", t.bounds.deadline)?;
-    t.pass_time(Duration::from_millis(200));
-    prompt_turn(t, &other).hint("the host seems to read what is not a regular file")?;
-    let turn = t.end_of(&s, from)?;
-    t.demand_text(&turn, "went on")?;
-    demand_refused(t, &turn, 3)
+    t.act(&s, &json!([["mkfifo", "{tmpdir}/fifo"], ["complete"]]))?;
+    for path in ["{tmpdir}/fifo", "{tmpdir}", "/dev/zero"] {
+        let actions = json!([["file_at", path, "odd", "text/plain"], ["say", "went on"], ["complete"]]);
+        let from = t.instruct(&s, &actions)?;
+        t.expect_told(from, &t.lower(&s)?, "user.input", t.bounds.deadline)?;
+        t.pass_time(Duration::from_millis(200));
+        prompt_turn(t, &other).hint("the host seems to read what is not a regular file")?;
+        let turn = t.end_of(&s, from)?;
+        t.demand_text(&turn, "went on")?;
+        demand_refused(t, &turn).map_err(|stop| stop.sent(format!("a file at {path}")))?;
+    }
+    Ok(())
 }
 
 fn large(t: &mut Trial<'_>) -> Outcome {
@@ -285,11 +274,11 @@ fn large(t: &mut Trial<'_>) -> Outcome {
         t.pass_time(Duration::from_millis(30));
     }
     let turn = t.end_of(&s, from)?;
-    let (given, refused) = (files(&turn).len(), told(&turn));
+    let given = files(&turn).len();
     t.demand(
-        given + refused >= sizes.len(),
+        given == sizes.len() || told(&turn),
         format!("{} files given or refused with a word", sizes.len()),
-        format!("{given} given, {refused} refusals"),
+        format!("{given} given, and no word of a refusal"),
     )
     .under("file.4")
 }

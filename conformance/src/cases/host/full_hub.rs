@@ -50,11 +50,16 @@ pub(super) fn agreeing(t: &mut Trial<'_>, extensions: &[&str]) -> Outcome {
 
 /// Skips the case where the host does not offer an extension to its adapters.
 pub(super) fn demand_offer(t: &Trial<'_>, lower: &Lower, extension: &str) -> Outcome {
+    demand_any_offer(t, lower, &[extension])
+}
+
+/// Skips the case where the host offers none of these extensions to its adapters.
+pub(super) fn demand_any_offer(t: &Trial<'_>, lower: &Lower, extensions: &[&str]) -> Outcome {
     let start = t.told(lower, "session.start");
     let offer = start.first().and_then(|start| start.get("extensions")?.as_array().cloned());
-    match offer.unwrap_or_default().iter().any(|name| name == extension) {
+    match offer.unwrap_or_default().iter().any(|name| extensions.iter().any(|wanted| name == wanted)) {
         true => Ok(()),
-        false => t.skip(format!("extension `{extension}` towards its adapters")),
+        false => t.skip(format!("extension `{}` towards its adapters", extensions.join("` or `"))),
     }
 }
 

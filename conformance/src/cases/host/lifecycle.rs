@@ -27,7 +27,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("it is ended within 10 s and the hub learns why, or a later process serves it"),
     Case::derived("H-LIF-04", "process.4", "no such program", ends::no_such_program)
         .when("the adapter's command does not exist; an input")
-        .then("within 5 s it is ended and the hub learns why, or the host has ended with an error"),
+        .then("within 10 s it is ended and the hub learns why, or the host has ended with an error"),
     Case::derived("H-LIF-05", "process.3", "last words", ends::last_words)
         .when("the adapter writes 20,000 short outputs and `turn.complete` and exits at once, three times")
         .then("all of it is delivered, then the end of the turn"),

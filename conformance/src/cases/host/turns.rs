@@ -1,5 +1,7 @@
 //! H-TRN: a turn ends when the adapter says so, once.
 
+use std::cell::RefCell;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -50,7 +52,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
 fn one_end(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["say", "hello"], ["complete"]]))?;
-    t.expect(from, &s, "turn.complete", t.bounds.secs(5.0))?;
+    t.expect(from, &s, "turn.complete", t.bounds.deadline.max(t.bounds.secs(5.0)))?;
     t.demand_end(&s, from, "hello")?;
     t.demand_ends(&s, 1)
 }
@@ -101,7 +103,13 @@ fn between_turns(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let turn = t.act(&s, &json!([["complete"], ["delay", 200], ["say", token]]))?;
-    let heard = |seen: &crate::trial::Seen| seen.session() == s.id() && seen.text("content").contains(&token);
+    let text = RefCell::new(String::new());
+    let heard = |seen: &crate::trial::Seen| {
+        if seen.session() == s.id() {
+            text.borrow_mut().push_str(seen.on_channel("stdout"));
+        }
+        text.borrow().contains(&token)
+    };
     let heard = t.wait(turn.end.index, t.bounds.deadline, heard).is_some();
     t.demand(heard, "the output between turns is delivered", "it is not")
 }

@@ -126,9 +126,12 @@ fn never_again(t: &mut Trial<'_>) -> Outcome {
 fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["turns", "control"])?;
     let (a, b, c) = (t.open_known()?, t.open_known()?, t.open_known()?);
-    t.act(&a, &json!([["emit", {"type":"session.closed","reason":"finished"}], ["complete"]]))?;
-    let from = t.input(&a, "again")?;
-    t.end_of(&a, from)?;
+    // Only where the host has offered `control` may the adapter end a session.
+    if full_hub::demand_offer(t, &t.lower(&a)?, "control").is_ok() {
+        t.act(&a, &json!([["emit", {"type":"session.closed","reason":"finished"}], ["complete"]]))?;
+        let from = t.input(&a, "again")?;
+        t.end_of(&a, from)?;
+    }
     t.close(&b)?;
     if t.subject.abilities.contains(&Ability::Restarts) {
         let from = t.instruct(&c, &json!([["exit", 0]]))?;

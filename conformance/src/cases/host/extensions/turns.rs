@@ -1,6 +1,9 @@
 //! Turns with ids: who is late, who is steered, what is left open.
 
-use std::collections::HashSet;
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+};
 
 use serde_json::{Value, json};
 
@@ -104,7 +107,16 @@ fn late_output(t: &mut Trial<'_>) -> Outcome {
         ]),
     )?;
     t.end_of(&s, from)?;
-    let late = |seen: &Seen| seen.session() == s.id() && seen.text("content").contains(&token);
+    // The host may cut it; its pieces are of one turn.
+    let said = RefCell::new(HashMap::<String, String>::new());
+    let late = |seen: &Seen| {
+        let mut said = said.borrow_mut();
+        let text = said.entry(seen.text("turn_id").to_owned()).or_default();
+        if seen.session() == s.id() {
+            text.push_str(seen.on_channel("stdout"));
+        }
+        text.contains(&token)
+    };
     let Some(late) = t.wait(from, t.bounds.deadline, late) else {
         return t.late("the late output is delivered", "it is not");
     };

@@ -75,7 +75,8 @@ pub(super) fn no_such_program(t: &mut Trial<'_>) -> Outcome {
     t.start_with(&launch)?;
     let s = t.open()?;
     let from = t.input(&s, "Are you there?")?;
-    let within = t.bounds.secs(5.0).max(t.bounds.start * 5);
+    // It may try five times before the agent has failed, with up to 0.25 s, 0.5 s, 1 s, 2 s and 4 s between.
+    let within = t.bounds.secs(10.0).max(t.bounds.start * 5);
     match t.expect(from, &s, "turn.complete", within) {
         Ok(_) => {
             let turn = t.end_of(&s, from)?;

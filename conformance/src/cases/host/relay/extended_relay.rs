@@ -193,17 +193,23 @@ pub(super) fn noises(token: &str) -> Value {
 fn noise(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "events"])?;
     t.introduce(&s)?;
+    let known = t.history.len();
     let token = t.token();
     let turn = t.act(&s, &noises(&token))?;
     t.demand_text(&turn, "mine")?;
     t.settle()?;
     demand_unheard(t, &token)?;
     t.demand_no_strangers()?;
-    let trace = t.of(&s).into_iter().find(|seen| {
-        let mine = seen.kind() == "output" && seen.text("content") == "mine";
-        !mine && !matches!(seen.kind(), "session.ready" | "session.info" | "turn.complete")
+    demand_no_report(t, &s, known)
+}
+
+/// Demands that nothing was reported since a place. What a relay says besides, of its work or of its use, is no report.
+pub(super) fn demand_no_report(t: &Trial<'_>, s: &Session, from: usize) -> Outcome {
+    let report = t.since(from, s).into_iter().find(|seen| {
+        let beside = seen.kind() == "output" && !matches!(seen.text("channel"), "" | "stdout");
+        beside || matches!(seen.kind(), "error" | "log")
     });
-    match trace {
+    match report {
         None => Ok(()),
         Some(seen) => {
             let text = format!("{}{}", seen.text("content"), seen.text("message"));

@@ -89,7 +89,7 @@ fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
     t.send_deviant(json!({
         "type":"user.input","session_id":id,"turn_id":"steer-turn","message_id":"steer-1","mode":"steer","content":"left"
     }))?;
-    let info = t.expect(sent, &s, "session.info", t.bounds.deadline.max(t.bounds.secs(5.0)))?;
+    let info = t.expect(sent, &s, "session.info", t.bounds.deadline.max(t.bounds.secs(10.0)))?;
     let changed = info.text("model") == "model-2";
     t.demand(!changed, "the values unchanged", "`model` is what was asked for")?;
     let result = t.expect(sent, &s, "steer.result", t.bounds.deadline)?;
@@ -98,10 +98,9 @@ fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
     t.stop(&s)?;
     t.demand_end(&s, from, "busy")?;
     t.settle()?;
-    for (kind, wanted) in [("session.info", 1), ("steer.result", 1)] {
-        let got = t.of(&s).iter().filter(|seen| seen.kind() == kind && seen.get("context").is_none()).count();
-        t.demand(got == wanted, format!("{wanted} `{kind}`"), format!("{got}"))?;
-    }
+    // Other `session.info` may come at any time.
+    let results = t.count(&s, "steer.result");
+    t.demand(results == 1, "1 `steer.result`", results)?;
     full_hub::demand_delivered(t, &t.lower(&s)?, "session.update", 0)?;
     full_hub::demand_delivered(t, &t.lower(&s)?, "user.input", 1)?;
     Ok(())
