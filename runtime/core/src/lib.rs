@@ -9,8 +9,8 @@
 //! - **Inputs** are calls of `handle_*`. From the users of sessions: [`Core::handle_open`], [`Core::handle_send`],
 //!   [`Core::handle_steer`], [`Core::handle_stop`], [`Core::handle_answer`], [`Core::handle_update`],
 //!   [`Core::handle_file`], [`Core::handle_pause`], [`Core::handle_resume`], [`Core::handle_close`]. From the process: [`Core::handle_started`],
-//!   [`Core::handle_start_failed`], [`Core::handle_line`], [`Core::handle_bad`], [`Core::handle_oversize_end`],
-//!   [`Core::handle_written_at`], [`Core::handle_ended`]. From the operator: [`Core::handle_retry`],
+//!   [`Core::handle_start_failed`], [`Core::handle_line`], [`Core::handle_written_at`],
+//!   [`Core::handle_ended`]. From the operator: [`Core::handle_retry`],
 //!   [`Core::handle_shutdown`].
 //! - **Outputs** are [`Effect`]s. After each input, call [`Core::poll_effect`] until it returns nothing, and do them in
 //!   order. An effect never waits for an answer within the call: a request carries a serial, a caller a [`Ticket`].

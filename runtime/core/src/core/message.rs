@@ -3,21 +3,58 @@
 use std::time::Instant;
 
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, Category, Context, ErrorEvent, Extensions, Head, SessionInfo, SessionReady,
-    SessionStart, StopReason, Unread,
+    AdapterBody, AdapterKind, Category, Context, ErrorEvent, Extensions, Head, Item, SessionId, SessionInfo,
+    SessionReady, SessionStart, StopReason, Unread,
     rules::{SessionPhase, SessionRule, from_adapter},
-    strip, strip_info,
+    session_named_in, strip, strip_info, type_named_in,
 };
 
 use super::{Core, Counter, WhyClosed};
 use crate::{Cause, SteerError, TurnNo, TurnScope};
 
 impl Core {
-    /// Takes a line that was read as far as its head.
+    /// Takes a line of the adapter's output.
+    ///
+    /// A line that cannot be taken and names a session is reported to that session, here and nowhere else; no other is
+    /// affected ([msg.3], [frame.5], [frame.6]).
     ///
     /// # Errors
-    /// What is wrong with it, for the caller to count.
-    pub fn handle_line(&mut self, head: &mut Head<'_>, now: Instant) -> Result<(), Unread> {
+    /// Why an [`Item::Line`] is not a message. The caller counts it, as it counts the other items.
+    pub fn handle_line(&mut self, item: Item<'_>, now: Instant) -> Result<(), Unread> {
+        match item {
+            // Read in place: a head that is moved costs as much as finding its members.
+            Item::Line(line) => match &mut Head::read(line) {
+                Ok(head) => return self.handle_head(head, now),
+                Err(unread) => {
+                    let unread = unread.clone();
+                    if let Unread::Bad { session_id: Some(id), .. } = &unread {
+                        self.report_bad_line(id, Category::Protocol, &unread.to_string());
+                    }
+                    return Err(unread);
+                }
+            },
+            Item::TooLong { first, bytes } => {
+                if let Some(id) = session_named_in(first) {
+                    let why =
+                        format!("a line of {bytes} bytes was over the limit (`max_line`) and was skipped");
+                    self.report_bad_line(&id, Category::Oversize, &why);
+                    if type_named_in(first).as_deref() == Some(AdapterKind::TurnComplete.as_str()) {
+                        self.end_oversize(&id, now);
+                    }
+                }
+            }
+            Item::NotUtf8 { line } => {
+                if let Some(id) = session_named_in(line) {
+                    let why = "a message was not UTF-8 and was skipped";
+                    self.report_bad_line(&id, Category::Protocol, why);
+                }
+            }
+            Item::NotObject(_) | Item::Cut(_) => {}
+        }
+        Ok(())
+    }
+
+    fn handle_head(&mut self, head: &mut Head<'_>, now: Instant) -> Result<(), Unread> {
         let kind = head.kind_of::<AdapterBody>()?;
         self.hear_process();
         if kind.is_of_pipe() {
@@ -68,17 +105,16 @@ impl Core {
         Ok(())
     }
 
-    /// A line that named a session and was not a message: its session learns of it, and no other is affected ([msg.3],
-    /// [frame.5]).
-    pub fn handle_bad(&mut self, wire_id: &str, category: Category, why: &str) {
-        if let Some(index) = self.find(wire_id) {
+    /// Reports a line that named a session and was not a message.
+    fn report_bad_line(&mut self, wire_id: &SessionId, category: Category, why: &str) {
+        if let Some(index) = self.find(wire_id.as_str()) {
             self.tell_bad(index, category, why);
         }
     }
 
     /// A `turn.complete` that was longer than a line may be: the turn has ended, and how is lost.
-    pub fn handle_oversize_end(&mut self, wire_id: &str, now: Instant) {
-        if let Some(index) = self.find(wire_id) {
+    fn end_oversize(&mut self, wire_id: &SessionId, now: Instant) {
+        if let Some(index) = self.find(wire_id.as_str()) {
             self.end_running(index, Cause::Oversize, None, now);
             self.flush(index, now);
         }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use trunkline_protocol::{AdapterBody, Extensions, Head, HostBody, SessionId, UserInput};
+use trunkline_protocol::{AdapterBody, Extensions, HostBody, Item, SessionId, UserInput};
 
 use super::super::{Core, Effect, Key, NewSession, Rules};
 use crate::{
@@ -118,7 +118,7 @@ impl Bench {
 
     /// The adapter says a line.
     pub(super) fn say(&mut self, line: &str) {
-        let read = Head::read(line).and_then(|mut head| self.core.handle_line(&mut head, self.now));
+        let read = self.core.handle_line(Item::Line(line), self.now);
         self.drain();
         read.unwrap_or_else(|unread| panic!("{line}: {unread}"));
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use trunkline_protocol::{
-    Extensions, Head, HostBody, HostMessage, PermissionResponse, SessionStart, UserInput,
+    Extensions, HostBody, HostMessage, Item, PermissionResponse, SessionStart, UserInput,
 };
 
 use super::{
@@ -197,8 +197,8 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 {
                     *seen.asked.entry(format!("r{}", requests % 7)).or_default() += 1;
                 }
-                // What is bad is counted by the caller; nothing else follows from it.
-                let _ = Head::read(&line).and_then(|mut head| bench.core.handle_line(&mut head, now));
+                // What is bad is counted by the caller and reported to its session; nothing else follows from it.
+                let _ = bench.core.handle_line(Item::Line(&line), now);
             }
             _ => {}
         }
