@@ -31,7 +31,7 @@ pub enum Ended {
     /// The output cannot be written any longer.
     BrokenPipe,
     /// [`Server::until`] ended it.
-    Told,
+    Stopped,
 }
 
 /// How long turns go on after the end of input before they are stopped, so that `printf … | adapter` is answered.
@@ -48,7 +48,7 @@ impl Times {
     const fn of(ended: Ended) -> Self {
         let turns = match ended {
             Ended::EndOfInput => 1000,
-            Ended::Told => 500,
+            Ended::Stopped => 500,
             Ended::BrokenPipe => 0,
         };
         Self {
@@ -124,8 +124,8 @@ impl Server {
 
     /// Ends when this future is done, as at the end of input but sooner.
     #[must_use]
-    pub fn until(self, told: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self { until: Box::pin(told), ..self }
+    pub fn until(self, stop: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { until: Box::pin(stop), ..self }
     }
 
     /// Serves until the input ends, the output breaks, or [`Server::until`].
@@ -155,11 +155,11 @@ impl Server {
         let ended = {
             let mut reading = pin!(link.read(input));
             let mut ending = pin!(link.end_late_turns());
-            // Told first, since it is over then; reading before writing, so that what is answered at once goes with this wake.
+            // The stop first, since it is over then; reading before writing, so that what is answered at once goes with this wake.
             tokio::select! {
                 biased;
-                () = &mut self.until => Ended::Told,
-                () = &mut ending => Ended::Told,
+                () = &mut self.until => Ended::Stopped,
+                () = &mut ending => Ended::Stopped,
                 () = &mut reading => Ended::EndOfInput,
                 _ = &mut writing => Ended::BrokenPipe,
             }

@@ -122,7 +122,7 @@ async fn asked_to_end_it_ends_though_no_one_reads() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         told.notify_one();
     });
-    assert_eq!(ended, Ended::Told);
+    assert_eq!(ended, Ended::Stopped);
     assert!(started.elapsed() < Duration::from_secs(3));
 }
 

@@ -99,7 +99,7 @@ pub struct Core {
     timers: Timers,
     effects: VecDeque<Effect>,
     serial: u64,
-    chance: u64,
+    seed: u64,
 }
 
 #[derive(Debug)]
@@ -114,11 +114,12 @@ const REMEMBERED: usize = 4096;
 const USED: usize = 1024 * 1024;
 
 impl Core {
-    /// A core without sessions, whose process does not run. Chance seeds the jitter of restarts and fresh ids.
+    /// A core without sessions, whose process does not run. The jitter of restarts and the fresh ids are drawn from
+    /// `seed`.
     #[must_use]
-    pub fn new(rules: Rules, chance: u64) -> Self {
+    pub fn new(rules: Rules, seed: u64) -> Self {
         Self {
-            process: Process::new(rules.backoff, chance),
+            process: Process::new(rules.backoff, seed),
             rules,
             sessions: Vec::new(),
             free: Vec::new(),
@@ -133,7 +134,7 @@ impl Core {
             timers: Timers::default(),
             effects: VecDeque::new(),
             serial: 0,
-            chance,
+            seed,
         }
     }
 
@@ -231,11 +232,11 @@ impl Core {
         self.closed.push_back(hash);
     }
 
-    /// An id that no one else makes: of chance that came in, one a call (splitmix64).
+    /// An id that no one else makes: drawn from the seed (splitmix64).
     fn fresh_id(&mut self) -> Result<SessionId, trunkline_protocol::BadId> {
         let mut part = || {
-            self.chance = self.chance.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut mixed = self.chance;
+            self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut mixed = self.seed;
             mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
             mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
             mixed ^ (mixed >> 31)

@@ -37,12 +37,12 @@ pub(crate) const USAGE_EXIT: i32 = 2;
 pub(crate) struct Supervisor {
     backoff: Backoff,
     failed: VecDeque<Instant>,
-    chance: u64,
+    seed: u64,
 }
 
 impl Supervisor {
-    pub(crate) fn new(backoff: Backoff, chance: u64) -> Self {
-        Self { backoff, failed: VecDeque::new(), chance: chance | 1 }
+    pub(crate) fn new(backoff: Backoff, seed: u64) -> Self {
+        Self { backoff, failed: VecDeque::new(), seed: seed | 1 }
     }
 
     /// A start has failed.
@@ -67,10 +67,10 @@ impl Supervisor {
 
     /// A number from 0 to 1 (xorshift; jitter needs no more).
     fn unit(&mut self) -> f64 {
-        self.chance ^= self.chance << 13;
-        self.chance ^= self.chance >> 7;
-        self.chance ^= self.chance << 17;
-        (self.chance >> 11) as f64 / (1_u64 << 53) as f64
+        self.seed ^= self.seed << 13;
+        self.seed ^= self.seed >> 7;
+        self.seed ^= self.seed << 17;
+        (self.seed >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
@@ -89,8 +89,8 @@ mod tests {
     #[test]
     fn waits_grow_within_their_bounds_and_the_fifth_failure_is_the_last() {
         let now = Instant::now();
-        for chance in 0..1000 {
-            let mut supervisor = Supervisor::new(BACKOFF, chance * 7919);
+        for seed in 0..1000 {
+            let mut supervisor = Supervisor::new(BACKOFF, seed * 7919);
             for attempt in 0..4 {
                 let Next::Wait(until) = supervisor.failed(None, now) else { panic!("failed too early") };
                 assert!(until - now <= BACKOFF.base * (1 << attempt));

@@ -449,7 +449,7 @@ impl Host {
             let Some(connect) = entry.take_connect() else { return Ok((shared, entry.inbox.clone())) };
             shared.folder.record();
             self.inner.orphans.sweep(&runtime);
-            let core = Core::new(agent::rules(&shared.config), chance());
+            let core = Core::new(agent::rules(&shared.config), seed());
             let roots = agent::roots(&shared.config);
             let span = tracing::info_span!("adapter", agent = &*shared.id);
             runtime.spawn(
@@ -596,6 +596,6 @@ fn fresh_id() -> SessionId {
 }
 
 /// A number to seed jitter with.
-fn chance() -> u64 {
+fn seed() -> u64 {
     uuid::Uuid::new_v4().as_u64_pair().0
 }

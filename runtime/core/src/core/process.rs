@@ -52,10 +52,10 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn new(backoff: Backoff, chance: u64) -> Self {
+    pub(super) fn new(backoff: Backoff, seed: u64) -> Self {
         Self {
             state: State::Idle,
-            supervisor: Supervisor::new(backoff, chance),
+            supervisor: Supervisor::new(backoff, seed),
             started_before: false,
             waiting_since: None,
         }

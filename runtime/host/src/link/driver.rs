@@ -252,23 +252,23 @@ impl Driver {
         let now = now();
         if wake.commands {
             while let Some(command) = self.commands.pop_front() {
-                self.command(command, now);
+                self.handle_command(command, now);
                 self.apply(now);
             }
         }
         if let Some(started) = wake.started {
-            self.started(started, now);
+            self.handle_started(started, now);
         }
         if let Some(Err(error)) = wake.wrote {
-            self.input_broke(&error, now);
+            self.handle_input_broken(&error, now);
         }
         match wake.read {
-            Some(Ok(0) | Err(_)) => self.output_ended(now),
-            Some(Ok(bytes)) => self.received(bytes, now),
+            Some(Ok(0) | Err(_)) => self.handle_output_ended(now),
+            Some(Ok(bytes)) => self.handle_read(bytes, now),
             None => {}
         }
         if wake.exited {
-            self.exited(now);
+            self.handle_exit(now);
         }
         if let Some(ended) = wake.ended {
             tracing::debug!(exit = %ended.exit, "the adapter has ended");
@@ -286,7 +286,7 @@ impl Driver {
         self.go_on_stopping(now);
         if self.connection.as_ref().is_some_and(|connection| connection.output.is_none()) {
             // Streams that were ended by force: no end of theirs comes to be read.
-            self.output_ended(now);
+            self.handle_output_ended(now);
         }
         for mailbox in self.touched.drain(..) {
             mailbox.wake();

@@ -8,7 +8,7 @@ use super::{Driver, Entry, Waiting, key_of, spans::Spans};
 use crate::{Event, EventDelivery, EventKind, TurnScope, error::UpdateError, link::Command, session_options};
 
 impl Driver {
-    pub(super) fn command(&mut self, command: Command, now: Instant) {
+    pub(super) fn handle_command(&mut self, command: Command, now: Instant) {
         match command {
             Command::Open { session, chosen, start, meta } => {
                 let id = session.id.clone();

@@ -87,7 +87,7 @@ impl Driver {
                         shared.inbox.release(&shared.waiting, bytes);
                     }
                 }
-                Effect::End { key, end, meta } => self.end(key, end, meta, now),
+                Effect::End { key, end, meta } => self.handle_end(key, end, meta, now),
                 Effect::Closed { key, end } => {
                     let Some(entry) = self.sessions.get_mut(key.index() as usize).and_then(Option::take)
                     else {
@@ -161,7 +161,13 @@ impl Driver {
         self.core.handle_close(key, WhyClosed::Limit(why), now);
     }
 
-    pub(super) fn end(&mut self, key: Key, end: Box<crate::TurnEnd>, meta: Option<Box<Meta>>, now: Instant) {
+    pub(super) fn handle_end(
+        &mut self,
+        key: Key,
+        end: Box<crate::TurnEnd>,
+        meta: Option<Box<Meta>>,
+        now: Instant,
+    ) {
         let turn = end.turn;
         if let Some(Some(Entry { shared, usage_so_far: Some(usage_so_far), .. })) =
             self.sessions.get_mut(key.index() as usize)

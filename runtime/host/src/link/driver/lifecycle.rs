@@ -14,11 +14,11 @@ use crate::link::{
 
 impl Driver {
     /// The output has ended: takes the last line, then waits for the process's end beside the loop.
-    pub(super) fn output_ended(&mut self, now: Instant) {
+    pub(super) fn handle_output_ended(&mut self, now: Instant) {
         let Some(mut connection) = self.connection.take() else { return };
         connection.output = None;
         if let Some(item) = connection.lines.finish() {
-            self.item(item, now);
+            self.handle_line(item, now);
             self.apply_with(Some(&mut connection), now);
         }
         self.inbox.unwritten.store(0, Ordering::Release);
@@ -28,20 +28,20 @@ impl Driver {
     }
 
     /// The process has ended while its output is open: what the pipe holds is its last word ([process.3]).
-    pub(super) fn exited(&mut self, now: Instant) {
+    pub(super) fn handle_exit(&mut self, now: Instant) {
         let Some(connection) = &mut self.connection else { return };
         let rest = connection.read_rest();
         for chunk in rest.chunks(trunkline_protocol::READ_BYTES) {
             if let Some(connection) = &mut self.connection {
                 connection.lines.space()[..chunk.len()].copy_from_slice(chunk);
             }
-            self.received(chunk.len(), now);
+            self.handle_read(chunk.len(), now);
         }
-        self.output_ended(now);
+        self.handle_output_ended(now);
     }
 
     /// Nothing can be written any more. What the process still says is read; it ends soon, or is made to.
-    pub(super) fn input_broke(&mut self, error: &io::Error, now: Instant) {
+    pub(super) fn handle_input_broken(&mut self, error: &io::Error, now: Instant) {
         let Some(connection) = &mut self.connection else { return };
         tracing::debug!(agent = &*self.agent.id, %error, "the adapter's input is closed");
         connection.input = None;
@@ -51,7 +51,7 @@ impl Driver {
         }
     }
 
-    pub(super) fn started(&mut self, started: Result<Box<Connection>, Failure>, now: Instant) {
+    pub(super) fn handle_started(&mut self, started: Result<Box<Connection>, Failure>, now: Instant) {
         match started {
             Ok(mut connection) => {
                 if self.down {

@@ -9,21 +9,21 @@ use super::Driver;
 
 impl Driver {
     /// Hands what was read to the core, line by line.
-    pub(super) fn received(&mut self, bytes: usize, now: Instant) {
+    pub(super) fn handle_read(&mut self, bytes: usize, now: Instant) {
         let Some(mut connection) = self.connection.take() else { return };
         self.agent.counters.bytes_in.add(bytes as u64);
         connection.lines.filled(bytes);
         let mut lines = 0;
         while let Some(item) = connection.lines.next() {
             lines += 1;
-            self.item(item, now);
+            self.handle_line(item, now);
             self.apply_with(Some(&mut connection), now);
         }
         self.agent.counters.lines_in.add(lines);
         self.connection = Some(connection);
     }
 
-    pub(super) fn item(&mut self, item: Item<'_>, now: Instant) {
+    pub(super) fn handle_line(&mut self, item: Item<'_>, now: Instant) {
         let read = self.core.handle_line(item, now);
         let counters = &self.agent.counters;
         match item {
