@@ -15,11 +15,7 @@ mod turn;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::VecDeque,
-    hash::BuildHasher,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, hash::BuildHasher, time::Duration};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
 use trunkline_protocol::{Extensions, SessionId};
@@ -142,24 +138,6 @@ impl Core {
     #[inline]
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
-    }
-
-    /// The time at which [`Core::handle_timeout`] is due next. `None`: no deadline is set.
-    #[must_use]
-    #[inline]
-    pub fn poll_timeout(&self) -> Option<Instant> {
-        match (self.timers.next(), self.process_deadline()) {
-            (Some(session), Some(process)) => Some(session.min(process)),
-            (one, other) => one.or(other),
-        }
-    }
-
-    /// Ends all waits whose deadline has passed by `now`.
-    pub fn handle_timeout(&mut self, now: Instant) {
-        while let Some(index) = self.timers.pop_due(now) {
-            self.session_timeout(index, now);
-        }
-        self.process_timeout(now);
     }
 
     /// The number of open sessions.

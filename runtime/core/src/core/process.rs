@@ -25,7 +25,7 @@ use crate::{
 ///
 /// A start that fails leads there too. `handle_retry` makes it Idle, `handle_shutdown` Down for good.
 #[derive(Debug, Clone, PartialEq)]
-enum State {
+pub(super) enum State {
     /// It does not run; the next session or input starts it.
     Idle,
     /// It is being started.
@@ -44,11 +44,11 @@ enum State {
 
 #[derive(Debug)]
 pub(super) struct Process {
-    state: State,
+    pub(super) state: State,
     supervisor: Supervisor,
     started_before: bool,
     /// When an input began to wait for a start, or for the first message of the process.
-    waiting_since: Option<Instant>,
+    pub(super) waiting_since: Option<Instant>,
 }
 
 impl Process {
@@ -60,16 +60,20 @@ impl Process {
             waiting_since: None,
         }
     }
+
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self.state, State::Running { .. })
+    }
+
+    /// Whether it said anything yet: until then inactivity rests.
+    pub(super) fn was_heard(&self) -> bool {
+        matches!(self.state, State::Running { heard: true, .. })
+    }
 }
 
 impl Core {
     pub(super) fn process_is_up(&self) -> bool {
-        matches!(self.process.state, State::Running { .. })
-    }
-
-    /// Whether the process said anything yet: until then inactivity rests.
-    pub(super) fn process_was_heard(&self) -> bool {
-        matches!(self.process.state, State::Running { heard: true, .. })
+        self.process.is_up()
     }
 
     pub(super) fn hear_process(&mut self) {
@@ -118,7 +122,7 @@ impl Core {
         }
     }
 
-    fn start_process(&mut self, now: Instant) {
+    pub(super) fn start_process(&mut self, now: Instant) {
         self.process.state = State::Starting { since: now };
         self.process.waiting_since.get_or_insert(now);
         if std::mem::replace(&mut self.process.started_before, true) {
@@ -228,56 +232,8 @@ impl Core {
         }
     }
 
-    pub(super) fn process_deadline(&self) -> Option<Instant> {
-        match self.process.state {
-            State::Waiting { until } => {
-                self.process.waiting_since.map(|since| until.min(since + self.rules.start_timeout))
-            }
-            State::Starting { since } => Some(since + self.rules.start_timeout),
-            State::Running { heard: false, .. } => {
-                self.process.waiting_since.map(|since| since + self.rules.start_timeout)
-            }
-            State::Idle | State::Running { .. } | State::Ending | State::Failed { .. } | State::Down => None,
-        }
-    }
-
-    pub(super) fn process_timeout(&mut self, now: Instant) {
-        match self.process.state {
-            State::Waiting { until } => {
-                let Some(since) = self.process.waiting_since else { return };
-                if since + self.rules.start_timeout <= now {
-                    self.process.waiting_since = None;
-                    let why = "the adapter did not start within `start_timeout`";
-                    self.end_waiting(Cause::StartTimeout, &Failure::new(Category::Timeout, why));
-                } else if until <= now {
-                    self.start_process(now);
-                }
-            }
-            State::Starting { since } if since + self.rules.start_timeout <= now => {
-                self.process.state = State::Ending;
-                self.effect(Effect::Kill(Ended::StartTimeout));
-                let why = "the adapter did not start within `start_timeout`";
-                self.end_waiting(Cause::StartTimeout, &Failure::new(Category::Timeout, why));
-            }
-            State::Running { heard: false, .. }
-                if self
-                    .process
-                    .waiting_since
-                    .is_some_and(|since| since + self.rules.start_timeout <= now) =>
-            {
-                // The first input to wait may have been stopped since; while none waits, silence is allowed.
-                self.process.waiting_since = self.indices().filter_map(|index| self.begun(index)).min();
-                if self.process.waiting_since.is_some_and(|since| since + self.rules.start_timeout <= now) {
-                    self.process.state = State::Ending;
-                    self.effect(Effect::Kill(Ended::StartTimeout));
-                }
-            }
-            _ => {}
-        }
-    }
-
     /// Ends the inputs of all sessions that wait for a start.
-    fn end_waiting(&mut self, cause: Cause, why: &Failure) {
+    pub(super) fn end_waiting(&mut self, cause: Cause, why: &Failure) {
         for index in self.indices() {
             if self.get(index).is_some_and(|session| session.wire.is_none()) {
                 self.end_queued(index, cause, Some(why), None);
@@ -291,7 +247,7 @@ impl Core {
     }
 
     /// When the running turn of a session began.
-    fn begun(&mut self, index: u32) -> Option<Instant> {
+    pub(super) fn begun(&mut self, index: u32) -> Option<Instant> {
         self.get(index)?.running().map(|running| running.begun)
     }
 }

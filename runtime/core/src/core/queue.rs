@@ -1,17 +1,14 @@
 //! What the host holds back for a session, in the order in which it was given ([turn.3], [turn.11]).
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use trunkline_protocol::{
     Envelope, Extensions, FileInput, HostBody, HostMessage, Meta, SessionInfo, SessionUpdate, StopReason,
     TurnId, UserInput,
 };
 
-use super::{Core, Effect, Key, Ticket, turn::Running};
+use super::{Core, Effect, Key, Ticket, timers::READY_WAIT, turn::Running};
 use crate::{Cause, ProcessEnd, SteerError, TurnNo, UpdateError};
-
-/// How long an update waits for the adapter's first message, which shows whether it knows `options`.
-const READY_WAIT: Duration = Duration::from_secs(5);
 
 /// One thing that is held back.
 #[derive(Debug)]
@@ -207,17 +204,6 @@ impl Core {
         self.effect(Effect::Unqueued { key, bytes: input.content.len() });
         self.effect(Effect::End { key, end: Box::new(end), meta: None });
         true
-    }
-
-    /// When the first thing in the queue of a session that was started stops waiting.
-    pub(super) fn queue_deadline(
-        queue: &std::collections::VecDeque<Queued>,
-        started: Instant,
-    ) -> Option<Instant> {
-        match queue.front()? {
-            Queued::Update { given, .. } => Some(started.max(*given) + READY_WAIT),
-            Queued::Input { .. } | Queued::File(_) => None,
-        }
     }
 
     /// Answers the oldest update with what is now in force.

@@ -1,15 +1,241 @@
-//! When each session is due next: one entry a session, made earlier when needed and never moved back. What is left of
-//! earlier times and of sessions that have ended is dropped when it is too much.
+//! Every deadline of the core: what it is called, when it ends, what its end does; and when the next one is due.
 
-use std::{cmp::Reverse, collections::BinaryHeap, time::Instant};
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    time::{Duration, Instant},
+};
 
-/// The sessions by when they are due.
+use trunkline_protocol::{Category, Extensions, Failure, StopReason};
+
+use super::{
+    Core, Effect, Rules,
+    process::{Process, State},
+    queue::Queued,
+    session::Session,
+};
+use crate::{Cause, Ended};
+
+/// How long an update waits for the adapter's first message, which shows whether it knows `options`.
+pub(super) const READY_WAIT: Duration = Duration::from_secs(5);
+
+/// How many timers that are no longer needed may wait, besides two a session.
+const SPARE_TIMERS: usize = 1024;
+
+/// Every deadline. [`Timer::ends_at`] says when each ends, without a `_` arm.
+///
+/// Of the process; [`Core::process_timeout`] does what is due:
+///
+/// | timer | set by | length | its end |
+/// |---|---|---|---|
+/// | `Start` | a start of the process; an input that waits for one | `start_timeout` | a start under way is killed; inputs that wait end with [`Cause::StartTimeout`] |
+/// | `Restart` | a failed start, while an input waits | the back-off | the process is started again |
+/// | `FirstMessage` | the first input written to a process that has said nothing | `start_timeout` | the process is killed, as [`Ended::StartTimeout`] |
+///
+/// Of a session; [`Core::session_timeout`] does what is due:
+///
+/// | timer | set by | length | its end |
+/// |---|---|---|---|
+/// | `Options` | `session.start` with an option that the session relies on ([ext.7]) | `start_timeout` | the session is refused |
+/// | `Request` | a permission or a question that waits for its answer | `permission_timeout` | it is denied, as `timeout` |
+/// | `Stop` | a `stop` | `stop_timeout` | the turn ends with [`Cause::StopUnanswered`] ([turn.8]) |
+/// | `Turn` | an input's write | `turn_timeout` | the turn is stopped, for [`Cause::TurnTimeout`] |
+/// | `Inactivity` | each message of the session while its turn runs; rests while a request waits, events are paused, or the process has said nothing | `inactivity_timeout` | the turn is stopped, for [`Cause::Inactivity`] |
+/// | `Update` | an update before the adapter's first message of the session | [`READY_WAIT`] | it is written, or refused as unsupported |
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Timer {
+    Start,
+    Restart,
+    FirstMessage,
+    Options,
+    Request,
+    Stop,
+    Turn,
+    Inactivity,
+    Update,
+}
+
+impl Timer {
+    /// In the order in which they are looked at: an input that has waited too long needs no new start.
+    const OF_PROCESS: [Self; 3] = [Self::Start, Self::Restart, Self::FirstMessage];
+    const OF_SESSION: [Self; 6] =
+        [Self::Options, Self::Request, Self::Stop, Self::Turn, Self::Inactivity, Self::Update];
+
+    /// When it ends, if it runs. Only those of a session need one.
+    fn ends_at(self, rules: &Rules, process: &Process, session: Option<&Session>) -> Option<Instant> {
+        let work = session.and_then(|session| session.work.as_deref());
+        let running = work.and_then(|work| work.running.as_ref());
+        let unstopped = running.filter(|running| !running.is_stopping());
+        match self {
+            Self::Start => match process.state {
+                State::Starting { since } => Some(since + rules.start_timeout),
+                State::Waiting { .. } => process.waiting_since.map(|since| since + rules.start_timeout),
+                State::Idle | State::Running { .. } | State::Ending | State::Failed { .. } | State::Down => {
+                    None
+                }
+            },
+            Self::Restart => match process.state {
+                State::Waiting { until } => process.waiting_since.map(|_| until),
+                State::Idle
+                | State::Starting { .. }
+                | State::Running { .. }
+                | State::Ending
+                | State::Failed { .. }
+                | State::Down => None,
+            },
+            Self::FirstMessage => process
+                .waiting_since
+                .filter(|_| process.is_up() && !process.was_heard())
+                .map(|since| since + rules.start_timeout),
+            Self::Options => session
+                .filter(|session| session.options_due)
+                .and_then(|session| session.started_at)
+                .map(|at| at + rules.start_timeout),
+            Self::Request => work?.requests.iter().filter_map(|request| request.deadline).min(),
+            Self::Stop => running?.stop_deadline,
+            Self::Turn => unstopped?.deadline,
+            Self::Inactivity => Some(unstopped?.last_heard + rules.inactivity_timeout?),
+            Self::Update => {
+                // What waits for the process or for its options is not due by itself.
+                let started = session.filter(|session| !session.options_due)?.started_at?;
+                match work?.queue.front()? {
+                    Queued::Update { given, .. } if process.is_up() => Some(started.max(*given) + READY_WAIT),
+                    Queued::Update { .. } | Queued::Input { .. } | Queued::File(_) => None,
+                }
+            }
+        }
+    }
+}
+
+impl Core {
+    /// The time at which [`Core::handle_timeout`] is due next. `None`: no deadline is set.
+    #[must_use]
+    #[inline]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let ends_at = |timer: Timer| timer.ends_at(&self.rules, &self.process, None);
+        let process = Timer::OF_PROCESS.into_iter().filter_map(ends_at);
+        process.chain(self.timers.next()).min()
+    }
+
+    /// Ends all waits whose deadline has passed by `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(index) = self.timers.pop_due(now) {
+            self.session_timeout(index, now);
+        }
+        self.process_timeout(now);
+    }
+
+    /// Makes a session due when its next timer ends.
+    pub(super) fn arm(&mut self, index: u32, now: Instant) {
+        let Some(session) = self.sessions.get_mut(index as usize).and_then(|slot| slot.session.as_mut())
+        else {
+            return;
+        };
+        let ends_at = |timer: Timer| timer.ends_at(&self.rules, &self.process, Some(session));
+        if let Some(due) = Timer::OF_SESSION.into_iter().filter_map(ends_at).min() {
+            self.timers.arm(&mut session.armed, due.max(now), index);
+        }
+        if self.timers.len() > 2 * self.sessions.len() + SPARE_TIMERS {
+            let sessions = &self.sessions;
+            let armed = |index: u32| sessions.get(index as usize)?.session.as_ref()?.armed;
+            self.timers.retain(|due, index| armed(index) == Some(due));
+        }
+    }
+
+    /// Does what is due in a session.
+    fn session_timeout(&mut self, index: u32, now: Instant) {
+        let Some(session) = self.sessions.get_mut(index as usize).and_then(|slot| slot.session.as_mut())
+        else {
+            return;
+        };
+        if session.armed.is_none_or(|armed| armed > now) {
+            return;
+        }
+        session.armed = None;
+        let options = Timer::Options.ends_at(&self.rules, &self.process, Some(session));
+        if options.is_some_and(|at| at <= now) {
+            return self.refuse_unenforced(index, now);
+        }
+        self.request_timeout(index, now);
+        self.turn_timeout(index, now);
+        if self.has_queue(index) {
+            self.flush(index, now);
+        }
+        self.rest(index);
+        self.arm(index, now);
+    }
+
+    /// Stops or ends a turn whose time is over: `Stop`, `Turn` and `Inactivity`.
+    fn turn_timeout(&mut self, index: u32, now: Instant) {
+        let (inactivity, heard) = (self.rules.inactivity_timeout, self.process.was_heard());
+        let Some(session) = self.get(index) else { return };
+        let by_id = session.has_agreed(Extensions::TURNS);
+        let rests =
+            session.paused || !heard || session.work.as_ref().is_some_and(|work| !work.requests.is_empty());
+        let Some(running) = session.running() else { return };
+        if running.stop_deadline.is_some_and(|deadline| deadline <= now) {
+            self.end_running(index, Cause::StopUnanswered, None, now);
+            if !by_id {
+                self.replace_wire(index);
+            }
+            return self.flush(index, now);
+        }
+        if running.is_stopping() {
+            return;
+        }
+        if running.deadline.is_some_and(|deadline| deadline <= now) {
+            return self.stop_running(index, Some(Cause::TurnTimeout), StopReason::Timeout, now);
+        }
+        if rests {
+            // It rests: silence counts from the end of the rest.
+            running.last_heard = now;
+        } else if inactivity.is_some_and(|inactivity| running.last_heard + inactivity <= now) {
+            self.stop_running(index, Some(Cause::Inactivity), StopReason::Timeout, now);
+        }
+    }
+
+    /// Does what is due of the process: one thing, since each makes another state.
+    fn process_timeout(&mut self, now: Instant) {
+        let is_due = |timer: &Timer| {
+            timer.ends_at(&self.rules, &self.process, None).is_some_and(|ends_at| ends_at <= now)
+        };
+        match Timer::OF_PROCESS.into_iter().find(is_due) {
+            Some(Timer::Start) => {
+                if let State::Starting { .. } = self.process.state {
+                    self.kill_process();
+                } else {
+                    self.process.waiting_since = None;
+                }
+                let why = "the adapter did not start within `start_timeout`";
+                self.end_waiting(Cause::StartTimeout, &Failure::new(Category::Timeout, why));
+            }
+            Some(Timer::Restart) => self.start_process(now),
+            Some(Timer::FirstMessage) => {
+                // The first input to wait may have been stopped since; while none waits, silence is allowed.
+                self.process.waiting_since = self.indices().filter_map(|index| self.begun(index)).min();
+                if self.process.waiting_since.is_some_and(|since| since + self.rules.start_timeout <= now) {
+                    self.kill_process();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends a process that is too slow; its end is still to come.
+    fn kill_process(&mut self) {
+        self.process.state = State::Ending;
+        self.effect(Effect::Kill(Ended::StartTimeout));
+    }
+}
+
+/// The sessions by when they are due: one entry a session, made earlier when needed and never moved back. What is left
+/// of earlier times and of sessions that have ended is dropped when it is too much.
 #[derive(Debug, Default)]
-pub(crate) struct Timers(BinaryHeap<Reverse<(Instant, u32)>>);
+pub(super) struct Timers(BinaryHeap<Reverse<(Instant, u32)>>);
 
 impl Timers {
     /// Makes a session due at this time, too. `armed` is its earliest entry, and is updated.
-    pub(crate) fn arm(&mut self, armed: &mut Option<Instant>, due: Instant, index: u32) {
+    fn arm(&mut self, armed: &mut Option<Instant>, due: Instant, index: u32) {
         if armed.is_none_or(|armed| due < armed) {
             *armed = Some(due);
             self.0.push(Reverse((due, index)));
@@ -17,22 +243,22 @@ impl Timers {
     }
 
     /// How many entries there are.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Keeps the entries that someone still needs.
-    pub(crate) fn retain(&mut self, needed: impl Fn(Instant, u32) -> bool) {
+    fn retain(&mut self, needed: impl Fn(Instant, u32) -> bool) {
         self.0.retain(|Reverse((due, index))| needed(*due, *index));
     }
 
     /// When the next session is due.
-    pub(crate) fn next(&self) -> Option<Instant> {
+    fn next(&self) -> Option<Instant> {
         self.0.peek().map(|Reverse((due, _))| *due)
     }
 
     /// The next session that is due by now.
-    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<u32> {
+    fn pop_due(&mut self, now: Instant) -> Option<u32> {
         if self.next()? > now {
             return None;
         }

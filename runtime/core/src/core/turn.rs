@@ -14,9 +14,6 @@ use crate::{Cause, ProcessEnd, TurnEnd, TurnNo, TurnScope};
 /// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
 const OPEN_TOOLS: usize = 256;
 
-/// How many timers that no one needs any more may wait, besides two a session.
-const SPARE_TIMERS: usize = 1024;
-
 /// A turn whose input was written and that has not ended.
 ///
 /// ```text
@@ -39,11 +36,11 @@ pub(super) struct Running {
     at: Option<u64>,
     /// Whether the adapter said anything of it.
     answered: bool,
-    last_heard: Instant,
+    pub(super) last_heard: Instant,
     /// When it is to be stopped.
-    deadline: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
     /// When its stop counts as unanswered.
-    stop_deadline: Option<Instant>,
+    pub(super) stop_deadline: Option<Instant>,
     /// Why it was stopped, where that was not its user.
     stopped_by: Option<Cause>,
     stop_reason: Option<StopReason>,
@@ -250,7 +247,7 @@ impl Core {
         now: Instant,
     ) {
         let key = self.key_of(index);
-        let silent = self.process_is_up() && !self.process_was_heard();
+        let silent = self.process_is_up() && !self.process.was_heard();
         let Some(session) = self.get(index) else { return };
         let by_id = session.has_agreed(Extensions::TURNS);
         let has_events = session.has_agreed(Extensions::EVENTS);
@@ -325,97 +322,6 @@ impl Core {
         if limit.is_some_and(|limit| running.output > limit) {
             self.stop_running(index, Some(Cause::Limit), StopReason::Policy, now);
         }
-    }
-
-    /// The turn's own deadlines.
-    pub(super) fn turn_timeout(&mut self, index: u32, now: Instant) {
-        let (inactivity, heard) = (self.rules.inactivity_timeout, self.process_was_heard());
-        let Some(session) = self.get(index) else { return };
-        let by_id = session.has_agreed(Extensions::TURNS);
-        let rests =
-            session.paused || !heard || session.work.as_ref().is_some_and(|work| !work.requests.is_empty());
-        let Some(running) = session.running() else { return };
-        if running.stop_deadline.is_some_and(|deadline| deadline <= now) {
-            self.end_running(index, Cause::StopUnanswered, None, now);
-            if !by_id {
-                self.replace_wire(index);
-            }
-            return self.flush(index, now);
-        }
-        if running.is_stopping() {
-            return;
-        }
-        if running.deadline.is_some_and(|deadline| deadline <= now) {
-            return self.stop_running(index, Some(Cause::TurnTimeout), StopReason::Timeout, now);
-        }
-        if rests {
-            // It rests: silence counts from the end of the rest.
-            running.last_heard = now;
-        } else if inactivity.is_some_and(|inactivity| running.last_heard + inactivity <= now) {
-            self.stop_running(index, Some(Cause::Inactivity), StopReason::Timeout, now);
-        }
-    }
-
-    /// When the session is due next.
-    pub(super) fn arm(&mut self, index: u32, now: Instant) {
-        let (inactivity, is_up) = (self.rules.inactivity_timeout, self.process_is_up());
-        let Some(session) = self.sessions.get_mut(index as usize).and_then(|slot| slot.session.as_mut())
-        else {
-            return;
-        };
-        let mut due: Option<Instant> = None;
-        let mut consider = |at: Option<Instant>| due = [due, at].into_iter().flatten().min();
-        if let Some(work) = &session.work {
-            if let Some(running) = &work.running {
-                consider(running.stop_deadline);
-                if !running.is_stopping() {
-                    consider(running.deadline);
-                    consider(inactivity.map(|inactivity| (running.last_heard + inactivity).max(now)));
-                }
-            }
-            consider(work.requests.iter().filter_map(|request| request.deadline).min());
-            // What waits for the process or for its options is not due by itself.
-            if is_up
-                && !session.options_due
-                && let Some(started) = session.started_at
-            {
-                consider(Self::queue_deadline(&work.queue, started));
-            }
-        }
-        if session.options_due {
-            consider(session.started_at.map(|at| at + self.rules.start_timeout));
-        }
-        if let Some(due) = due {
-            self.timers.arm(&mut session.armed, due, index);
-        }
-        if self.timers.len() > 2 * self.sessions.len() + SPARE_TIMERS {
-            let sessions = &self.sessions;
-            let armed = |index: u32| sessions.get(index as usize)?.session.as_ref()?.armed;
-            self.timers.retain(|due, index| armed(index) == Some(due));
-        }
-    }
-
-    /// What is due in a session.
-    pub(super) fn session_timeout(&mut self, index: u32, now: Instant) {
-        let start_timeout = self.rules.start_timeout;
-        let Some(session) = self.get(index) else { return };
-        if session.armed.is_none_or(|armed| armed > now) {
-            return;
-        }
-        session.armed = None;
-        if session.options_due && session.started_at.is_some_and(|at| at + start_timeout <= now) {
-            return self.refuse_unenforced(index, now);
-        }
-        self.request_timeout(index, now);
-        self.turn_timeout(index, now);
-        if self
-            .get(index)
-            .is_some_and(|session| session.work.as_ref().is_some_and(|work| !work.queue.is_empty()))
-        {
-            self.flush(index, now);
-        }
-        self.rest(index);
-        self.arm(index, now);
     }
 
     /// Answers steers that the ended turn left open.
