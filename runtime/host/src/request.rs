@@ -50,7 +50,7 @@ impl Permission {
     }
 
     /// Answers it in full.
-    pub fn answer(mut self, decision: Decision) {
+    pub fn answer(self, decision: Decision) {
         let response = PermissionResponse {
             request_id: self.request.request_id.clone(),
             approved: decision.approved,
@@ -61,6 +61,16 @@ impl Permission {
             end_turn: decision.end_turn,
             reason: decision.reason,
         };
+        self.send(response);
+    }
+
+    /// Answers it with the protocol's own message, for relays. It answers this request, whichever it names.
+    pub fn respond(self, response: PermissionResponse) {
+        let request_id = self.request.request_id.clone();
+        self.send(PermissionResponse { request_id, ..response });
+    }
+
+    fn send(mut self, response: PermissionResponse) {
         self.responder.send(Answer::Permission(Box::new(response)));
     }
 }

@@ -53,20 +53,18 @@ pub enum EventDelivery {
     Merged,
 }
 
-/// The user's input: a text, perhaps with ids and data that passes through.
+/// The user's input: a text; or, with more, the protocol's input and data that passes through.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Input {
-    /// The text.
-    pub content: String,
-    /// The input's own id.
-    pub message_id: Option<MessageId>,
+    /// The text and the input's own id. The host sets the `mode`, by the call that takes it.
+    pub message: UserInput,
     /// Data that passes through untouched.
     pub meta: Option<Meta>,
 }
 
 impl<T: Into<String>> From<T> for Input {
     fn from(content: T) -> Self {
-        Self { content: content.into(), ..Self::default() }
+        Self { message: UserInput::text(content), meta: None }
     }
 }
 
@@ -110,14 +108,14 @@ impl Session {
     /// [`SendError::Busy`] when `queued_inputs` wait already or `outbox` bytes do, [`SendError::Closed`] after the
     /// session's end.
     pub fn send(&self, input: impl Into<Input>) -> Result<Turn, SendError> {
-        let Input { content, message_id, meta } = input.into();
+        let Input { message: mut input, meta } = input.into();
+        input.mode = None;
         let shared = self.shared();
         if shared.is_closed() {
             return Err(SendError::Closed);
         }
-        shared.inbox.admit(&shared.waiting, content.len())?;
+        shared.inbox.admit(&shared.waiting, input.content.len())?;
         let mailbox = Mailbox::new(shared.inbox.store());
-        let input = UserInput { content, message_id, mode: None };
         let no = shared.inbox.push_numbered(|| {
             let turn = TurnNo::new(shared.turns.fetch_add(1, Ordering::Relaxed) + 1);
             let command =
@@ -135,17 +133,17 @@ impl Session {
     /// # Cancel safety
     /// Dropping the future does not take the input back.
     pub async fn steer(&self, input: impl Into<Input>) -> Result<(), SteerError> {
-        let Input { content, message_id, meta } = input.into();
+        let Input { message: mut input, meta } = input.into();
         let shared = self.shared();
         if shared.is_closed() {
             return Err(SteerError::Closed);
         }
+        input.mode = Some(InputMode::Steer);
         let (reply, answer) = oneshot::channel();
         // Its answer names it by this ([turn.10]).
-        let message_id =
-            message_id.or_else(|| MessageId::new(uuid::Uuid::new_v4().simple().to_string()).ok());
-        let input = Box::new(UserInput { content, message_id, mode: Some(InputMode::Steer) });
-        shared.command(Command::Steer { session: shared.clone(), input, meta, reply });
+        let fresh = || MessageId::new(uuid::Uuid::new_v4().simple().to_string()).ok();
+        input.message_id = input.message_id.or_else(fresh);
+        shared.command(Command::Steer { session: shared.clone(), input: Box::new(input), meta, reply });
         answer.await.unwrap_or(Err(SteerError::Closed))
     }
 

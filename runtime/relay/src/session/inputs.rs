@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use trunkline_host::{Decision, FileError, Input, SendError, Session, SteerError, UpdateError};
+use trunkline_host::{FileError, Input, SendError, Session, SteerError, UpdateError};
 use trunkline_pipe::Flow;
 use trunkline_protocol::{
     Category, Delivered, ErrorEvent, Extensions, Failure, FileInput, HostBody, HostMessage, InputMode,
@@ -69,13 +69,8 @@ impl HubSession {
         let HostMessage { turn_id, meta, body, .. } = message;
         let turn = turn_id.filter(|_| self.knows(Extensions::TURNS));
         match body {
-            HostBody::UserInput(input) if self.is_steer(&input) => {
-                let UserInput { content, message_id, .. } = input;
-                self.steer(Input { content, message_id, meta });
-            }
-            HostBody::UserInput(UserInput { content, message_id, .. }) => {
-                self.input(turn, Input { content, message_id, meta });
-            }
+            HostBody::UserInput(message) if self.is_steer(&message) => self.steer(Input { message, meta }),
+            HostBody::UserInput(message) => self.input(turn, Input { message, meta }),
             HostBody::FileInput(file) => self.order(Ordered::File(file)),
             HostBody::SessionUpdate(update) => self.order(Ordered::Update(update)),
             HostBody::Stop(Stop { reason }) => self.stop(turn.as_ref(), reason.unwrap_or(StopReason::User)),
@@ -200,7 +195,7 @@ impl HubSession {
     }
 
     fn steer(&mut self, input: Input) {
-        let message_id = input.message_id.clone();
+        let message_id = input.message.message_id.clone();
         match self.session.clone().filter(|_| self.over.is_none()) {
             Some(session) if self.answers.len() < WAITING => self.wait_for(Box::pin(async move {
                 let result = session.steer(input).await;
@@ -271,15 +266,7 @@ impl HubSession {
 
     fn permission(&mut self, response: PermissionResponse) {
         match self.requests.answered(&response.request_id) {
-            Some(PendingRequest::Permission(permission)) => permission.answer(Decision {
-                approved: response.approved,
-                option_id: response.option_id,
-                always_allow: response.always_allow,
-                updated_input: response.updated_input,
-                message: response.message,
-                end_turn: response.end_turn,
-                reason: response.reason,
-            }),
+            Some(PendingRequest::Permission(permission)) => permission.respond(response),
             // Not what was asked: no one has decided, and that denies.
             Some(PendingRequest::Question(question)) => question.cancel(),
             None => self.common.counters.late.one(),
