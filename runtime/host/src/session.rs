@@ -181,8 +181,9 @@ impl Session {
     /// ([file.2], [file.7]).
     ///
     /// # Errors
-    /// [`FileError::Refused`] when it is too large or not a regular file, [`FileError::Io`] when it cannot be copied,
-    /// [`FileError::Closed`] after the session's end, and when the copy was given up as the runtime shut down.
+    /// [`FileError::Refused`] when it is not a regular file, is too large, or cannot be read or copied,
+    /// [`FileError::Io`] when its path cannot be made absolute or the exchange folder cannot be made,
+    /// [`FileError::Closed`] after the session's end, and when the task that copies it panics or is given up.
     ///
     /// # Panics
     /// When it is polled outside a Tokio runtime: the copy runs on its threads for blocking work.
