@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use trunkline_host::redact;
 
+mod advice;
 mod args;
 mod ask;
 mod command;

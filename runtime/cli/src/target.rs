@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use trunkline_host::{
     BuildError, Host, OpenError, Session, SessionOptions,
     config::{
-        AgentConfig, CheckProfile, Command, Config, ConfigError, Document, Refused, SessionMay, Source,
+        self, AgentConfig, CheckProfile, Command, Config, ConfigError, Document, Refused, SessionMay, Source,
         defaults,
     },
     protocol::SessionStart,
@@ -325,14 +325,21 @@ pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> Fault {
     };
     match asked {
         Some(id) => {
-            let profiles = profile_names();
+            let (profiles, near) = (profile_names(), did_you_mean(id, config));
             Fault::usage(anyhow!(
-                "no agent and no built-in adapter is called {id:?}; agents ({whence}): {known}; built in: {profiles}"
+                "no agent and no built-in adapter is called {id:?}; {near}agents ({whence}): {known}; built in: {profiles}"
             ))
             .next(next)
         }
         None => Fault::usage(anyhow!("no agent is configured ({whence})")).next(next),
     }
+}
+
+/// A hint at the agent or built-in adapter that is most likely meant, for an error.
+pub(crate) fn did_you_mean(name: &str, config: &Config) -> String {
+    let ids = config.agents.iter().map(|agent| agent.id.as_str());
+    let known: Vec<_> = ids.chain(PROFILES.iter().map(|profile| profile.name)).collect();
+    config::nearest(name, &known).map_or_else(String::new, |near| format!("did you mean `{near}`? "))
 }
 
 /// Adds the built-in adapter of this name, with its defaults, where no agent is called so.

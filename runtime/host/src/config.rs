@@ -105,7 +105,7 @@ pub use limits::{Limits, Restart, Timeouts};
 pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, spool_dir, state_dir};
 pub use organisation::Organisation;
 pub use profile::Profile;
-pub use read::{Refused, said};
+pub use read::{Refused, nearest, said};
 pub use schema::SCHEMA;
 pub use session_may::{SessionMay, SessionOption, UnknownOption};
 pub use trunkline_process::StopSteps;

@@ -4,6 +4,7 @@ use std::{ffi::OsString, path::Path, process::ExitCode};
 
 use anyhow::anyhow;
 use clap::Args;
+use trunkline_host::config::Config;
 
 use crate::{fault::Fault, target};
 
@@ -38,8 +39,9 @@ fn unknown(name: &str, file: Option<&Path>) -> Fault {
     let agents = config.as_ref().map_or_else(|| "unknown".to_owned(), target::agent_names);
     let is_agent = config.as_ref().is_some_and(|config| config.agent(name).is_some());
     let profiles = target::profile_names();
+    let near = target::did_you_mean(name, &Config::new(Vec::new()));
     let error = Fault::usage(anyhow!(
-        "no built-in adapter is called {name:?}; built in: {profiles}; agents: {agents}"
+        "no built-in adapter is called {name:?}; {near}built in: {profiles}; agents: {agents}"
     ));
     if is_agent {
         error.next(format!("{name} is an agent: `trunkline run --agent {name}` talks to it"))

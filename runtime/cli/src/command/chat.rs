@@ -17,7 +17,10 @@ use self::{
     line::{Line, Prompt},
     word::Word,
 };
-use super::run::shut_down;
+use super::{
+    doctor::installed::must_be_here,
+    run::{next_after, shut_down},
+};
 use crate::{
     ask::Asker,
     conversation::{Conversation, Outcome, session_options},
@@ -71,6 +74,9 @@ pub(crate) struct Chat {
 impl Chat {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
         let (chosen, start) = self.target.host_for(config, &self.overrides)?;
+        if let Some(Ok(spec)) = chosen.host.child_spec(&chosen.agent.id) {
+            must_be_here(&chosen.agent, &spec)?;
+        }
         let mut interrupts = Interrupts::watch()?;
         let settings = Settings::save();
         let detail = if self.debug { Detail::Debug } else { Detail::Calm };
@@ -199,6 +205,11 @@ impl Talk {
         let no = turn.no();
         turn.detach();
         let outcome = self.conversation.turn(session, no, interrupts).await?;
+        if let Outcome::Ended(end) = &outcome
+            && let Some(next) = next_after(end, &chosen.agent, &self.asked)
+        {
+            self.conversation.screen.remark(&next);
+        }
         self.tell_noise(chosen);
         let closed = match &outcome {
             Outcome::Ended(_) => self.conversation.catch_up(session).await?,

@@ -30,9 +30,10 @@ use crate::{
 };
 
 mod adapter;
-
+mod all;
 mod environment;
 mod folders;
+pub(super) mod installed;
 mod isolation;
 mod policy;
 mod program;
@@ -56,6 +57,7 @@ Examples:
   trunkline doctor claude --start
   trunkline doctor codex          even if no agent has this name
   trunkline doctor --json | jq '.agents[] | select(.status == \"fail\")'
+  trunkline doctor --all          which built-in agents are on this machine
   trunkline doctor --codes
 
 It ends with 0 when all passed or some warned, with 1 when an error was found (or a
@@ -84,6 +86,10 @@ pub(crate) struct Doctor {
     /// Lists the codes that checks may have, and what they mean
     #[arg(long, conflicts_with_all = ["agents", "start", "strict"])]
     codes: bool,
+
+    /// Lists every agent that a built-in adapter wraps: is it installed, which version, where its credentials come from
+    #[arg(long, conflicts_with_all = ["agents", "start", "strict", "codes"])]
+    all: bool,
 }
 
 impl Doctor {
@@ -94,6 +100,17 @@ impl Doctor {
             return Ok(exit::OK);
         }
         drop(out);
+        if self.all {
+            let all = all::look(file, self.timeout).await?;
+            let mut out = anstream::stdout().lock();
+            if self.json {
+                let json = serde_json::to_string(&all).map_err(|error| Fault::failed(anyhow!(error)))?;
+                writeln!(out, "{json}")?;
+            } else {
+                out.write_all(all::text(&all).as_bytes())?;
+            }
+            return Ok(exit::OK);
+        }
         let report = self.examine(file).await?;
         let mut out = anstream::stdout().lock();
         if self.json {

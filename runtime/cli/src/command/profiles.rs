@@ -50,8 +50,9 @@ impl Profiles {
             self.names.iter().find(|name| PROFILES.iter().all(|profile| profile.name != *name))
         {
             let names = crate::target::profile_names();
+            let near = crate::target::did_you_mean(unknown, &config::Config::new(Vec::new()));
             return Err(Fault::usage(anyhow!(
-                "no built-in adapter is called {unknown:?}; there are: {names}"
+                "no built-in adapter is called {unknown:?}; {near}there are: {names}"
             )));
         }
         let chosen = |name: &str| self.names.is_empty() || self.names.iter().any(|wanted| wanted == name);

@@ -10,12 +10,13 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use trunkline_host::{
     Cause, Host, TurnEnd,
-    config::StopSteps,
-    protocol::{ClosedReason, SessionStart, Status},
+    config::{AgentConfig, StopSteps},
+    protocol::{Category, ClosedReason, SessionStart, Status},
     redact,
 };
 
 use crate::{
+    advice,
     ask::Asker,
     conversation::{Conversation, Outcome, session_options},
     exit,
@@ -142,8 +143,7 @@ async fn turn(
     turn.detach();
     Ok(match conversation.turn(&session, no, interrupts).await? {
         Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
-            let why = end.error.as_ref().and_then(|error| error.message.as_deref()).unwrap_or_default();
-            if let Some(next) = unapplied(&asked, why).filter(|_| end.cause == Cause::Refused) {
+            if let Some(next) = next_after(&end, &chosen.agent, &asked) {
                 conversation.screen.remark(&next);
             }
             (code_of(&end, &chosen.host), Pace::Orderly)
@@ -152,6 +152,15 @@ async fn turn(
         Outcome::Closed(None, _) => (exit::FAILED, Pace::Orderly),
         Outcome::Leave(interrupt) => (interrupt.exit_code(), Pace::Hurried),
     })
+}
+
+/// What to do about a turn that failed, where that is known.
+pub(super) fn next_after(end: &TurnEnd, agent: &AgentConfig, asked: &[&str]) -> Option<String> {
+    let failure = end.error.as_ref()?;
+    if end.cause == Cause::Refused {
+        return unapplied(asked, failure.message.as_deref().unwrap_or_default());
+    }
+    advice::next(agent, failure).map(|next| format!("next: {next}"))
 }
 
 /// Ends the adapters; an interrupt meanwhile ends the waiting.
@@ -166,12 +175,15 @@ pub(super) async fn shut_down(host: &Host, steps: Option<StopSteps>, interrupts:
 /// The exit code that tells how a turn ended.
 fn code_of(end: &TurnEnd, host: &Host) -> u8 {
     // An adapter that ended before it said anything did not start, as far as a person can tell.
+    let not_installed =
+        end.error.as_ref().is_some_and(|error| error.category == Some(Category::NotInstalled));
     let unheard = || host.agents().iter().all(|agent| agent.counters.lines_in == 0);
     match (end.status, end.cause) {
         (Status::Completed, _) => exit::OK,
         (Status::Stopped, _) => exit::INTERRUPTED,
         (_, Cause::StartFailed | Cause::StartTimeout) => exit::NOT_STARTED,
         (_, Cause::Refused) => exit::USAGE,
+        _ if not_installed => exit::NOT_STARTED,
         (_, Cause::ProcessExit | Cause::EndOfStream) if unheard() => exit::NOT_STARTED,
         (Status::Failed | Status::Refused | Status::Limit, _) => exit::FAILED,
     }

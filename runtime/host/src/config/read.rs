@@ -159,7 +159,7 @@ pub(super) fn nearest_or_all(word: &str, known: &[&str]) -> String {
 }
 
 /// The known word that `word` is most likely meant to be.
-pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     // Distance costs the product of both lengths.
     if word.len() > 64 {
         return None;

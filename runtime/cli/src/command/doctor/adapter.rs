@@ -8,6 +8,7 @@ use trunkline_host::process::ChildSpec;
 
 use super::program;
 use super::report::{Check, Code, Level};
+use crate::advice;
 use crate::command::query::{QueryOutput, query};
 
 /// The most checks that are taken from one adapter.
@@ -86,10 +87,19 @@ pub(super) async fn diagnose(agent: &AgentConfig, spec: &ChildSpec, within: Dura
         ];
     }
     match query(spec.clone().arg("--diagnose"), within).await {
-        Ok(answer) => judge(&answer, within),
+        Ok(answer) => advised(agent, judge(&answer, within)),
         // Said by the check of the program or of the containment, but for a shortage.
         Err(error) => vec![Check::new(Code::AdapterUnclear, format!("failed to {error}"))],
     }
+}
+
+/// Says how the agent is installed, where its adapter does not.
+fn advised(agent: &AgentConfig, mut checks: Vec<Check>) -> Vec<Check> {
+    let is_missing = |check: &&mut Check| check.level == Level::Error && check.code.ends_with("installed");
+    if let (Some(wrapped), Some(check)) = (advice::of(agent), checks.iter_mut().find(is_missing)) {
+        check.hint.get_or_insert_with(|| wrapped.install());
+    }
+    checks
 }
 
 fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {

@@ -163,7 +163,7 @@ impl Check {
 const MOST: usize = 2000;
 
 /// A text as it may be shown: without secrets, on one line, without characters that steer a terminal.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     let clean = redact::text(text.trim());
     let mut shown: String = clean.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if clean.chars().nth(MOST).is_some() {

@@ -1,0 +1,112 @@
+//! `doctor --all`: which wrapped agents are on this machine.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use serde::Serialize;
+use tokio::task::JoinSet;
+use trunkline_host::Host;
+use trunkline_host::config::AgentConfig;
+use trunkline_host::process::ChildSpec;
+
+use super::program::Found;
+use super::report::{Check, Level, shown};
+use super::{adapter, installed};
+use crate::advice::{self, Wrapped};
+use crate::command::table;
+use crate::fault::Fault;
+use crate::target;
+
+/// A wrapped agent, as it is here.
+#[derive(Debug, Serialize)]
+pub(super) struct Here {
+    /// The built-in adapter.
+    agent: &'static str,
+    program: &'static str,
+    installed: bool,
+    /// Where the program is.
+    path: Option<String>,
+    version: Option<String>,
+    /// Where credentials come from: names of variables, a file, the agent's own word; never a value.
+    credentials: Option<String>,
+    /// What to do next, where something is missing.
+    next: Option<String>,
+}
+
+/// Looks for each of them, as its built-in adapter would without any configuration.
+pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<Here>, Fault> {
+    let mut config = target::read(file, target::UNCHECKED)?;
+    config.agents =
+        advice::ALL.iter().map(|wrapped| AgentConfig::built_in(wrapped.profile, wrapped.profile)).collect();
+    config.default_agent = None;
+    let host =
+        Host::builder().config(config.clone()).build().map_err(|error| Fault::failed(anyhow!(error)))?;
+    let mut looking = JoinSet::new();
+    for (index, (wrapped, agent)) in advice::ALL.iter().zip(config.agents).enumerate() {
+        let spec = host.child_spec(&agent.id).and_then(Result::ok);
+        looking.spawn(async move { (index, one(wrapped, &agent, spec, within).await) });
+    }
+    let mut found = looking.join_all().await;
+    found.sort_by_key(|(index, _)| *index);
+    Ok(found.into_iter().map(|(_, here)| here).collect())
+}
+
+async fn one(
+    wrapped: &'static Wrapped,
+    agent: &AgentConfig,
+    spec: Option<ChildSpec>,
+    within: Duration,
+) -> Here {
+    let found = spec.as_ref().and_then(|spec| installed::find(agent, spec));
+    let path = match &found {
+        Some((_, Found::At(at))) => Some(shown(&at.to_string_lossy())),
+        _ => None,
+    };
+    let mut here = Here {
+        agent: wrapped.profile,
+        program: wrapped.program,
+        installed: path.is_some(),
+        path,
+        version: None,
+        credentials: None,
+        next: None,
+    };
+    match spec {
+        Some(spec) if here.installed => here.ask(wrapped, &adapter::diagnose(agent, &spec, within).await),
+        _ => here.next = Some(wrapped.install.to_owned()),
+    }
+    here
+}
+
+impl Here {
+    /// Takes what the adapter's own checks say.
+    fn ask(&mut self, wrapped: &Wrapped, checks: &[Check]) {
+        let of = |ends: &'static [&'static str]| {
+            checks.iter().filter(move |check| {
+                let word = check.code.rsplit(['.', ':']).next().unwrap_or_default();
+                check.code.starts_with("adapter:") && ends.contains(&word)
+            })
+        };
+        let message = |check: &Check| check.message.clone();
+        self.version = of(&["version", "installed"]).find(|check| check.level < Level::Error).map(message);
+        let mut credentials = of(&["credentials", "login", "auth"]);
+        let good = of(&["credentials", "login", "auth"]).find(|check| check.level == Level::Info);
+        self.credentials = good.or_else(|| credentials.next()).map(message);
+        if good.is_none() {
+            self.next = Some(format!("log in with {}", wrapped.login));
+        }
+    }
+}
+
+/// The table for people.
+pub(super) fn text(all: &[Here]) -> String {
+    let mut list = table::of(&["agent", "program", "version", "credentials", "next"]);
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    for here in all {
+        let program = here.path.clone().unwrap_or_else(|| "not installed".to_owned());
+        let [version, credentials, next] = [&here.version, &here.credentials, &here.next].map(or_none);
+        list.add_row([here.agent.to_owned(), program, version, credentials, next]);
+    }
+    table::lines(&list)
+}

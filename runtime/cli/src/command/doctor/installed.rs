@@ -1,0 +1,58 @@
+//! Whether the program of an agent is here: its own, or the one that a built-in adapter wraps.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use anyhow::anyhow;
+use trunkline_host::config::{AgentConfig, Profile};
+use trunkline_host::process::ChildSpec;
+use trunkline_process::DEFAULT_PATH;
+
+use super::environment;
+use super::program::{self, Found};
+use crate::advice;
+use crate::fault::Fault;
+use crate::overrides::knows;
+
+/// The program, and where it was found; `None` where that cannot be told from outside: it wraps none, or a sandbox has
+/// files of its own.
+pub(in crate::command) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, Found)> {
+    if agent.sandbox.is_some() {
+        return None;
+    }
+    let program = match agent.profile {
+        Profile::External => spec.program.clone(),
+        Profile::BuiltIn(_) => {
+            let named = agent.config.as_ref().and_then(|config| config.get("command")?.as_str());
+            let named = named.filter(|named| !named.is_empty() && knows(&agent.profile, "command"));
+            named.or_else(|| advice::of(agent).map(|wrapped| wrapped.program))?.into()
+        }
+    };
+    let environment = environment::of(spec);
+    let path = environment.variables.get(OsStr::new("PATH")).cloned();
+    let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
+    let work_dir = match &spec.work_dir {
+        Some(work_dir) => std::path::absolute(work_dir).unwrap_or_else(|_| work_dir.clone()),
+        None => std::env::current_dir().unwrap_or_else(|_| ".".into()),
+    };
+    let found = program::find(&program, &path, &work_dir);
+    Some((program, found))
+}
+
+/// That the program of an agent is nowhere, before anything is started.
+///
+/// # Errors
+/// Names the program, and how it is installed.
+pub(in crate::command) fn must_be_here(agent: &AgentConfig, spec: &ChildSpec) -> Result<(), Fault> {
+    let Some((program, Found::Nowhere)) = find(agent, spec) else { return Ok(()) };
+    let name = program.to_string_lossy();
+    let fault = Fault::not_started(if program.as_bytes().contains(&b'/') {
+        anyhow!("there is no program {name}")
+    } else {
+        anyhow!("`{name}` is not installed: it is in no folder of PATH")
+    });
+    Err(match advice::of(agent) {
+        Some(wrapped) => fault.next(wrapped.install()),
+        None => fault.next("install it, or name it by its full path"),
+    })
+}
