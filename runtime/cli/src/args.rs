@@ -7,7 +7,7 @@ use clap::{
     builder::styling::{AnsiColor, Styles},
 };
 
-use crate::{command::Command, exit};
+use crate::{command::Command, exit, log::Logs};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::White.on_default().bold())
@@ -40,9 +40,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
 
-    /// Logs more on stderr; twice, even more ($TRUNKLINE_LOG sets it in detail)
-    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
-    pub(crate) verbose: u8,
+    #[command(flatten)]
+    pub(crate) logs: Logs,
 
     #[command(subcommand)]
     pub(crate) command: Command,

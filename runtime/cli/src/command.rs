@@ -14,6 +14,7 @@ use crate::{
 mod adapter;
 mod agents;
 mod chat;
+mod completions;
 mod config;
 mod demo;
 mod doctor;
@@ -24,6 +25,7 @@ mod schema;
 mod serve;
 mod table;
 mod usage;
+mod version;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -39,6 +41,9 @@ pub(crate) enum Command {
     Profiles(profiles::Profiles),
     Adapter(adapter::Adapter),
     Schema(schema::Schema),
+    Version(version::Version),
+    Completions(completions::Completions),
+    Man(completions::Man),
 }
 
 impl Command {
@@ -60,6 +65,9 @@ impl Command {
             Self::Usage(command) => command.run(config)?,
             Self::Profiles(command) => on_runtime(command.run())?,
             Self::Schema(command) => command.run()?,
+            Self::Version(command) => command.run()?,
+            Self::Completions(command) => command.run()?,
+            Self::Man(command) => command.run()?,
         };
         Ok(ExitCode::from(code))
     }
@@ -76,7 +84,10 @@ impl Command {
             | Self::Config(_)
             | Self::Usage(_)
             | Self::Profiles(_)
-            | Self::Schema(_) => Reader::Operator,
+            | Self::Schema(_)
+            | Self::Version(_)
+            | Self::Completions(_)
+            | Self::Man(_) => Reader::Operator,
         }
     }
 }

@@ -19,7 +19,7 @@ Exit codes:
     0  done
     1  the turn failed, `doctor` found an error, or the command failed
     2  the command line or the configuration is wrong
-    3  the adapter could not be started
+    3  the adapter could not be started, or its agent is not installed
   130  interrupted by Ctrl-C
   143  told to end by a signal";
 

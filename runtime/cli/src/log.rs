@@ -1,15 +1,33 @@
-//! Logs: on stderr, never on stdout.
+//! Logs: on stderr or in a file, never on stdout.
 
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
+    fmt,
+    fs::{File, OpenOptions},
     io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
     panic,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::SystemTime,
 };
 
 use anstream::{AutoStream, ColorChoice};
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::SubscriberInitExt};
+use anyhow::anyhow;
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value};
+use tracing::{Event, Subscriber, field, level_filters::LevelFilter};
+use tracing_subscriber::{
+    Layer,
+    filter::Targets,
+    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer, time::FormatTime},
+    layer::SubscriberExt,
+    registry::LookupSpan,
+    util::SubscriberInitExt,
+};
 use trunkline_host::redact;
+
+use crate::fault::Fault;
 
 /// The variable that says what is logged: `level` or `target=level`, with commas between.
 pub(crate) const VARIABLE: &str = "TRUNKLINE_LOG";
@@ -17,9 +35,36 @@ pub(crate) const VARIABLE: &str = "TRUNKLINE_LOG";
 /// The line editor logs each key that is pressed, and so what is said.
 const SILENT: (&str, LevelFilter) = ("rustyline", LevelFilter::WARN);
 
+/// How much is logged, and where.
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// Logs more on stderr; twice, even more ($TRUNKLINE_LOG sets it in detail)
+    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    verbose: u8,
+
+    /// Appends logs to a file, and not to stderr
+    #[arg(long, value_name = "FILE", global = true)]
+    log_file: Option<PathBuf>,
+
+    /// How a log line is written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Form::Text, hide_default_value = true, global = true)]
+    log_format: Form,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people
+    Text,
+    /// One JSON object a line: `time`, `level`, `target`, `message` and the event's own fields
+    Json,
+}
+
 /// Starts logging, without secrets, panics included: what [`VARIABLE`] says, else by how often `-v` was given.
-pub(crate) fn start(verbose: u8, reader: Reader) {
-    let default = match (verbose, reader) {
+///
+/// # Errors
+/// When the file cannot be opened.
+pub(crate) fn start(logs: &Logs, reader: Reader) -> Result<(), Fault> {
+    let default = match (logs.verbose, reader) {
         // What the host warns of is shown as an event.
         (0, Reader::Person) => "warn,trunkline_host=error",
         (0, Reader::Author) => "warn,trunkline=debug,trunkline_host=debug,trunkline::stderr=debug",
@@ -36,12 +81,21 @@ pub(crate) fn start(verbose: u8, reader: Reader) {
     };
     let filter = given.unwrap_or_else(|| default.parse().unwrap_or_default());
     let filter = filter.with_target(SILENT.0, SILENT.1);
-    let colours = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(|| redact::Writer::new(io::stderr()))
-        .with_ansi(colours)
-        .without_time()
-        .compact();
+    let file = logs.log_file.as_deref().map(open).transpose()?;
+    let colours = file.is_none() && AutoStream::choice(&io::stderr()) != ColorChoice::Never;
+    let is_file = file.is_some();
+    let sink = move || -> redact::Writer<Box<dyn Write>> {
+        redact::Writer::new(match &file {
+            Some(file) => Box::new(file.clone()),
+            None => Box::new(io::stderr()),
+        })
+    };
+    let lines = tracing_subscriber::fmt::layer().with_writer(sink).with_ansi(colours);
+    let lines = match (logs.log_format, is_file) {
+        (Form::Json, _) => lines.event_format(JsonLine).boxed(),
+        (Form::Text, true) => lines.compact().with_timer(Now).boxed(),
+        (Form::Text, false) => lines.compact().without_time().boxed(),
+    };
     tracing_subscriber::registry().with(lines).with(filter).init();
     if let Some(error) = wrong {
         tracing::warn!(
@@ -56,6 +110,80 @@ pub(crate) fn start(verbose: u8, reader: Reader) {
         // A stderr that takes nothing cannot be reported anywhere.
         let _ = writeln!(stderr, "{what}{trace}");
     }));
+    Ok(())
+}
+
+/// Opens a log for its owner alone: names and ids stand there.
+fn open(path: &Path) -> Result<Arc<File>, Fault> {
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    file.map(Arc::new).map_err(|error| {
+        let failed = anyhow!(error).context(format!("failed to open the log {}", path.display()));
+        Fault::usage(failed).next("name a file that you may write by --log-file")
+    })
+}
+
+/// The time of a line in a file.
+struct Now;
+
+impl FormatTime for Now {
+    fn format_time(&self, line: &mut Writer<'_>) -> fmt::Result {
+        write!(line, "{}", now())
+    }
+}
+
+fn now() -> humantime::Rfc3339Timestamp {
+    humantime::format_rfc3339_millis(SystemTime::now())
+}
+
+/// An event as a JSON object.
+struct JsonLine;
+
+impl<S, N> FormatEvent<S, N> for JsonLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut line: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let about = event.metadata();
+        let head = [
+            ("time", now().to_string()),
+            ("level", about.level().to_string()),
+            ("target", about.target().to_owned()),
+        ];
+        // The event's own fields last, so that none takes the place of these.
+        let mut object: Map<_, _> = fields.0;
+        for (name, value) in head.into_iter().rev() {
+            object.shift_insert(0, name.to_owned(), value.into());
+        }
+        writeln!(line, "{}", Value::Object(object))
+    }
+}
+
+#[derive(Default)]
+struct Fields(Map<String, Value>);
+
+impl field::Visit for Fields {
+    fn record_debug(&mut self, field: &field::Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name().to_owned(), format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &field::Field, value: &str) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_i64(&mut self, field: &field::Field, value: i64) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_u64(&mut self, field: &field::Field, value: u64) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &field::Field, value: bool) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
 }
 
 /// Who reads what is logged.

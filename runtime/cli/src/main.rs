@@ -32,7 +32,9 @@ fn main() -> ExitCode {
         Err(said) if !said.use_stderr() => said.exit(),
         Err(error) => return refuse(&error),
     };
-    log::start(args.verbose, args.command.reader());
+    if let Err(fault) = log::start(&args.logs, args.command.reader()) {
+        return fault.report();
+    }
     match args.command.run(args.config.as_deref()) {
         Ok(code) => code,
         Err(fault) => fault.report(),

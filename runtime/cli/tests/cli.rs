@@ -10,6 +10,7 @@ mod cli {
     mod demo;
     mod doctor;
     mod examples;
+    mod facts;
     mod hostile;
     mod import;
     mod lists;

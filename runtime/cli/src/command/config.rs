@@ -33,6 +33,7 @@ const MOST: u64 = 4 * 1024 * 1024;
 Examples:
   trunkline config check                       the configuration that would be used
   trunkline config check team.json             this one
+  trunkline config check --json                as JSON: agents, the default, notices
   trunkline config import wave.yaml            a configuration of a Wave manifest, on stdout
   trunkline config import wave.yaml --output trunkline.json
 
@@ -61,6 +62,10 @@ Examples:
 struct Check {
     /// The file [default: the one that would be used]
     file: Option<PathBuf>,
+
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Makes a configuration of a Wave manifest: each persona becomes an agent
@@ -98,7 +103,20 @@ impl Config {
 
 impl Check {
     fn run(self, file: Option<&Path>) -> Done {
-        let config = target::config(self.file.as_deref().or(file))?;
+        let file = self.file.as_deref().or(file);
+        if self.json {
+            let config = target::read(file, &target::check)?;
+            let agents: Vec<_> = config.agents.iter().map(|agent| &agent.id).collect();
+            let facts = serde_json::json!({
+                "configuration": config.source.to_string(),
+                "agents": agents,
+                "default": config.first_choice().map(|agent| &agent.id),
+                "notices": config.notices.iter().map(|notice| redact::text(notice)).collect::<Vec<_>>(),
+            });
+            writeln!(anstream::stdout().lock(), "{facts}")?;
+            return Ok(exit::OK);
+        }
+        let config = target::config(file)?;
         let names = target::agent_names(&config);
         let first = config.first_choice().map(|agent| agent.id.as_str()).unwrap_or_default();
         writeln!(

@@ -1,0 +1,50 @@
+//! `trunkline version`: what this program is.
+
+use std::io::Write;
+
+use clap::Args;
+use serde_json::json;
+use trunkline_protocol::PROTOCOL;
+
+use crate::{exit, fault::Done};
+
+/// The commit that this was built of, where the build knew it.
+const COMMIT: Option<&str> = option_env!("TRUNKLINE_COMMIT");
+
+/// Prints the version, the commit, and what is built in
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline version
+  trunkline version --json | jq -r .commit")]
+pub(crate) struct Version {
+    /// As one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Version {
+    pub(super) fn run(self) -> Done {
+        let version = env!("CARGO_PKG_VERSION");
+        let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+        let adapters: Vec<_> = trunkline_profiles::PROFILES.iter().map(|profile| profile.name).collect();
+        let mut out = anstream::stdout().lock();
+        if self.json {
+            let facts = json!({
+                "name": "trunkline",
+                "version": version,
+                "commit": COMMIT,
+                "build": build,
+                "protocol": PROTOCOL,
+                "adapters": adapters,
+            });
+            writeln!(out, "{facts}")?;
+            return Ok(exit::OK);
+        }
+        let commit = COMMIT.unwrap_or("unknown commit");
+        writeln!(out, "trunkline {version} ({commit}, {build})")?;
+        writeln!(out, "protocol {PROTOCOL}")?;
+        writeln!(out, "built-in adapters: {}", adapters.join(", "))?;
+        Ok(exit::OK)
+    }
+}
