@@ -98,7 +98,7 @@ pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigErro
     subject.env = program.env;
     for name in program.pass_env {
         let value = std::env::var(&name)
-            .map_err(|_| bad(format!("`pass_env` names {name}, which is not set here, or is no text")))?;
+            .map_err(|_| bad(format!("`pass_env` names {name}, which is not set here, or is not UTF-8")))?;
         subject.env.entry(name).or_insert(value);
     }
     subject.class = file.class;
