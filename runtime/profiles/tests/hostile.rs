@@ -55,6 +55,15 @@ const CLAUDE_CODE: Profile = Profile { name: "claude-code", dialect: "claude", p
 const CODEX: Profile = Profile { name: "codex", dialect: "codex", process: Process::One };
 const ACP: Profile = Profile { name: "acp", dialect: "acp", process: Process::One };
 
+/// How `b` waits.
+#[derive(Debug, Clone, Copy)]
+enum Waits {
+    /// It says something again and again.
+    Working,
+    /// A permission is open, during which no deadline runs: however slow the machine, `b` has none to miss.
+    Asking,
+}
+
 /// An adapter with two sessions, `a` whose agent misbehaves and `b` whose agent is in the middle of an answer.
 struct Stage {
     folder: TempDir,
@@ -64,8 +73,12 @@ struct Stage {
 }
 
 impl Stage {
-    /// `silence` and `turn` are the agent's deadlines in seconds.
+    /// `silence` and `turn` are the agent's deadlines in seconds. `b` shows that it works.
     fn set(profile: Profile, silence: f64, turn: f64) -> Self {
+        Self::with(profile, silence, turn, Waits::Working)
+    }
+
+    fn with(profile: Profile, silence: f64, turn: f64, waits: Waits) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for part in ["home", "tmp", "a", "b", "c"] {
             fs::create_dir(folder.path().join(part)).unwrap();
@@ -81,9 +94,34 @@ impl Stage {
         let mut stage = Self { folder, profile, hub, waiting: String::new() };
         stage.open("a");
         stage.open("b");
-        stage.waiting = stage.hub.input("b", "wait go").unwrap();
-        assert_eq!(stage.hub.until("b", "output").unwrap().0["content"], "waiting");
+        stage.b_begins(waits);
         stage
+    }
+
+    /// `b` begins its answer. On a busy machine its agent may start more slowly than a short deadline: then again.
+    fn b_begins(&mut self, waits: Waits) {
+        let (content, last) = match waits {
+            Waits::Working => ("wait go", "output"),
+            Waits::Asking => ("ask go", "permission.request"),
+        };
+        loop {
+            self.waiting = self.hub.input("b", content).unwrap();
+            loop {
+                let message = self.hub.next("b").unwrap();
+                match message["type"].as_str().unwrap_or_default() {
+                    "turn.complete" => {
+                        assert_eq!(message["error"]["category"], "timeout", "{message}");
+                        break;
+                    }
+                    kind => {
+                        assert!(kind != "output" || message["content"] == "waiting", "{message}");
+                        if kind == last {
+                            return;
+                        }
+                    }
+                }
+            }
+        }
     }
 
     fn open(&mut self, session: &str) {
@@ -260,7 +298,7 @@ fn exit_at_once(profile: Profile) {
 }
 
 fn hang(profile: Profile) {
-    let mut stage = Stage::set(profile, SHORT, LONG);
+    let mut stage = Stage::with(profile, SHORT, LONG, Waits::Asking);
     stage.turn("hang").failed(&["timeout"]).unwrap();
     stage.b_goes_on();
     stage.and_on_elsewhere();

@@ -4,6 +4,7 @@
 DIALECT is claude, codex or acp. What an input asks for:
   say WORD       answers "heard WORD"
   wait FILE      begins an answer, and ends it once FILE is in the working directory
+  ask FILE       the same, with an open request for a permission in place of signs of life
   exit           writes to stderr and exits with 7
   hang           never ends this answer, nor lets it be stopped
   freeze         answers nothing to no one any more, whatever it is asked or sent
@@ -32,19 +33,22 @@ def flood(end):
             os.write(1, block)
 
 
-def act(text, say, cwd, stopped):
-    """Does what an input asks for; `say` takes parts of the answer. Gives whether it was stopped."""
+def act(text, say, ask, cwd, stopped):
+    """Does what an input asks for; `say` takes parts of the answer, `ask` asks for a permission. Gives whether it was
+    stopped."""
     word, _, rest = text.strip().partition(" ")
     if word == "say":
         say("heard " + rest)
-    elif word == "wait":
+    elif word in ("wait", "ask"):
         say("waiting")
+        if word == "ask":
+            ask()
         ticks = 0
         while not os.path.exists(os.path.join(cwd, rest)):
             if stopped.wait(0.01):
                 return True
             ticks += 1
-            if ticks % 20 == 0:  # not silent
+            if word == "wait" and ticks % 20 == 0:  # not silent
                 say(".")
     elif word == "exit":
         sys.stderr.write("fatal: the agent has had enough\n")
@@ -66,8 +70,8 @@ def run(*arguments):
     threading.Thread(target=act_and_end, args=arguments, daemon=True).start()
 
 
-def act_and_end(text, say, cwd, stopped, end):
-    end(act(text, say, cwd, stopped))
+def act_and_end(text, say, ask, cwd, stopped, end):
+    end(act(text, say, ask, cwd, stopped))
 
 
 # -- one conversation for each process, JSON on lines
@@ -80,12 +84,17 @@ def claude():
         message = {"id": "m", "type": "message", "role": "assistant", "model": "fake", "content": content, "stop_reason": None}
         send(type="assistant", message=message, parent_tool_use_id=None, session_id=session)
 
+    def ask():
+        request = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "true"}}
+        send(type="control_request", request_id="ask", request=request)
+
     def end(was_stopped):
         usage = {"input_tokens": 1, "output_tokens": 1}
         if was_stopped:
             send(type="result", subtype="error_during_execution", is_error=True, terminal_reason="aborted_streaming", errors=[], session_id=session, usage=usage, num_turns=1)
         else:
             send(type="result", subtype="success", is_error=False, terminal_reason="completed", result="", session_id=session, usage=usage, num_turns=1)
+        send(type="control_cancel_request", request_id="ask")
 
     for message in messages():
         if message.get("type") == "control_request":
@@ -98,7 +107,7 @@ def claude():
             text = content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
             stopped[0] = threading.Event()
             send(type="system", subtype="init", session_id=session, model="fake", cwd=os.getcwd(), tools=[], mcp_servers=[], apiKeySource="ANTHROPIC_API_KEY")
-            run(text, say, os.getcwd(), stopped[0], end)
+            run(text, say, ask, os.getcwd(), stopped[0], end)
 
 
 # -- all conversations in one process, JSON-RPC without its version
@@ -126,11 +135,15 @@ def codex():
                 send(method="item/agentMessage/delta", params=dict(at, itemId=item["id"], delta=text))
                 send(method="item/completed", params=dict(at, item=dict(item, text=text)))
 
+            def ask(thread=thread, turn=turn):
+                params = {"threadId": thread, "turnId": turn, "itemId": "item-" + turn, "command": "true"}
+                send(id="ask-" + turn, method="item/commandExecution/requestApproval", params=params)
+
             def end(was_stopped, thread=thread, turn=turn):
                 status = "interrupted" if was_stopped else "completed"
                 send(method="turn/completed", params={"threadId": thread, "turn": {"id": turn, "status": status, "items": [], "error": None}})
 
-            run(text, say, folders.get(thread, "."), stopped, end)
+            run(text, say, ask, folders.get(thread, "."), stopped, end)
         elif method == "turn/interrupt":
             send(id=id, result={})
             stops.get(params.get("turnId"), threading.Event()).set()
@@ -165,10 +178,15 @@ def acp():
                 update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
                 send(jsonrpc="2.0", method="session/update", params={"sessionId": session, "update": update})
 
+            def ask(session=session):
+                options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+                params = {"sessionId": session, "toolCall": {"toolCallId": "call", "title": "true"}, "options": options}
+                send(jsonrpc="2.0", id="ask", method="session/request_permission", params=params)
+
             def end(was_stopped, id=id):
                 answer(id, {"stopReason": "cancelled" if was_stopped else "end_turn"})
 
-            run(text, say, folders.get(session, "."), stopped, end)
+            run(text, say, ask, folders.get(session, "."), stopped, end)
         elif method == "session/cancel":
             stops.get(params.get("sessionId"), threading.Event()).set()
         elif id is not None and method:
