@@ -4,12 +4,11 @@
 //! - the process: `link` starts it and gives each session its `inbox`
 //! - a session: `open` makes or resumes it, `conversation` serves its turns, `command_detection` finds commands and
 //!   skills in inputs, `session` and `asks` answer its requests, `files` and `terminals` do what they ask for
-//! - profiles: `agent` says how one agent differs from another, `generic` is the profile `acp`, `either` falls back
+//! - profiles: `agent` says how one agent differs from another, `generic` is the profile `acp`
 //!
 //! `request` makes what is sent, and its tests compare that with the official types; what comes is read member by
 //! member, so that one of a wrong type costs itself only.
 
-mod acp_or;
 mod agent;
 mod answer;
 mod choices;
@@ -38,7 +37,7 @@ mod usage;
 use std::sync::Arc;
 
 use serde_json::Value;
-use trunkline_sdk::protocol::{Capabilities, SessionEntry, SessionUpdate, SessionsList};
+use trunkline_sdk::protocol::{SessionEntry, SessionUpdate, SessionsList};
 use trunkline_sdk::{Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Turn};
 
 use self::conversation::Conversation;
@@ -48,10 +47,9 @@ use crate::agent::options::Options;
 use crate::agent::read::{self, list, text};
 use crate::agent::settings::Common;
 use crate::agent::started::started;
-use crate::agent::{credentials, diagnose, model, resume, version};
+use crate::agent::{credentials, describe, diagnose, model, resume, version};
 
-pub(crate) use self::acp_or::{AcpOr, Transport};
-pub(crate) use self::agent::{Kind, Prepared, home_folder, variable};
+pub(crate) use self::agent::{Facts, Kind, Prepared, Transport, home_folder, variable};
 pub(crate) use self::generic::{adapter, description};
 pub(crate) use self::session::Permissions;
 pub(crate) use self::shared::Shared;
@@ -60,20 +58,8 @@ pub(crate) use self::shared::Shared;
 const MOST_LISTED: usize = 200;
 
 /// The options of `session.start` that every such agent honours.
-const HONOURED: &[&str] = &[
-    "cwd",
-    "add_dirs",
-    "variables",
-    "env",
-    "extra_args",
-    "model",
-    "reasoning_effort",
-    "system_prompt",
-    "mode",
-    "permission_mode",
-    "mcp_servers",
-    "resume",
-];
+const HONOURED: [&str; 6] =
+    ["add_dirs", "reasoning_effort", "mode", "permission_mode", "mcp_servers", "resume"];
 
 /// The adapter of an agent that speaks ACP.
 #[derive(Clone)]
@@ -99,7 +85,7 @@ impl Acp {
 
     /// Whether the installed version speaks ACP. One whose version is not known does.
     pub(crate) async fn is_spoken(&self) -> bool {
-        let Some(since) = self.kind().since() else { return true };
+        let Some(since) = self.facts().since else { return true };
         version::of(self.common()).await.is_none_or(|version| version >= since)
     }
 
@@ -107,18 +93,18 @@ impl Acp {
         self.0.kind.as_ref()
     }
 
-    fn common(&self) -> &Common {
-        &self.0.common
+    fn facts(&self) -> Facts<'_> {
+        self.kind().facts()
     }
 
-    fn permissions(&self) -> Permissions {
-        self.kind().permissions()
+    fn common(&self) -> &Common {
+        &self.0.common
     }
 
     /// How long the agent may say nothing at all in a turn, where it hangs without credentials and none are found.
     fn first_word(&self, options: &Options) -> Option<std::time::Duration> {
         let accepted =
-            credentials::of(self.kind().profile()).filter(|_| self.kind().hangs_without_credentials())?;
+            credentials::of(self.facts().profile).filter(|_| self.facts().hangs_without_credentials)?;
         let value = |name: &str| variable(options, name);
         let is_found =
             !accepted.found(value).is_empty() || accepted.file(value).is_some_and(|file| file.is_file());
@@ -127,7 +113,7 @@ impl Acp {
 
     /// What to do without credentials, where the profile knows better than the agent says.
     fn login_hint(&self) -> Option<String> {
-        credentials::of(self.kind().profile()).map(credentials::Credentials::missing)
+        credentials::of(self.facts().profile).map(credentials::Credentials::missing)
     }
 
     /// The agent's own word for a model that is asked for.
@@ -212,23 +198,14 @@ impl Adapter for Acp {
     }
 
     fn describe(&self) -> Description {
-        let capabilities = Capabilities {
-            native_session_ids: Some(true),
-            turn_completion: Some(true),
-            resume_attach: Some(true),
-            exec_model: Some("interactive".to_owned()),
-            ..Capabilities::default()
-        };
-        let description = Description::new(self.kind().profile(), env!("CARGO_PKG_VERSION"))
-            .capabilities(capabilities)
-            .resumes()
-            .honours(HONOURED.iter().copied());
-        self.kind().describe(description.honours(self.kind().honours().iter().copied()))
+        let Facts { profile, use_when: [use_when, avoid_when], honours, .. } = self.facts();
+        let description = describe::wrapped(profile, "interactive").use_when(use_when, avoid_when);
+        description.honours(HONOURED).honours(honours.iter().copied())
     }
 
     async fn diagnose(&self) -> Vec<Check> {
-        let mut checks = diagnose::checks(self.kind().profile(), self.common()).await;
-        if self.kind().is_dangerous() || self.permissions() == Permissions::DangerousAllow {
+        let mut checks = diagnose::checks(self.facts().profile, self.common()).await;
+        if self.facts().is_dangerous || self.facts().permissions == Permissions::DangerousAllow {
             let text = "the configuration lets the agent run tools that no one is asked about";
             checks.push(Check::warn("agent.dangerous", text).hint("leave `dangerous` out"));
         }

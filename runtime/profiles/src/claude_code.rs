@@ -29,7 +29,7 @@ mod usage;
 use std::sync::Arc;
 use std::time::Duration;
 
-use trunkline_sdk::protocol::{Capabilities, Mode, Model, SessionEntry, SessionsList};
+use trunkline_sdk::protocol::{Mode, Model, SessionEntry, SessionsList};
 use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
@@ -37,6 +37,7 @@ use trunkline_sdk::{
 pub(crate) use self::config::ClaudeCode as Settings;
 use self::conversation::Conversation;
 use crate::acp::variable;
+use crate::agent::describe;
 use crate::agent::options::Options;
 use crate::agent::started::started;
 
@@ -44,12 +45,9 @@ use crate::agent::started::started;
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(7);
 
 /// The options of `session.start` that hold.
-const HONOURED: &[&str] = &[
-    "cwd",
+const HONOURED: [&str; 12] = [
     "add_dirs",
-    "model",
     "reasoning_effort",
-    "system_prompt",
     "system_prompt_mode",
     "mode",
     "permission_mode",
@@ -59,9 +57,6 @@ const HONOURED: &[&str] = &[
     "max_cost_usd",
     "mcp_servers",
     "skills",
-    "env",
-    "extra_args",
-    "variables",
     "resume",
 ];
 
@@ -130,20 +125,13 @@ impl Adapter for ClaudeCode {
             MODELS.iter().map(|(id, label)| Model { id: (*id).to_owned(), label: Some((*label).to_owned()) });
         let modes =
             MODES.iter().map(|(id, name)| Mode { id: (*id).to_owned(), name: Some((*name).to_owned()) });
-        Description::new("claude-code", env!("CARGO_PKG_VERSION"))
+        describe::wrapped("claude-code", "interactive")
             .use_when(
                 "code is read, changed and run in a folder, with tools, permissions and a memory of the conversation",
                 "the program must ask for nothing outside its folder, or answers must come within a second",
             )
-            .capabilities(Capabilities {
-                native_session_ids: Some(true),
-                turn_completion: Some(true),
-                exec_model: Some("interactive".to_owned()),
-                ..Capabilities::default()
-            })
-            .resumes()
             .steerable()
-            .honours(HONOURED.iter().copied())
+            .honours(HONOURED)
             .models(models.collect())
             .modes(modes.collect())
     }
@@ -158,7 +146,10 @@ impl Adapter for ClaudeCode {
             }),
             _ => true,
         };
-        let applied = HONOURED.iter().filter(|name| asked.get(**name).is_some_and(|value| !value.is_null()));
+        let applied = describe::HONOURED
+            .iter()
+            .chain(&HONOURED)
+            .filter(|name| asked.get(**name).is_some_and(|value| !value.is_null()));
         SessionInfo {
             options_applied: Some(
                 applied.filter(|name| holds(name)).map(|name| (*name).to_owned()).collect(),

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use trunkline_sdk::protocol::{Capabilities, SessionEntry, SessionsList};
+use trunkline_sdk::protocol::{SessionEntry, SessionsList};
 use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
@@ -44,8 +44,9 @@ use self::prompt::Prompt;
 use self::request::ThreadOptions;
 use crate::agent::attachment::{self, Native};
 use crate::agent::options::Options;
+use crate::agent::read;
 use crate::agent::settings::{Wait, settings};
-use crate::agent::{resume, version};
+use crate::agent::{describe, resume, version};
 
 settings! {
     /// The configuration of the profile, under the key `codex`.
@@ -235,43 +236,21 @@ impl Adapter for Codex {
             .call("thread/list", &params, Some(LIST))
             .await
             .map_err(|error| error.error("codex lists no sessions"))?;
-        let data = found.get("data").and_then(Value::as_array).into_iter().flatten();
+        let data = read::list(&found, "data").iter();
         Ok(data.filter_map(entry).collect())
     }
 
     fn describe(&self) -> Description {
         let danger = self.settings.dangerous_full_access;
-        Description::new("codex", env!("CARGO_PKG_VERSION"))
+        describe::wrapped("codex", "run-to-completion")
             .use_when(
                 "code is to be read, changed and tried out by OpenAI's Codex, with approvals by people",
                 "one answer of a model is enough, or no `codex` program can be installed",
             )
-            .capabilities(Capabilities {
-                native_session_ids: Some(true),
-                turn_completion: Some(true),
-                resume_attach: Some(true),
-                exec_model: Some("run-to-completion".to_owned()),
-                max_sessions: None,
-            })
-            .resumes()
             .steerable()
             .modes(Policy::modes(danger))
-            .honours([
-                "resume",
-                "cwd",
-                "add_dirs",
-                "model",
-                "reasoning_effort",
-                "system_prompt",
-                "system_prompt_mode",
-                "mode",
-                "permission_mode",
-                "mcp_servers",
-                "skills",
-                "env",
-                "variables",
-                "extra_args",
-            ])
+            .honours(["resume", "add_dirs", "reasoning_effort", "system_prompt_mode"])
+            .honours(["mode", "permission_mode", "mcp_servers", "skills"])
     }
 
     async fn diagnose(&self) -> Vec<Check> {

@@ -5,13 +5,13 @@ mod repetition;
 
 use std::time::{Duration, SystemTime};
 
-use trunkline_sdk::{Adapter, Description, Error};
+use trunkline_sdk::Error;
 
-use crate::acp::{Kind, Prepared, Shared, Transport, home_folder};
+use crate::acp::{Facts, Kind, Prepared, Shared, Transport, home_folder};
+use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
 use crate::agent::version::{Since, Version};
-use crate::oneshot;
 
 /// The most projects of the agent's own that are looked through.
 const MOST_PROJECTS: usize = 4096;
@@ -47,26 +47,26 @@ settings! {
     }
 }
 
-/// The adapter.
-pub(crate) fn adapter(settings: Gemini) -> impl Adapter {
-    let transport = settings.transport;
-    oneshot::beside_acp(settings, transport)
-}
-
 impl Kind for Gemini {
-    fn profile(&self) -> &'static str {
-        "gemini-cli"
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            profile: "gemini-cli",
+            use_when: [
+                "Gemini CLI is the agent of choice, with people asked before its tools run",
+                "only the model is wanted: its API needs no CLI",
+            ],
+            honours: &["system_prompt_mode", "skills"],
+            transport: self.transport,
+            since: SINCE.of("--experimental-acp"),
+            is_dangerous: self.dangerous,
+            mode: &self.approval_mode,
+            starts_with_model: true,
+            ..Facts::default()
+        }
     }
 
     fn common(&self) -> Common {
         self.common()
-    }
-
-    fn describe(&self, description: Description) -> Description {
-        description.use_when(
-            "Gemini CLI is the agent of choice, with people asked before its tools run",
-            "only the model is wanted: its API needs no CLI",
-        )
     }
 
     fn prepare(
@@ -76,14 +76,8 @@ impl Kind for Gemini {
         shared: &Shared,
     ) -> Result<Prepared, Error> {
         let acp = if SINCE.has("--acp", version) { "--acp" } else { "--experimental-acp" };
-        let mut launch = options.launch().arg(acp).option("-m", options.model.as_deref());
-        if self.sandbox {
-            launch = launch.arg("--sandbox");
-        }
-        for folder in self.include_directories.iter().chain(&options.add_dirs) {
-            launch = launch.arg("--include-directories").arg(folder);
-        }
-        let mut prepared = Prepared::new(launch, options);
+        let launch = options.launch().arg(acp).option("-m", options.model.as_deref());
+        let mut prepared = Prepared::new(self.confined(launch, options), options);
         if let Some(prompt) = options.system_prompt.as_deref().filter(|_| options.replaces_system_prompt) {
             let file = shared.prompt(prompt)?;
             prepared.launch = prepared.launch.env("GEMINI_SYSTEM_MD", file.path());
@@ -101,24 +95,8 @@ impl Kind for Gemini {
         true
     }
 
-    fn is_dangerous(&self) -> bool {
-        self.dangerous
-    }
-
     fn mode(&self, asked: &str) -> String {
         if asked == "auto_edit" { "autoEdit".to_owned() } else { asked.to_owned() }
-    }
-
-    fn default_mode(&self) -> Option<String> {
-        Some(self.mode(&self.approval_mode)).filter(|mode| !mode.is_empty())
-    }
-
-    fn starts_with_model(&self) -> bool {
-        true
-    }
-
-    fn since(&self) -> Option<Version> {
-        SINCE.of("--experimental-acp")
     }
 
     /// The agent keeps a session in a file named by the minute in which it was begun or resumed, and begins that file
@@ -132,9 +110,14 @@ impl Kind for Gemini {
         let into = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs() % 60;
         is_there.then(|| Duration::from_secs(61 - into))
     }
+}
 
-    fn honours(&self) -> &'static [&'static str] {
-        &["system_prompt_mode", "skills"]
+impl Gemini {
+    /// Says where the agent works, however it is spoken to.
+    fn confined(&self, launch: Launch, options: &Options) -> Launch {
+        let launch = if self.sandbox { launch.arg("--sandbox") } else { launch };
+        let folders = self.include_directories.iter().chain(&options.add_dirs);
+        folders.fold(launch, |launch, folder| launch.arg("--include-directories").arg(folder))
     }
 }
 

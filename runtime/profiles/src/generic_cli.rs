@@ -19,7 +19,7 @@ use trunkline_process::Signal;
 use trunkline_sdk::{
     Adapter, Category, Channel, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Status,
     Turn, TurnComplete,
-    protocol::{Capabilities, Context, Failure},
+    protocol::{Context, Failure},
 };
 
 pub(crate) use self::config::CliConfig;
@@ -30,7 +30,7 @@ use self::{
     slot::{Running, Slot},
 };
 use crate::{
-    agent::{attachment::told, deadlines::while_working, launch::Launch},
+    agent::{attachment::told, deadlines::while_working, describe, launch::Launch},
     generic_job::{Options, end_of},
     raw_process::{ProcessEvent, RawProcess, diagnose, find, no_command, not_installed},
 };
@@ -313,19 +313,11 @@ impl Adapter for GenericCli {
 
 /// What the profile is for; whether it can tell the end of a turn depends on its configuration.
 pub(crate) fn description(tells_ends: bool) -> Description {
-    let capabilities = Capabilities {
-        native_session_ids: Some(false),
-        turn_completion: Some(tells_ends),
-        resume_attach: Some(false),
-        exec_model: Some("interactive".to_owned()),
-        max_sessions: None,
-    };
-    Description::new("generic-cli", env!("CARGO_PKG_VERSION"))
+    describe::plain("generic-cli", "interactive", tells_ends)
         .use_when(
             "a program is spoken with line by line: a REPL, a shell, a chat on a terminal; best with a prompt or a sentinel that ends its answers",
             "the program draws a screen, or ends after each input: then generic-job",
         )
-        .capabilities(capabilities)
         .honours(["cwd", "env"])
 }
 

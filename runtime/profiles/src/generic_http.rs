@@ -23,7 +23,7 @@ use tokio::{net::TcpStream, time::timeout};
 use trunkline_redact as redact;
 use trunkline_sdk::{
     Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
-    Status, Turn, TurnComplete, protocol::Capabilities,
+    Status, Turn, TurnComplete,
 };
 
 pub(crate) use self::config::HttpConfig;
@@ -35,7 +35,7 @@ use self::{
     quiet::within,
     template::{OPTIONS, Place, Template, Values},
 };
-use crate::agent::{attachment::told, deadlines::while_working};
+use crate::agent::{attachment::told, deadlines::while_working, describe};
 
 /// How long `--diagnose` tries to connect.
 const REACH: Duration = Duration::from_secs(5);
@@ -296,19 +296,11 @@ impl Adapter for GenericHttp {
 
 /// What the profile is for.
 pub(crate) fn description() -> Description {
-    let capabilities = Capabilities {
-        native_session_ids: Some(false),
-        turn_completion: Some(true),
-        resume_attach: Some(false),
-        exec_model: Some("request-response".to_owned()),
-        max_sessions: None,
-    };
-    Description::new("generic-http", env!("CARGO_PKG_VERSION"))
+    describe::plain("generic-http", "request-response", true)
         .use_when(
             "an agent answers over HTTP: one request an input, its answer whole, streamed or as server-sent events",
             "the agent keeps a conversation of its own that requests must carry, or asks for permissions",
         )
-        .capabilities(capabilities)
 }
 
 /// Whether something listens there. No request is made: it might cost, or do something.

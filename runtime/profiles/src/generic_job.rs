@@ -8,11 +8,11 @@ use trunkline_process::Exit;
 use trunkline_redact::HeldSecrets;
 use trunkline_sdk::{
     Adapter, Category, Check, Description, Error, Input, Session, SessionStart, Status, Turn, TurnComplete,
-    protocol::{Capabilities, Failure},
+    protocol::Failure,
 };
 
 use crate::{
-    agent::{attachment::told, deadlines::while_working, launch::Launch, secrets, settings::Wait},
+    agent::{attachment::told, deadlines::while_working, describe, launch::Launch, secrets, settings::Wait},
     raw_process::{ProcessEvent, RawProcess, diagnose, no_command},
 };
 
@@ -137,19 +137,11 @@ impl Adapter for GenericJob {
 
 /// What the profile is for.
 pub(crate) fn description() -> Description {
-    let capabilities = Capabilities {
-        native_session_ids: Some(false),
-        turn_completion: Some(true),
-        resume_attach: Some(false),
-        exec_model: Some("run-to-completion".to_owned()),
-        max_sessions: None,
-    };
-    Description::new("generic-job", env!("CARGO_PKG_VERSION"))
+    describe::plain("generic-job", "run-to-completion", true)
         .use_when(
             "a program reads its whole input, does its work and ends: scripts, batch jobs, filters",
             "a conversation must be remembered from one input to the next: each run knows only its own",
         )
-        .capabilities(capabilities)
         .honours(["cwd", "env"])
 }
 

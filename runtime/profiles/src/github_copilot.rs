@@ -2,13 +2,13 @@
 
 mod json;
 
-use trunkline_sdk::{Adapter, Description, Error};
+use trunkline_sdk::Error;
 
-use crate::acp::{Kind, Prepared, Shared, Transport, home_folder, variable};
+use crate::acp::{Facts, Kind, Prepared, Shared, Transport, home_folder, variable};
+use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
 use crate::agent::version::{Since, Version};
-use crate::oneshot;
 
 /// The variable that names folders with instructions, with commas between.
 const INSTRUCTIONS: &str = "COPILOT_CUSTOM_INSTRUCTIONS_DIRS";
@@ -44,26 +44,25 @@ settings! {
     }
 }
 
-/// The adapter.
-pub(crate) fn adapter(settings: Copilot) -> impl Adapter {
-    let transport = settings.transport;
-    oneshot::beside_acp(settings, transport)
-}
-
 impl Kind for Copilot {
-    fn profile(&self) -> &'static str {
-        "github-copilot"
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            profile: "github-copilot",
+            use_when: [
+                "GitHub Copilot is what people have, or a provider of one's own behind it",
+                "what a turn costs must be known: it counts in credits",
+            ],
+            honours: &["denied_tools", "skills"],
+            transport: self.transport,
+            since: SINCE.of("--acp"),
+            is_dangerous: self.dangerous,
+            starts_with_model: true,
+            ..Facts::default()
+        }
     }
 
     fn common(&self) -> Common {
         self.common()
-    }
-
-    fn describe(&self, description: Description) -> Description {
-        description.use_when(
-            "GitHub Copilot is what people have, or a provider of one's own behind it",
-            "what a turn costs must be known: it counts in credits",
-        )
     }
 
     fn prepare(
@@ -72,28 +71,10 @@ impl Kind for Copilot {
         version: Option<Version>,
         shared: &Shared,
     ) -> Result<Prepared, Error> {
+        let launch = options.launch().args(["--acp", "--no-auto-update"]);
+        let launch = launch.option("--model", options.model.as_deref());
+        let mut prepared = Prepared::new(self.permitted(launch, options, version), options);
         let effort = SINCE.need("--reasoning-effort", "`reasoning_effort`", version);
-        let mut launch = options
-            .launch()
-            .args(["--acp", "--no-auto-update"])
-            .option("--model", options.model.as_deref())
-            .option("--reasoning-effort", options.reasoning_effort.as_deref().filter(|_| effort.is_ok()));
-        if self.max_autopilot_continues > 0 && SINCE.has("--max-autopilot-continues", version) {
-            launch = launch.arg("--max-autopilot-continues").arg(self.max_autopilot_continues.to_string());
-        }
-        for tool in unasked(&self.allowed_tools, self.dangerous, options) {
-            launch = launch.arg(format!("--allow-tool={tool}"));
-        }
-        for tool in self.denied_tools.iter().chain(options.denied_tools.iter().flatten()) {
-            launch = launch.arg(format!("--deny-tool={tool}"));
-        }
-        for folder in &options.add_dirs {
-            launch = launch.arg("--add-dir").arg(folder);
-        }
-        if !self.dangerous || options.allowed_tools.is_some() {
-            launch = launch.without("COPILOT_ALLOW_ALL");
-        }
-        let mut prepared = Prepared::new(launch, options);
         if let Err(why) = effort
             && options.reasoning_effort.is_some()
         {
@@ -118,29 +99,41 @@ impl Kind for Copilot {
     fn minds_version(&self, options: &Options) -> bool {
         options.reasoning_effort.is_some() || self.max_autopilot_continues > 0
     }
-
-    fn is_dangerous(&self) -> bool {
-        self.dangerous
-    }
-
-    fn starts_with_model(&self) -> bool {
-        true
-    }
-
-    fn since(&self) -> Option<Version> {
-        SINCE.of("--acp")
-    }
-
-    fn honours(&self) -> &'static [&'static str] {
-        &["denied_tools", "skills"]
-    }
 }
 
-/// The tools that run unasked: the configured ones. A session narrows them; it widens them only where everything runs
-/// unasked anyway.
-fn unasked<'t>(configured: &'t [String], all: bool, options: &'t Options) -> Vec<&'t String> {
-    match &options.allowed_tools {
-        Some(asked) => asked.iter().filter(|tool| all || configured.contains(tool)).collect(),
-        None => configured.iter().collect(),
+impl Copilot {
+    /// Gives effort, autopilot, tools and folders, however the agent is spoken to.
+    fn permitted(&self, launch: Launch, options: &Options, version: Option<Version>) -> Launch {
+        let has = |option| SINCE.has(option, version);
+        let effort = options.reasoning_effort.as_deref().filter(|_| has("--reasoning-effort"));
+        let mut launch = launch.option("--reasoning-effort", effort);
+        if self.max_autopilot_continues > 0 && has("--max-autopilot-continues") {
+            launch = launch.arg("--max-autopilot-continues").arg(self.max_autopilot_continues.to_string());
+        }
+        for tool in self.unasked(options) {
+            launch = launch.arg(format!("--allow-tool={tool}"));
+        }
+        for tool in self.denied_tools.iter().chain(options.denied_tools.iter().flatten()) {
+            launch = launch.arg(format!("--deny-tool={tool}"));
+        }
+        for folder in &options.add_dirs {
+            launch = launch.arg("--add-dir").arg(folder);
+        }
+        if self.allows_all(options) { launch } else { launch.without("COPILOT_ALLOW_ALL") }
+    }
+
+    /// Whether every tool runs unasked.
+    fn allows_all(&self, options: &Options) -> bool {
+        self.dangerous && options.allowed_tools.is_none()
+    }
+
+    /// The tools that run unasked: the configured ones. A session narrows them; it widens them only where everything
+    /// runs unasked anyway.
+    fn unasked<'t>(&'t self, options: &'t Options) -> Vec<&'t String> {
+        let is_allowed = |tool: &&String| self.dangerous || self.allowed_tools.contains(tool);
+        match &options.allowed_tools {
+            Some(asked) => asked.iter().filter(is_allowed).collect(),
+            None => self.allowed_tools.iter().collect(),
+        }
     }
 }

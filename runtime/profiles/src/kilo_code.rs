@@ -1,11 +1,8 @@
 //! Kilo Code: `kilo acp`, or `kilo run --format json` once a turn, as [`opencode`](crate::opencode).
 
-use trunkline_sdk::{Adapter, Description};
-
 use crate::acp::Transport;
 use crate::agent::settings::{Wait, settings};
 use crate::agent::version::{Since, Version};
-use crate::oneshot;
 use crate::opencode::Family;
 
 /// What not every version has. The oldest one that was tried is 7.0.33, which has all of it.
@@ -32,26 +29,16 @@ settings! {
     }
 }
 
-/// The adapter.
-pub(crate) fn adapter(settings: Kilo) -> impl Adapter {
-    let transport = settings.transport;
-    oneshot::beside_acp(family(settings), transport)
-}
-
+/// The agent, as one of opencode's family.
 pub(crate) fn family(mut settings: Kilo) -> Family {
     settings.turn_timeout.0 = settings.turn_timeout.0.or(settings.timeout.0);
-    let describe = |description: Description| {
-        description.use_when(
-            "one agent is to work with many providers",
-            "a turn must begin at once: it starts slowly",
-        )
-    };
     Family {
         profile: "kilo-code",
         configuration: "KILO_CONFIG_CONTENT",
         since: SINCE,
-        describe,
+        use_when: "one agent is to work with many providers",
         common: settings.common(),
+        transport: settings.transport,
         dangerous: settings.dangerous,
         provider: settings.provider,
         mode: settings.mode,

@@ -7,7 +7,7 @@ pub(crate) mod json;
 pub(crate) mod reading;
 mod running_total;
 
-pub(crate) use self::adapter::{Runs, beside_acp};
+pub(crate) use self::adapter::{Runs, adapter};
 pub(crate) use self::extras::Extras;
 use self::running_total::RunningTotal;
 
@@ -17,18 +17,19 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 use trunkline_sdk::protocol::{AdapterBody, Context, Log, LogStream, UsageScope};
-use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Status, Turn, TurnComplete};
+use trunkline_sdk::{
+    Category, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Status, Turn, TurnComplete,
+};
 
 use crate::agent::attachment;
 use crate::agent::deadlines::Watch;
-use crate::agent::launch::Launch;
 use crate::agent::lines::Line;
-use crate::agent::native_id;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin, explained};
 use crate::agent::report::Report;
 use crate::agent::turn::{self, Engine, Grace, How, LineOut, Out};
-use crate::agent::{skills, system_prompt};
+use crate::agent::version::{self, Version};
+use crate::agent::{model, resume, skills, system_prompt};
 
 /// What an agent has to finish its files, after SIGTERM to its group.
 const TERM: Duration = Duration::from_millis(1500);
@@ -38,29 +39,6 @@ const EXIT: Duration = Duration::from_secs(5);
 
 /// How long lines that an agent wrote before a stop may be on their way.
 const ON_THEIR_WAY: Duration = Duration::from_millis(50);
-
-/// How one agent's command line and lines are to be read.
-pub(crate) trait AgentCli: Send + Sync + 'static {
-    /// What reads one run's lines.
-    type Reader: Reader;
-
-    /// The command line of a turn, but for what [`Options::launch`] gives already. The prompt comes on stdin.
-    fn launch(&self, options: &Options, session: &Native, launch: Launch) -> Launch;
-
-    /// Whether this can be the agent's own id of a conversation.
-    fn is_id(&self, id: &str) -> bool {
-        native_id::is_uuid(id)
-    }
-
-    /// Whether the agent takes the id that we choose for a new session.
-    fn chooses_id(&self) -> bool;
-
-    /// Reads one run; `session` is the conversation that it goes on with.
-    fn reader(&self) -> Self::Reader;
-
-    /// Whether the system prompt comes before the first prompt, for want of a better channel.
-    fn prepends_system_prompt(&self) -> bool;
-}
 
 /// Reads the lines of one run: pure.
 pub(crate) trait Reader: Send {
@@ -122,8 +100,9 @@ impl Native {
 }
 
 /// One conversation with an agent that runs once a turn.
-pub(crate) struct Conversation<D> {
-    cli: D,
+pub(crate) struct Conversation<K> {
+    profile: K,
+    version: Option<Version>,
     options: Options,
     memory: Memory,
     report: Report,
@@ -150,16 +129,25 @@ struct Run {
     stopped: bool,
 }
 
-impl<D: AgentCli> Conversation<D> {
+impl<K: Runs> Conversation<K> {
     /// Begins a conversation, or goes on with the one that the session resumes.
-    pub(crate) fn new(session: &Session, cli: D, options: Options, given: Extras) -> Self {
+    ///
+    /// # Errors
+    /// When the session asks for what the configuration does not allow, or the installed version cannot be run so.
+    pub(crate) async fn new(profile: K, session: &Session, start: SessionStart) -> Result<Self, Error> {
+        let common = profile.common();
+        let mut options = Options::of(&common, start)?;
+        resume::settle(session, &mut options).await;
+        let version = version::of(&common).await;
+        profile.check(&options, version)?;
+        let given = Extras::of(&profile, &options);
         let asked = options.resume.as_ref().and_then(|resume| resume.native_session_id.clone());
         let is_asked = asked.is_some();
-        let resumed = asked.filter(|id| cli.is_id(id));
+        let resumed = asked.filter(|id| profile.is_id(id));
         let unproven = resumed.is_some();
         let native = match resumed {
             Some(id) => Native::Known(id),
-            None => fresh(&cli),
+            None => fresh(&profile, version),
         };
         // What is not an id of the agent's cannot be known to it.
         let context = (is_asked && !unproven).then_some(Context::Lost);
@@ -171,17 +159,40 @@ impl<D: AgentCli> Conversation<D> {
         let report = Report::new(options.tool_loop);
         let spent = if unproven { RunningTotal::default() } else { RunningTotal::nothing() };
         let memory = Memory { native, unproven, spent, instructed: unproven, instructing: false };
-        Self { cli, options, memory, report, given }
+        Ok(Self { profile, version, options, memory, report, given })
     }
 
-    /// What the session has asked for.
-    fn options(&self) -> &Options {
-        &self.options
-    }
-
-    /// Runs the agent another way from its next turn on.
-    fn change(&mut self, cli: D, options: Options) {
-        (self.cli, self.options) = (cli, options);
+    /// Changes options from the next run on, those that the agent honours.
+    ///
+    /// # Errors
+    /// As for a new conversation.
+    pub(crate) async fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
+        let mut options = self.options.clone();
+        let honours = |name| K::HONOURS.contains(&name);
+        if let Some(name) = update.model {
+            options.model = Some(model::resolve(&name, &self.profile.common().model_aliases));
+        }
+        let mut info = SessionInfo { model: options.model.clone(), ..SessionInfo::default() };
+        if honours("reasoning_effort") {
+            options.reasoning_effort = update.reasoning_effort.or(options.reasoning_effort);
+            info.reasoning_effort.clone_from(&options.reasoning_effort);
+        }
+        if honours("mode") {
+            options.mode = update.mode.or(options.mode);
+            info.mode.clone_from(&options.mode);
+        }
+        if honours("permission_mode") {
+            options.permission_mode = update.permission_mode.or(options.permission_mode);
+            info.permission_mode.clone_from(&options.permission_mode);
+        }
+        if honours("denied_tools") {
+            options.denied_tools = update.denied_tools.or(options.denied_tools);
+            info.denied_tools.clone_from(&options.denied_tools);
+        }
+        let version = version::of(&self.profile.common()).await;
+        self.profile.check(&options, version)?;
+        (self.version, self.options) = (version, options);
+        Ok(info)
     }
 
     /// Serves a turn by one run of the agent.
@@ -207,7 +218,7 @@ impl<D: AgentCli> Conversation<D> {
             let lost = format!("{error}; a new conversation begins");
             turn.error(Category::SessionNotFound, lost).await;
             self.memory = Memory {
-                native: fresh(&self.cli),
+                native: fresh(&self.profile, self.version),
                 unproven: false,
                 spent: RunningTotal::nothing(),
                 instructed: false,
@@ -223,7 +234,7 @@ impl<D: AgentCli> Conversation<D> {
         }
         if run.end.is_err() && !run.told && matches!(self.memory.native, Native::Chosen(_)) {
             // Whether the agent has made it is not known, and one that has refuses to make it again.
-            self.memory.native = fresh(&self.cli);
+            self.memory.native = fresh(&self.profile, self.version);
             turn.session().info(SessionInfo {
                 native_session_id: self.memory.native.id().map(str::to_owned),
                 ..SessionInfo::default()
@@ -251,8 +262,8 @@ impl<D: AgentCli> Conversation<D> {
         if text.trim().is_empty() {
             return Err(Error::other("the input is empty; the agent needs a prompt"));
         }
-        let system_prompt = self.options.system_prompt.as_deref();
-        let preface = || self.given.preface(system_prompt.filter(|_| self.cli.prepends_system_prompt()));
+        // None of these agents has a better channel for instructions.
+        let preface = || self.given.preface(self.options.system_prompt.as_deref());
         let preface = if self.memory.instructed || is_call { None } else { preface() };
         self.memory.instructing = preface.is_some();
         Ok(match preface {
@@ -262,19 +273,15 @@ impl<D: AgentCli> Conversation<D> {
     }
 
     async fn run(&mut self, turn: &Turn, prompt: &str) -> Run {
-        let launch = self.cli.launch(&self.options, &self.memory.native, self.options.launch());
+        let reader = self.profile.reader(self.version);
+        let launch = self.profile.launch(&self.options, self.version, &self.memory.native, &reader);
         let launch = launch.args(self.given.args.clone()).envs(self.given.env.clone());
         let mut agent = match Agent::start(&launch, Stdin::Owned).await {
             Ok(agent) => agent,
             Err(error) => return Run { end: Err(error), told: false, stopped: false },
         };
         agent.write_input(prompt.to_owned()).await;
-        let running = Running {
-            reader: self.cli.reader(),
-            events: Vec::new(),
-            has_events: false,
-            memory: &mut self.memory,
-        };
+        let running = Running { reader, events: Vec::new(), has_events: false, memory: &mut self.memory };
         let engine = Engine::new(running, Watch::starting(self.options.deadlines));
         let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
         let Running { reader, mut events, has_events, memory } = running;
@@ -375,6 +382,9 @@ impl Memory {
     }
 }
 
-fn fresh<D: AgentCli>(cli: &D) -> Native {
-    if cli.chooses_id() { Native::Chosen(uuid::Uuid::new_v4().to_string()) } else { Native::Unknown }
+fn fresh(profile: &impl Runs, version: Option<Version>) -> Native {
+    match profile.chooses_id(version) {
+        true => Native::Chosen(uuid::Uuid::new_v4().to_string()),
+        false => Native::Unknown,
+    }
 }

@@ -2,15 +2,14 @@
 
 mod json;
 
-use trunkline_sdk::{Adapter, Description, Error};
+use trunkline_sdk::Error;
 
-use crate::acp::{Kind, Prepared, Shared, Transport, variable};
+use crate::acp::{Facts, Kind, Prepared, Shared, Transport, variable};
 use crate::agent::options::Options;
 use crate::agent::permission_rules::Unallowed;
 use crate::agent::settings::{Common, settings};
 use crate::agent::version::{Since, Version};
 use crate::agent::{model, opencode_config, skills};
-use crate::oneshot;
 
 /// What not every version has, by its `--help`.
 const SINCE: Since = Since {
@@ -40,25 +39,15 @@ settings! {
     }
 }
 
-/// The adapter.
-pub(crate) fn adapter(settings: Opencode) -> impl Adapter {
-    let transport = settings.transport;
-    oneshot::beside_acp(family(settings), transport)
-}
-
-fn family(settings: Opencode) -> Family {
-    let describe = |description: Description| {
-        description.use_when(
-            "one agent is to work with many providers, with agents and commands of one's own",
-            "a turn must begin at once: it starts slowly",
-        )
-    };
+/// The agent, as one of its family.
+pub(crate) fn family(settings: Opencode) -> Family {
     Family {
         profile: "opencode",
         configuration: "OPENCODE_CONFIG_CONTENT",
         since: SINCE,
-        describe,
+        use_when: "one agent is to work with many providers, with agents and commands of one's own",
         common: settings.common(),
+        transport: settings.transport,
         dangerous: settings.dangerous,
         provider: settings.provider,
         mode: settings.mode,
@@ -73,9 +62,10 @@ pub(crate) struct Family {
     pub(crate) configuration: &'static str,
     /// What its older versions lack.
     pub(crate) since: Since,
-    /// Adds what the profile says of itself.
-    pub(crate) describe: fn(Description) -> Description,
+    /// What it is good for.
+    pub(crate) use_when: &'static str,
     pub(crate) common: Common,
+    pub(crate) transport: Transport,
     pub(crate) dangerous: bool,
     pub(crate) provider: String,
     pub(crate) mode: String,
@@ -98,16 +88,22 @@ impl Family {
 }
 
 impl Kind for Family {
-    fn profile(&self) -> &'static str {
-        self.profile
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            profile: self.profile,
+            use_when: [self.use_when, "a turn must begin at once: it starts slowly"],
+            honours: &["skills"],
+            transport: self.transport,
+            since: self.since.of("acp"),
+            is_dangerous: self.dangerous,
+            mode: &self.mode,
+            hangs_without_credentials: true,
+            ..Facts::default()
+        }
     }
 
     fn common(&self) -> Common {
         self.common.clone()
-    }
-
-    fn describe(&self, description: Description) -> Description {
-        (self.describe)(description)
     }
 
     /// What asks, skills and instructions go by the variable that holds configuration, which the agent's own files do
@@ -134,28 +130,8 @@ impl Kind for Family {
         Ok(prepared)
     }
 
-    fn is_dangerous(&self) -> bool {
-        self.dangerous
-    }
-
-    fn default_mode(&self) -> Option<String> {
-        Some(self.mode.clone()).filter(|mode| !mode.is_empty())
-    }
-
     fn model(&self, asked: &str) -> String {
         model::split(asked, Some(&self.provider)).full()
-    }
-
-    fn since(&self) -> Option<Version> {
-        self.since.of("acp")
-    }
-
-    fn honours(&self) -> &'static [&'static str] {
-        &["skills"]
-    }
-
-    fn hangs_without_credentials(&self) -> bool {
-        true
     }
 }
 

@@ -9,7 +9,6 @@ mod tests;
 mod translate;
 mod turn;
 
-use trunkline_sdk::protocol::Capabilities;
 use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
@@ -18,7 +17,7 @@ use self::conversation::Conversation;
 use crate::agent::options::Options;
 use crate::agent::settings::settings;
 use crate::agent::started::started;
-use crate::agent::{diagnose, model, resume};
+use crate::agent::{describe, diagnose, model, resume};
 
 settings! {
     /// The configuration, key `pi`.
@@ -85,31 +84,12 @@ impl Adapter for PiAdapter {
     }
 
     fn describe(&self) -> Description {
-        Description::new("pi", env!("CARGO_PKG_VERSION"))
+        describe::wrapped("pi", "interactive")
             .use_when(
                 "a small coding agent with few tools is wanted, whose turns take steers",
                 "a person must be asked before tools run: pi asks no one",
             )
-            .capabilities(Capabilities {
-                native_session_ids: Some(true),
-                turn_completion: Some(true),
-                resume_attach: Some(true),
-                exec_model: Some("interactive".to_owned()),
-                max_sessions: None,
-            })
-            .honours([
-                "cwd",
-                "model",
-                "reasoning_effort",
-                "system_prompt",
-                "system_prompt_mode",
-                "allowed_tools",
-                "skills",
-                "env",
-                "variables",
-                "extra_args",
-            ])
-            .resumes()
+            .honours(["reasoning_effort", "system_prompt_mode", "allowed_tools", "skills"])
             .steerable()
     }
 

@@ -8,7 +8,7 @@ use trunkline_sdk::{Adapter, Program};
 
 use crate::{
     Echo, acp, claude_code, codex, gemini_cli, generic_cli, generic_http, generic_job, github_copilot,
-    kilo_code, mock, opencode, pi, replay,
+    kilo_code, mock, oneshot, opencode, pi, replay,
 };
 
 /// How long what an ended adapter has dropped may take to be gone. What is left of the 5 s of [process.1] is its host's.
@@ -78,13 +78,17 @@ pub static PROFILES: &[Profile] = &[
     profile! { "codex", "OpenAI's Codex, one app server for all sessions, with approvals, steering and resume",
     codex::Settings, |config, arguments| config.by(codex::Codex::new).arguments(arguments).run() },
     profile! { "gemini-cli", "Gemini CLI over ACP, else one process a turn",
-    gemini_cli::Gemini, |config, arguments| config.by(gemini_cli::adapter).arguments(arguments).run() },
+    gemini_cli::Gemini, |config, arguments| config.by(oneshot::adapter).arguments(arguments).run() },
     profile! { "github-copilot", "GitHub Copilot CLI over ACP, else one process a turn",
-    github_copilot::Copilot, |config, arguments| config.by(github_copilot::adapter).arguments(arguments).run() },
+    github_copilot::Copilot, |config, arguments| config.by(oneshot::adapter).arguments(arguments).run() },
     profile! { "kilo-code", "Kilo Code over ACP, else one process a turn",
-    kilo_code::Kilo, |config, arguments| config.by(kilo_code::adapter).arguments(arguments).run() },
+    kilo_code::Kilo, |config, arguments| {
+        config.by(|kilo| oneshot::adapter(kilo_code::family(kilo))).arguments(arguments).run()
+    } },
     profile! { "opencode", "opencode over ACP, else one process a turn",
-    opencode::Opencode, |config, arguments| config.by(opencode::adapter).arguments(arguments).run() },
+    opencode::Opencode, |config, arguments| {
+        config.by(|opencode| oneshot::adapter(opencode::family(opencode))).arguments(arguments).run()
+    } },
     profile! { "pi", "pi by its RPC mode: a small coding agent whose turns take steers",
     pi::Pi, |config, arguments| config.by(pi::PiAdapter::new).arguments(arguments).run() },
     profile! { "acp", "Any agent that speaks the Agent Client Protocol",

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use trunkline_sdk::Description;
 use trunkline_sdk::Error;
 
 use super::session::Permissions;
@@ -61,18 +60,50 @@ impl Prepared {
     }
 }
 
+/// How such an agent is spoken to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Transport {
+    /// Over the Agent Client Protocol; over JSON lines where the installed version lacks it.
+    #[default]
+    Acp,
+    /// One process a turn, which writes JSON lines.
+    Json,
+}
+
+/// What is known of an agent and its configuration before any session.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Facts<'k> {
+    /// The profile's name.
+    pub(crate) profile: &'static str,
+    /// What it is good for, and what not.
+    pub(crate) use_when: [&'static str; 2],
+    /// The options of `session.start` that it honours besides those that every ACP agent does.
+    pub(crate) honours: &'static [&'static str],
+    /// How it is spoken to.
+    pub(crate) transport: Transport,
+    /// The first version that speaks ACP, where not all do.
+    pub(crate) since: Option<Version>,
+    /// Who decides on permissions.
+    pub(crate) permissions: Permissions,
+    /// Whether modes may be chosen in which the agent asks no one.
+    pub(crate) is_dangerous: bool,
+    /// The mode of sessions that ask for none; empty is the agent's own.
+    pub(crate) mode: &'k str,
+    /// Whether the model is given by the command line rather than within the protocol.
+    pub(crate) starts_with_model: bool,
+    /// Whether the agent hangs forever where it has no credentials.
+    pub(crate) hangs_without_credentials: bool,
+}
+
 /// An agent that speaks ACP: one for each profile.
 pub(crate) trait Kind: Send + Sync + 'static {
-    /// The profile's name.
-    fn profile(&self) -> &'static str;
+    /// What is known of it.
+    fn facts(&self) -> Facts<'_>;
 
     /// The shared part of its configuration.
     fn common(&self) -> Common;
-
-    /// What the profile says of itself, but for what every ACP agent can.
-    fn describe(&self, description: Description) -> Description {
-        description
-    }
 
     /// How it is started for a session of these options. The version is asked for where [`Self::minds_version`] says so.
     ///
@@ -97,48 +128,15 @@ pub(crate) trait Kind: Send + Sync + 'static {
         asked.to_owned()
     }
 
-    /// The mode of sessions that ask for none.
-    fn default_mode(&self) -> Option<String> {
-        None
-    }
-
-    /// Whether modes may be chosen in which the agent asks no one.
-    fn is_dangerous(&self) -> bool;
-
-    /// Who decides on permissions.
-    fn permissions(&self) -> Permissions {
-        Permissions::Ask
-    }
-
     /// The agent's own word for a model.
     fn model(&self, asked: &str) -> String {
         asked.to_owned()
-    }
-
-    /// Whether the model is given by the command line rather than within the protocol.
-    fn starts_with_model(&self) -> bool {
-        false
-    }
-
-    /// The first version that speaks ACP.
-    fn since(&self) -> Option<Version> {
-        None
-    }
-
-    /// The options of `session.start` that it honours besides those that every ACP agent does.
-    fn honours(&self) -> &'static [&'static str] {
-        &[]
     }
 
     /// How long a session of this id must not be resumed yet, lest the agent lose it.
     fn wait_to_resume(&self, options: &Options, id: &str) -> Option<Duration> {
         let _ = (options, id);
         None
-    }
-
-    /// Whether the agent hangs forever where it has no credentials.
-    fn hangs_without_credentials(&self) -> bool {
-        false
     }
 }
 

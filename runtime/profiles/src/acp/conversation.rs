@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::task::AbortOnDropHandle;
 use trunkline_sdk::protocol::SessionUpdate;
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComplete};
 
@@ -59,20 +59,11 @@ pub(crate) struct Conversation {
 /// How the session stands with its agent.
 enum State {
     /// It is being opened.
-    Opening(Task<Result<Open, Error>>),
+    Opening(AbortOnDropHandle<Result<Open, Error>>),
     /// It is open, and something listens between turns.
     Open { acp_session: Arc<AcpSession>, kept: Vec<Box<dyn std::any::Any + Send + Sync>>, idle: IdleListener },
     /// Its agent has ended, or did not start: the next turn opens it.
     Closed,
-}
-
-/// A task that ends when this is dropped.
-struct Task<T>(JoinHandle<T>);
-
-impl<T> Drop for Task<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
 }
 
 /// What an open session is within a turn.
@@ -122,7 +113,7 @@ impl Conversation {
             history,
             resumed,
         };
-        self.state = State::Opening(Task(tokio::spawn(opening.open())));
+        self.state = State::Opening(AbortOnDropHandle::new(tokio::spawn(opening.open())));
     }
 
     /// The open session; opened if it is not.
@@ -139,7 +130,7 @@ impl Conversation {
         }
         match &mut self.state {
             State::Opening(task) => {
-                let opened = (&mut task.0).await;
+                let opened = task.await;
                 self.state = State::Closed;
                 let opened = opened.map_err(|_| Error::other("opening the session was given up"))??;
                 let Open { acp_session, reader, preface, kept, skills } = opened;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use trunkline_sdk::{Adapter, Description, Error};
 
 use super::Acp;
-use super::agent::{Kind, Prepared};
+use super::agent::{Facts, Kind, Prepared};
 use super::session::Permissions;
 use super::shared::Shared;
 use crate::agent::options::Options;
@@ -67,40 +67,28 @@ pub(crate) fn description() -> Description {
 }
 
 impl Kind for Settings {
-    fn profile(&self) -> &'static str {
-        "acp"
+    fn facts(&self) -> Facts<'_> {
+        Facts {
+            profile: "acp",
+            use_when: [
+                "an agent speaks the Agent Client Protocol and has no profile of its own",
+                "it has one: that one knows its surprises",
+            ],
+            honours: &["skills"],
+            permissions: self.0.permission,
+            is_dangerous: self.0.dangerous,
+            mode: &self.0.mode,
+            ..Facts::default()
+        }
     }
 
     fn common(&self) -> Common {
         self.0.common()
     }
 
-    fn describe(&self, description: Description) -> Description {
-        description.use_when(
-            "an agent speaks the Agent Client Protocol and has no profile of its own",
-            "it has one: that one knows its surprises",
-        )
-    }
-
     fn prepare(&self, options: &Options, _: Option<Version>, _: &Shared) -> Result<Prepared, Error> {
         let mut prepared = Prepared::new(options.launch(), options);
         prepared.skills = Roster::of(&options.skills, &mut prepared.warnings);
         Ok(prepared)
-    }
-
-    fn honours(&self) -> &'static [&'static str] {
-        &["skills"]
-    }
-
-    fn default_mode(&self) -> Option<String> {
-        Some(self.0.mode.clone()).filter(|mode| !mode.is_empty())
-    }
-
-    fn is_dangerous(&self) -> bool {
-        self.0.dangerous
-    }
-
-    fn permissions(&self) -> Permissions {
-        self.0.permission
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout, timeout_at};
-use trunkline_sdk::protocol::{AdapterBody, Context, ErrorEvent};
+use trunkline_sdk::protocol::{AdapterBody, Context};
 use trunkline_sdk::{Category, Error, Session, SessionInfo};
 
 use super::Acp;
@@ -122,7 +122,7 @@ impl Opening {
         reader.choices.read(&answer);
         let directories = Directories::new(directories(&self.options));
         let acp_session =
-            AcpSession::new(link, id.clone(), inbox, directories, launch, self.acp.permissions());
+            AcpSession::new(link, id.clone(), inbox, directories, launch, self.acp.facts().permissions);
         let acp_session = Arc::new(acp_session);
         self.choose(&acp_session, &mut reader).await?;
         let native_session_id = Some(id);
@@ -136,9 +136,7 @@ impl Opening {
     }
 
     async fn warn(&self, category: Category, message: String) {
-        let (category, fatal) = (Some(category), Some(false));
-        let event = ErrorEvent { category, message, fatal, ..ErrorEvent::default() };
-        self.session.emit(event).await;
+        self.session.emit(crate::agent::failure::warning(category, message)).await;
     }
 
     /// The MCP servers that the agent reaches; what is wrong with the others is reported.
@@ -319,13 +317,13 @@ impl Opening {
 
     /// Sets the mode, the model and the effort that the session asks for.
     async fn choose(&self, acp_session: &AcpSession, reader: &mut Reader) -> Result<(), Error> {
-        let mode = self.options.mode.as_deref().or(self.options.permission_mode.as_deref());
-        let mode = mode.map(|mode| self.acp.kind().mode(mode)).or_else(|| self.acp.kind().default_mode());
-        if let Some(mode) = mode {
-            choose_mode(&self.acp, acp_session, reader, &mode).await?;
+        let asked = self.options.mode.as_deref().or(self.options.permission_mode.as_deref());
+        let mode = asked.unwrap_or(self.acp.facts().mode);
+        if !mode.is_empty() {
+            choose_mode(&self.acp, acp_session, reader, &self.acp.kind().mode(mode)).await?;
         }
         if let Some(model) = &self.options.model
-            && !self.acp.kind().starts_with_model()
+            && !self.acp.facts().starts_with_model
             && let Err(error) = choose_model(&self.acp, acp_session, reader, model).await
         {
             self.warn(Category::ModelNotFound, format!("{error}; the agent's own model is used")).await;
@@ -368,7 +366,7 @@ pub(crate) async fn choose_mode(
         let modes = if modes.is_empty() { "none".to_owned() } else { modes };
         return Err(Error::other(format!("the agent has no mode {mode:?}; there are: {modes}")));
     };
-    if is_dangerous_mode(&choosing.id) && !acp.kind().is_dangerous() {
+    if is_dangerous_mode(&choosing.id) && !acp.facts().is_dangerous {
         return Err(Error::new(
             Category::PermissionDenied,
             format!(

@@ -7,6 +7,7 @@ use serde_json::Value;
 use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
 
 use super::read::{count, list, text};
+use crate::agent::tokens::Tokens;
 
 /// The most models whose share is reported.
 const MOST_MODELS: usize = 64;
@@ -22,62 +23,33 @@ pub(crate) struct Totals {
     counts: bool,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Tokens {
-    input: Option<u64>,
-    output: Option<u64>,
-    total: Option<u64>,
-    cache_read: Option<u64>,
-    cache_write: Option<u64>,
-    thought: Option<u64>,
+fn read(usage: &Value) -> Option<Tokens> {
+    let any = |names: [&str; 2]| names.into_iter().find_map(|name| count(usage, name));
+    let tokens = Tokens {
+        input: any(["inputTokens", "input_tokens"]),
+        output: any(["outputTokens", "output_tokens"]),
+        total: any(["totalTokens", "total_tokens"]),
+        cache_read: any(["cachedReadTokens", "cachedInputTokens"]),
+        cache_write: any(["cachedWriteTokens", "cacheWriteInputTokens"]),
+        reasoning: any(["thoughtTokens", "reasoningOutputTokens"]),
+    };
+    (tokens != Tokens::default()).then_some(tokens)
 }
 
-impl Tokens {
-    fn of(usage: &Value) -> Option<Self> {
-        let any = |names: [&str; 2]| names.into_iter().find_map(|name| count(usage, name));
-        let tokens = Self {
-            input: any(["inputTokens", "input_tokens"]),
-            output: any(["outputTokens", "output_tokens"]),
-            total: any(["totalTokens", "total_tokens"]),
-            cache_read: any(["cachedReadTokens", "cachedInputTokens"]),
-            cache_write: any(["cachedWriteTokens", "cacheWriteInputTokens"]),
-            thought: any(["thoughtTokens", "reasoningOutputTokens"]),
-        };
-        (tokens != Self::default()).then_some(tokens)
-    }
-
-    fn since(self, before: Self) -> Self {
-        let less = |now: Option<u64>, then: Option<u64>| {
-            // A total that went down is one that began anew.
-            now.map(|now| now.checked_sub(then.unwrap_or(0)).unwrap_or(now))
-        };
-        Self {
-            input: less(self.input, before.input),
-            output: less(self.output, before.output),
-            total: less(self.total, before.total),
-            cache_read: less(self.cache_read, before.cache_read),
-            cache_write: less(self.cache_write, before.cache_write),
-            thought: less(self.thought, before.thought),
-        }
-    }
-
-    /// All that was read, cached or not, and all that was written, thought or said: agents disagree on what their
-    /// counts leave out, and the total tells.
-    fn whole(self) -> (Option<u64>, Option<u64>) {
-        let (Some(input), Some(output)) = (self.input, self.output) else {
-            return (self.input, self.output);
-        };
-        let cached = self.cache_read.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0));
-        let with_cache = input.saturating_add(cached);
-        let with_thought = output.saturating_add(self.thought.unwrap_or(0));
-        let candidates =
-            [(input, output), (with_cache, output), (input, with_thought), (with_cache, with_thought)];
-        let adds_up = |(input, output): &&(u64, u64)| self.total == Some(input.saturating_add(*output));
-        let fits = candidates.iter().find(adds_up).copied();
-        // A cache cannot give more than was read.
-        let (input, output) = fits.unwrap_or((if cached > input { with_cache } else { input }, output));
-        (Some(input), Some(output))
-    }
+/// Counts all that was read, cached or not, and all that was written, thought or said: agents disagree on what their
+/// counts leave out, and the total tells.
+fn whole(tokens: Tokens) -> Tokens {
+    let (Some(input), Some(output)) = (tokens.input, tokens.output) else { return tokens };
+    let cached = tokens.cache_read.unwrap_or(0).saturating_add(tokens.cache_write.unwrap_or(0));
+    let with_cache = input.saturating_add(cached);
+    let with_thought = output.saturating_add(tokens.reasoning.unwrap_or(0));
+    let candidates =
+        [(input, output), (with_cache, output), (input, with_thought), (with_cache, with_thought)];
+    let adds_up = |(input, output): &&(u64, u64)| tokens.total == Some(input.saturating_add(*output));
+    let fits = candidates.iter().find(adds_up).copied();
+    // A cache cannot give more than was read.
+    let (input, output) = fits.unwrap_or((if cached > input { with_cache } else { input }, output));
+    Tokens { input: Some(input), output: Some(output), ..tokens }
 }
 
 impl Totals {
@@ -109,11 +81,11 @@ impl Totals {
     pub(crate) fn of_turn(&mut self, answer: &Value, is_running: bool) -> Option<Usage> {
         let nothing = Value::Null;
         let quota = answer.pointer("/_meta/quota").unwrap_or(&nothing);
-        let counted = answer.get("usage").and_then(Tokens::of);
+        let counted = answer.get("usage").and_then(read);
         let tokens = match counted {
             Some(now) if is_running => Some(now.since(std::mem::replace(&mut self.tokens, now))),
             Some(tokens) => Some(tokens),
-            None => quota.get("token_count").and_then(Tokens::of),
+            None => quota.get("token_count").and_then(read),
         };
         let cost_usd = match (self.cost, self.cost_before) {
             (Some(cost), Some(before)) if cost > before => Some(cost - before),
@@ -122,43 +94,21 @@ impl Totals {
         if tokens.is_none() && cost_usd.is_none() {
             return None;
         }
-        let tokens = tokens.unwrap_or_default();
-        let (input_tokens, output_tokens) = tokens.whole();
         let models: BTreeMap<String, ModelUsage> =
             list(quota, "model_usage").iter().take(MOST_MODELS).filter_map(model_usage).collect();
         let model = match models.len() {
             1 => models.keys().next().cloned(),
             _ => None,
         };
-        Some(Usage {
-            input_tokens,
-            output_tokens,
-            total_tokens: tokens.total,
-            cache_read_tokens: tokens.cache_read,
-            cache_write_tokens: tokens.cache_write,
-            reasoning_tokens: tokens.thought,
-            cost_usd,
-            model,
-            models: (!models.is_empty()).then_some(models),
-            scope: Some(UsageScope::Turn),
-            ..Usage::default()
-        })
+        let models = (!models.is_empty()).then_some(models);
+        let rest = Usage { cost_usd, model, models, scope: Some(UsageScope::Turn), ..Usage::default() };
+        Some(whole(tokens.unwrap_or_default()).usage(rest))
     }
 }
 
 fn model_usage(usage: &Value) -> Option<(String, ModelUsage)> {
-    let tokens = usage.get("token_count").and_then(Tokens::of)?;
-    let (input_tokens, output_tokens) = tokens.whole();
-    let usage_of_model = ModelUsage {
-        input_tokens,
-        output_tokens,
-        total_tokens: tokens.total,
-        cache_read_tokens: tokens.cache_read,
-        cache_write_tokens: tokens.cache_write,
-        reasoning_tokens: tokens.thought,
-        ..ModelUsage::default()
-    };
-    Some((text(usage, "model")?.to_owned(), usage_of_model))
+    let tokens = usage.get("token_count").and_then(read)?;
+    Some((text(usage, "model")?.to_owned(), whole(tokens).model_usage(ModelUsage::default())))
 }
 
 #[cfg(test)]

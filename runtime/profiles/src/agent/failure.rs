@@ -7,6 +7,7 @@ mod table;
 
 use std::{borrow::Cow, time::SystemTime};
 
+use trunkline_sdk::protocol::ErrorEvent;
 use trunkline_sdk::{Category, Error};
 
 /// The longest message of a failure, in bytes.
@@ -66,6 +67,12 @@ pub(crate) fn of(category: Category, text: impl Into<String>, http: Option<u16>)
         Some(time) => error.retry_at(humantime::format_rfc3339_seconds(time).to_string()),
         None => error,
     }
+}
+
+/// A failure of a part, after which the turn or session goes on.
+pub(crate) fn warning(category: Category, message: impl Into<String>) -> ErrorEvent {
+    let (category, fatal) = (Some(category), Some(false));
+    ErrorEvent { category, message: message.into(), fatal, ..ErrorEvent::default() }
 }
 
 /// What a person reads of it: no escapes, no secrets, not too much.

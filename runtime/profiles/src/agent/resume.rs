@@ -6,9 +6,10 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use trunkline_sdk::protocol::{Context, ErrorEvent, Resume};
+use trunkline_sdk::protocol::{Context, Resume};
 use trunkline_sdk::{Category, Session, SessionInfo};
 
+use super::failure;
 use super::options::Options;
 use super::read::text;
 
@@ -65,13 +66,8 @@ pub(crate) async fn settle(session: &Session, options: &mut Options) {
         Some(why) => {
             options.resume = None;
             session.info(SessionInfo { context: Some(Context::Lost), ..SessionInfo::default() });
-            let event = ErrorEvent {
-                category: Some(Category::SessionNotFound),
-                message: format!("{why}; the conversation begins anew"),
-                fatal: Some(false),
-                ..ErrorEvent::default()
-            };
-            session.emit(event).await;
+            let lost = format!("{why}; the conversation begins anew");
+            session.emit(failure::warning(Category::SessionNotFound, lost)).await;
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use trunkline_sdk::{Category, Error};
 
-pub(crate) use self::probe::{hear, of, probe};
+pub(crate) use self::probe::{ProgramOutput, hear, of, probe};
 
 /// A version: major, minor, patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tempfile::NamedTempFile;
-use trunkline_sdk::protocol::{Context, ErrorEvent};
+use trunkline_sdk::protocol::Context;
 use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, SessionUpdate, Turn, TurnComplete};
 use uuid::Uuid;
 
@@ -18,6 +18,7 @@ use super::native::{amount, text};
 use super::process::{IdleProcess, RunningProcess};
 use super::turn::Memory;
 use super::usage::Total;
+use crate::agent::failure;
 use crate::agent::options::Options;
 use crate::agent::report::Report;
 use crate::agent::resume::Resumed;
@@ -227,13 +228,7 @@ impl Conversation {
     }
 
     async fn warn(&self, message: String) {
-        let event = ErrorEvent {
-            category: Some(Category::Other),
-            message,
-            fatal: Some(false),
-            ..ErrorEvent::default()
-        };
-        self.session.emit(event).await;
+        self.session.emit(failure::warning(Category::Other, message)).await;
     }
 }
 

@@ -1,5 +1,7 @@
 //! `--diagnose`: is it there, which version, which credentials, is it logged in.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use trunkline_sdk::{Category, Check};
 
@@ -8,20 +10,14 @@ use super::config::ClaudeCode;
 use super::native::{is_true, text};
 use crate::agent::credentials;
 use crate::agent::launch::Launch;
-use crate::agent::lines::Line;
 use crate::agent::options::Options;
-use crate::agent::process::{Agent, Stdin};
 use crate::agent::version::{self, Version};
-use tokio::time::{Duration, timeout};
 
 /// The oldest version whose behaviour is known.
 const KNOWN: Version = Version(2, 1, 197);
 
 /// How long `claude auth status` may take.
 const DEADLINE: Duration = Duration::from_secs(15);
-
-/// The most lines of it that are read.
-const MOST_LINES: usize = 200;
 
 pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
     let options = Options::configured(&settings.common());
@@ -67,7 +63,9 @@ async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
         (found.is_empty(), known.missing())
     });
     let (none, how) = missing.unwrap_or((false, String::new()));
-    match timeout(DEADLINE, status(launch)).await.ok().flatten() {
+    let said = version::hear(launch.clone().args(["auth", "status"]), DEADLINE).await;
+    let said = said.ok().filter(|said| !said.is_late);
+    match said.and_then(|said| serde_json::from_str::<Value>(&said.stdout).ok()) {
         Some(status) if is_true(&status, "loggedIn") => {
             let by = text(&status, "authMethod").unwrap_or("an unknown method");
             checks.push(Check::info("claude.auth", format!("logged in by {by}")));
@@ -79,20 +77,4 @@ async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
         None => checks.push(Check::info("claude.auth", "claude does not tell whether it is logged in")),
     }
     checks
-}
-
-/// What `claude auth status` prints.
-async fn status(launch: &Launch) -> Option<Value> {
-    let launch = launch.clone().args(["auth", "status"]);
-    let mut agent = Agent::start(&launch, Stdin::Null).await.ok()?;
-    let mut printed = String::new();
-    for _ in 0..MOST_LINES {
-        match agent.next().await {
-            Some(Line::Whole(line)) => printed.push_str(&String::from_utf8_lossy(&line)),
-            Some(Line::TooLong(_)) => {}
-            None => break,
-        }
-    }
-    agent.end(Duration::ZERO, Duration::ZERO).await;
-    serde_json::from_str(&printed).ok()
 }

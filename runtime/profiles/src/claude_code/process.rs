@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use trunkline_sdk::{Error, Session};
 
 use super::talk::{Idle, Talk};
@@ -66,25 +66,22 @@ impl RunningProcess {
 #[derive(Debug)]
 pub(super) struct IdleProcess {
     wanted: CancellationToken,
-    task: JoinHandle<Option<RunningProcess>>,
+    task: AbortOnDropHandle<Option<RunningProcess>>,
 }
 
 impl IdleProcess {
     pub(super) fn new(process: RunningProcess, session: Session) -> Self {
         let wanted = CancellationToken::new();
-        Self { wanted: wanted.clone(), task: tokio::spawn(listen(process, session, wanted)) }
+        Self {
+            wanted: wanted.clone(),
+            task: AbortOnDropHandle::new(tokio::spawn(listen(process, session, wanted))),
+        }
     }
 
     /// The process, if it has not ended.
-    pub(super) async fn wake(mut self) -> Option<RunningProcess> {
+    pub(super) async fn wake(self) -> Option<RunningProcess> {
         self.wanted.cancel();
-        (&mut self.task).await.ok().flatten()
-    }
-}
-
-impl Drop for IdleProcess {
-    fn drop(&mut self) {
-        self.task.abort();
+        self.task.await.ok().flatten()
     }
 }
 

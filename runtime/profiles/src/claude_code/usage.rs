@@ -6,6 +6,7 @@ use serde_json::Value;
 use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
 
 use super::native::{amount, count};
+use crate::agent::tokens::Tokens;
 
 /// The most models that are reported.
 const MOST_MODELS: usize = 32;
@@ -42,7 +43,7 @@ impl Total {
         let mut usage = tokens(result.get("usage").unwrap_or(&Value::Null));
         if usage.input_tokens.unwrap_or(0) == 0 && usage.output_tokens.unwrap_or(0) == 0 {
             // Of a turn that was cut short only the numbers for each model tell anything.
-            if let Some(summed) = models.as_ref().filter(|models| !models.is_empty()).map(sum) {
+            if let Some(summed) = models.as_ref().and_then(sum) {
                 usage = summed;
             }
         }
@@ -58,24 +59,15 @@ impl Total {
 
 /// Adds what another answer of the same turn used.
 pub(super) fn add(usage: &mut Usage, more: Usage) {
-    let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
-        (Some(a), Some(b)) => Some(a.saturating_add(b)),
-        (a, b) => a.or(b),
-    };
-    usage.input_tokens = sum(usage.input_tokens, more.input_tokens);
-    usage.output_tokens = sum(usage.output_tokens, more.output_tokens);
-    usage.total_tokens = sum(usage.total_tokens, more.total_tokens);
-    usage.cache_read_tokens = sum(usage.cache_read_tokens, more.cache_read_tokens);
-    usage.cache_write_tokens = sum(usage.cache_write_tokens, more.cache_write_tokens);
-    usage.reasoning_tokens = sum(usage.reasoning_tokens, more.reasoning_tokens);
-    usage.cost_usd = match (usage.cost_usd, more.cost_usd) {
+    let cost_usd = match (usage.cost_usd, more.cost_usd) {
         (Some(a), Some(b)) => Some(rounded(a + b)),
         // Half of a cost is not the cost.
         _ => None,
     };
+    let tokens = Tokens::of(usage).plus(Tokens::of(&more));
+    let model = more.model.or(usage.model.take());
     // Told apart by model only where one answer is all there is.
-    usage.models = None;
-    usage.model = more.model.or(usage.model.take());
+    *usage = tokens.usage(Usage { cost_usd, models: None, model, ..std::mem::take(usage) });
 }
 
 /// The window of the context, as `modelUsage` tells it for this model, or for the only one.
@@ -87,54 +79,36 @@ pub(super) fn window(result: &Value, model: Option<&str>) -> Option<u64> {
 
 /// The tokens of an answer: those that were read from a cache or put into it count as read.
 pub(super) fn tokens(usage: &Value) -> Usage {
-    let read = count(usage, "cache_read_input_tokens");
-    let written = count(usage, "cache_creation_input_tokens");
-    let input = count(usage, "input_tokens")
-        .map(|input| input.saturating_add(read.unwrap_or(0)).saturating_add(written.unwrap_or(0)));
-    let output = count(usage, "output_tokens");
     let details = usage.get("output_tokens_details");
-    Usage {
-        input_tokens: input,
-        output_tokens: output,
-        total_tokens: input.zip(output).map(|(input, output)| input.saturating_add(output)),
-        cache_read_tokens: read,
-        cache_write_tokens: written,
-        reasoning_tokens: details.and_then(|details| count(details, "thinking_tokens")),
-        ..Usage::default()
-    }
+    let tokens = Tokens {
+        input: count(usage, "input_tokens"),
+        output: count(usage, "output_tokens"),
+        total: None,
+        cache_read: count(usage, "cache_read_input_tokens"),
+        cache_write: count(usage, "cache_creation_input_tokens"),
+        reasoning: details.and_then(|details| count(details, "thinking_tokens")),
+    };
+    tokens.caches_read().totalled().usage(Usage::default())
 }
 
 fn of_model(used: &Value) -> ModelUsage {
-    let read = count(used, "cacheReadInputTokens");
-    let written = count(used, "cacheCreationInputTokens");
-    let input = count(used, "inputTokens")
-        .map(|input| input.saturating_add(read.unwrap_or(0)).saturating_add(written.unwrap_or(0)));
-    let output = count(used, "outputTokens");
-    ModelUsage {
-        input_tokens: input,
-        output_tokens: output,
-        total_tokens: input.zip(output).map(|(input, output)| input.saturating_add(output)),
-        cache_read_tokens: read,
-        cache_write_tokens: written,
-        reasoning_tokens: count(used, "thinkingTokens"),
-        cost_usd: amount(used, "costUSD").map(rounded),
-        provider: None,
-    }
+    let tokens = Tokens {
+        input: count(used, "inputTokens"),
+        output: count(used, "outputTokens"),
+        total: None,
+        cache_read: count(used, "cacheReadInputTokens"),
+        cache_write: count(used, "cacheCreationInputTokens"),
+        reasoning: count(used, "thinkingTokens"),
+    };
+    let cost_usd = amount(used, "costUSD").map(rounded);
+    tokens.caches_read().totalled().model_usage(ModelUsage { cost_usd, ..ModelUsage::default() })
 }
 
-fn sum(models: &BTreeMap<String, ModelUsage>) -> Usage {
-    let total = |of: fn(&ModelUsage) -> Option<u64>| {
-        models.values().map(of).try_fold(0_u64, |sum, tokens| Some(sum.saturating_add(tokens?)))
-    };
-    Usage {
-        input_tokens: total(|used| used.input_tokens),
-        output_tokens: total(|used| used.output_tokens),
-        total_tokens: total(|used| used.total_tokens),
-        cache_read_tokens: total(|used| used.cache_read_tokens),
-        cache_write_tokens: total(|used| used.cache_write_tokens),
-        reasoning_tokens: total(|used| used.reasoning_tokens),
-        ..Usage::default()
-    }
+/// The sum over models, of what all of them tell; none without a model.
+fn sum(models: &BTreeMap<String, ModelUsage>) -> Option<Usage> {
+    let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
+    let tokens = models.values().map(Tokens::of_model).reduce(|sum, more| sum.with(more, both))?;
+    Some(tokens.usage(Usage::default()))
 }
 
 /// Differences of sums of small amounts, without the digits that are none.

@@ -6,6 +6,7 @@ use trunkline_sdk::{Answer, Decision, FieldKind, Json, Permission, Question};
 
 use super::shell;
 use super::translate::{Translator, call};
+use crate::agent::read::list;
 
 /// The most fields of a question, and the most choices of a field.
 const MOST_FIELDS: usize = 50;
@@ -231,13 +232,7 @@ fn old_options(permission: Permission) -> Ask {
 }
 
 fn old_command(params: &Value) -> Ask {
-    let words: Vec<_> = params
-        .get("command")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
+    let words: Vec<_> = list(params, "command").iter().filter_map(Value::as_str).collect();
     let line = match words[..] {
         [shell, "-lc" | "-c", script] if shell.ends_with("sh") => script.to_owned(),
         _ => words.join(" "),
@@ -274,13 +269,12 @@ fn asked(permission: Permission, params: &Value, id: &str) -> Permission {
 }
 
 fn questions(params: &Value) -> Ask {
-    let asked: Vec<_> =
-        params.get("questions").and_then(Value::as_array).into_iter().flatten().take(MOST_FIELDS).collect();
+    let asked: Vec<_> = list(params, "questions").iter().take(MOST_FIELDS).collect();
     let prompt = asked.iter().map(|one| text(one, "question")).collect::<Vec<_>>().join("\n");
     let prompt = if prompt.is_empty() { "Codex asks for an answer".to_owned() } else { prompt };
     let mut question = Question::new(prompt);
     for one in asked {
-        let options = one.get("options").and_then(Value::as_array).into_iter().flatten().take(MOST_FIELDS);
+        let options = list(one, "options").iter().take(MOST_FIELDS);
         let choices: Vec<_> = options
             .map(|option| Choice {
                 id: text(option, "label").to_owned(),
@@ -321,9 +315,8 @@ fn elicitation(params: &Value) -> Ask {
     let required = params["requestedSchema"]["required"].as_array();
     let mut question = Question::new(message);
     for (id, schema) in properties.iter().take(MOST_FIELDS) {
-        let names =
-            schema.get("enum").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-        let titled = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+        let names = list(schema, "enum").iter().filter_map(Value::as_str);
+        let titled = list(schema, "oneOf").iter();
         let titled = titled.filter_map(|one| Some((one.get("const")?.as_str()?, one.get("title"))));
         let choices: Vec<_> = names
             .map(|name| (name, None))

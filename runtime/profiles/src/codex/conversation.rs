@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio_util::task::AbortOnDropHandle;
 use trunkline_sdk::protocol::{Context, Log};
 use trunkline_sdk::{Category, Error, LogStream, Session, SessionInfo, SessionUpdate};
 
 use super::history;
 use super::inbox::Inbox;
-use super::models::Telling;
+use super::models;
 use super::policy::{Policy, Sandbox};
 use super::process::{Pool, Server, Stay};
 use super::prompt::Prompt;
@@ -37,7 +38,7 @@ pub(super) struct Thread {
     pub(super) thread: ThreadOptions,
     pub(super) link: Option<Arc<Link>>,
     /// What tells the models of the app server.
-    models: Option<Telling>,
+    models: Option<AbortOnDropHandle<()>>,
     /// The thread's id, once it has one.
     id: Option<String>,
     /// Whether there is something to remember.
@@ -143,7 +144,7 @@ impl Thread {
             Begun::Resumed => first.then_some(Context::Kept),
             Begun::Afresh => Some(Context::Lost),
         };
-        self.models = Some(Telling::begin(&server, session));
+        self.models = Some(models::tell(&server, session));
         let history = self.options.resume.take().and_then(|resume| resume.history) == Some(true);
         session.info(SessionInfo { native_session_id: Some(link.thread.clone()), context, ..self.info() });
         if history && matches!(begun, Begun::Resumed) {

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
 use trunkline_sdk::{Check, Error};
 
 use super::Settings;
 use super::command_line::Way;
 use super::policy::Policy;
 use crate::agent::launch::Launch;
-use crate::agent::lines::Line;
 use crate::agent::options::Options;
-use crate::agent::process::{Agent, Stdin};
-use crate::agent::{credentials, failure, version};
+use crate::agent::version::{self, ProgramOutput};
+use crate::agent::{credentials, failure};
 
 /// How long Codex may take to tell of its login.
 const LOGIN: Duration = Duration::from_secs(15);
@@ -70,11 +68,14 @@ async fn login(launch: &Launch, options: &Options) -> Check {
     let value = |name: &str| options.env.get(name).cloned().or_else(|| std::env::var(name).ok());
     let known = credentials::of("codex");
     let found = known.map(|known| known.found(value)).unwrap_or_default();
-    let said = timeout(LOGIN, status(launch.clone().args(["login", "status"]))).await;
-    let (code, said) = match said {
-        Ok(Ok(said)) => said,
-        Ok(Err(error)) => return Check::warn("login", error.to_string()),
-        Err(_) => (None, format!("no answer within {} s", LOGIN.as_secs())),
+    let (code, said) = match version::hear(launch.clone().args(["login", "status"]), LOGIN).await {
+        Err(error) => return Check::warn("login", error.to_string()),
+        Ok(said) if said.is_late => (None, format!("no answer within {} s", LOGIN.as_secs())),
+        Ok(ProgramOutput { stdout, end, .. }) => {
+            let own = |line: &&str| !line.starts_with("WARNING: ");
+            let stderr: Vec<_> = end.stderr.lines().filter(own).collect();
+            (end.exit.code, stdout + &stderr.join("\n"))
+        }
     };
     let said = failure::message(&said);
     match (code, found.is_empty()) {
@@ -87,23 +88,4 @@ async fn login(launch: &Launch, options: &Options) -> Check {
             Check::warn("login", said).hint(hint)
         }
     }
-}
-
-/// The exit code of a command that soon ends, and what it said.
-async fn status(launch: Launch) -> Result<(Option<i32>, String), Error> {
-    let mut agent = Agent::start(&launch, Stdin::Null).await?;
-    let mut said = String::new();
-    while let Some(line) = agent.next().await {
-        if let Line::Whole(line) = line
-            && said.len() < failure::LONGEST_MESSAGE
-        {
-            said.push_str(&String::from_utf8_lossy(&line));
-            said.push('\n');
-        }
-    }
-    let ended = agent.ended().await;
-    let own = |line: &&str| !line.starts_with("WARNING: ");
-    let stderr: Vec<_> = ended.stderr.lines().filter(own).collect();
-    said.push_str(&stderr.join("\n"));
-    Ok((ended.exit.code, said))
 }

@@ -8,6 +8,7 @@ use trunkline_sdk::protocol::{AdapterBody, Message, Thinking};
 
 use super::item::{Item, Kind};
 use super::translate::{call, reasoning};
+use crate::agent::read::list;
 use crate::agent::rpc::Peer;
 
 /// How many turns are asked for at once, and how many pages at most.
@@ -31,7 +32,7 @@ pub(super) async fn replay(peer: &Peer, thread: &str, session: &Session) {
                 return;
             }
         };
-        for turn in page.get("data").and_then(Value::as_array).into_iter().flatten() {
+        for turn in list(&page, "data") {
             for event in told(turn) {
                 session.emit(event).await;
             }
@@ -45,7 +46,7 @@ pub(super) async fn replay(peer: &Peer, thread: &str, session: &Session) {
 
 /// The events of a turn that is over.
 fn told(turn: &Value) -> Vec<AdapterBody> {
-    let items = turn.get("items").and_then(Value::as_array).into_iter().flatten();
+    let items = list(turn, "items").iter();
     items.filter_map(Item::of).flat_map(|item| item_told(&item)).collect()
 }
 

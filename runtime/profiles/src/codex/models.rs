@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 use trunkline_sdk::protocol::Model;
 use trunkline_sdk::{Session, SessionInfo};
 
 use super::process::Server;
+use crate::agent::read::list;
 
 /// How long an answer may take. Nothing waits for it.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -19,25 +20,14 @@ const MOST_PAGES: usize = 8;
 const LONGEST: usize = 200;
 
 /// Tells a session the models, as soon as they are known; given up on drop.
-#[derive(Debug)]
-pub(super) struct Telling(JoinHandle<()>);
-
-impl Drop for Telling {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Telling {
-    pub(super) fn begin(server: &Arc<Server>, session: &Session) -> Self {
-        let (server, session) = (server.clone(), session.clone());
-        Self(tokio::spawn(async move {
-            let models = server.models.get_or_init(|| ask(&server)).await;
-            if !models.is_empty() {
-                session.info(SessionInfo { models: Some(models.clone()), ..SessionInfo::default() });
-            }
-        }))
-    }
+pub(super) fn tell(server: &Arc<Server>, session: &Session) -> AbortOnDropHandle<()> {
+    let (server, session) = (server.clone(), session.clone());
+    AbortOnDropHandle::new(tokio::spawn(async move {
+        let models = server.models.get_or_init(|| ask(&server)).await;
+        if !models.is_empty() {
+            session.info(SessionInfo { models: Some(models.clone()), ..SessionInfo::default() });
+        }
+    }))
 }
 
 /// Asks for the models. A version that cannot tell them offers none.
@@ -67,7 +57,7 @@ async fn ask(server: &Server) -> Vec<Model> {
 
 /// Takes the models of one answer.
 fn read(answer: &Value, models: &mut Vec<Model>) {
-    for model in answer.get("data").and_then(Value::as_array).into_iter().flatten() {
+    for model in list(answer, "data") {
         let text = |name: &str| {
             model
                 .get(name)

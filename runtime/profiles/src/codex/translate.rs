@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
 use trunkline_sdk::protocol::{
-    AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom, ErrorEvent, Log, Output, Plan,
-    Progress, RateLimit, Thinking, ToolUpdate,
+    AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom, Log, Output, Plan, Progress, RateLimit,
+    Thinking, ToolUpdate,
 };
 use trunkline_sdk::{Category, Json, LogStream, PlanEntry, PlanStatus, ToolCallId};
 
@@ -373,7 +373,7 @@ fn mcp_status(params: &Value) -> Vec<Event> {
         text("name"),
         text("error")
     ));
-    tell(ErrorEvent { category: Some(Category::Other), message, fatal: Some(false), ..ErrorEvent::default() })
+    tell(crate::agent::failure::warning(Category::Other, message))
 }
 
 /// The text of a reasoning that came without deltas: its summary, else its content.

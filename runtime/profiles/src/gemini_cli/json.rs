@@ -1,7 +1,7 @@
 //! `gemini --output-format stream-json`, one run a turn.
 
 use serde_json::Value;
-use trunkline_sdk::protocol::{ErrorEvent, Output, Usage, UsageScope};
+use trunkline_sdk::protocol::{Output, Usage, UsageScope};
 use trunkline_sdk::{Category, Error, Status, TurnComplete};
 
 use super::repetition::Repetition;
@@ -12,62 +12,32 @@ use crate::agent::options::Options;
 use crate::agent::process::Ended;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, text, tool_end, tool_start};
-use crate::oneshot::{AgentCli, Native, Reader, RunEvent, Runs};
+use crate::oneshot::{Native, Reader, RunEvent, Runs};
 
 impl Runs for Gemini {
     const HONOURS: &'static [&'static str] = &["add_dirs", "mode", "permission_mode"];
 
-    type Cli = GeminiJson;
+    type Reader = GeminiReader;
 
-    fn cli(&self, options: &Options, version: Option<Version>) -> Result<GeminiJson, Error> {
+    fn check(&self, options: &Options, version: Option<Version>) -> Result<(), Error> {
         SINCE.need("--resume", "this profile", version)?;
-        let mode = options.permission_mode.as_deref().or(options.mode.as_deref());
-        let approval_mode = mode.unwrap_or(&self.approval_mode).to_owned();
-        if approval_mode == "yolo" && !self.dangerous {
+        if self.approval_mode(options) == "yolo" && !self.dangerous {
             let why = "approval mode `yolo` runs every tool unasked; it needs `dangerous: true` in the configuration";
             return Err(Error::new(Category::PermissionDenied, why));
         }
-        Ok(GeminiJson {
-            chooses_id: SINCE.has("--session-id", version),
-            approval_mode,
-            include_directories: self.include_directories.clone(),
-            sandbox: self.sandbox,
-            system_prompt_file: self.system_prompt_file.clone(),
-        })
+        Ok(())
     }
-}
 
-/// How gemini is run once a turn.
-#[derive(Debug, Clone)]
-pub(crate) struct GeminiJson {
-    /// Whether the CLI takes `--session-id`.
-    pub(crate) chooses_id: bool,
-    /// `default`, `auto_edit`, `yolo` or `plan`; empty is the CLI's own default.
-    pub(crate) approval_mode: String,
-    /// Further folders of the workspace.
-    pub(crate) include_directories: Vec<String>,
-    pub(crate) sandbox: bool,
-    /// A file whose text takes the place of the agent's own instructions.
-    pub(crate) system_prompt_file: String,
-}
-
-impl AgentCli for GeminiJson {
-    type Reader = GeminiReader;
-
-    fn launch(&self, options: &Options, session: &Native, launch: Launch) -> Launch {
-        let mut launch = launch
+    fn launch(&self, options: &Options, _: Option<Version>, session: &Native, _: &GeminiReader) -> Launch {
+        let mut launch = options
+            .launch()
             .option("-m", options.model.as_deref())
             .args(["--output-format", "stream-json"])
-            .option("--approval-mode", Some(&self.approval_mode));
-        if self.sandbox {
-            launch = launch.arg("--sandbox");
-        }
+            .option("--approval-mode", Some(self.approval_mode(options)));
         if !self.system_prompt_file.is_empty() {
             launch = launch.env("GEMINI_SYSTEM_MD", &self.system_prompt_file);
         }
-        for folder in self.include_directories.iter().chain(&options.add_dirs) {
-            launch = launch.arg("--include-directories").arg(folder);
-        }
+        let launch = self.confined(launch, options);
         match session {
             Native::Unknown => launch,
             Native::Chosen(id) => launch.arg("--session-id").arg(id),
@@ -75,17 +45,20 @@ impl AgentCli for GeminiJson {
         }
     }
 
-    fn chooses_id(&self) -> bool {
-        self.chooses_id
+    fn chooses_id(&self, version: Option<Version>) -> bool {
+        SINCE.has("--session-id", version)
     }
 
-    fn reader(&self) -> GeminiReader {
+    fn reader(&self, _: Option<Version>) -> GeminiReader {
         GeminiReader::default()
     }
+}
 
-    /// `GEMINI_SYSTEM_MD` replaces the agent's own instructions, so what is to be added goes before the first prompt.
-    fn prepends_system_prompt(&self) -> bool {
-        true
+impl Gemini {
+    /// `default`, `auto_edit`, `yolo` or `plan`; empty is the CLI's own default.
+    fn approval_mode<'o>(&'o self, options: &'o Options) -> &'o str {
+        let asked = options.permission_mode.as_deref().or(options.mode.as_deref());
+        asked.unwrap_or(&self.approval_mode)
     }
 }
 
@@ -137,10 +110,7 @@ impl Reader for GeminiReader {
                     self.error = Some(message);
                 } else {
                     // `Loop detected…` ends the turn as a success.
-                    let category = Some(failure::classify(&message, None));
-                    out.push(
-                        ErrorEvent { category, message, fatal: Some(false), ..ErrorEvent::default() }.into(),
-                    );
+                    out.push(failure::warning(failure::classify(&message, None), message).into());
                 }
             }
             "result" => self.result = Some(line.clone()),

@@ -6,22 +6,22 @@ use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{ModelUsage, Progress, Thinking, Usage, UsageScope};
 use trunkline_sdk::{Error, Status, TurnComplete};
 
-use super::{Copilot, SINCE, unasked};
+use super::{Copilot, SINCE};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::mcp::{self, McpServer};
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
+use crate::agent::tokens::Tokens;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
-use crate::oneshot::{AgentCli, Extras, Native, Reader, RunEvent, Runs};
+use crate::oneshot::{Extras, Native, Reader, RunEvent, Runs};
 
 /// The largest usage file that is read, in bytes.
 const MAX_USAGE: u64 = 1024 * 1024;
@@ -34,21 +34,49 @@ impl Runs for Copilot {
     const HONOURS: &'static [&'static str] =
         &["add_dirs", "mode", "reasoning_effort", "denied_tools", "mcp_servers"];
 
-    type Cli = CopilotJson;
+    type Reader = CopilotReader;
 
-    fn cli(&self, _: &Options, version: Option<Version>) -> Result<CopilotJson, Error> {
-        SINCE.need("--output-format", "this profile", version)?;
-        let file = format!("usage-{}.json", uuid::Uuid::new_v4());
-        Ok(CopilotJson {
-            allowed_tools: self.allowed_tools.clone(),
-            denied_tools: self.denied_tools.clone(),
-            allow_all: self.dangerous,
-            max_autopilot_continues: self.max_autopilot_continues,
-            usage_file: SINCE
-                .has("--usage-output-file", version)
-                .then(|| Arc::new(UsageFile(std::env::temp_dir().join(file)))),
-            version,
-        })
+    fn check(&self, _: &Options, version: Option<Version>) -> Result<(), Error> {
+        SINCE.need("--output-format", "this profile", version)
+    }
+
+    /// A tool that is not allowed is denied: no one can be asked.
+    fn launch(
+        &self,
+        options: &Options,
+        version: Option<Version>,
+        session: &Native,
+        reader: &CopilotReader,
+    ) -> Launch {
+        let mut launch = options
+            .launch()
+            .args(["--output-format", "json", "--no-color", "--no-auto-update"])
+            .option("--model", options.model.as_deref())
+            .option("--agent", options.mode.as_deref());
+        if self.allows_all(options) {
+            launch = launch.arg("--allow-all-tools");
+        }
+        launch = self.permitted(launch, options, version);
+        if let Some(file) = &reader.usage_file {
+            launch = launch.arg("--usage-output-file").arg(&file.0);
+        }
+        match session {
+            Native::Unknown => launch,
+            // It makes the session or goes on with it.
+            Native::Chosen(id) => launch.arg("--session-id").arg(id),
+            Native::Known(id) => launch.arg(format!("--resume={id}")),
+        }
+    }
+
+    /// Its own id comes with the last line only.
+    fn chooses_id(&self, version: Option<Version>) -> bool {
+        SINCE.has("--session-id", version)
+    }
+
+    fn reader(&self, version: Option<Version>) -> CopilotReader {
+        let file = || UsageFile(std::env::temp_dir().join(format!("usage-{}.json", uuid::Uuid::new_v4())));
+        let usage_file = SINCE.has("--usage-output-file", version).then(file);
+        CopilotReader { usage_file, ..CopilotReader::default() }
     }
 
     /// Skills by a folder that the agent is given, servers by a file.
@@ -76,97 +104,20 @@ impl Runs for Copilot {
     }
 }
 
-/// How copilot is run once a turn. A tool that is not allowed is denied: no one can be asked.
-#[derive(Debug, Clone)]
-pub(crate) struct CopilotJson {
-    pub(crate) allowed_tools: Vec<String>,
-    pub(crate) denied_tools: Vec<String>,
-    /// Every tool runs unasked.
-    pub(crate) allow_all: bool,
-    /// 0 is the CLI's own.
-    pub(crate) max_autopilot_continues: u32,
-    /// The file that the CLI writes a run's tokens to, if it can.
-    pub(crate) usage_file: Option<Arc<UsageFile>>,
-    pub(crate) version: Option<Version>,
-}
-
-/// A file that the CLI writes for us; it goes with its session.
+/// A file that the CLI writes a run's tokens to. It goes with its reader.
 #[derive(Debug)]
 pub(crate) struct UsageFile(PathBuf);
 
-impl UsageFile {
-    fn remove(&self) {
-        // It need not be there.
-        drop(std::fs::remove_file(&self.0));
-    }
-}
-
 impl Drop for UsageFile {
     fn drop(&mut self) {
-        self.remove();
-    }
-}
-
-impl AgentCli for CopilotJson {
-    type Reader = CopilotReader;
-
-    fn launch(&self, options: &Options, session: &Native, launch: Launch) -> Launch {
-        let mut launch = launch
-            .args(["--output-format", "json", "--no-color", "--no-auto-update"])
-            .option("--model", options.model.as_deref());
-        let has = |option| SINCE.has(option, self.version);
-        let effort = options.reasoning_effort.as_deref().filter(|_| has("--reasoning-effort"));
-        launch = launch.option("--agent", options.mode.as_deref()).option("--reasoning-effort", effort);
-        if self.max_autopilot_continues > 0 && has("--max-autopilot-continues") {
-            launch = launch.arg("--max-autopilot-continues").arg(self.max_autopilot_continues.to_string());
-        }
-        if self.allow_all && options.allowed_tools.is_none() {
-            launch = launch.arg("--allow-all-tools");
-        } else {
-            launch = launch.without("COPILOT_ALLOW_ALL");
-        }
-        for tool in unasked(&self.allowed_tools, self.allow_all, options) {
-            launch = launch.arg(format!("--allow-tool={tool}"));
-        }
-        for tool in self.denied_tools.iter().chain(options.denied_tools.iter().flatten()) {
-            launch = launch.arg(format!("--deny-tool={tool}"));
-        }
-        for folder in &options.add_dirs {
-            launch = launch.arg("--add-dir").arg(folder);
-        }
-        if let Some(file) = &self.usage_file {
-            launch = launch.arg("--usage-output-file").arg(&file.0);
-        }
-        match session {
-            Native::Unknown => launch,
-            // It makes the session or goes on with it.
-            Native::Chosen(id) => launch.arg("--session-id").arg(id),
-            Native::Known(id) => launch.arg(format!("--resume={id}")),
-        }
-    }
-
-    /// Its own id comes with the last line only.
-    fn chooses_id(&self) -> bool {
-        SINCE.has("--session-id", self.version)
-    }
-
-    fn reader(&self) -> CopilotReader {
-        if let Some(file) = &self.usage_file {
-            // An earlier run's numbers are not this run's.
-            file.remove();
-        }
-        CopilotReader { usage_file: self.usage_file.clone(), ..CopilotReader::default() }
-    }
-
-    fn prepends_system_prompt(&self) -> bool {
-        true
+        drop(std::fs::remove_file(&self.0));
     }
 }
 
 /// Reads the lines of one run.
 #[derive(Debug, Default)]
 pub(crate) struct CopilotReader {
-    usage_file: Option<Arc<UsageFile>>,
+    usage_file: Option<UsageFile>,
     /// Messages of which pieces have been told, and which are not whole yet.
     streamed: HashSet<String>,
     error: Option<(String, Option<u16>)>,
@@ -245,7 +196,7 @@ impl Reader for CopilotReader {
     }
 
     fn end(self, ended: &Ended, out: &mut Vec<RunEvent>) -> Result<TurnComplete, Error> {
-        let usage = self.usage_file.as_deref().and_then(|file| usage_in(&file.0, self.model.as_deref()));
+        let usage = self.usage_file.as_ref().and_then(|file| usage_in(&file.0, self.model.as_deref()));
         let code = self.result.as_ref().and_then(|result| result.get("exitCode")).and_then(Value::as_i64);
         // After its last line a signal is ours: it did not exit by itself.
         let exit = ended.exit.code.unwrap_or(0);
@@ -295,31 +246,23 @@ fn usage_in(file: &Path, model: Option<&str>) -> Option<Usage> {
 
 fn usage(file: &Value, model: Option<&str>) -> Option<Usage> {
     let metrics = file.get("modelMetrics")?.as_object()?;
-    let one = |value: &Value| {
+    let tokens = |value: &Value| {
         let read = |name: &str| count(value, &format!("/usage/{name}"));
-        ModelUsage {
-            input_tokens: read("inputTokens"),
-            output_tokens: read("outputTokens"),
-            cache_read_tokens: read("cacheReadTokens"),
-            cache_write_tokens: read("cacheWriteTokens"),
-            reasoning_tokens: read("reasoningTokens"),
-            ..ModelUsage::default()
+        Tokens {
+            input: read("inputTokens"),
+            output: read("outputTokens"),
+            total: None,
+            cache_read: read("cacheReadTokens"),
+            cache_write: read("cacheWriteTokens"),
+            reasoning: read("reasoningTokens"),
         }
     };
-    let models: std::collections::BTreeMap<_, _> =
-        metrics.iter().map(|(name, value)| (name.clone(), one(value))).collect();
-    let sum = |of: fn(&ModelUsage) -> Option<u64>| models.values().filter_map(of).reduce(u64::saturating_add);
-    Some(Usage {
-        input_tokens: sum(|usage| usage.input_tokens),
-        output_tokens: sum(|usage| usage.output_tokens),
-        cache_read_tokens: sum(|usage| usage.cache_read_tokens),
-        cache_write_tokens: sum(|usage| usage.cache_write_tokens),
-        reasoning_tokens: sum(|usage| usage.reasoning_tokens),
-        model: model.map(str::to_owned),
-        models: Some(models.clone()),
-        scope: Some(UsageScope::Session),
-        ..Usage::default()
-    })
+    let all = metrics.values().map(tokens).fold(Tokens::default(), Tokens::plus);
+    let one =
+        |(name, value): (&String, &Value)| (name.clone(), tokens(value).model_usage(ModelUsage::default()));
+    let models = Some(metrics.iter().map(one).collect());
+    let scope = Some(UsageScope::Session);
+    Some(all.usage(Usage { model: model.map(str::to_owned), models, scope, ..Usage::default() }))
 }
 
 #[cfg(test)]

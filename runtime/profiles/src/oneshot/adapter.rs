@@ -1,36 +1,58 @@
-//! The adapter of an agent that runs once a turn.
+//! The adapter of an agent over the Agent Client Protocol, or else by one run a turn.
 
-use trunkline_sdk::protocol::Capabilities;
+use trunkline_sdk::protocol::{SessionEntry, SessionsList};
 use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate, Turn,
 };
 
-use super::{AgentCli, Conversation, Extras};
-use crate::acp::{Acp, AcpOr, Kind, Transport};
+use super::{Conversation, Extras, Native, Reader};
+use crate::acp::{Acp, Kind, Transport};
+use crate::agent::launch::Launch;
 use crate::agent::mcp::McpServer;
 use crate::agent::options::Options;
 use crate::agent::skills::Roster;
-use crate::agent::started::started;
-use crate::agent::version::{self, Version};
-use crate::agent::{diagnose, model, resume};
+use crate::agent::version::Version;
+use crate::agent::{describe, diagnose, native_id};
 
-/// What every agent that runs once a turn is given of what a session asks for.
-const HONOURED: [&str; 8] =
-    ["cwd", "variables", "env", "extra_args", "model", "system_prompt", "resume", "skills"];
+/// What every agent that runs once a turn is given besides what every wrapped agent is.
+const HONOURED: [&str; 2] = ["resume", "skills"];
 
 /// A profile whose agent can be run once a turn, where it does not speak ACP.
-pub(crate) trait Runs: Kind {
+pub(crate) trait Runs: Kind + Clone {
     /// What it is given of what a session asks for, beside [`HONOURED`].
     const HONOURS: &'static [&'static str];
 
-    /// How it is run.
-    type Cli: AgentCli;
+    /// What reads one run's lines.
+    type Reader: Reader + 'static;
 
-    /// How it is run for one session.
+    /// Whether it can be run for such a session.
     ///
     /// # Errors
     /// When the session asks for what the configuration does not allow, or the installed version cannot be run so.
-    fn cli(&self, options: &Options, version: Option<Version>) -> Result<Self::Cli, Error>;
+    fn check(&self, options: &Options, version: Option<Version>) -> Result<(), Error>;
+
+    /// What reads the next run.
+    fn reader(&self, version: Option<Version>) -> Self::Reader;
+
+    /// The command line of a turn. The prompt comes on stdin.
+    fn launch(
+        &self,
+        options: &Options,
+        version: Option<Version>,
+        session: &Native,
+        reader: &Self::Reader,
+    ) -> Launch;
+
+    /// Whether this can be the agent's own id of a conversation.
+    fn is_id(&self, id: &str) -> bool {
+        native_id::is_uuid(id)
+    }
+
+    /// Whether the agent takes the id that we choose for a new session.
+    fn chooses_id(&self, version: Option<Version>) -> bool {
+        let _ = version;
+        false
+    }
 
     /// What it is given of these skills and servers by channels of its own. The inputs that call a skill get it anyway.
     fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Extras {
@@ -39,87 +61,91 @@ pub(crate) trait Runs: Kind {
     }
 }
 
-/// Serves a profile by one run of its agent a turn.
-struct OneShot<K> {
+/// An agent that speaks ACP, and is run once a turn where that is configured or its version is too old.
+struct ByTransport<K> {
+    acp: Acp,
     profile: K,
 }
 
-/// The adapter of an agent over ACP, or by one run a turn.
-pub(crate) fn beside_acp(profile: impl Runs + Clone, transport: Transport) -> impl Adapter {
-    let acp = Acp::new(profile.clone());
-    AcpOr::new(acp, OneShot { profile }, transport)
+/// A session of such an agent.
+enum State<K> {
+    Acp(Box<<Acp as Adapter>::State>),
+    Json(Box<Conversation<K>>),
 }
 
-impl<K: Runs> Adapter for OneShot<K> {
-    type State = Option<Conversation<K::Cli>>;
-
-    fn describe(&self) -> Description {
-        let capabilities = Capabilities {
-            native_session_ids: Some(true),
-            turn_completion: Some(true),
-            exec_model: Some("run-to-completion".to_owned()),
-            ..Capabilities::default()
-        };
-        Description::new(self.profile.profile(), env!("CARGO_PKG_VERSION"))
-            .capabilities(capabilities)
-            .resumes()
-            .honours(HONOURED)
-            .honours(K::HONOURS.iter().copied())
+impl<K> Default for State<K> {
+    fn default() -> Self {
+        Self::Acp(Box::default())
     }
+}
+
+/// The adapter of an agent over ACP, or by one run a turn.
+pub(crate) fn adapter(profile: impl Runs) -> impl Adapter {
+    ByTransport { acp: Acp::new(profile.clone()), profile }
+}
+
+impl<K: Runs> Adapter for ByTransport<K> {
+    type State = State<K>;
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
-        started(state)?.turn(turn, input).await
+        match state {
+            State::Acp(state) => self.acp.turn(turn, input, state).await,
+            State::Json(conversation) => conversation.turn(turn, input).await,
+        }
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
-        let mut options = Options::of(&self.profile.common(), start)?;
-        resume::settle(session, &mut options).await;
-        let version = version::of(&self.profile.common()).await;
-        let cli = self.profile.cli(&options, version)?;
-        let given = Extras::of(&self.profile, &options);
-        Ok(Some(Conversation::new(session, cli, options, given)))
+        if self.profile.facts().transport == Transport::Acp {
+            // The session begins to open while the version is asked: most speak ACP.
+            let state = self.acp.start(session, start.clone()).await?;
+            if self.acp.is_spoken().await {
+                return Ok(State::Acp(Box::new(state)));
+            }
+        }
+        let conversation = Conversation::new(self.profile.clone(), session, start).await?;
+        Ok(State::Json(Box::new(conversation)))
     }
 
-    /// Holds from the next run on.
     async fn update(
         &self,
-        _: &Session,
+        session: &Session,
         update: SessionUpdate,
         state: &mut Self::State,
     ) -> Result<SessionInfo, Error> {
-        let conversation = started(state)?;
-        let mut options = conversation.options().clone();
-        let honours = |name| K::HONOURS.contains(&name);
-        if let Some(name) = update.model {
-            options.model = Some(model::resolve(&name, &self.profile.common().model_aliases));
+        match state {
+            State::Acp(state) => self.acp.update(session, update, state).await,
+            State::Json(conversation) => conversation.update(update).await,
         }
-        if honours("reasoning_effort") {
-            options.reasoning_effort = update.reasoning_effort.or(options.reasoning_effort);
+    }
+
+    async fn close(&self, session: &Session, state: Self::State) {
+        if let State::Acp(state) = state {
+            self.acp.close(session, *state).await;
         }
-        if honours("mode") {
-            options.mode = update.mode.or(options.mode);
+    }
+
+    async fn sessions(&self, list: SessionsList) -> Result<Vec<SessionEntry>, Error> {
+        match self.profile.facts().transport {
+            Transport::Acp => self.acp.sessions(list).await,
+            Transport::Json => Ok(Vec::new()),
         }
-        if honours("permission_mode") {
-            options.permission_mode = update.permission_mode.or(options.permission_mode);
+    }
+
+    fn describe(&self) -> Description {
+        let facts = self.profile.facts();
+        match facts.transport {
+            Transport::Acp => self.acp.describe(),
+            Transport::Json => describe::wrapped(facts.profile, "run-to-completion")
+                .honours(HONOURED)
+                .honours(K::HONOURS.iter().copied()),
         }
-        if honours("denied_tools") {
-            options.denied_tools = update.denied_tools.or(options.denied_tools);
-        }
-        let version = version::of(&self.profile.common()).await;
-        let cli = self.profile.cli(&options, version)?;
-        let info = SessionInfo {
-            model: options.model.clone(),
-            reasoning_effort: options.reasoning_effort.clone().filter(|_| honours("reasoning_effort")),
-            mode: options.mode.clone().filter(|_| honours("mode")),
-            permission_mode: options.permission_mode.clone().filter(|_| honours("permission_mode")),
-            denied_tools: options.denied_tools.clone().filter(|_| honours("denied_tools")),
-            ..SessionInfo::default()
-        };
-        conversation.change(cli, options);
-        Ok(info)
     }
 
     async fn diagnose(&self) -> Vec<Check> {
-        diagnose::checks(self.profile.profile(), &self.profile.common()).await
+        let facts = self.profile.facts();
+        match facts.transport {
+            Transport::Acp => self.acp.diagnose().await,
+            Transport::Json => diagnose::checks(facts.profile, &self.profile.common()).await,
+        }
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use trunkline_sdk::protocol::AdapterBody;
 use trunkline_sdk::{Error, TurnComplete};
 
-use super::{AgentCli, Reader, RunEvent};
+use super::{Reader, RunEvent};
 use crate::agent::process::Ended;
 
 /// What a run told, each event as its JSON, and how it ended.
@@ -14,8 +14,7 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    pub(crate) fn run<D: AgentCli>(cli: &D, lines: &str, code: i32, stderr: &str) -> Self {
-        let mut reader = cli.reader();
+    pub(crate) fn run(mut reader: impl Reader, lines: &str, code: i32, stderr: &str) -> Self {
         let mut out = Vec::new();
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
             reader.line(&serde_json::from_str::<Value>(line).unwrap(), &mut out);
@@ -32,11 +31,11 @@ impl Read {
 }
 
 /// Every shape of a line, with every member of the wrong type: nothing panics.
-pub(crate) fn survives_any_shape<D: AgentCli>(cli: &D, types: &[&str]) {
+pub(crate) fn survives_any_shape<R: Reader>(reader: impl Fn() -> R, types: &[&str]) {
     let odd = [Value::Null, 1.into(), "x".into(), serde_json::json!([1]), serde_json::json!({"a": {}})];
     for kind in types {
         for value in &odd {
-            let mut reader = cli.reader();
+            let mut reader = reader();
             let mut out = Vec::new();
             let names = ["data", "part", "error", "content", "session_id", "sessionID", "stats", "status"];
             let mut line = serde_json::json!({ "type": kind });

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
 
+use crate::agent::tokens::Tokens;
+
 /// The running total at the end of the last run, where it is known.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RunningTotal(Option<Usage>);
@@ -28,47 +30,21 @@ impl RunningTotal {
 }
 
 fn since(now: Usage, before: &Usage) -> Usage {
-    let nothing = ModelUsage::default();
-    let models = now.models.map(|models| {
-        let then = |name: &str| before.models.as_ref().and_then(|models| models.get(name));
-        let models = models.into_iter().map(|(name, now)| {
-            let since = model_since(&now, then(&name).unwrap_or(&nothing));
-            (name, since)
-        });
-        models.filter(|(_, since)| is_something(since)).collect::<BTreeMap<_, _>>()
-    });
-    Usage {
-        input_tokens: less(now.input_tokens, before.input_tokens),
-        output_tokens: less(now.output_tokens, before.output_tokens),
-        total_tokens: less(now.total_tokens, before.total_tokens),
-        cache_read_tokens: less(now.cache_read_tokens, before.cache_read_tokens),
-        cache_write_tokens: less(now.cache_write_tokens, before.cache_write_tokens),
-        reasoning_tokens: less(now.reasoning_tokens, before.reasoning_tokens),
-        // One model's share is the whole.
-        models: models.filter(|models| models.len() > 1),
-        scope: Some(UsageScope::Turn),
-        ..now
-    }
-}
-
-fn model_since(now: &ModelUsage, before: &ModelUsage) -> ModelUsage {
-    ModelUsage {
-        input_tokens: less(now.input_tokens, before.input_tokens),
-        output_tokens: less(now.output_tokens, before.output_tokens),
-        cache_read_tokens: less(now.cache_read_tokens, before.cache_read_tokens),
-        cache_write_tokens: less(now.cache_write_tokens, before.cache_write_tokens),
-        reasoning_tokens: less(now.reasoning_tokens, before.reasoning_tokens),
-        ..now.clone()
-    }
+    let then = |name: &str| before.models.as_ref().and_then(|models| models.get(name));
+    let model = |(name, now): (String, ModelUsage)| {
+        let before = then(&name).map(Tokens::of_model).unwrap_or_default();
+        (name, Tokens::of_model(&now).since(before).model_usage(now))
+    };
+    let models = now.models.clone().into_iter().flatten().map(model);
+    let models: BTreeMap<_, _> = models.filter(|(_, since)| is_something(since)).collect();
+    // One model's share is the whole.
+    let models = Some(models).filter(|models| models.len() > 1);
+    let tokens = Tokens::of(&now).since(Tokens::of(before));
+    tokens.usage(Usage { models, scope: Some(UsageScope::Turn), ..now })
 }
 
 fn is_something(usage: &ModelUsage) -> bool {
     [usage.input_tokens, usage.output_tokens].iter().any(|count| count.is_some_and(|count| count > 0))
-}
-
-/// A total that went down is one that began anew.
-fn less(now: Option<u64>, then: Option<u64>) -> Option<u64> {
-    now.map(|now| now.checked_sub(then.unwrap_or(0)).unwrap_or(now))
 }
 
 #[cfg(test)]

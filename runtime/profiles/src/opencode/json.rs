@@ -15,9 +15,10 @@ use crate::agent::options::Options;
 use crate::agent::permission_rules::Unallowed;
 use crate::agent::process::Ended;
 use crate::agent::skills::Roster;
+use crate::agent::tokens::Tokens;
 use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, tool_end, tool_start};
-use crate::oneshot::{AgentCli, Extras, Native, Reader, RunEvent, Runs};
+use crate::oneshot::{Extras, Native, Reader, RunEvent, Runs};
 
 /// How often in a row a model's answer may break off: opencode asks again forever.
 const MOST_CUTS: u32 = 3;
@@ -25,25 +26,47 @@ const MOST_CUTS: u32 = 3;
 impl Runs for Family {
     const HONOURS: &'static [&'static str] = &["mode", "reasoning_effort", "mcp_servers"];
 
-    type Cli = OpencodeJson;
+    type Reader = OpencodeReader;
 
-    fn cli(&self, options: &Options, version: Option<Version>) -> Result<OpencodeJson, Error> {
+    fn check(&self, options: &Options, version: Option<Version>) -> Result<(), Error> {
         self.since.need("--format", "this profile", version)?;
-        if !self.dangerous && opencode_config::read(variable(options, self.configuration).as_deref()).is_err()
-        {
-            return Err(self.asks_no_one());
+        let configured = variable(options, self.configuration);
+        match opencode_config::read(configured.as_deref()) {
+            Err(_) if !self.dangerous => Err(self.asks_no_one()),
+            _ => Ok(()),
         }
-        let model = options.model.as_deref().map(|name| self.model(name));
-        let mode = options.mode.clone().or_else(|| self.default_mode());
+    }
+
+    fn launch(
+        &self,
+        options: &Options,
+        version: Option<Version>,
+        session: &Native,
+        _: &OpencodeReader,
+    ) -> Launch {
         let has = |option| self.since.has(option, version);
-        Ok(OpencodeJson {
-            // Without the option it runs what its own rules would ask for.
-            auto: self.dangerous && has("--auto"),
-            thinks_aloud: has("--thinking"),
-            takes_effort: has("--variant"),
-            model,
-            mode,
-        })
+        let model = options.model.as_deref().map(|name| self.model(name));
+        let mut launch = options.launch().args(["run", "--format", "json"]).option("-m", model.as_deref());
+        // Without the option it runs what its own rules would ask for.
+        if self.dangerous && has("--auto") {
+            launch = launch.arg("--auto");
+        }
+        if has("--thinking") {
+            launch = launch.arg("--thinking");
+        }
+        let effort = options.reasoning_effort.as_deref().filter(|_| has("--variant"));
+        launch
+            .option("--agent", options.mode.as_deref().or(Some(&self.mode)))
+            .option("--variant", effort)
+            .option("--session", session.id())
+    }
+
+    fn is_id(&self, id: &str) -> bool {
+        native_id::is_word(id)
+    }
+
+    fn reader(&self, _: Option<Version>) -> OpencodeReader {
+        OpencodeReader::default()
     }
 
     /// Both by the variable that holds configuration, and that nothing runs which would have to be asked.
@@ -62,55 +85,6 @@ impl Runs for Family {
         }
         given.kept.push(Box::new(folder));
         given
-    }
-}
-
-/// How kilo and opencode are run once a turn.
-#[derive(Debug, Clone)]
-pub(crate) struct OpencodeJson {
-    /// Every tool runs unasked. Otherwise the CLI rejects what its own rules would ask for.
-    pub(crate) auto: bool,
-    /// It tells its thoughts where it is asked to.
-    pub(crate) thinks_aloud: bool,
-    pub(crate) takes_effort: bool,
-    /// As `provider/model`.
-    pub(crate) model: Option<String>,
-    /// The agent's mode.
-    pub(crate) mode: Option<String>,
-}
-
-impl AgentCli for OpencodeJson {
-    type Reader = OpencodeReader;
-
-    fn launch(&self, options: &Options, session: &Native, launch: Launch) -> Launch {
-        let mut launch = launch.arg("run").args(["--format", "json"]).option("-m", self.model.as_deref());
-        if self.auto {
-            launch = launch.arg("--auto");
-        }
-        if self.thinks_aloud {
-            launch = launch.arg("--thinking");
-        }
-        let effort = options.reasoning_effort.as_deref().filter(|_| self.takes_effort);
-        launch
-            .option("--agent", self.mode.as_deref())
-            .option("--variant", effort)
-            .option("--session", session.id())
-    }
-
-    fn is_id(&self, id: &str) -> bool {
-        native_id::is_word(id)
-    }
-
-    fn chooses_id(&self) -> bool {
-        false
-    }
-
-    fn reader(&self) -> OpencodeReader {
-        OpencodeReader::default()
-    }
-
-    fn prepends_system_prompt(&self) -> bool {
-        true
     }
 }
 
@@ -211,13 +185,16 @@ impl OpencodeReader {
         let sum =
             self.usage.get_or_insert_with(|| Usage { scope: Some(UsageScope::Turn), ..Usage::default() });
         let read = |path: &str| count(tokens, path).unwrap_or(0);
-        let (cached, written, reasoning) = (read("/cache/read"), read("/cache/write"), read("/reasoning"));
-        let add = |to: &mut Option<u64>, more: u64| *to = Some(to.unwrap_or(0).saturating_add(more));
-        add(&mut sum.input_tokens, read("/input").saturating_add(cached).saturating_add(written));
-        add(&mut sum.output_tokens, read("/output").saturating_add(reasoning));
-        add(&mut sum.cache_read_tokens, cached);
-        add(&mut sum.cache_write_tokens, written);
-        add(&mut sum.reasoning_tokens, reasoning);
+        let reasoning = read("/reasoning");
+        let tokens = Tokens {
+            input: Some(read("/input")),
+            output: Some(read("/output").saturating_add(reasoning)),
+            total: None,
+            cache_read: Some(read("/cache/read")),
+            cache_write: Some(read("/cache/write")),
+            reasoning: Some(reasoning),
+        };
+        *sum = Tokens::of(sum).plus(tokens.caches_read()).usage(std::mem::take(sum));
         if let Some(cost) = part.get("cost").and_then(Value::as_f64) {
             sum.cost_usd = Some(sum.cost_usd.unwrap_or(0.0) + cost);
         }

@@ -9,6 +9,7 @@ use trunkline_sdk::protocol::{
 use trunkline_sdk::{Category, Error, Status, ToolCallId, TurnComplete};
 
 use crate::agent::failure;
+use crate::agent::tokens::Tokens;
 use crate::oneshot::json::{count, text, tool_end, tool_start};
 
 /// What a line means beside events.
@@ -205,12 +206,14 @@ impl Reader {
         }
         let sum =
             self.usage.get_or_insert_with(|| Usage { scope: Some(UsageScope::Turn), ..Usage::default() });
-        let (cached, written) = (read("/cacheRead"), read("/cacheWrite"));
-        let add = |to: &mut Option<u64>, more: u64| *to = Some(to.unwrap_or(0).saturating_add(more));
-        add(&mut sum.input_tokens, read("/input").saturating_add(cached).saturating_add(written));
-        add(&mut sum.output_tokens, read("/output"));
-        add(&mut sum.cache_read_tokens, cached);
-        add(&mut sum.cache_write_tokens, written);
+        let counts = Tokens {
+            input: Some(read("/input")),
+            output: Some(read("/output")),
+            cache_read: Some(read("/cacheRead")),
+            cache_write: Some(read("/cacheWrite")),
+            ..Tokens::default()
+        };
+        *sum = Tokens::of(sum).plus(counts.caches_read()).usage(std::mem::take(sum));
         if let Some(cost) = tokens.pointer("/cost/total").and_then(Value::as_f64) {
             sum.cost_usd = Some(sum.cost_usd.unwrap_or(0.0) + cost);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use trunkline_sdk::Session;
 
 use super::super::line::{Command, Message, SessionLine};
@@ -12,13 +13,12 @@ use super::super::requests::{Requests, Settled};
 use super::super::session::AcpSession;
 use super::super::terminals::Terminals;
 use super::super::translate::{Reader, UpdateEvent, When};
-use super::Task;
 use crate::agent::turn::{self, Dialect, Engine, Out, Reply};
 
 /// Listens to the agent between turns, in a task of its own.
 pub(super) struct IdleListener {
     stop: CancellationToken,
-    task: Task<Reader>,
+    task: AbortOnDropHandle<Reader>,
 }
 
 impl IdleListener {
@@ -31,7 +31,7 @@ impl IdleListener {
     ) -> Self {
         let stop = CancellationToken::new();
         let listening = listen(session, acp_session, reader, stop.clone(), is_mute);
-        Self { stop, task: Task(tokio::spawn(listening)) }
+        Self { stop, task: AbortOnDropHandle::new(tokio::spawn(listening)) }
     }
 
     /// Listens no more.
@@ -42,7 +42,7 @@ impl IdleListener {
     /// Listens no more. What it has read with, unless it has failed.
     pub(super) async fn end(&mut self) -> Option<Reader> {
         self.stop();
-        (&mut self.task.0).await.ok()
+        (&mut self.task).await.ok()
     }
 }
 

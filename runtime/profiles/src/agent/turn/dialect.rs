@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use trunkline_sdk::protocol::{AdapterBody, ErrorEvent, Output};
+use trunkline_sdk::protocol::{AdapterBody, Output};
 use trunkline_sdk::{Category, Error, SessionInfo};
 
 use super::requests::{Ask, Reply};
+use crate::agent::failure;
 
 /// The longest piece of text in one event, in bytes: not every host reads longer lines.
 const LONGEST_PIECE: usize = 512 * 1024;
@@ -165,12 +166,8 @@ impl<C> Out<C> {
 
     /// Says that a line of this many bytes was left out.
     pub(crate) fn left_out(&mut self, bytes: u64) {
-        self.emit(ErrorEvent {
-            category: Some(Category::Oversize),
-            message: format!("a line of {bytes} bytes of the agent was left out"),
-            fatal: Some(false),
-            ..ErrorEvent::default()
-        });
+        let message = format!("a line of {bytes} bytes of the agent was left out");
+        self.emit(failure::warning(Category::Oversize, message));
     }
 
     /// Gives the host a file of the turn.

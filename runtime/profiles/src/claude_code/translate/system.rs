@@ -4,15 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{
-    AdapterInfo, Command, Compaction, CompactionTrigger, ContextUsage, ErrorEvent, Output, Progress,
-    RateLimit,
+    AdapterInfo, Command, Compaction, CompactionTrigger, ContextUsage, Output, Progress, RateLimit,
 };
 use trunkline_sdk::{Category, SessionInfo, ToolCallId};
 
 use super::super::event::ClaudeEvent;
 use super::super::native::{amount, count, list, text};
 use super::{LONGEST_COMMAND_OUTPUT, Translator, names};
-use crate::agent::title;
+use crate::agent::{failure, title};
 
 /// The most commands that are reported.
 const MOST_COMMANDS: usize = 256;
@@ -71,15 +70,7 @@ impl Translator {
                 continue;
             }
             let message = format!("the MCP server {} is not used: {status}", title::cut(name, 128));
-            said.push(ClaudeEvent::Event(
-                ErrorEvent {
-                    category: Some(Category::Other),
-                    message,
-                    fatal: Some(false),
-                    ..ErrorEvent::default()
-                }
-                .into(),
-            ));
+            said.push(ClaudeEvent::Event(failure::warning(Category::Other, message).into()));
         }
     }
 
@@ -229,15 +220,8 @@ fn retry(value: &Value) -> String {
 fn denied(value: &Value) -> ClaudeEvent {
     let tool = title::cut(text(value, "tool_name").unwrap_or("a tool"), 128);
     let why = text(value, "message").map(|why| format!(": {}", title::cut(why, 1_000))).unwrap_or_default();
-    ClaudeEvent::Event(
-        ErrorEvent {
-            category: Some(Category::PermissionDenied),
-            message: format!("{tool} was denied{why}"),
-            fatal: Some(false),
-            ..ErrorEvent::default()
-        }
-        .into(),
-    )
+    let message = format!("{tool} was denied{why}");
+    ClaudeEvent::Event(failure::warning(Category::PermissionDenied, message).into())
 }
 
 #[cfg(test)]

@@ -1,20 +1,12 @@
 use super::*;
 use crate::oneshot::reading::{Read, survives_any_shape};
 
-const DIALECT: fn() -> GeminiJson = || GeminiJson {
-    chooses_id: true,
-    approval_mode: String::new(),
-    include_directories: Vec::new(),
-    sandbox: false,
-    system_prompt_file: String::new(),
-};
-
 fn options(start: trunkline_sdk::SessionStart) -> Options {
     Options::of(&crate::agent::settings::Common::for_test("gemini"), start).unwrap()
 }
 
-fn line(cli: &GeminiJson, options: &Options, native: &Native) -> Vec<String> {
-    let launch = cli.launch(options, native, options.launch());
+fn line(gemini: &Gemini, options: &Options, native: &Native) -> Vec<String> {
+    let launch = gemini.launch(options, None, native, &GeminiReader::default());
     launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
@@ -23,11 +15,11 @@ fn the_command_line_says_what_is_asked_and_never_the_prompt() {
     let start = || trunkline_sdk::SessionStart::default();
     let plain = options(start());
     assert_eq!(
-        line(&DIALECT(), &plain, &Native::Chosen("u".into())),
+        line(&Gemini::default(), &plain, &Native::Chosen("u".into())),
         ["--output-format", "stream-json", "--session-id", "u"]
     );
     assert_eq!(
-        line(&DIALECT(), &plain, &Native::Known("u".into())),
+        line(&Gemini::default(), &plain, &Native::Known("u".into())),
         ["--output-format", "stream-json", "--resume", "u"]
     );
     let asked = options(trunkline_sdk::SessionStart {
@@ -35,15 +27,15 @@ fn the_command_line_says_what_is_asked_and_never_the_prompt() {
         add_dirs: Some(vec!["/a".into()]),
         ..start()
     });
-    let cli = GeminiJson {
+    let gemini = Gemini {
         approval_mode: "plan".into(),
         include_directories: vec!["/b".into()],
         sandbox: true,
-        ..DIALECT()
+        ..Gemini::default()
     };
     let all = "-m gemini-x --output-format stream-json --approval-mode plan --sandbox \
                --include-directories /b --include-directories /a";
-    assert_eq!(line(&cli, &asked, &Native::Unknown), all.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(line(&gemini, &asked, &Native::Unknown), all.split_whitespace().collect::<Vec<_>>());
 }
 
 #[test]
@@ -52,9 +44,10 @@ fn an_id_is_chosen_where_the_version_takes_one() {
     for (version, chooses_id) in
         [(None, true), (Some(Version(0, 41, 2)), true), (Some(Version(0, 40, 1)), false)]
     {
-        assert_eq!(Gemini::default().cli(&asked, version).unwrap().chooses_id, chooses_id, "{version:?}");
+        Gemini::default().check(&asked, version).unwrap();
+        assert_eq!(Gemini::default().chooses_id(version), chooses_id, "{version:?}");
     }
-    let error = Gemini::default().cli(&asked, Some(Version(0, 13, 0))).err().unwrap().to_string();
+    let error = Gemini::default().check(&asked, Some(Version(0, 13, 0))).unwrap_err().to_string();
     assert!(error.starts_with("gemini 0.13.0 is too old for this profile: version 0.15.4"), "{error}");
 }
 
@@ -68,7 +61,7 @@ fn a_run_with_a_tool_is_told() {
         {"type":"tool_result","tool_id":"t-1","status":"success","output":"a.txt"}
         {"type":"message","role":"assistant","content":"One file.","delta":true}
         {"type":"result","status":"success","stats":{"total_tokens":12,"input_tokens":10,"output_tokens":2,"cached":4,"duration_ms":5}}"#;
-    let read = Read::run(&DIALECT(), lines, 0, "warning: no ripgrep");
+    let read = Read::run(GeminiReader::default(), lines, 0, "warning: no ripgrep");
     assert_eq!(
         read.told,
         [
@@ -95,7 +88,8 @@ fn a_failed_run_has_its_category() {
             r#"{{"type":"result","status":"error","error":{{"type":"unknown","message":{message:?}}},"stats":{{}}}}"#
         )
     };
-    let category = |lines: &str, code, stderr| Read::run(&DIALECT(), lines, code, stderr).category();
+    let category =
+        |lines: &str, code, stderr| Read::run(GeminiReader::default(), lines, code, stderr).category();
     assert_eq!(category(&result(r#"[API Error: {"error":{"code":401,"message":"no"}}]"#), 145, ""), "auth");
     assert_eq!(category(&result("busy"), 173, ""), "rate_limit");
     assert_eq!(category("", 41, "you must specify the GEMINI_API_KEY"), "auth");
@@ -117,12 +111,13 @@ fn a_broken_stream_tells_its_text_once() {
         {"type":"message","role":"assistant","content":"text","delta":true}
         {"type":"error","severity":"error","message":"Model stream ended without a finish reason."}
         {"type":"result","status":"error","stats":{"input_tokens":1}}"#;
-    let read = Read::run(&DIALECT(), lines, 0, "");
+    let read = Read::run(GeminiReader::default(), lines, 0, "");
     assert_eq!(read.told, ["output partial ", "output text", "usage Some(1) None None"]);
     assert!(read.end.unwrap_err().to_string().contains("without a finish reason"));
 }
 
 #[test]
 fn any_shape_is_survived() {
-    survives_any_shape(&DIALECT(), &["init", "message", "tool_use", "tool_result", "error", "result", "new"]);
+    let types = ["init", "message", "tool_use", "tool_result", "error", "result", "new"];
+    survives_any_shape(GeminiReader::default, &types);
 }

@@ -1,38 +1,27 @@
 use super::*;
 use crate::oneshot::reading::{Read, survives_any_shape};
 
-fn cli() -> CopilotJson {
-    CopilotJson {
-        allowed_tools: Vec::new(),
-        denied_tools: Vec::new(),
-        allow_all: false,
-        max_autopilot_continues: 0,
-        usage_file: None,
-        version: None,
-    }
-}
-
 #[test]
 fn the_command_line_names_tools_and_session() {
-    let cli = CopilotJson {
+    let copilot = Copilot {
         allowed_tools: vec!["shell(ls:*)".into()],
         denied_tools: vec!["write".into()],
-        usage_file: Some(Arc::new(UsageFile("/t/u.json".into()))),
-        ..cli()
+        ..Copilot::default()
     };
+    let reader =
+        CopilotReader { usage_file: Some(UsageFile("/t/u.json".into())), ..CopilotReader::default() };
     let start = trunkline_sdk::SessionStart { model: Some("gpt".into()), ..Default::default() };
     let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
-    let launch = cli.launch(&options, &Native::Chosen("u".into()), options.launch());
+    let launch = copilot.launch(&options, None, &Native::Chosen("u".into()), &reader);
     let args: Vec<_> = launch.args.iter().map(|arg| arg.to_str().unwrap()).collect();
     let all = "--output-format json --no-color --no-auto-update --model gpt --allow-tool=shell(ls:*) \
                --deny-tool=write --usage-output-file /t/u.json --session-id u";
     assert_eq!(args, all.split_whitespace().collect::<Vec<_>>());
-    let launch = cli.launch(&options, &Native::Known("u".into()), options.launch());
+    let launch = copilot.launch(&options, None, &Native::Known("u".into()), &reader);
     assert_eq!(launch.args.last().unwrap(), "--resume=u");
-    let all = CopilotJson { allow_all: true, ..cli };
-    assert!(
-        all.launch(&options, &Native::Unknown, options.launch()).args.contains(&"--allow-all-tools".into())
-    );
+    let all = Copilot { dangerous: true, ..copilot };
+    let launch = all.launch(&options, None, &Native::Unknown, &reader);
+    assert!(launch.args.contains(&"--allow-all-tools".into()));
 }
 
 #[test]
@@ -47,24 +36,25 @@ fn older_versions_get_what_they_know() {
         (Version(1, 0, 57), [true, true, false]),
         (Version(1, 0, 81), [true, true, true]),
     ] {
-        let cli = copilot.cli(&options, Some(version)).unwrap();
-        let session = if cli.chooses_id() { Native::Chosen("u".into()) } else { Native::Unknown };
-        let launch = cli.launch(&options, &session, options.launch());
+        copilot.check(&options, Some(version)).unwrap();
+        let chooses_id = copilot.chooses_id(Some(version));
+        let session = if chooses_id { Native::Chosen("u".into()) } else { Native::Unknown };
+        let launch = copilot.launch(&options, Some(version), &session, &copilot.reader(Some(version)));
         assert_eq!(late.map(|option| launch.args.contains(&option.into())), has, "{version}");
         assert!(launch.args.contains(&"--max-autopilot-continues".into()), "{version}");
     }
-    let error = copilot.cli(&options, Some(Version(0, 0, 420))).err().unwrap().to_string();
+    let error = copilot.check(&options, Some(Version(0, 0, 420))).unwrap_err().to_string();
     assert!(error.starts_with("copilot 0.0.420 is too old for this profile: version 0.0.423"), "{error}");
 }
 
 #[test]
 fn a_session_narrows_what_runs_unasked() {
-    let allowed = |allow_all, configured: &[&str], asked: &[&str]| {
+    let allowed = |dangerous, configured: &[&str], asked: &[&str]| {
         let owned = |tools: &[&str]| tools.iter().map(|tool| (*tool).to_owned()).collect::<Vec<_>>();
-        let cli = CopilotJson { allow_all, allowed_tools: owned(configured), ..cli() };
+        let copilot = Copilot { dangerous, allowed_tools: owned(configured), ..Copilot::default() };
         let start = trunkline_sdk::SessionStart { allowed_tools: Some(owned(asked)), ..Default::default() };
         let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
-        let launch = cli.launch(&options, &Native::Unknown, options.launch());
+        let launch = copilot.launch(&options, None, &Native::Unknown, &CopilotReader::default());
         let args = launch.args.iter().map(|arg| arg.to_string_lossy().into_owned());
         args.filter(|arg| arg.starts_with("--allow")).collect::<Vec<_>>().join(" ")
     };
@@ -84,7 +74,7 @@ fn a_run_with_deltas_and_a_tool_is_told_once() {
         {"type":"tool.execution_complete","data":{"toolCallId":"c1","success":true,"shellExecution":{"exitCode":1},"result":{"content":"no"}}}
         {"type":"assistant.message","data":{"messageId":"m2","model":"gpt","content":"It failed."}}
         {"type":"result","sessionId":"s-1","exitCode":0,"usage":{"sessionDurationMs":7}}"#;
-    let read = Read::run(&cli(), lines, 0, "");
+    let read = Read::run(CopilotReader::default(), lines, 0, "");
     assert_eq!(
         read.told,
         [
@@ -108,7 +98,8 @@ fn failures_have_their_category() {
              {{\"type\":\"result\",\"sessionId\":\"s\",\"exitCode\":1}}"
         )
     };
-    let category = |lines: &str, code, stderr| Read::run(&cli(), lines, code, stderr).category();
+    let category =
+        |lines: &str, code, stderr| Read::run(CopilotReader::default(), lines, code, stderr).category();
     assert_eq!(category(&error("Authentication failed", 401), 1, ""), "auth");
     assert_eq!(category(&error("slow down", 429), 1, ""), "rate_limit");
     assert_eq!(category("", 1, "Error: No authentication information found."), "auth");
@@ -140,5 +131,5 @@ fn any_shape_is_survived() {
         "session.error",
         "result",
     ];
-    survives_any_shape(&cli(), &types);
+    survives_any_shape(CopilotReader::default, &types);
 }

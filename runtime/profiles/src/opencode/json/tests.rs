@@ -1,8 +1,12 @@
 use super::*;
+use crate::acp::Transport;
 use crate::oneshot::reading::{Read, survives_any_shape};
 
-fn cli() -> OpencodeJson {
-    OpencodeJson { auto: false, thinks_aloud: true, takes_effort: true, model: None, mode: None }
+fn line(family: &Family, options: &Options, version: Option<Version>, session: &Native) -> String {
+    family.check(options, version).unwrap();
+    let launch = family.launch(options, version, session, &OpencodeReader::default());
+    let args: Vec<_> = launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    args.join(" ")
 }
 
 #[test]
@@ -10,28 +14,25 @@ fn the_command_line_names_model_and_session_and_no_bypass() {
     let start = trunkline_sdk::SessionStart { model: Some("m".into()), ..Default::default() };
     let common = crate::agent::settings::Common::for_test("kilo");
     let options = Options::of(&common, start).unwrap();
-    let args = |cli: OpencodeJson| {
-        let launch = cli.launch(&options, &Native::Known("ses_1".into()), options.launch());
-        launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
-    };
     let kilo = Family {
         profile: "kilo-code",
         configuration: "KILO_CONFIG_CONTENT",
         since: crate::agent::version::Since { agent: "kilo", update: "", first: &[] },
-        describe: |description| description,
+        use_when: "",
         common,
+        transport: Transport::Acp,
         dangerous: false,
         provider: "p".to_owned(),
         mode: "plan".to_owned(),
     };
+    let known = Native::Known("ses_1".into());
     assert_eq!(
-        args(kilo.cli(&options, None).unwrap()),
+        line(&kilo, &options, None, &known),
         "run --format json -m p/m --thinking --agent plan --session ses_1"
     );
-    assert_eq!(
-        args(OpencodeJson { auto: true, ..cli() }),
-        "run --format json --auto --thinking --session ses_1"
-    );
+    let plain = Options::of(&kilo.common, Default::default()).unwrap();
+    let all = Family { dangerous: true, mode: String::new(), ..kilo };
+    assert_eq!(line(&all, &plain, None, &known), "run --format json --auto --thinking --session ses_1");
 }
 
 #[test]
@@ -43,8 +44,9 @@ fn older_versions_get_what_they_know() {
         profile: "opencode",
         configuration: "OPENCODE_CONFIG_CONTENT",
         since: crate::opencode::SINCE,
-        describe: |description| description,
+        use_when: "",
         common,
+        transport: Transport::Acp,
         dangerous: true,
         provider: String::new(),
         mode: String::new(),
@@ -56,12 +58,9 @@ fn older_versions_get_what_they_know() {
         (Some(Version(1, 1, 34)), "run --format json --variant high"),
         (Some(Version(1, 0, 0)), "run --format json"),
     ] {
-        let cli = opencode.cli(&options, version).unwrap();
-        let launch = cli.launch(&options, &Native::Unknown, options.launch());
-        let args: Vec<_> = launch.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-        assert_eq!(args.join(" "), line, "{version:?}");
+        assert_eq!(super::tests::line(&opencode, &options, version, &Native::Unknown), line, "{version:?}");
     }
-    let error = opencode.cli(&options, Some(Version(0, 5, 29))).err().unwrap().to_string();
+    let error = opencode.check(&options, Some(Version(0, 5, 29))).unwrap_err().to_string();
     assert!(error.starts_with("opencode 0.5.29 is too old for this profile: version 1.0.0"), "{error}");
 }
 
@@ -74,7 +73,7 @@ fn steps_add_up() {
         {"type":"step_finish","sessionID":"ses_1","part":{"reason":"tool-calls","cost":0.25,"tokens":{"input":2,"output":3,"reasoning":1,"cache":{"read":10,"write":0}}}}
         {"type":"text","sessionID":"ses_1","part":{"id":"p2","text":"Done."}}
         {"type":"step_finish","sessionID":"ses_1","part":{"reason":"stop","cost":0.5,"tokens":{"input":1,"output":1}}}"#;
-    let read = Read::run(&cli(), lines, 0, "");
+    let read = Read::run(OpencodeReader::default(), lines, 0, "");
     assert_eq!(
         read.told,
         [
@@ -96,7 +95,8 @@ fn steps_add_up() {
 
 #[test]
 fn failures_have_their_category() {
-    let category = |lines: &str, code, stderr| Read::run(&cli(), lines, code, stderr).category();
+    let category =
+        |lines: &str, code, stderr| Read::run(OpencodeReader::default(), lines, code, stderr).category();
     let api = |code| {
         format!(
             r#"{{"type":"error","error":{{"name":"APIError","data":{{"message":"no","statusCode":{code}}}}}}}"#
@@ -137,5 +137,6 @@ fn a_run_whose_answer_breaks_off_again_and_again_is_to_be_ended() {
 
 #[test]
 fn any_shape_is_survived() {
-    survives_any_shape(&cli(), &["text", "reasoning", "tool_use", "step_finish", "error"]);
+    let types = ["text", "reasoning", "tool_use", "step_finish", "error"];
+    survives_any_shape(OpencodeReader::default, &types);
 }

@@ -1,0 +1,31 @@
+//! What adapters of programs say of themselves alike.
+
+use trunkline_sdk::Description;
+use trunkline_sdk::protocol::Capabilities;
+
+/// The options of `session.start` that [`Options`](super::options::Options) reads for every wrapped agent.
+pub(crate) const HONOURED: [&str; 6] = ["cwd", "env", "variables", "extra_args", "model", "system_prompt"];
+
+/// An agent that keeps conversations of its own, and goes on with them.
+pub(crate) fn wrapped(profile: &str, exec_model: &str) -> Description {
+    let capabilities = Capabilities {
+        native_session_ids: Some(true),
+        turn_completion: Some(true),
+        exec_model: Some(exec_model.to_owned()),
+        ..Capabilities::default()
+    };
+    let description = Description::new(profile, env!("CARGO_PKG_VERSION")).capabilities(capabilities);
+    description.resumes().honours(HONOURED)
+}
+
+/// A program or server that keeps nothing; `tells_ends`: it says where an answer ends.
+pub(crate) fn plain(profile: &str, exec_model: &str, tells_ends: bool) -> Description {
+    let capabilities = Capabilities {
+        native_session_ids: Some(false),
+        turn_completion: Some(tells_ends),
+        resume_attach: Some(false),
+        exec_model: Some(exec_model.to_owned()),
+        max_sessions: None,
+    };
+    Description::new(profile, env!("CARGO_PKG_VERSION")).capabilities(capabilities)
+}

@@ -1,0 +1,103 @@
+//! Counts of tokens, which a turn and one model of it have alike.
+
+use trunkline_sdk::protocol::{ModelUsage, Usage};
+
+/// What was counted. A count that no one has told is none, not 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tokens {
+    pub(crate) input: Option<u64>,
+    pub(crate) output: Option<u64>,
+    pub(crate) total: Option<u64>,
+    pub(crate) cache_read: Option<u64>,
+    pub(crate) cache_write: Option<u64>,
+    pub(crate) reasoning: Option<u64>,
+}
+
+impl Tokens {
+    /// Those of a turn.
+    pub(crate) fn of(usage: &Usage) -> Self {
+        Self {
+            input: usage.input_tokens,
+            output: usage.output_tokens,
+            total: usage.total_tokens,
+            cache_read: usage.cache_read_tokens,
+            cache_write: usage.cache_write_tokens,
+            reasoning: usage.reasoning_tokens,
+        }
+    }
+
+    /// Those of one model.
+    pub(crate) fn of_model(usage: &ModelUsage) -> Self {
+        Self {
+            input: usage.input_tokens,
+            output: usage.output_tokens,
+            total: usage.total_tokens,
+            cache_read: usage.cache_read_tokens,
+            cache_write: usage.cache_write_tokens,
+            reasoning: usage.reasoning_tokens,
+        }
+    }
+
+    /// A usage with these counts, and else as `rest`.
+    pub(crate) fn usage(self, rest: Usage) -> Usage {
+        Usage {
+            input_tokens: self.input,
+            output_tokens: self.output,
+            total_tokens: self.total,
+            cache_read_tokens: self.cache_read,
+            cache_write_tokens: self.cache_write,
+            reasoning_tokens: self.reasoning,
+            ..rest
+        }
+    }
+
+    /// A model's usage with these counts, and else as `rest`.
+    pub(crate) fn model_usage(self, rest: ModelUsage) -> ModelUsage {
+        ModelUsage {
+            input_tokens: self.input,
+            output_tokens: self.output,
+            total_tokens: self.total,
+            cache_read_tokens: self.cache_read,
+            cache_write_tokens: self.cache_write,
+            reasoning_tokens: self.reasoning,
+            ..rest
+        }
+    }
+
+    /// Joins two counts of each kind.
+    pub(crate) fn with(self, other: Self, join: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Self {
+        Self {
+            input: join(self.input, other.input),
+            output: join(self.output, other.output),
+            total: join(self.total, other.total),
+            cache_read: join(self.cache_read, other.cache_read),
+            cache_write: join(self.cache_write, other.cache_write),
+            reasoning: join(self.reasoning, other.reasoning),
+        }
+    }
+
+    /// The sum, of which one may not know all.
+    pub(crate) fn plus(self, more: Self) -> Self {
+        self.with(more, |some, more| match (some, more) {
+            (Some(some), Some(more)) => Some(some.saturating_add(more)),
+            (some, more) => some.or(more),
+        })
+    }
+
+    /// What these totals have grown by. One that went down has begun anew.
+    pub(crate) fn since(self, before: Self) -> Self {
+        self.with(before, |now, then| now.map(|now| now.checked_sub(then.unwrap_or(0)).unwrap_or(now)))
+    }
+
+    /// Counts what was read from a cache or put into it as input, where the input leaves it out.
+    pub(crate) fn caches_read(self) -> Self {
+        let cached = self.cache_read.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0));
+        Self { input: self.input.map(|input| input.saturating_add(cached)), ..self }
+    }
+
+    /// Tells the total as well.
+    pub(crate) fn totalled(self) -> Self {
+        let total = self.input.zip(self.output).map(|(input, output)| input.saturating_add(output));
+        Self { total, ..self }
+    }
+}
