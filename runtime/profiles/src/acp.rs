@@ -12,6 +12,7 @@
 mod agent;
 mod answer;
 mod choices;
+mod choose;
 mod command_detection;
 mod content;
 mod conversation;

@@ -18,9 +18,10 @@ use self::earlier::{Earlier, UNFINISHED};
 use self::idle_listener::IdleListener;
 use self::turn::Running;
 use super::Acp;
+use super::choose;
 use super::command_detection::{DetectedCommand, detect};
 use super::line::{Command, Prompt, SessionLine};
-use super::open::{self, Open, Opening};
+use super::open::{Open, Opening};
 use super::process::WRITE;
 use super::prompt;
 use super::session::AcpSession;
@@ -309,19 +310,19 @@ impl Conversation {
         let mode = update.mode.or(update.permission_mode).filter(|mode| !mode.is_empty());
         if let Some(mode) = mode {
             let mode = self.acp.kind().mode(&mode);
-            open::choose_mode(&self.acp, acp_session, reader, &mode).await?;
+            choose::choose_mode(&self.acp, acp_session, reader, &mode).await?;
             self.options.mode = Some(mode);
         }
         if let Some(model) = update.model.filter(|model| !model.is_empty()) {
             let model = self.acp.model(&model);
-            open::choose_model(&self.acp, acp_session, reader, &model).await?;
+            choose::choose_model(&self.acp, acp_session, reader, &model).await?;
             self.options.model = Some(model);
         }
         if let Some(effort) = update.reasoning_effort.filter(|effort| !effort.is_empty()) {
             let Some(choosing) = reader.choices.choose_effort(&acp_session.id, &effort) else {
                 return Err(Error::other(format!("the agent has no effort {effort:?}")));
             };
-            open::call_choice(&self.acp, acp_session, &choosing).await?;
+            choose::call_choice(&self.acp, acp_session, &choosing).await?;
             reader.choices.effort.current = Some(choosing.id);
             self.options.reasoning_effort = Some(effort);
         }

@@ -11,7 +11,7 @@ use trunkline_sdk::{Category, Error, Session, SessionInfo};
 
 use super::Acp;
 use super::agent::Prepared;
-use super::choices::{Choosing, is_dangerous_mode};
+use super::choose::{call_choice, choose_mode, choose_model};
 use super::files::Directories;
 use super::inbox::{Arrival, Inbox, Item};
 use super::initialize::InitializeResponse;
@@ -352,62 +352,6 @@ impl Opening {
     fn failure(&self, error: &CallError, what: &str, initialized: &InitializeResponse) -> Error {
         failure(error, what, initialized, self.acp.login_hint().as_deref())
     }
-}
-
-/// Sets a mode. One in which the agent asks no one needs the configuration's word.
-pub(crate) async fn choose_mode(
-    acp: &Acp,
-    acp_session: &AcpSession,
-    reader: &mut Reader,
-    mode: &str,
-) -> Result<(), Error> {
-    let Some(choosing) = reader.choices.choose_mode(&acp_session.id, mode) else {
-        let modes = reader.choices.mode.listed();
-        let modes = if modes.is_empty() { "none".to_owned() } else { modes };
-        return Err(Error::other(format!("the agent has no mode {mode:?}; there are: {modes}")));
-    };
-    if is_dangerous_mode(&choosing.id) && !acp.facts().is_dangerous {
-        return Err(Error::new(
-            Category::PermissionDenied,
-            format!(
-                "in mode {mode:?} the agent asks no one; set `dangerous: true` in its configuration to allow that"
-            ),
-        ));
-    }
-    if reader.choices.mode.current.as_deref() != Some(&choosing.id) {
-        call_choice(acp, acp_session, &choosing).await?;
-    }
-    reader.choices.mode.current = Some(choosing.id);
-    Ok(())
-}
-
-/// Sets a model.
-pub(crate) async fn choose_model(
-    acp: &Acp,
-    acp_session: &AcpSession,
-    reader: &mut Reader,
-    model: &str,
-) -> Result<(), Error> {
-    let Some(choosing) = reader.choices.choose_model(&acp_session.id, model) else {
-        return Err(Error::new(Category::ModelNotFound, "the agent lets no model be chosen"));
-    };
-    if reader.choices.model.current.as_deref() != Some(&choosing.id) {
-        call_choice(acp, acp_session, &choosing).await?;
-    }
-    reader.choices.model.current = Some(choosing.id);
-    Ok(())
-}
-
-pub(crate) async fn call_choice(
-    acp: &Acp,
-    acp_session: &AcpSession,
-    choosing: &Choosing,
-) -> Result<(), Error> {
-    let deadline = acp.common().deadlines.start;
-    let answer = acp_session.link.peer.call::<_, Value>(choosing.method, &choosing.params, deadline).await;
-    answer.map(drop).map_err(|error| {
-        error.error(&format!("{} did not take {:?}", acp_session.link.initialized.called(), choosing.id))
-    })
 }
 
 /// Where the agent works: an absolute path, which ACP asks for.

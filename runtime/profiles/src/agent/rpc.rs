@@ -1,5 +1,7 @@
 //! JSON-RPC over an agent's stdin and stdout, one message a line: what ACP agents and `codex app-server` speak.
 
+mod error;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +15,8 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use trunkline_sdk::{Category, Error};
 
+pub(crate) use self::error::{CallError, RpcError};
 use super::lines::Line;
 use super::process::{Agent, AgentInput, Ended, InputClosed};
 
@@ -62,58 +64,6 @@ impl Id {
     /// Its JSON text, which tells requests apart.
     pub(crate) fn text(&self) -> &str {
         self.0.get()
-    }
-}
-
-/// An error of JSON-RPC.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub(crate) struct RpcError {
-    #[serde(default)]
-    pub(crate) code: i64,
-    #[serde(default)]
-    pub(crate) message: String,
-    #[serde(default)]
-    pub(crate) data: Option<Value>,
-}
-
-/// Why a call has no result.
-#[derive(Debug, Clone)]
-pub(crate) enum CallError {
-    /// The agent answered with an error.
-    Rpc(RpcError),
-    /// The agent's answer has not the shape that it should.
-    Shape(String),
-    /// No answer came in time.
-    Late(Duration),
-    /// The agent has ended.
-    Gone(Ended),
-}
-
-impl fmt::Display for CallError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rpc(error) => write!(f, "{} (code {})", error.message, error.code),
-            Self::Shape(why) => write!(f, "an answer of unknown shape: {why}"),
-            Self::Late(after) => write!(f, "no answer within {}", humantime::format_duration(*after)),
-            Self::Gone(ended) => write!(f, "the agent ended: {}", ended.exit),
-        }
-    }
-}
-
-impl CallError {
-    /// The failure of a turn or a start, in which `what` was asked.
-    pub(crate) fn error(&self, what: &str) -> Error {
-        match self {
-            Self::Rpc(error) => {
-                let data = error.data.as_ref().map(|data| format!(" {data}")).unwrap_or_default();
-                let http = u16::try_from(error.code).ok().filter(|code| (400..600).contains(code));
-                super::failure::failed(format!("{what}: {}{data}", error.message), http)
-                    .code(error.code.to_string())
-            }
-            Self::Shape(_) => Error::new(Category::Protocol, format!("{what}: {self}")),
-            Self::Late(_) => Error::new(Category::Timeout, format!("{what}: {self}")),
-            Self::Gone(ended) => ended.error(),
-        }
     }
 }
 
@@ -370,7 +320,7 @@ impl Peer {
                     return;
                 };
                 let answer = match message.error {
-                    Some(error) => Err(CallError::Rpc(rpc_error(error))),
+                    Some(error) => Err(CallError::Rpc(RpcError::of(error))),
                     None => Ok(message.result.unwrap_or(RawValue::NULL).to_owned()),
                 };
                 // Who has given up has no one to tell.
@@ -408,82 +358,5 @@ impl Drop for Forget<'_> {
     }
 }
 
-/// Reads an error of whatever shape.
-fn rpc_error(error: Value) -> RpcError {
-    let text = error.to_string();
-    serde_json::from_value(error).unwrap_or(RpcError { code: 0, message: text, data: None })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::super::launch::Launch;
-    use super::super::process::Stdin;
-    use super::*;
-
-    #[derive(Default)]
-    struct Recorder(Mutex<Vec<String>>);
-
-    impl Handler for Recorder {
-        fn notified(&self, method: &str, params: &RawValue) {
-            locked(&self.0).push(format!("{method} {params}"));
-        }
-        fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, _: &RawValue) {
-            locked(&self.0).push(format!("{method}? {}", id.text()));
-            peer.answer_now::<()>(&id, Err((METHOD_NOT_FOUND, "no".to_owned())));
-        }
-        fn noise(&self, what: &str) {
-            locked(&self.0).push(what.to_owned());
-        }
-        fn gone(&self, ended: &Ended) {
-            locked(&self.0).push(ended.exit.to_string());
-        }
-    }
-
-    async fn peer(script: &str) -> (Arc<Peer>, Arc<Recorder>) {
-        let agent = Agent::start(&Launch::new("sh").arg("-c").arg(script), Stdin::Owned).await.unwrap();
-        let heard = Arc::new(Recorder::default());
-        (Peer::new(agent, JsonRpcVersion::V2, heard.clone()), heard)
-    }
-
-    #[tokio::test]
-    async fn calls_are_answered_in_any_order_and_requests_of_the_agent_too() {
-        let script = r#"read a; read b
-            echo 'noise'; echo '{"method":"note","params":[1]}'; echo '{"id":"q","method":"ask"}'
-            read answer; echo "{\"method\":\"heard\",\"params\":$answer}"
-            echo '{"id":2,"result":"second"}'; echo '{"id":1,"error":{"code":429,"message":"slow down"}}'
-            cat >/dev/null"#;
-        let (peer, heard) = peer(script).await;
-        let first = async { peer.call::<_, String>("one", &json!({}), None).await };
-        let second = async { peer.call::<_, String>("two", &json!({}), None).await };
-        let (first, second) = tokio::join!(first, second);
-        assert_eq!(second.unwrap(), "second");
-        let error = first.unwrap_err().error("one");
-        assert_eq!(error.failure().code.as_deref(), Some("429"));
-        peer.close();
-        peer.gone.cancelled().await;
-        let heard = locked(&heard.0).join("\n");
-        assert!(heard.contains("not a message") && heard.contains("note [1]"), "{heard}");
-        assert!(heard.contains("ask? \"q\"") && heard.contains(r#""code":-32601"#), "{heard}");
-    }
-
-    #[tokio::test]
-    async fn an_end_fails_what_is_open_and_what_comes_later() {
-        let (peer, heard) = peer("read a; exit 7").await;
-        let error = peer.call::<_, Value>("one", &json!({}), None).await.unwrap_err();
-        assert!(matches!(&error, CallError::Gone(ended) if ended.exit.code == Some(7)), "{error}");
-        assert!(matches!(peer.call::<_, Value>("two", &json!({}), None).await, Err(CallError::Gone(_))));
-        peer.gone.cancelled().await;
-        while locked(&heard.0).is_empty() {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(*locked(&heard.0), ["exit status 7"]);
-    }
-
-    #[tokio::test]
-    async fn a_late_answer_is_not_waited_for() {
-        let (peer, _) = peer("cat >/dev/null").await;
-        let wait = Some(Duration::from_millis(1));
-        assert!(matches!(peer.call::<_, Value>("one", &json!({}), wait).await, Err(CallError::Late(_))));
-        assert!(locked(&peer.calls).is_empty());
-    }
-}
+mod tests;

@@ -1,21 +1,18 @@
 //! What a thread's notifications mean for its turn. Pure: no time, no bytes.
 
+mod told;
+
 use std::collections::HashMap;
 
 use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
-use trunkline_sdk::protocol::{
-    AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom, Log, Output, Plan, Progress, RateLimit,
-    Thinking, ToolUpdate,
-};
-use trunkline_sdk::{Category, Json, LogStream, PlanEntry, PlanStatus, ToolCallId};
+use trunkline_sdk::protocol::{AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom, Log};
+use trunkline_sdk::{Json, LogStream, ToolCallId};
 
+use self::told::{mcp_status, output, plan, printed, progress, rate_limit, rerouted, tell, thinking};
 use super::fault::Fault;
 use super::item::{Item, Kind, diffs};
 use super::usage::{Meter, Tokens};
-
-/// The longest text that one event carries, in bytes.
-const PIECE: usize = 256 * 1024;
 
 /// The longest diff of a turn that is reported as it grows, in bytes.
 const LONGEST_DIFF: usize = 256 * 1024;
@@ -304,78 +301,6 @@ pub(super) fn call(id: &str) -> Option<ToolCallId> {
     ToolCallId::new(id).ok()
 }
 
-fn tell(body: impl Into<AdapterBody>) -> Vec<Event> {
-    vec![Event::Tell(body.into())]
-}
-
-/// A text in pieces that one message carries.
-fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
-    std::iter::from_fn(move || {
-        let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
-        text = rest;
-        (!piece.is_empty()).then_some(piece)
-    })
-}
-
-fn output(id: &str, text: &str) -> Vec<Event> {
-    let message_id = trunkline_sdk::protocol::MessageId::new(id).ok();
-    pieces(text)
-        .map(|piece| {
-            let output = Output { message_id: message_id.clone(), ..Output::text(piece) };
-            Event::Tell(output.into())
-        })
-        .collect()
-}
-
-fn thinking(id: &str, text: &str) -> Vec<Event> {
-    let message_id = trunkline_sdk::protocol::MessageId::new(id).ok();
-    pieces(text)
-        .map(|piece| {
-            let content = piece.to_owned();
-            Event::Tell(Thinking { content, message_id: message_id.clone(), ..Thinking::default() }.into())
-        })
-        .collect()
-}
-
-fn printed(id: &str, text: &str) -> Vec<Event> {
-    let Some(call) = call(id) else { return Vec::new() };
-    pieces(text)
-        .map(|piece| {
-            let update = ToolUpdate { content: Some(piece.to_owned()), ..ToolUpdate::new(call.clone()) };
-            Event::Tell(update.into())
-        })
-        .collect()
-}
-
-fn progress(message: Option<&Value>) -> Vec<Event> {
-    match message.and_then(Value::as_str) {
-        Some(message) => {
-            let message = crate::agent::failure::message(message);
-            tell(Progress { message, ..Progress::default() })
-        }
-        None => Vec::new(),
-    }
-}
-
-fn rerouted(params: &Value) -> Vec<Event> {
-    let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or("?");
-    let message = format!("the model {} answers in place of {}", text("toModel"), text("fromModel"));
-    tell(Progress { message, ..Progress::default() })
-}
-
-fn mcp_status(params: &Value) -> Vec<Event> {
-    if params.get("status").and_then(Value::as_str) != Some("failed") {
-        return Vec::new();
-    }
-    let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
-    let message = crate::agent::failure::message(&format!(
-        "MCP server {} did not start, the turn goes on without it: {}",
-        text("name"),
-        text("error")
-    ));
-    tell(crate::agent::failure::warning(Category::Other, message))
-}
-
 /// The text of a reasoning that came without deltas: its summary, else its content.
 pub(super) fn reasoning(item: &Item<'_>) -> String {
     let parts = |name| item.get([name, name]).and_then(Value::as_array).filter(|parts| !parts.is_empty());
@@ -383,43 +308,6 @@ pub(super) fn reasoning(item: &Item<'_>) -> String {
     match parts("summary").or_else(|| parts("content")) {
         Some(parts) => texts(parts),
         None => item.text("text").to_owned(),
-    }
-}
-
-/// A plan: steps with a status, or items that are completed or not.
-fn plan(steps: Option<&Value>, text: &str) -> Plan {
-    let entry = |step: &Value| {
-        let status = match step.get("status").and_then(Value::as_str) {
-            Some("inProgress" | "in_progress") => PlanStatus::InProgress,
-            Some("completed") => PlanStatus::Completed,
-            _ if step.get("completed") == Some(&Value::Bool(true)) => PlanStatus::Completed,
-            _ => PlanStatus::Pending,
-        };
-        let content = step.get(text).and_then(Value::as_str).unwrap_or_default().to_owned();
-        PlanEntry { content, status: Some(status), ..PlanEntry::default() }
-    };
-    let entries = steps.and_then(Value::as_array).into_iter().flatten().take(1000).map(entry).collect();
-    Plan { entries, ..Plan::default() }
-}
-
-fn rate_limit(window: &Value, status: Option<String>) -> RateLimit {
-    let minutes = window.get("windowDurationMins").and_then(Value::as_u64);
-    let name = minutes.map(|minutes| match minutes {
-        10_080 => "weekly".to_owned(),
-        minutes if minutes % 1440 == 0 => format!("{}d", minutes / 1440),
-        minutes if minutes % 60 == 0 => format!("{}h", minutes / 60),
-        minutes => format!("{minutes}m"),
-    });
-    let resets = window.get("resetsAt").and_then(Value::as_u64).map(|seconds| {
-        // Beyond the year 9999 there is no form for it.
-        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds.min(253_402_300_799));
-        humantime::format_rfc3339_seconds(time).to_string()
-    });
-    RateLimit {
-        window: name,
-        status,
-        utilization: window.get("usedPercent").and_then(Value::as_f64).map(|percent| percent / 100.0),
-        resets_at: resets,
     }
 }
 

@@ -1,15 +1,17 @@
 //! What the configuration says: key `http`.
 
-use std::{collections::BTreeMap, path::PathBuf};
+mod address;
+mod body;
+mod header;
 
-use reqwest::{
-    Method, Url,
-    header::{HeaderName, HeaderValue},
-};
+use std::path::PathBuf;
+
+use reqwest::Method;
 use serde::{Deserialize, Deserializer, Serialize, de};
-use serde_json::Value;
 
-use super::template::{Place, Template, Values};
+pub(super) use self::address::Address;
+pub(super) use self::body::Body;
+pub(super) use self::header::{Header, Headers};
 use crate::agent::settings::Wait;
 
 /// Requests to one address, and how their answers are read.
@@ -117,99 +119,6 @@ pub(super) enum Retry {
     Never,
 }
 
-/// A URL with placeholders behind its host.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct Address {
-    template: Template,
-    /// How many segments the path has.
-    segments: usize,
-}
-
-/// Shows nothing: it may hold a password or a key.
-impl std::fmt::Debug for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Address(..)")
-    }
-}
-
-impl Address {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        if text.trim().is_empty() {
-            return Err("`base_url` is empty: it says where requests go".to_owned());
-        }
-        let template = Template::parse(text.trim())?;
-        let [one, other] = samples(&template)?;
-        if !matches!(one.scheme(), "http" | "https") {
-            return Err("no URL of http or https".to_owned());
-        }
-        let origins = (one.origin(), one.username(), one.password());
-        if origins != (other.origin(), other.username(), other.password()) {
-            return Err("a placeholder stands in the host; it may only stand behind it".to_owned());
-        }
-        Ok(Self { template, segments: segments(&one) })
-    }
-
-    /// The URL of one request. A value such as `..` would lead elsewhere.
-    pub(super) fn render(&self, values: &Values<'_>) -> Result<Url, String> {
-        let url = Url::parse(&self.template.render(values, Place::Url));
-        let url = url.map_err(|error| format!("no URL: {error}"))?;
-        if segments(&url) != self.segments {
-            return Err("another path: a value is `.` or `..`".to_owned());
-        }
-        Ok(url)
-    }
-
-    pub(super) fn template(&self) -> &Template {
-        &self.template
-    }
-
-    /// What stands in it whatever the values are: who asks, with which password, and the fixed fields of the query.
-    pub(super) fn fixed(&self) -> Option<(Url, Vec<(String, String)>)> {
-        let [one, other] = samples(&self.template).ok()?;
-        let others: Vec<_> = other.query_pairs().into_owned().collect();
-        let fields = one.query_pairs().into_owned().filter(|field| others.contains(field)).collect();
-        Some((one, fields))
-    }
-}
-
-/// What it becomes with two values, which differ.
-fn samples(template: &Template) -> Result<[Url; 2], String> {
-    let (named, variables) = (BTreeMap::new(), BTreeMap::new());
-    let read = |sample: &str| {
-        let values = Values {
-            input: sample,
-            session_id: sample,
-            turn_id: sample,
-            files: sample,
-            named: &named,
-            variables: &variables,
-        };
-        Url::parse(&template.render(&values, Place::Url)).map_err(|error| format!("no URL: {error}"))
-    };
-    Ok([read("a")?, read("b")?])
-}
-
-fn segments(url: &Url) -> usize {
-    url.path_segments().map_or(0, Iterator::count)
-}
-
-impl<'de> Deserialize<'de> for Address {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
-    }
-}
-
-#[cfg(test)]
-impl schemars::JsonSchema for Address {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Address".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "format": "uri" })
-    }
-}
-
 /// A method.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Verb(pub(super) Method);
@@ -241,205 +150,6 @@ impl schemars::JsonSchema for Verb {
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({ "type": "string", "default": "POST" })
-    }
-}
-
-/// The headers of every request, by name.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Headers(pub(super) BTreeMap<String, Header>);
-
-/// The value of a header.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) enum Header {
-    /// A text, perhaps with placeholders.
-    Text(Template),
-    /// What a variable of the environment holds, behind a prefix such as `Bearer `.
-    FromEnv { variable: String, prefix: String },
-}
-
-/// Shows no value: it may be a credential.
-impl std::fmt::Debug for Header {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Text(_) => f.write_str("Text(..)"),
-            Self::FromEnv { variable, .. } => f.debug_tuple("FromEnv").field(variable).finish(),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-struct FromEnv {
-    /// The variable.
-    from_env: String,
-    /// What stands before its value, such as `Bearer `.
-    #[serde(default)]
-    prefix: String,
-}
-
-impl Header {
-    fn read(value: &Value) -> Result<Self, String> {
-        match value {
-            Value::String(text) => {
-                if text.chars().any(|letter| letter.is_control() && letter != '\t') {
-                    return Err("the value has a control character".to_owned());
-                }
-                Template::parse(text).map(Self::Text)
-            }
-            Value::Object(_) => {
-                // What is wrong is reported by key; the value itself may be a secret.
-                let from: FromEnv = FromEnv::deserialize(value).map_err(|error| error.to_string())?;
-                if from.from_env.is_empty() {
-                    return Err("`from_env` names no variable".to_owned());
-                }
-                Ok(Self::FromEnv { variable: from.from_env, prefix: from.prefix })
-            }
-            _ => Err("the value is neither a string nor {\"from_env\": NAME}".to_owned()),
-        }
-    }
-
-    /// The value for one request. Marked as sensitive, so that no log shows it.
-    pub(super) fn value(&self, values: &Values<'_>) -> Result<HeaderValue, String> {
-        let text = match self {
-            Self::Text(template) => template.render(values, Place::Plain),
-            Self::FromEnv { variable, prefix } => match std::env::var(variable) {
-                Ok(value) if !value.is_empty() => format!("{prefix}{}", value.trim_end()),
-                Ok(_) => return Err(format!("the variable {variable} is empty")),
-                Err(_) => return Err(format!("the variable {variable} is not set")),
-            },
-        };
-        let mut value =
-            HeaderValue::try_from(text).map_err(|_| "its value is not valid in a header".to_owned())?;
-        value.set_sensitive(true);
-        Ok(value)
-    }
-}
-
-impl<'de> Deserialize<'de> for Headers {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = BTreeMap::<String, Value>::deserialize(deserializer)?;
-        let mut headers = BTreeMap::new();
-        for (name, value) in read {
-            let name = HeaderName::try_from(name.trim())
-                .map_err(|_| de::Error::custom(format!("{name:?} is not a header name")))?;
-            if ["host", "content-length", "transfer-encoding", "connection"].contains(&name.as_str()) {
-                return Err(de::Error::custom(format!("the header {name} is set by the client itself")));
-            }
-            let header =
-                Header::read(&value).map_err(|why| de::Error::custom(format!("the header {name}: {why}")))?;
-            if headers.insert(name.as_str().to_owned(), header).is_some() {
-                return Err(de::Error::custom(format!("the header {name} is there twice")));
-            }
-        }
-        Ok(Self(headers))
-    }
-}
-
-#[cfg(test)]
-impl schemars::JsonSchema for Headers {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Headers".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let from_env = generator.subschema_for::<FromEnv>();
-        schemars::json_schema!({
-            "type": "object",
-            "additionalProperties": { "anyOf": [{ "type": "string" }, from_env] },
-            "default": {}
-        })
-    }
-}
-
-/// The body of a request.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) enum Body {
-    /// The input itself, where the method has a body.
-    #[default]
-    Input,
-    /// A text.
-    Text(Template),
-    /// JSON with placeholders in its strings; the member names are fixed.
-    Json(JsonBody),
-}
-
-/// JSON with templates for strings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum JsonBody {
-    Fixed(Value),
-    Text(Template),
-    Array(Vec<Self>),
-    Object(Vec<(String, Self)>),
-}
-
-impl JsonBody {
-    fn read(value: Value) -> Result<Self, String> {
-        Ok(match value {
-            Value::String(text) => Self::Text(Template::parse(&text)?),
-            Value::Array(values) => {
-                Self::Array(values.into_iter().map(Self::read).collect::<Result<_, _>>()?)
-            }
-            Value::Object(members) => {
-                let read = members.into_iter().map(|(name, value)| Ok((name, Self::read(value)?)));
-                Self::Object(read.collect::<Result<_, String>>()?)
-            }
-            fixed => Self::Fixed(fixed),
-        })
-    }
-
-    pub(super) fn render(&self, values: &Values<'_>) -> Value {
-        match self {
-            Self::Fixed(value) => value.clone(),
-            Self::Text(template) => Value::String(template.render(values, Place::Plain)),
-            Self::Array(items) => items.iter().map(|item| item.render(values)).collect(),
-            Self::Object(members) => {
-                members.iter().map(|(name, value)| (name.clone(), value.render(values))).collect()
-            }
-        }
-    }
-
-    fn templates<'a>(&'a self, found: &mut Vec<&'a Template>) {
-        match self {
-            Self::Fixed(_) => {}
-            Self::Text(template) => found.push(template),
-            Self::Array(items) => items.iter().for_each(|item| item.templates(found)),
-            Self::Object(members) => members.iter().for_each(|(_, value)| value.templates(found)),
-        }
-    }
-}
-
-impl Body {
-    pub(super) fn templates(&self) -> Vec<&Template> {
-        let mut found = Vec::new();
-        match self {
-            Self::Input => {}
-            Self::Text(template) => found.push(template),
-            Self::Json(json) => json.templates(&mut found),
-        }
-        found
-    }
-}
-
-impl<'de> Deserialize<'de> for Body {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
-            Value::Null => Ok(Self::Input),
-            Value::String(text) if text.is_empty() => Ok(Self::Input),
-            Value::String(text) => Template::parse(&text).map(Self::Text).map_err(de::Error::custom),
-            value => JsonBody::read(value).map(Self::Json).map_err(de::Error::custom),
-        }
-    }
-}
-
-#[cfg(test)]
-impl schemars::JsonSchema for Body {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Body".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!(true)
     }
 }
 
@@ -477,6 +187,11 @@ impl schemars::JsonSchema for Pointer {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::Value;
+
+    use super::super::template::Values;
     use super::*;
 
     fn read(text: &str) -> Result<HttpConfig, String> {

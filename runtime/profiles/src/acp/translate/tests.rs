@@ -1,6 +1,7 @@
 use serde_json::json;
 use trunkline_sdk::protocol::{AdapterMessage, Envelope, SessionId};
 
+use super::super::content::LONGEST_RESULT;
 use super::*;
 
 /// What updates mean, each event as its JSON.

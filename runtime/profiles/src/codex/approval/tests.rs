@@ -1,3 +1,5 @@
+use trunkline_sdk::Answer;
+
 use super::*;
 
 /// What each option would answer, by its id.

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 use trunkline_sdk::protocol::AdapterBody;
 
+use super::told::PIECE;
 use super::*;
 
 const THREAD: &str = "01a2-thread";

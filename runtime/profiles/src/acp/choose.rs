@@ -1,0 +1,65 @@
+//! Chooses the mode and model of an open session.
+
+use serde_json::Value;
+use trunkline_sdk::{Category, Error};
+
+use super::Acp;
+use super::choices::{Choosing, is_dangerous_mode};
+use super::session::AcpSession;
+use super::translate::Reader;
+
+/// Sets a mode. One in which the agent asks no one needs the configuration's word.
+pub(crate) async fn choose_mode(
+    acp: &Acp,
+    acp_session: &AcpSession,
+    reader: &mut Reader,
+    mode: &str,
+) -> Result<(), Error> {
+    let Some(choosing) = reader.choices.choose_mode(&acp_session.id, mode) else {
+        let modes = reader.choices.mode.listed();
+        let modes = if modes.is_empty() { "none".to_owned() } else { modes };
+        return Err(Error::other(format!("the agent has no mode {mode:?}; there are: {modes}")));
+    };
+    if is_dangerous_mode(&choosing.id) && !acp.facts().is_dangerous {
+        return Err(Error::new(
+            Category::PermissionDenied,
+            format!(
+                "in mode {mode:?} the agent asks no one; set `dangerous: true` in its configuration to allow that"
+            ),
+        ));
+    }
+    if reader.choices.mode.current.as_deref() != Some(&choosing.id) {
+        call_choice(acp, acp_session, &choosing).await?;
+    }
+    reader.choices.mode.current = Some(choosing.id);
+    Ok(())
+}
+
+/// Sets a model.
+pub(crate) async fn choose_model(
+    acp: &Acp,
+    acp_session: &AcpSession,
+    reader: &mut Reader,
+    model: &str,
+) -> Result<(), Error> {
+    let Some(choosing) = reader.choices.choose_model(&acp_session.id, model) else {
+        return Err(Error::new(Category::ModelNotFound, "the agent lets no model be chosen"));
+    };
+    if reader.choices.model.current.as_deref() != Some(&choosing.id) {
+        call_choice(acp, acp_session, &choosing).await?;
+    }
+    reader.choices.model.current = Some(choosing.id);
+    Ok(())
+}
+
+pub(crate) async fn call_choice(
+    acp: &Acp,
+    acp_session: &AcpSession,
+    choosing: &Choosing,
+) -> Result<(), Error> {
+    let deadline = acp.common().deadlines.start;
+    let answer = acp_session.link.peer.call::<_, Value>(choosing.method, &choosing.params, deadline).await;
+    answer.map(drop).map_err(|error| {
+        error.error(&format!("{} did not take {:?}", acp_session.link.initialized.called(), choosing.id))
+    })
+}

@@ -1,0 +1,226 @@
+//! Tool calls: their begin, their pieces and their end.
+
+use std::hash::BuildHasher;
+
+use serde_json::Value;
+use trunkline_sdk::protocol::{ToolEnd, ToolStart, ToolUpdate};
+use trunkline_sdk::{Json, ToolCallId};
+
+use super::super::content::{Content, LONGEST_RESULT, blocks, raw_output};
+use super::super::media;
+use super::super::read::{json, text};
+use super::{Reader, UpdateEvent, When};
+
+/// The most tool calls of one turn that are reported.
+const MOST_CALLS: usize = 16 * 1024;
+
+/// The longest title, in bytes.
+const LONGEST_TITLE: usize = 1024;
+
+/// A tool call, as far as it was told.
+#[derive(Debug)]
+pub(super) struct Call {
+    id: ToolCallId,
+    tool: String,
+    title: Option<String>,
+    /// The input that was told last.
+    input: Option<Json>,
+    /// The content that was told last.
+    text: String,
+    ended: bool,
+    /// The host has denied it.
+    denied: bool,
+}
+
+impl Reader {
+    /// A request asks about a tool call: it has begun, if it was not told before. Its id and tool.
+    pub(crate) fn asked(
+        &mut self,
+        tool_call: &Value,
+        out: &mut Vec<UpdateEvent>,
+    ) -> Option<(ToolCallId, String)> {
+        let id = text(tool_call, "toolCallId")?;
+        self.restarts.worked();
+        let call = self.call(id, tool_call, When::Now, out)?;
+        Some((call.id.clone(), call.tool.clone()))
+    }
+
+    /// The host has denied a call. Some agents say no more of it.
+    pub(crate) fn denied(&mut self, call: &ToolCallId) {
+        if let Some(call) = self.calls.get_mut(call.as_str()) {
+            call.denied = true;
+        }
+    }
+
+    /// The turn ends: ends of calls that were denied and of which the agent said no more.
+    pub(crate) fn end(&mut self, out: &mut Vec<UpdateEvent>) {
+        for call in self.calls.values_mut().filter(|call| call.denied && !call.ended) {
+            call.ended = true;
+            let content = Some("the permission was denied".to_owned());
+            let end = ToolEnd { content, is_error: Some(true), ..ToolEnd::new(call.id.clone()) };
+            out.push(UpdateEvent::Event(end.into()));
+        }
+    }
+
+    /// The call of this id, begun now if it is new.
+    fn call(
+        &mut self,
+        id: &str,
+        update: &Value,
+        when: When,
+        out: &mut Vec<UpdateEvent>,
+    ) -> Option<&mut Call> {
+        if !self.calls.contains_key(id) {
+            if self.calls.len() >= MOST_CALLS {
+                return None;
+            }
+            let call_id = ToolCallId::new(id).ok()?;
+            let tool = self.tool(id, update);
+            let title = title(update);
+            let input = update.get("rawInput").and_then(json);
+            let start = ToolStart {
+                kind: text(update, "kind").map(str::to_owned),
+                title: title.clone(),
+                input: input.clone(),
+                locations: update.get("locations").and_then(json),
+                parent_tool_call_id: parent(update),
+                history: (when == When::Before).then_some(true),
+                ..ToolStart::new(call_id.clone(), tool.clone())
+            };
+            out.push(UpdateEvent::Event(start.into()));
+            let call =
+                Call { id: call_id, tool, title, input, text: String::new(), ended: false, denied: false };
+            self.calls.insert(id.to_owned(), call);
+        }
+        self.calls.get_mut(id)
+    }
+
+    /// The tool's name: ACP has none, but most agents tell it somewhere. Else the kind of tool.
+    fn tool(&self, id: &str, update: &Value) -> String {
+        let meta = || {
+            let meta = update.get("_meta")?.as_object()?;
+            meta.values().find_map(|agent| text(agent, "toolName"))
+        };
+        let in_id = || {
+            let (name, _) = id.split_once("__").filter(|_| self.quirks.names_tools_in_ids)?;
+            (!name.is_empty()).then_some(name)
+        };
+        let in_title = || {
+            let is_name = |title: &&str| {
+                title.len() <= 64
+                    && title.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
+            };
+            text(update, "title").filter(is_name).filter(|_| self.quirks.names_tools_in_titles)
+        };
+        let kind = || text(update, "kind").filter(|kind| *kind != "other");
+        let name = meta().or_else(in_id).or_else(in_title).or_else(kind);
+        name.unwrap_or("tool").chars().take(128).collect()
+    }
+
+    /// The files that a tool call shows, each once.
+    pub(super) fn tool_files(&mut self, update: &Value, when: When, out: &mut Vec<UpdateEvent>) {
+        let Some(id) = text(update, "toolCallId").filter(|id| self.calls.contains_key(*id)) else { return };
+        for block in blocks(update).filter(|_| when == When::Now) {
+            let Some(identity) = media::identity(block) else { continue };
+            let hash = self.hasher.hash_one((id, identity));
+            if self.shown.len() < MOST_CALLS
+                && self.shown.insert(hash)
+                && let Some(media) = self.files.take(block)
+            {
+                out.push(UpdateEvent::File(Box::new(media), None));
+            }
+        }
+    }
+
+    pub(super) fn tool_call(
+        &mut self,
+        update: &Value,
+        when: When,
+        terminal: &dyn Fn(&str) -> Option<String>,
+        out: &mut Vec<UpdateEvent>,
+    ) {
+        let Some(id) = text(update, "toolCallId") else { return };
+        self.restarts.worked();
+        let is_new = !self.calls.contains_key(id);
+        let history = (when == When::Before).then_some(true);
+        let Some(call) = self.call(id, update, when, out) else { return };
+        if call.ended {
+            return;
+        }
+        let mut content = Content::of(update);
+        let shown: Vec<String> = content.terminals.iter().filter_map(|id| terminal(id)).collect();
+        shown.iter().for_each(|output| content.say(output));
+        // What agents with terminals of their own print into them.
+        let printed = update.pointer("/_meta/terminal_output/data").and_then(Value::as_str);
+        let mut delta = None;
+        if let Some(printed) = printed {
+            let room = LONGEST_RESULT.saturating_sub(call.text.len());
+            let fits = &printed[..printed.floor_char_boundary(room)];
+            call.text.push_str(fits);
+            delta = (!fits.is_empty()).then(|| fits.to_owned());
+        }
+        let status = text(update, "status").unwrap_or_default();
+        if matches!(status, "completed" | "failed") {
+            call.ended = true;
+            let failed = status == "failed";
+            if content.text.is_empty()
+                && let Some(said) = update.get("rawOutput").and_then(raw_output)
+            {
+                content.say(said);
+            }
+            if content.text.is_empty() {
+                content.text = std::mem::take(&mut call.text);
+            }
+            if content.text.is_empty() && failed && call.denied {
+                content.say("the permission was denied");
+            }
+            call.text = String::new();
+            let end = ToolEnd {
+                content: (!content.text.is_empty()).then_some(content.text),
+                is_error: Some(failed),
+                truncated: content.is_cut.then_some(true),
+                diffs: (!content.diffs.is_empty()).then_some(content.diffs),
+                history,
+                parent_tool_call_id: parent(update),
+                ..ToolEnd::new(call.id.clone())
+            };
+            out.push(UpdateEvent::Event(end.into()));
+            return;
+        }
+        if printed.is_none() && content.text.len() > call.text.len() && content.text.starts_with(&call.text) {
+            // The content is whole each time; a host gets what is new.
+            delta = Some(content.text[call.text.len()..].to_owned());
+            call.text = content.text;
+        }
+        let title = title(update).filter(|title| call.title.as_ref() != Some(title));
+        let input = update.get("rawInput").and_then(json).filter(|input| call.input.as_ref() != Some(input));
+        if let Some(input) = &input {
+            call.input = Some(input.clone());
+        }
+        if let Some(title) = &title {
+            call.title = Some(title.clone());
+        }
+        let title = title.filter(|_| !is_new);
+        if delta.is_some() || title.is_some() || input.is_some() {
+            let update = ToolUpdate {
+                content: delta,
+                title,
+                input,
+                parent_tool_call_id: parent(update),
+                history,
+                ..ToolUpdate::new(call.id.clone())
+            };
+            out.push(UpdateEvent::Event(update.into()));
+        }
+    }
+}
+
+/// The tool call of the sub-agent that this one belongs to, where the agent tells.
+fn parent(update: &Value) -> Option<ToolCallId> {
+    let id = update.pointer("/_meta/claudeCode/parentToolUseId")?.as_str()?;
+    ToolCallId::new(id).ok()
+}
+
+fn title(update: &Value) -> Option<String> {
+    text(update, "title").map(|title| title[..title.floor_char_boundary(LONGEST_TITLE)].to_owned())
+}

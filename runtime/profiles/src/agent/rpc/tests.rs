@@ -1,0 +1,70 @@
+use super::super::launch::Launch;
+use super::super::process::Stdin;
+use super::*;
+
+#[derive(Default)]
+struct Recorder(Mutex<Vec<String>>);
+
+impl Handler for Recorder {
+    fn notified(&self, method: &str, params: &RawValue) {
+        locked(&self.0).push(format!("{method} {params}"));
+    }
+    fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, _: &RawValue) {
+        locked(&self.0).push(format!("{method}? {}", id.text()));
+        peer.answer_now::<()>(&id, Err((METHOD_NOT_FOUND, "no".to_owned())));
+    }
+    fn noise(&self, what: &str) {
+        locked(&self.0).push(what.to_owned());
+    }
+    fn gone(&self, ended: &Ended) {
+        locked(&self.0).push(ended.exit.to_string());
+    }
+}
+
+async fn peer(script: &str) -> (Arc<Peer>, Arc<Recorder>) {
+    let agent = Agent::start(&Launch::new("sh").arg("-c").arg(script), Stdin::Owned).await.unwrap();
+    let heard = Arc::new(Recorder::default());
+    (Peer::new(agent, JsonRpcVersion::V2, heard.clone()), heard)
+}
+
+#[tokio::test]
+async fn calls_are_answered_in_any_order_and_requests_of_the_agent_too() {
+    let script = r#"read a; read b
+        echo 'noise'; echo '{"method":"note","params":[1]}'; echo '{"id":"q","method":"ask"}'
+        read answer; echo "{\"method\":\"heard\",\"params\":$answer}"
+        echo '{"id":2,"result":"second"}'; echo '{"id":1,"error":{"code":429,"message":"slow down"}}'
+        cat >/dev/null"#;
+    let (peer, heard) = peer(script).await;
+    let first = async { peer.call::<_, String>("one", &json!({}), None).await };
+    let second = async { peer.call::<_, String>("two", &json!({}), None).await };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!(second.unwrap(), "second");
+    let error = first.unwrap_err().error("one");
+    assert_eq!(error.failure().code.as_deref(), Some("429"));
+    peer.close();
+    peer.gone.cancelled().await;
+    let heard = locked(&heard.0).join("\n");
+    assert!(heard.contains("not a message") && heard.contains("note [1]"), "{heard}");
+    assert!(heard.contains("ask? \"q\"") && heard.contains(r#""code":-32601"#), "{heard}");
+}
+
+#[tokio::test]
+async fn an_end_fails_what_is_open_and_what_comes_later() {
+    let (peer, heard) = peer("read a; exit 7").await;
+    let error = peer.call::<_, Value>("one", &json!({}), None).await.unwrap_err();
+    assert!(matches!(&error, CallError::Gone(ended) if ended.exit.code == Some(7)), "{error}");
+    assert!(matches!(peer.call::<_, Value>("two", &json!({}), None).await, Err(CallError::Gone(_))));
+    peer.gone.cancelled().await;
+    while locked(&heard.0).is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*locked(&heard.0), ["exit status 7"]);
+}
+
+#[tokio::test]
+async fn a_late_answer_is_not_waited_for() {
+    let (peer, _) = peer("cat >/dev/null").await;
+    let wait = Some(Duration::from_millis(1));
+    assert!(matches!(peer.call::<_, Value>("one", &json!({}), wait).await, Err(CallError::Late(_))));
+    assert!(locked(&peer.calls).is_empty());
+}

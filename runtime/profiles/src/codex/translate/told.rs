@@ -1,0 +1,122 @@
+//! The events that single notifications become.
+
+use serde_json::Value;
+use trunkline_sdk::protocol::{
+    AdapterBody, MessageId, Output, Plan, Progress, RateLimit, Thinking, ToolUpdate,
+};
+use trunkline_sdk::{Category, PlanEntry, PlanStatus};
+
+use super::{Event, call};
+use crate::agent::failure;
+
+/// The longest text that one event carries, in bytes.
+pub(super) const PIECE: usize = 256 * 1024;
+
+pub(super) fn tell(body: impl Into<AdapterBody>) -> Vec<Event> {
+    vec![Event::Tell(body.into())]
+}
+
+/// A text in pieces that one message carries.
+fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let (piece, rest) = text.split_at(text.floor_char_boundary(PIECE));
+        text = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+pub(super) fn output(id: &str, text: &str) -> Vec<Event> {
+    let message_id = MessageId::new(id).ok();
+    pieces(text)
+        .map(|piece| {
+            let output = Output { message_id: message_id.clone(), ..Output::text(piece) };
+            Event::Tell(output.into())
+        })
+        .collect()
+}
+
+pub(super) fn thinking(id: &str, text: &str) -> Vec<Event> {
+    let message_id = MessageId::new(id).ok();
+    pieces(text)
+        .map(|piece| {
+            let content = piece.to_owned();
+            Event::Tell(Thinking { content, message_id: message_id.clone(), ..Thinking::default() }.into())
+        })
+        .collect()
+}
+
+pub(super) fn printed(id: &str, text: &str) -> Vec<Event> {
+    let Some(call) = call(id) else { return Vec::new() };
+    pieces(text)
+        .map(|piece| {
+            let update = ToolUpdate { content: Some(piece.to_owned()), ..ToolUpdate::new(call.clone()) };
+            Event::Tell(update.into())
+        })
+        .collect()
+}
+
+pub(super) fn progress(message: Option<&Value>) -> Vec<Event> {
+    match message.and_then(Value::as_str) {
+        Some(message) => {
+            let message = failure::message(message);
+            tell(Progress { message, ..Progress::default() })
+        }
+        None => Vec::new(),
+    }
+}
+
+pub(super) fn rerouted(params: &Value) -> Vec<Event> {
+    let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or("?");
+    let message = format!("the model {} answers in place of {}", text("toModel"), text("fromModel"));
+    tell(Progress { message, ..Progress::default() })
+}
+
+pub(super) fn mcp_status(params: &Value) -> Vec<Event> {
+    if params.get("status").and_then(Value::as_str) != Some("failed") {
+        return Vec::new();
+    }
+    let text = |key: &str| params.get(key).and_then(Value::as_str).unwrap_or_default();
+    let message = failure::message(&format!(
+        "MCP server {} did not start, the turn goes on without it: {}",
+        text("name"),
+        text("error")
+    ));
+    tell(failure::warning(Category::Other, message))
+}
+
+/// A plan: steps with a status, or items that are completed or not.
+pub(super) fn plan(steps: Option<&Value>, text: &str) -> Plan {
+    let entry = |step: &Value| {
+        let status = match step.get("status").and_then(Value::as_str) {
+            Some("inProgress" | "in_progress") => PlanStatus::InProgress,
+            Some("completed") => PlanStatus::Completed,
+            _ if step.get("completed") == Some(&Value::Bool(true)) => PlanStatus::Completed,
+            _ => PlanStatus::Pending,
+        };
+        let content = step.get(text).and_then(Value::as_str).unwrap_or_default().to_owned();
+        PlanEntry { content, status: Some(status), ..PlanEntry::default() }
+    };
+    let entries = steps.and_then(Value::as_array).into_iter().flatten().take(1000).map(entry).collect();
+    Plan { entries, ..Plan::default() }
+}
+
+pub(super) fn rate_limit(window: &Value, status: Option<String>) -> RateLimit {
+    let minutes = window.get("windowDurationMins").and_then(Value::as_u64);
+    let name = minutes.map(|minutes| match minutes {
+        10_080 => "weekly".to_owned(),
+        minutes if minutes % 1440 == 0 => format!("{}d", minutes / 1440),
+        minutes if minutes % 60 == 0 => format!("{}h", minutes / 60),
+        minutes => format!("{minutes}m"),
+    });
+    let resets = window.get("resetsAt").and_then(Value::as_u64).map(|seconds| {
+        // Beyond the year 9999 there is no form for it.
+        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds.min(253_402_300_799));
+        humantime::format_rfc3339_seconds(time).to_string()
+    });
+    RateLimit {
+        window: name,
+        status,
+        utilization: window.get("usedPercent").and_then(Value::as_f64).map(|percent| percent / 100.0),
+        resets_at: resets,
+    }
+}

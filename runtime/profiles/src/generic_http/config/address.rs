@@ -1,0 +1,101 @@
+//! Where requests go.
+
+use std::collections::BTreeMap;
+
+use reqwest::Url;
+use serde::{Deserialize, Deserializer, de};
+
+use super::super::template::{Place, Template, Values};
+
+/// A URL with placeholders behind its host.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    template: Template,
+    /// How many segments the path has.
+    segments: usize,
+}
+
+/// Shows nothing: it may hold a password or a key.
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Address(..)")
+    }
+}
+
+impl Address {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Err("`base_url` is empty: it says where requests go".to_owned());
+        }
+        let template = Template::parse(text.trim())?;
+        let [one, other] = samples(&template)?;
+        if !matches!(one.scheme(), "http" | "https") {
+            return Err("no URL of http or https".to_owned());
+        }
+        let origins = (one.origin(), one.username(), one.password());
+        if origins != (other.origin(), other.username(), other.password()) {
+            return Err("a placeholder stands in the host; it may only stand behind it".to_owned());
+        }
+        Ok(Self { template, segments: segments(&one) })
+    }
+
+    /// The URL of one request. A value such as `..` would lead elsewhere.
+    pub(crate) fn render(&self, values: &Values<'_>) -> Result<Url, String> {
+        let url = Url::parse(&self.template.render(values, Place::Url));
+        let url = url.map_err(|error| format!("no URL: {error}"))?;
+        if segments(&url) != self.segments {
+            return Err("another path: a value is `.` or `..`".to_owned());
+        }
+        Ok(url)
+    }
+
+    pub(crate) fn template(&self) -> &Template {
+        &self.template
+    }
+
+    /// What stands in it whatever the values are: who asks, with which password, and the fixed fields of the query.
+    pub(crate) fn fixed(&self) -> Option<(Url, Vec<(String, String)>)> {
+        let [one, other] = samples(&self.template).ok()?;
+        let others: Vec<_> = other.query_pairs().into_owned().collect();
+        let fields = one.query_pairs().into_owned().filter(|field| others.contains(field)).collect();
+        Some((one, fields))
+    }
+}
+
+/// What it becomes with two values, which differ.
+fn samples(template: &Template) -> Result<[Url; 2], String> {
+    let (named, variables) = (BTreeMap::new(), BTreeMap::new());
+    let read = |sample: &str| {
+        let values = Values {
+            input: sample,
+            session_id: sample,
+            turn_id: sample,
+            files: sample,
+            named: &named,
+            variables: &variables,
+        };
+        Url::parse(&template.render(&values, Place::Url)).map_err(|error| format!("no URL: {error}"))
+    };
+    Ok([read("a")?, read("b")?])
+}
+
+fn segments(url: &Url) -> usize {
+    url.path_segments().map_or(0, Iterator::count)
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+impl schemars::JsonSchema for Address {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Address".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "format": "uri" })
+    }
+}
