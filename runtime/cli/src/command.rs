@@ -27,6 +27,8 @@ mod table;
 mod usage;
 mod version;
 
+pub(crate) use chat::{Speaker, Transcript};
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {

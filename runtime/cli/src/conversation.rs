@@ -9,11 +9,12 @@ use std::{
 
 use trunkline_host::{
     Event, EventDelivery, EventKind, File, Session, SessionEnd, SessionOptions, TurnEnd, TurnNo,
-    protocol::{SessionStart, StopReason},
+    protocol::{Channel, SessionInfo, SessionStart, StopReason},
 };
 
 use crate::{
     ask::{Asker, Asking, Request, Settled},
+    command::{Speaker, Transcript},
     interrupt::{Interrupt, Interrupts},
     jsonl::Lines,
     paint,
@@ -38,6 +39,10 @@ pub(crate) struct Conversation {
     pub(crate) asker: Asker,
     /// Where files of the agent are copied to.
     pub(crate) save: Option<PathBuf>,
+    /// What is learnt of the session: which models, modes and commands there are.
+    pub(crate) learned: SessionInfo,
+    /// What is said, where it may be exported.
+    pub(crate) transcript: Option<Transcript>,
 }
 
 /// How a turn left the conversation.
@@ -73,7 +78,13 @@ impl Conversation {
         let mut held: VecDeque<Event> = VecDeque::new();
         let mut stopped = false;
         let mut quiet_until = tokio::time::Instant::now() + QUIET;
+        let mut asked_at: Option<Instant> = None;
         loop {
+            // The person's time is not the agent's.
+            match asking {
+                Some(_) => drop(asked_at.get_or_insert_with(Instant::now)),
+                None => self.screen.waited(asked_at.take().map_or(Duration::ZERO, |at| at.elapsed())),
+            }
             if asking.is_none()
                 && let Some(event) = held.pop_front()
             {
@@ -188,6 +199,17 @@ impl Conversation {
     }
 
     fn show(&mut self, event: &Event) -> io::Result<()> {
+        match &event.kind {
+            EventKind::Info(info) => self.learn(info),
+            EventKind::Output(output)
+                if *output.channel() == Channel::Stdout && output.history != Some(true) =>
+            {
+                if let Some(transcript) = &mut self.transcript {
+                    transcript.add(Speaker::Agent, &output.content);
+                }
+            }
+            _ => {}
+        }
         self.show_event(event)?;
         if let (EventKind::File(file), Some(folder)) = (&event.kind, &self.save) {
             match save(file, folder) {
@@ -199,6 +221,26 @@ impl Conversation {
             }
         }
         Ok(())
+    }
+
+    fn learn(&mut self, info: &SessionInfo) {
+        let learned = &mut self.learned;
+        let text = |known: &mut Option<String>, new: &Option<String>| {
+            if new.is_some() {
+                known.clone_from(new);
+            }
+        };
+        text(&mut learned.model, &info.model);
+        text(&mut learned.mode, &info.mode);
+        if info.models.is_some() {
+            learned.models.clone_from(&info.models);
+        }
+        if info.modes.is_some() {
+            learned.modes.clone_from(&info.modes);
+        }
+        if info.commands.is_some() {
+            learned.commands.clone_from(&info.commands);
+        }
     }
 
     fn show_event(&mut self, event: &Event) -> io::Result<()> {

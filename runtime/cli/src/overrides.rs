@@ -75,6 +75,10 @@ pub(crate) struct Overrides {
     /// A key of the agent's entry or of its profile's object, its parts with dots between; VALUE is JSON, or else a string
     #[arg(short = 'c', long = "set", value_name = "PATH=VALUE", value_parser = assignment)]
     pub(crate) set: Vec<Assignment>,
+
+    /// Whether the person may change the mode of a live session.
+    #[arg(skip)]
+    may_change_mode: bool,
 }
 
 /// `key=value` of the command line.
@@ -123,6 +127,11 @@ mod keys {
 }
 
 impl Overrides {
+    /// Lets the person change the mode of a live session, too.
+    pub(crate) fn for_a_live_session(self) -> Self {
+        Self { may_change_mode: true, ..self }
+    }
+
     /// Changes the agent's entry. What comes back is what its sessions must ask for, and the adapter apply.
     ///
     /// # Errors
@@ -166,6 +175,9 @@ impl Overrides {
         if !add_dirs.is_empty() && !entry.add("--add-dir", keys::ADD_DIRS, &add_dirs)? {
             start.add_dirs = Some(add_dirs);
             may.push(SessionOption::AddDirs);
+        }
+        if self.may_change_mode {
+            may.push(SessionOption::Mode);
         }
         let agent = entry.agent;
         let (allow, deny) = (agent.permission.allow(), agent.permission.deny());

@@ -53,6 +53,9 @@ pub(crate) struct Screen {
     model: Option<String>,
     context: Option<(u64, u64)>,
     usage: Option<trunkline_host::protocol::Usage>,
+    /// How long the person was waited for in this turn.
+    waited: Duration,
+    totals: facts::Totals,
     /// Whether the turn was asked to stop.
     stopping: bool,
     /// Whether a turn's end has just told that the process ended.
@@ -107,6 +110,8 @@ impl Screen {
             model: None,
             context: None,
             usage: None,
+            waited: Duration::ZERO,
+            totals: facts::Totals::default(),
             stopping: false,
             crash_told: false,
         }
@@ -166,6 +171,16 @@ impl Screen {
         bar.enable_steady_tick(Duration::from_millis(100));
         self.spinner = Some(bar);
         self.tick(since);
+    }
+
+    /// Adds to the time that is not the turn's own: the person was asked.
+    pub(crate) fn waited(&mut self, time: Duration) {
+        self.waited += time;
+    }
+
+    /// What all turns used together.
+    pub(crate) fn usage(&self) -> String {
+        self.totals.shown(self.context)
     }
 
     /// Says that the turn was asked to stop.
@@ -388,7 +403,9 @@ impl Screen {
         let told = end.complete.as_ref().and_then(|complete| complete.usage.clone());
         let usage = told.or_else(|| self.usage.take());
         self.usage = None;
-        let facts = facts::of_turn(end, usage.as_ref(), self.context);
+        let took = end.took.saturating_sub(std::mem::take(&mut self.waited));
+        self.totals.add(took, usage.as_ref());
+        let facts = facts::of_turn(end, took, usage.as_ref(), self.context);
         self.crash_told = matches!(end.cause, Cause::ProcessExit | Cause::EndOfStream);
         match (end.status, end.cause) {
             (Status::Completed, _) => {}

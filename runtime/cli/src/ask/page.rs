@@ -1,6 +1,7 @@
 //! What a person is shown of a request: all of a short one, and of a long one the beginning and the end of each part.
 
-use trunkline_host::protocol::{InputRequest, PermissionRequest};
+use serde_json::Value;
+use trunkline_host::protocol::{Diff, InputRequest, PermissionRequest};
 
 use crate::{
     paint,
@@ -42,6 +43,7 @@ impl Page {
             page.text(&request.resource, |line| format!("    {dim}{line}{dim:#}"));
         }
         let diffs = request.diffs.as_deref().unwrap_or_default();
+        page.input(request, diffs);
         let shown = page.items(diffs, "files");
         for diff in shown {
             let (lines, left_out) = diff_lines(diff, whole);
@@ -64,6 +66,36 @@ impl Page {
         let first = if page.lines.is_empty() { String::new() } else { page.lines.remove(0) };
         page.lines.insert(0, format!("  {care}?{care:#} {bold}{}{bold:#}", first.trim_start()));
         page
+    }
+
+    /// The tool's input, but for what stands above it or in a diff.
+    fn input(&mut self, request: &PermissionRequest, diffs: &[Diff]) {
+        let dim = paint::DIM;
+        let value = request.input.as_ref().and_then(|input| input.to::<Value>().ok()).unwrap_or_default();
+        let Value::Object(members) = value else {
+            let text = if value.is_null() { String::new() } else { value.to_string() };
+            return self.text(&text, |line| format!("    {dim}{line}{dim:#}"));
+        };
+        let in_diff = |text: &str| {
+            let of = |diff: &Diff| {
+                [diff.old_text.as_deref(), diff.new_text.as_deref(), diff.patch.as_deref(), Some(&diff.path)]
+                    .contains(&Some(text))
+            };
+            diffs.iter().any(of)
+        };
+        let above = [Some(request.description.as_str()), Some(&request.resource), request.title.as_deref()];
+        let texts: Vec<_> = members
+            .into_iter()
+            .map(|(name, value)| match value {
+                Value::String(text) => (name, text),
+                other => (name, other.to_string()),
+            })
+            .filter(|(_, text)| !above.contains(&Some(text)) && !in_diff(text))
+            .collect();
+        for (name, text) in self.items(&texts, "parts of the input") {
+            let name = self.name(name);
+            self.text(&format!("{name}: {text}"), |line| format!("    {dim}{line}{dim:#}"));
+        }
     }
 
     pub(super) fn new(whole: bool) -> Self {
@@ -125,7 +157,7 @@ fn cut(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_host::protocol::{Diff, PermissionOption};
+    use trunkline_host::protocol::{Json, PermissionOption};
 
     use super::*;
 
@@ -164,6 +196,29 @@ mod tests {
             assert!(!whole.is_cut);
             assert!(bytes(&whole) >= text.len() - 200_000);
         }
+    }
+
+    #[test]
+    fn the_input_is_shown_but_for_what_stands_there_already() {
+        let input = serde_json::json!({
+            "command": "ls", "timeout": 5, "note": "two\nlines \u{1b}[2J", "content": "new", "path": "/a",
+        });
+        let diff = Diff { path: "/a".to_owned(), new_text: Some("new".to_owned()), ..Diff::default() };
+        let request = PermissionRequest {
+            input: Some(Json::of(&input).unwrap()),
+            diffs: Some(vec![diff]),
+            ..request("ls".to_owned())
+        };
+        let page = Page::of_permission(&request, false).lines.join("\n");
+        let page = anstream::adapter::strip_str(&page).to_string();
+        for line in ["    timeout: 5\n", "    note: two\n    lines ␛[2J\n", "+ new"] {
+            assert!(page.contains(line), "{line:?} is not in {page}");
+        }
+        assert_eq!(page.matches("ls").count(), 1, "{page}");
+        assert!(!page.contains("content:") && !page.contains("path:"), "{page}");
+        let long = serde_json::json!({ "a": "y".repeat(1_000_000) });
+        let request = PermissionRequest { input: Some(Json::of(&long).unwrap()), ..request };
+        assert!(Page::of_permission(&request, false).is_cut);
     }
 
     #[test]

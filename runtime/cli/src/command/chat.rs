@@ -10,7 +10,7 @@ use clap::Args;
 use trunkline_host::{
     Session, SessionEnd,
     config::StopSteps,
-    protocol::{ClosedReason, SessionStart},
+    protocol::{ClosedReason, SessionInfo, SessionStart},
 };
 
 use self::{
@@ -35,7 +35,11 @@ use crate::{
 };
 
 mod line;
+mod live;
+mod transcript;
 mod word;
+
+pub(crate) use self::transcript::{Speaker, Transcript};
 
 /// How long the adapters have after the last word: a person waits.
 const LEAVING: StopSteps = StopSteps {
@@ -59,9 +63,6 @@ pub(crate) struct Chat {
     #[command(flatten)]
     target: Target,
 
-    #[command(flatten)]
-    overrides: Overrides,
-
     /// Where files that the agent gives are saved; without it they are gone at the end
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
@@ -69,19 +70,29 @@ pub(crate) struct Chat {
     /// Shows what the adapter logs, and lines of it that are not messages
     #[arg(long)]
     pub(super) debug: bool,
+
+    // Last: its heading holds for what follows.
+    #[command(flatten)]
+    overrides: Overrides,
 }
 
 impl Chat {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
-        let (chosen, start) = self.target.host_for(config, &self.overrides)?;
+        let (chosen, start) = self.target.host_for(config, &self.overrides.for_a_live_session())?;
         if let Some(Ok(spec)) = chosen.host.child_spec(&chosen.agent.id) {
             must_be_here(&chosen.agent, &spec)?;
         }
         let mut interrupts = Interrupts::watch()?;
         let settings = Settings::save();
         let detail = if self.debug { Detail::Debug } else { Detail::Calm };
-        let conversation =
-            Conversation { screen: Screen::new(detail), lines: None, asker: Asker::new(), save: self.save };
+        let conversation = Conversation {
+            screen: Screen::new(detail),
+            lines: None,
+            asker: Asker::new(),
+            save: self.save,
+            learned: SessionInfo::default(),
+            transcript: Some(Transcript::new(&chosen.agent.name)),
+        };
         let asked = start.options().collect();
         let mut chat = Talk { conversation, asked, noise: 0 };
         let done = chat.run(&chosen, start, &mut interrupts).await;
@@ -104,18 +115,21 @@ struct Talk {
 /// Whether the conversation goes on.
 enum Next {
     Talk,
+    /// On another session.
+    Anew,
     Leave(u8),
 }
 
 impl Talk {
     async fn run(&mut self, chosen: &Chosen, start: SessionStart, interrupts: &mut Interrupts) -> Done {
         let mut prompt = Prompt::new().context("failed to set up the line editor")?;
-        let session = chosen.open(session_options(start))?;
+        let mut session = chosen.open(session_options(start.clone()))?;
         self.greet(chosen);
         loop {
             if let Some(end) = self.conversation.catch_up(&session).await? {
                 return Ok(self.code_of(&end));
             }
+            prompt.complete(live::commands(&self.conversation.learned).map(|(typed, _)| typed).collect());
             let said = tokio::select! {
                 said = prompt.line() => said?,
                 interrupt = terminated(interrupts) => {
@@ -131,8 +145,14 @@ impl Talk {
                 }
                 Line::End => Next::Leave(exit::OK),
             };
-            if let Next::Leave(code) = next {
-                return Ok(code);
+            match next {
+                Next::Talk => {}
+                Next::Anew => {
+                    session.close().await;
+                    session = chosen.open(session_options(start.clone()))?;
+                    self.anew(chosen);
+                }
+                Next::Leave(code) => return Ok(code),
             }
         }
     }
@@ -161,12 +181,20 @@ impl Talk {
         match Word::of(text) {
             Word::Nothing => return Ok(Next::Talk),
             Word::Quit => return Ok(Next::Leave(exit::OK)),
-            Word::Help => word::HELP.lines().for_each(|line| screen.remark(line)),
+            Word::Help => self.help(),
             Word::Stop => {
                 session.stop();
                 screen.remark("nothing is running; Ctrl-C stops a turn that is");
             }
             Word::File(path) => self.give(session, &path).await,
+            Word::Model(name) => return self.model(name, session, interrupts).await,
+            Word::Mode(name) => return self.mode(name, session, interrupts).await,
+            Word::Usage => {
+                let usage = screen.usage();
+                screen.remark(&usage);
+            }
+            Word::New => return Ok(Next::Anew),
+            Word::Export(path) => self.export(&path),
             Word::Say(text) => return self.turn(&text, chosen, session, interrupts).await,
         }
         self.conversation.screen.space();
@@ -202,6 +230,9 @@ impl Talk {
                 return Ok(if session.is_closed() { Next::Leave(exit::FAILED) } else { Next::Talk });
             }
         };
+        if let Some(transcript) = &mut self.conversation.transcript {
+            transcript.add(Speaker::Person, text);
+        }
         let no = turn.no();
         turn.detach();
         let outcome = self.conversation.turn(session, no, interrupts).await?;

@@ -11,7 +11,7 @@ use clap::Args;
 use trunkline_host::{
     Cause, Host, TurnEnd,
     config::{AgentConfig, StopSteps},
-    protocol::{Category, ClosedReason, SessionStart, Status},
+    protocol::{Category, ClosedReason, SessionInfo, SessionStart, Status},
     redact,
 };
 
@@ -61,9 +61,6 @@ pub(crate) struct Run {
     #[command(flatten)]
     target: Target,
 
-    #[command(flatten)]
-    overrides: Overrides,
-
     /// Every event as one JSON object a line
     #[arg(long)]
     json: bool,
@@ -78,6 +75,10 @@ pub(crate) struct Run {
 
     /// What to say; `-`, or nothing with a piped stdin, reads it from stdin
     prompt: Option<String>,
+
+    // Last: its heading holds for what follows.
+    #[command(flatten)]
+    overrides: Overrides,
 }
 
 impl Run {
@@ -91,6 +92,8 @@ impl Run {
             lines: self.json.then(Lines::new),
             asker: Asker::new(),
             save: self.save,
+            learned: SessionInfo::default(),
+            transcript: None,
         };
         let done = turn(&chosen, start, &self.file, prompt, &mut conversation, &mut interrupts).await;
         conversation.screen.pause();

@@ -7,22 +7,67 @@ use trunkline_host::{
     protocol::{Delivered, Status, Usage},
 };
 
-/// How a turn went, on one line: time, tokens, cost, how full the context is.
-pub(super) fn of_turn(end: &TurnEnd, usage: Option<&Usage>, context: Option<(u64, u64)>) -> String {
-    let mut facts = vec![duration(end.took)];
+/// How a turn went, on one line: the agent's time, tokens, cost, how full the context is.
+pub(super) fn of_turn(
+    end: &TurnEnd,
+    took: Duration,
+    usage: Option<&Usage>,
+    context: Option<(u64, u64)>,
+) -> String {
+    let mut facts = vec![duration(took)];
     if let Some(usage) = usage {
-        let tokens = |tokens: Option<u64>, what| tokens.map(|tokens| format!("{} {what}", count(tokens)));
-        facts.extend(tokens(usage.input_tokens, "tokens in"));
-        facts.extend(tokens(usage.output_tokens, "out"));
-        facts.extend(usage.cost_usd.map(|cost| format!("${cost:.4}")));
+        facts.extend(used(usage.input_tokens, usage.output_tokens, usage.cost_usd));
     }
-    if let Some((used, total)) = context.filter(|(_, total)| *total > 0) {
-        facts.push(format!("context {} %", used.saturating_mul(100) / total));
-    }
+    facts.extend(filled(context));
     if end.status != Status::Completed && end.delivered != Delivered::Yes {
         facts.push(format!("delivered: {}", end.delivered));
     }
     facts.join(" · ")
+}
+
+fn used(input: Option<u64>, output: Option<u64>, cost: Option<f64>) -> impl Iterator<Item = String> {
+    let tokens = |tokens: Option<u64>, what| tokens.map(|tokens| format!("{} {what}", count(tokens)));
+    let cost = cost.map(|cost| format!("${cost:.4}"));
+    [tokens(input, "tokens in"), tokens(output, "out"), cost].into_iter().flatten()
+}
+
+fn filled(context: Option<(u64, u64)>) -> Option<String> {
+    let (used, total) = context.filter(|(_, total)| *total > 0)?;
+    Some(format!("context {} %", used.saturating_mul(100) / total))
+}
+
+/// What the turns of a conversation used. A number that no turn reported is not a zero.
+#[derive(Debug, Default)]
+pub(super) struct Totals {
+    turns: u64,
+    took: Duration,
+    input: Option<u64>,
+    output: Option<u64>,
+    cost: Option<f64>,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, took: Duration, usage: Option<&Usage>) {
+        self.turns += 1;
+        self.took += took;
+        let Some(usage) = usage else { return };
+        let sum = |sum: Option<u64>, more: Option<u64>| match (sum, more) {
+            (None, None) => None,
+            (sum, more) => Some(sum.unwrap_or(0).saturating_add(more.unwrap_or(0))),
+        };
+        self.input = sum(self.input, usage.input_tokens);
+        self.output = sum(self.output, usage.output_tokens);
+        if let Some(cost) = usage.cost_usd {
+            self.cost = Some(self.cost.unwrap_or(0.0) + cost);
+        }
+    }
+
+    pub(super) fn shown(&self, context: Option<(u64, u64)>) -> String {
+        let turns = format!("{} {}", self.turns, if self.turns == 1 { "turn" } else { "turns" });
+        let facts = [turns, duration(self.took)].into_iter();
+        let facts = facts.chain(used(self.input, self.output, self.cost)).chain(filled(context));
+        facts.collect::<Vec<_>>().join(" · ")
+    }
 }
 
 /// A number of tokens or bytes: `950`, `1.2k`, `3.4M`.
@@ -66,6 +111,16 @@ mod tests {
     fn numbers_are_short() {
         assert_eq!([count(7), count(1234), count(3_400_000)], ["7", "1.2k", "3.4M"]);
         assert_eq!([bytes(7), bytes(2048), bytes(u64::MAX)], ["7 B", "2.0 KiB", "16.0 EiB"]);
+    }
+
+    #[test]
+    fn what_no_turn_reported_is_not_shown() {
+        let mut totals = Totals::default();
+        totals.add(Duration::from_secs(1), None);
+        let usage = |input| Usage { input_tokens: input, cost_usd: Some(0.25), ..Usage::default() };
+        totals.add(Duration::from_secs(2), Some(&usage(Some(1200))));
+        totals.add(Duration::ZERO, Some(&usage(None)));
+        assert_eq!(totals.shown(Some((1, 4))), "3 turns · 3.0 s · 1.2k tokens in · $0.5000 · context 25 %");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{borrow::Cow, io, path::PathBuf};
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context as _, anyhow};
 use rustyline::{
-    ColorMode, CompletionType, Config, Context, Editor, Helper,
+    Cmd, ColorMode, CompletionType, Config, Context, Editor, Helper, KeyCode, KeyEvent, Modifiers,
     completion::{Completer, FilenameCompleter, Pair},
     error::ReadlineError,
     highlight::Highlighter,
@@ -21,6 +21,9 @@ use crate::paint;
 /// What the prompt shows.
 const PROMPT: &str = "› ";
 
+/// What it shows after a line that goes on.
+const FURTHER: &str = "… ";
+
 /// Lines of history that are kept.
 const HISTORY: usize = 1000;
 
@@ -29,6 +32,8 @@ type Lines = Editor<Hand, FileHistory>;
 /// Reads lines from the person, on a thread while one is awaited.
 pub(super) struct Prompt {
     editor: Option<Box<Lines>>,
+    /// Lines that ended with `\`, with line ends in its place.
+    before: String,
     reading: Option<Reading>,
     history: Option<PathBuf>,
 }
@@ -64,16 +69,24 @@ impl Prompt {
             .and_then(|config| config.history_ignore_dups(true))?
             .build();
         let mut editor = Lines::with_config(config)?;
-        editor.set_helper(Some(Hand { files: FilenameCompleter::new() }));
+        editor.set_helper(Some(Hand { files: FilenameCompleter::new(), of_agent: Vec::new() }));
+        editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         let history = history();
         if let Some(path) = &history {
             // The first time there is none.
             let _ = editor.load_history(path);
         }
-        Ok(Self { editor: Some(Box::new(editor)), reading: None, history })
+        Ok(Self { editor: Some(Box::new(editor)), before: String::new(), reading: None, history })
     }
 
-    /// The next line.
+    /// Completes these commands of the agent, too.
+    pub(super) fn complete(&mut self, of_agent: Vec<String>) {
+        if let Some(hand) = self.editor.as_mut().and_then(|editor| editor.helper_mut()) {
+            hand.of_agent = of_agent;
+        }
+    }
+
+    /// The next text: a line, and those that follow one with a `\` at its end.
     ///
     /// # Errors
     /// When the terminal fails.
@@ -81,10 +94,31 @@ impl Prompt {
     /// # Cancel safety
     /// Dropping the future leaves the reading to the next call.
     pub(super) async fn line(&mut self) -> anyhow::Result<Line> {
+        loop {
+            match self.one_line().await? {
+                Line::Text(text) if text.ends_with('\\') => {
+                    self.before.push_str(&text[..text.len() - 1]);
+                    self.before.push('\n');
+                }
+                Line::Text(text) => return Ok(Line::Text(std::mem::take(&mut self.before) + &text)),
+                // The end comes again with the next call.
+                Line::End if !self.before.is_empty() => {
+                    return Ok(Line::Text(std::mem::take(&mut self.before).trim_end().to_owned()));
+                }
+                other => {
+                    self.before.clear();
+                    return Ok(other);
+                }
+            }
+        }
+    }
+
+    async fn one_line(&mut self) -> anyhow::Result<Line> {
         if self.reading.is_none() {
             let mut editor = self.editor.take().ok_or_else(|| anyhow!("the line editor is gone"))?;
+            let prompt = if self.before.is_empty() { PROMPT } else { FURTHER };
             self.reading = Some(tokio::task::spawn_blocking(move || {
-                let line = editor.readline(PROMPT);
+                let line = editor.readline(prompt);
                 (editor, line)
             }));
         }
@@ -116,6 +150,8 @@ impl Prompt {
 /// Helps the hand: completes, and colours the prompt.
 struct Hand {
     files: FilenameCompleter,
+    /// The agent's own commands.
+    of_agent: Vec<String>,
 }
 
 impl Helper for Hand {}
@@ -142,15 +178,17 @@ impl Completer for Hand {
         at: usize,
         context: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
-        if line.starts_with("/file ") {
+        if line.starts_with("/file ") || line.starts_with("/export ") {
             return self.files.complete(line, at, context);
         }
         let typed = &line[..at];
-        let names = NAMES.iter().filter(|name| typed.starts_with('/') && name.starts_with(typed));
+        let of_agent = self.of_agent.iter().map(String::as_str);
+        let names = NAMES.iter().copied().chain(of_agent);
+        let names = names.filter(|name| typed.starts_with('/') && name.starts_with(typed));
         Ok((
             0,
             names
-                .map(|name| Pair { display: name.trim().to_owned(), replacement: (*name).to_owned() })
+                .map(|name| Pair { display: name.trim().to_owned(), replacement: name.to_owned() })
                 .collect(),
         ))
     }
