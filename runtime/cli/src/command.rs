@@ -23,7 +23,7 @@ mod query;
 mod run;
 mod schema;
 mod serve;
-mod table;
+pub(crate) mod table;
 mod usage;
 mod version;
 

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 use indicatif::{ProgressBar, ProgressStyle};
 use trunkline_host::{
@@ -20,6 +21,7 @@ use crate::{
 };
 
 mod facts;
+mod markdown;
 mod tools;
 
 pub(crate) use facts::{bytes, duration};
@@ -35,6 +37,8 @@ const NEARLY_FULL: f64 = 0.75;
 pub(crate) struct Screen {
     /// Takes the answer, byte for byte where it is not a terminal.
     answer: Box<dyn Write + Send>,
+    /// The answer's Markdown, where a person reads it on a terminal.
+    markdown: Option<markdown::Markdown>,
     /// Takes all else.
     aside: Box<dyn Write + Send>,
     answer_on_terminal: bool,
@@ -97,6 +101,7 @@ impl Screen {
     ) -> Self {
         Self {
             answer,
+            markdown: None,
             aside,
             answer_on_terminal,
             aside_on_terminal,
@@ -115,6 +120,13 @@ impl Screen {
             stopping: false,
             crash_told: false,
         }
+    }
+
+    /// Renders the answer's Markdown, where it goes to a terminal that shows styles.
+    pub(crate) fn with_markdown(mut self) -> Self {
+        let has_styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+        self.markdown = (self.answer_on_terminal && has_styles).then(markdown::Markdown::default);
+        self
     }
 
     /// Shows an event. Permissions and questions are somebody else's to ask; their ends are shown here.
@@ -150,6 +162,7 @@ impl Screen {
     /// When stdout takes no more.
     pub(crate) fn end_answer(&mut self) -> io::Result<()> {
         self.quiet();
+        self.finish_markdown()?;
         if !self.answer_ended {
             self.answer.write_all(b"\n")?;
             if self.block == Block::Answer && self.answer_on_terminal {
@@ -176,6 +189,12 @@ impl Screen {
     /// Adds to the time that is not the turn's own: the person was asked.
     pub(crate) fn waited(&mut self, time: Duration) {
         self.waited += time;
+    }
+
+    /// Begins to count anew.
+    pub(crate) fn forget_usage(&mut self) {
+        self.totals = facts::Totals::default();
+        self.context = None;
     }
 
     /// What all turns used together.
@@ -244,15 +263,25 @@ impl Screen {
                 self.remark(&format!("({why})"));
             }
             self.block = Block::Answer;
+            if let Some(markdown) = &mut self.markdown {
+                markdown.begin();
+            }
         }
-        if self.answer_on_terminal {
+        if let Some(markdown) = &mut self.markdown {
+            let lines = markdown.push(&shown(text));
+            if markdown.is_waiting() {
+                self.doing = Some("writing".to_owned());
+            }
+            self.answer.write_all(lines.as_bytes())?;
+        } else if self.answer_on_terminal {
             let text = shown(text);
             self.answer.write_all(text.as_bytes())?;
             self.fresh = text.ends_with('\n');
         } else {
             self.answer.write_all(text.as_bytes())?;
         }
-        self.answer_ended = text.ends_with('\n');
+        // Markdown comes as whole lines.
+        self.answer_ended = self.markdown.is_some() || text.ends_with('\n');
         self.answer.flush()
     }
 
@@ -462,6 +491,8 @@ impl Screen {
 
     /// Goes to the start of a line. The line's end goes to stderr even after the answer, which stays as it is.
     fn end_line(&mut self) {
+        // A stdout that takes no more is found by the next answer.
+        let _ = self.finish_markdown();
         if !self.fresh {
             let _ = self.aside.write_all(b"\n");
             if self.block == Block::Answer {
@@ -470,6 +501,16 @@ impl Screen {
             self.fresh = true;
         }
         self.block = Block::None;
+    }
+
+    /// Shows the block that waits for its end.
+    fn finish_markdown(&mut self) -> io::Result<()> {
+        let Some(markdown) = self.markdown.as_mut().filter(|markdown| markdown.is_waiting()) else {
+            return Ok(());
+        };
+        let lines = markdown.finish();
+        self.answer.write_all(lines.as_bytes())?;
+        self.answer.flush()
     }
 
     fn quiet(&mut self) {

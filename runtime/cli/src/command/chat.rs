@@ -86,7 +86,7 @@ impl Chat {
         let settings = Settings::save();
         let detail = if self.debug { Detail::Debug } else { Detail::Calm };
         let conversation = Conversation {
-            screen: Screen::new(detail),
+            screen: Screen::new(detail).with_markdown(),
             lines: None,
             asker: Asker::new(),
             save: self.save,

@@ -3,20 +3,20 @@
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 
 /// A table with these headings.
-pub(super) fn of(headings: &[&str]) -> Table {
+pub(crate) fn of(headings: &[&str]) -> Table {
     let mut table = plain();
     table.set_header(headings.iter().map(|heading| Cell::new(heading).add_attribute(Attribute::Dim)));
     table
 }
 
 /// A table without headings.
-pub(super) fn plain() -> Table {
+pub(crate) fn plain() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table
 }
 
 /// The table's lines, without space at their ends.
-pub(super) fn lines(table: &Table) -> String {
+pub(crate) fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

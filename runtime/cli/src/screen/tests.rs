@@ -66,3 +66,38 @@ fn thoughts_begin_on_a_line_of_their_own() {
         shown_on((true, true), vec![output("a"), thinking("one\ntw"), thinking("o"), output("b")]);
     assert_eq!(aside, "  (outside any turn)\n\n  one\n  two\n  (outside any turn)\n");
 }
+
+#[test]
+fn markdown_is_rendered_and_its_author_commands_no_terminal() {
+    let (answer, aside) = (Sink::default(), Sink::default());
+    let mut screen =
+        Screen::over(Box::new(answer.clone()), Box::new(aside.clone()), (true, true), Detail::Calm);
+    screen.markdown = Some(markdown::Markdown::default());
+    let pieces = [
+        "# Ti",
+        "tle\n\n**bo",
+        "ld** \u{1b}[31m `\u{9b}2J`\n\n```\n\u{1b}]0;x\u{7}\n```\n",
+        "[x](http://a\u{1b}[0m)\n\n&#27;[2J &#x9b;2J [y](<http://b/&#27;[2J>)\n\n|&#27;[2J|\n|-|\n|&#27;[3J|\n",
+    ];
+    for piece in pieces {
+        screen.event(&event(output(piece))).unwrap();
+    }
+    screen.event(&event(thinking("hm"))).unwrap();
+    screen.event(&event(output("last"))).unwrap();
+    screen.end_answer().unwrap();
+    let raw = answer.text();
+    let plain = anstream::adapter::strip_str(&raw).to_string();
+    for text in ["Title\n", "bold ␛[31m ", "    ␛]0;x␇\n", "last\n"] {
+        assert!(plain.contains(text), "{text:?} is not in {plain:?}");
+    }
+    // All escapes are styles of ours: they end with `m` and have digits alone.
+    for escape in raw.split('\u{1b}').skip(1) {
+        let style = escape.strip_prefix('[').and_then(|rest| rest.split_once('m'));
+        assert!(
+            style.is_some_and(|(digits, _)| digits.chars().all(|c| c.is_ascii_digit() || c == ';')),
+            "{escape:?}"
+        );
+    }
+    assert!(!raw.contains(['\u{9b}', '\u{7}']));
+    assert!(aside.text().contains("hm"));
+}

@@ -145,6 +145,7 @@ impl Talk {
     pub(super) fn anew(&mut self, chosen: &Chosen) {
         self.conversation.learned = SessionInfo::default();
         self.conversation.transcript = Some(Transcript::new(&chosen.agent.name));
+        self.conversation.screen.forget_usage();
         self.conversation.screen.remark("a new conversation");
         self.conversation.screen.space();
     }

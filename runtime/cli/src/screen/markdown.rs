@@ -1,0 +1,429 @@
+//! Markdown, as a terminal shows it: block by block, each when it is complete.
+//!
+//! What goes in must be cleaned by [`shown`]; what is decoded on the way is cleaned again. So the escape sequences that
+//! come out are ours alone.
+
+use std::fmt::Write as _;
+
+use anstyle::{Effects, Style};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+
+use crate::{command::table, paint, terminal::shown};
+
+/// The longest block that waits for its end, in bytes; a longer one is shown as it came.
+const LONGEST: usize = 64 * 1024;
+
+const CODE: Style = paint::ACT;
+const EMPHASIS: Style = Style::new().italic();
+const STRUCK: Style = Style::new().effects(Effects::STRIKETHROUGH);
+const LINK: Style = Style::new().underline();
+
+/// A text that comes in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Markdown {
+    /// The line that has no end yet.
+    line: String,
+    /// The lines of the block that is not complete.
+    block: String,
+    /// Whether the block's last line is empty.
+    is_after_blank: bool,
+    /// What ends the code that the lines belong to.
+    fence: Option<Fence>,
+    /// Whether something was shown that the next block is set apart from.
+    has_before: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Fence {
+    mark: char,
+    length: usize,
+    indent: usize,
+}
+
+impl Markdown {
+    /// Takes a piece, and gives what is complete by it: whole lines.
+    pub(super) fn push(&mut self, piece: &str) -> String {
+        let mut out = String::new();
+        for part in piece.split_inclusive('\n') {
+            self.line.push_str(part);
+            if part.ends_with('\n') {
+                let line = std::mem::take(&mut self.line);
+                self.take_line(line.trim_end_matches('\n'), &mut out);
+            }
+        }
+        if self.line.len() + self.block.len() > LONGEST {
+            self.give_up(&mut out);
+        }
+        out
+    }
+
+    /// Whether something waits for the end of its block.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.line.is_empty() || !self.block.is_empty()
+    }
+
+    /// Gives the rest.
+    pub(super) fn finish(&mut self) -> String {
+        let mut out = String::new();
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.take_line(&line, &mut out);
+        }
+        self.end_block(&mut out);
+        *self = Self { has_before: self.has_before, ..Self::default() };
+        out
+    }
+
+    fn take_line(&mut self, line: &str, out: &mut String) {
+        if let Some(fence) = self.fence {
+            if fence.is_closed_by(line) {
+                self.fence = None;
+            } else {
+                let indent = line.len() - line.trim_start_matches(' ').len();
+                code_line(&line[indent.min(fence.indent)..], out);
+            }
+            return;
+        }
+        if let Some(fence) = Fence::opened_by(line) {
+            self.end_block(out);
+            self.set_apart(out);
+            self.fence = Some(fence);
+            return;
+        }
+        if line.trim().is_empty() {
+            self.is_after_blank = true;
+            // A list or a quotation may go on after it.
+            if !may_go_on(&self.block) {
+                self.end_block(out);
+            } else if !self.block.is_empty() {
+                self.block.push('\n');
+            }
+            return;
+        }
+        if std::mem::take(&mut self.is_after_blank) && !line.starts_with([' ', '\t']) && !may_go_on(line) {
+            self.end_block(out);
+        }
+        self.block.push_str(line);
+        self.block.push('\n');
+    }
+
+    /// Shows a block that is too long to wait for as it came.
+    fn give_up(&mut self, out: &mut String) {
+        out.push_str(&std::mem::take(&mut self.block));
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            out.push_str(&line);
+            out.push('\n');
+        }
+        self.has_before = true;
+    }
+
+    fn end_block(&mut self, out: &mut String) {
+        let block = std::mem::take(&mut self.block);
+        if !block.trim().is_empty() {
+            self.set_apart(out);
+            out.push_str(&rendered(&block));
+        }
+    }
+
+    fn set_apart(&mut self, out: &mut String) {
+        if std::mem::replace(&mut self.has_before, true) {
+            out.push('\n');
+        }
+    }
+
+    /// The next block begins an answer.
+    pub(super) fn begin(&mut self) {
+        self.has_before = false;
+    }
+}
+
+impl Fence {
+    fn opened_by(line: &str) -> Option<Self> {
+        let text = line.trim_start_matches(' ');
+        let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+        let length = text.chars().take_while(|next| *next == mark).count();
+        let is_inline = mark == '`' && text[length..].contains('`');
+        (length >= 3 && !is_inline).then_some(Self { mark, length, indent: line.len() - text.len() })
+    }
+
+    fn is_closed_by(self, line: &str) -> bool {
+        let text = line.trim();
+        text.len() >= self.length && text.chars().all(|next| next == self.mark)
+    }
+}
+
+/// Whether what begins with this line may go on after an empty one.
+fn may_go_on(block: &str) -> bool {
+    let text = block.trim_start();
+    let number = text.trim_start_matches(|next: char| next.is_ascii_digit());
+    let is_numbered = number.len() < text.len() && number.starts_with(['.', ')']);
+    is_numbered
+        || text.starts_with("- ")
+        || text.starts_with("* ")
+        || text.starts_with("+ ")
+        || text.starts_with('>')
+}
+
+fn code_line(line: &str, out: &mut String) {
+    let _ = writeln!(out, "    {CODE}{}{CODE:#}", shown(line));
+}
+
+/// A block as lines for the terminal.
+fn rendered(block: &str) -> String {
+    let mut page = Page::default();
+    for event in Parser::new_ext(
+        block,
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS,
+    ) {
+        page.event(event);
+    }
+    page.end_line();
+    page.out
+}
+
+/// What is being written.
+#[derive(Default)]
+struct Page {
+    out: String,
+    /// The styles that surround the next text, the innermost last.
+    styles: Vec<Style>,
+    /// The numbers of the lists around, `None` for bullets.
+    lists: Vec<Option<u64>>,
+    quotes: usize,
+    /// What the next line begins with, in the place of the indentation.
+    mark: Option<String>,
+    is_in_line: bool,
+    is_code: bool,
+    links: Vec<String>,
+    table: Option<Vec<Vec<String>>>,
+}
+
+impl Page {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) if self.is_code => {
+                for line in text.lines() {
+                    code_line(line, &mut self.out);
+                }
+            }
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
+            Event::Code(text) => self.styled(CODE, &text),
+            Event::SoftBreak | Event::HardBreak if self.table.is_some() => self.text(" "),
+            Event::SoftBreak | Event::HardBreak => self.end_line(),
+            Event::Rule => {
+                self.styled(paint::DIM, "────────");
+                self.end_line();
+            }
+            Event::TaskListMarker(is_done) => self.text(if is_done { "☑ " } else { "☐ " }),
+            Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
+                self.text(&text)
+            }
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Heading { .. } => self.styles.push(paint::STRONG.underline()),
+            Tag::Strong => self.styles.push(paint::STRONG),
+            Tag::Emphasis => self.styles.push(EMPHASIS),
+            Tag::Strikethrough => self.styles.push(STRUCK),
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                self.links.push(dest_url.into_string());
+                self.styles.push(LINK);
+            }
+            Tag::List(first) => {
+                self.end_line();
+                self.lists.push(first);
+            }
+            Tag::Item => {
+                self.end_line();
+                let mark = match self.lists.last_mut() {
+                    Some(Some(number)) => {
+                        *number += 1;
+                        format!("{}. ", *number - 1)
+                    }
+                    _ => "• ".to_owned(),
+                };
+                self.mark = Some(mark);
+            }
+            Tag::BlockQuote(_) => self.quotes += 1,
+            Tag::CodeBlock(CodeBlockKind::Fenced(_) | CodeBlockKind::Indented) => {
+                self.end_line();
+                self.is_code = true;
+            }
+            Tag::Table(_) => self.table = Some(Vec::new()),
+            Tag::TableHead | Tag::TableRow => {
+                if let Some(rows) = &mut self.table {
+                    rows.push(Vec::new());
+                }
+            }
+            Tag::TableCell => {
+                if let Some(row) = self.table.as_mut().and_then(|rows| rows.last_mut()) {
+                    row.push(String::new());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Heading(_) => {
+                self.styles.pop();
+                self.end_line();
+            }
+            TagEnd::Strong | TagEnd::Emphasis | TagEnd::Strikethrough => {
+                self.styles.pop();
+            }
+            TagEnd::Link | TagEnd::Image => {
+                self.styles.pop();
+                if let Some(to) = self.links.pop()
+                    && !self.out.ends_with(&format!("{to}{LINK:#}"))
+                {
+                    self.styled(paint::DIM, &format!(" ({to})"));
+                }
+            }
+            TagEnd::List(_) => {
+                self.lists.pop();
+            }
+            TagEnd::Paragraph | TagEnd::Item | TagEnd::HtmlBlock => self.end_line(),
+            TagEnd::BlockQuote(_) => self.quotes = self.quotes.saturating_sub(1),
+            TagEnd::CodeBlock => self.is_code = false,
+            TagEnd::Table => self.end_table(),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.styled(self.styles.last().copied().unwrap_or_default(), text);
+    }
+
+    fn styled(&mut self, style: Style, text: &str) {
+        // Entities such as `&#27;` have become characters.
+        let text = shown(text);
+        if let Some(cell) =
+            self.table.as_mut().and_then(|rows| rows.last_mut()).and_then(|row| row.last_mut())
+        {
+            return cell.push_str(&text);
+        }
+        for (number, line) in text.split('\n').enumerate() {
+            if number > 0 {
+                self.end_line();
+            }
+            if !line.is_empty() {
+                self.begin_line();
+                let _ = write!(self.out, "{style}{line}{style:#}");
+            }
+        }
+    }
+
+    fn begin_line(&mut self) {
+        if std::mem::replace(&mut self.is_in_line, true) {
+            return;
+        }
+        let dim = paint::DIM;
+        for _ in 0..self.quotes {
+            let _ = write!(self.out, "{dim}│{dim:#} ");
+        }
+        let depth = self.lists.len();
+        match self.mark.take() {
+            Some(mark) => {
+                let _ = write!(self.out, "{:1$}{mark}", "", 2 * depth.saturating_sub(1));
+            }
+            None => self.out.extend(std::iter::repeat_n("  ", depth)),
+        }
+    }
+
+    fn end_line(&mut self) {
+        if std::mem::take(&mut self.is_in_line) {
+            self.out.push('\n');
+        }
+    }
+
+    fn end_table(&mut self) {
+        let mut rows = self.table.take().unwrap_or_default().into_iter();
+        let head = rows.next().unwrap_or_default();
+        let mut list = table::of(&head.iter().map(String::as_str).collect::<Vec<_>>());
+        for row in rows {
+            list.add_row(row);
+        }
+        self.out.push_str(&table::lines(&list));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is shown, without its colours, after each piece and at the end.
+    fn pieces(pieces: &[&str]) -> Vec<String> {
+        let mut markdown = Markdown::default();
+        let mut shown: Vec<_> = pieces.iter().map(|piece| markdown.push(piece)).collect();
+        shown.push(markdown.finish());
+        shown.iter().map(|text| anstream::adapter::strip_str(text).to_string()).collect()
+    }
+
+    fn whole(text: &str) -> String {
+        pieces(&[text]).concat()
+    }
+
+    #[test]
+    fn a_paragraph_is_shown_when_it_is_complete() {
+        assert_eq!(pieces(&["one **t", "wo** three\n", "\nnext"]), ["", "", "one two three\n", "\nnext\n"]);
+    }
+
+    #[test]
+    fn however_it_is_cut_the_same_is_shown() {
+        let text = "# Title\n\nA *b* `c`.\n\n- one\n- two\n\n  more\n\n1. x\n2. y\n\n```rust\nfn a() {}\n\n# no title\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> said\n> so\n\n[here](http://x)\n";
+        let expected = whole(text);
+        for size in 1..20 {
+            let mut markdown = Markdown::default();
+            let chars: Vec<char> = text.chars().collect();
+            let mut shown = String::new();
+            for piece in chars.chunks(size) {
+                shown.push_str(&markdown.push(&piece.iter().collect::<String>()));
+            }
+            shown.push_str(&markdown.finish());
+            assert_eq!(anstream::adapter::strip_str(&shown).to_string(), expected, "{size}");
+        }
+        for line in [
+            "Title\n",
+            "A b c.\n",
+            "• one\n",
+            "  more\n",
+            "2. y\n",
+            "    fn a() {}\n    \n    # no title\n",
+            "│ said\n",
+            "here (http://x)\n",
+        ] {
+            assert!(expected.contains(line), "{line:?} is not in {expected}");
+        }
+        assert!(!expected.contains("```") && !expected.contains("**"));
+    }
+
+    #[test]
+    fn a_line_of_code_is_shown_when_it_comes() {
+        assert_eq!(pieces(&["```\nlet a", " = 1;\n", "b\n```\n"])[..3], ["", "    let a = 1;\n", "    b\n"]);
+    }
+
+    #[test]
+    fn a_block_without_an_end_is_not_kept() {
+        let mut markdown = Markdown::default();
+        let mut shown = 0;
+        for _ in 0..1000 {
+            shown += markdown.push(&"x".repeat(1000)).len();
+            assert!(markdown.line.len() + markdown.block.len() <= LONGEST);
+        }
+        assert!(shown > 900_000);
+    }
+
+    #[test]
+    fn what_is_no_markdown_stays() {
+        for text in ["a_b_c 2 * 3 * 4 <T>\n", "5 > 3\n", "one\ntwo\n"] {
+            assert_eq!(whole(text), text);
+        }
+    }
+}
