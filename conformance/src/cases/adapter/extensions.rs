@@ -194,4 +194,8 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[Need::ProbeOr(&["file"], "file_out")])
         .when("a file from the adapter; another where `exchange_dir` is given")
         .then("in TMPDIR; in `exchange_dir` where the adapter reads that field"),
+    Case::choice("A-EXT-44", "ext.5", "an update lasts over turns", session_events::update_lasts)
+        .needs(&[OPTIONS])
+        .when("a `session.update`, a turn, and a `session.update` without a value")
+        .then("the values that the first answer named are in force still"),
 ];

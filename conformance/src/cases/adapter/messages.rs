@@ -163,12 +163,7 @@ fn unknown_types(t: &mut Trial<'_>) -> Outcome {
     unknown(t, s.id())?;
     t.end_of(&s, from)?;
     t.demand_ends(&s, 2)?;
-    // A session may greet or work by itself; what comes as often as it is asked is an answer.
-    let before = t.of(&idle).len();
-    unknown(t, idle.id())?;
-    t.settle()?;
-    let answers = t.of(&idle).len() - before;
-    t.demand(answers < UNKNOWN.len(), "no answer to unknown types", format!("{answers} messages"))?;
+    t.demand_unanswered(&idle, "no answer to unknown types", |t| unknown(t, idle.id()))?;
     t.demand_no_strangers()
 }
 

@@ -8,7 +8,7 @@ use crate::{
     case::Case,
     clauses::Level,
     needs::{Ability, Need},
-    trial::{Ask, Request, Session, Trial},
+    trial::{Ask, Request, Seen, Session, Trial},
     verdict::{FailureContext, Outcome, Stop},
 };
 
@@ -72,6 +72,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::derived("A-PRM-14", "permission.4", "an answer that no one asked for", no_one_asked)
         .when("`permission.response` in a session where nothing waits; a fence and a quiet window; a turn")
         .then("it is ignored"),
+    Case::choice("A-PRM-15", "permission.4", "an id whose answer is still to come", id_of_an_earlier_turn)
+        .needs(&[PROBE])
+        .when("`stop` while a request waits; a second turn asks; then the denial of the first request")
+        .then("the second request has another id, or comes after that denial; its own approval works"),
 ];
 
 const SETTLE_ONE: &str = "look requests up by session and `request_id`, and ignore answers to others";
@@ -304,6 +308,35 @@ fn close_denies(t: &mut Trial<'_>) -> Outcome {
     let ended = t.since(closed, &s).iter().any(|seen| seen.kind() == "turn.complete");
     t.demand(!ended, "no `turn.complete` for the turn that waited", "one").under("session.4")?;
     t.demand_silence(&s, read, "nothing for a closed session").under("session.4")
+}
+
+/// At a stop the adapter settles by itself, and the host's denial may come as late as the next turn.
+fn id_of_an_earlier_turn(t: &mut Trial<'_>) -> Outcome {
+    let hint =
+        "an id may be used again only when the host's answer to it has come: count over the session's turns";
+    let (s, first, request) = asked(t)?;
+    t.stop(&s)?;
+    t.end_within(&s, request.from, t.bounds.stop)?;
+    let second = t.action();
+    let from = t.probe(&s, &json!([["ask", second.members()]]))?;
+    let is_request = |seen: &Seen| seen.kind() == "permission.request" && seen.session() == s.id();
+    // An adapter that has but one id may wait for the answer.
+    if let Some(early) = t.wait(from, t.quiet().max(Duration::from_millis(500)), is_request) {
+        let id = early.text("request_id").to_owned();
+        t.demand(id != request.id(), "an id that no answer is to come for", format!("{id:?} again"))
+            .hint(hint)?;
+    }
+    t.answer(&s, &request, false)?;
+    let seen = t.expect(from, &s, "permission.request", t.bounds.deadline)?;
+    let again = Request { seen, from };
+    t.pass_time(t.quiet());
+    let ended = t.since(from, &s).iter().any(|seen| seen.kind() == "turn.complete");
+    t.demand(!ended, "the second request waits for its own answer", "its turn has ended").hint(hint)?;
+    t.answer(&s, &again, true)?;
+    t.end_of(&s, from)?;
+    t.demand(second.done(), "the approval of the second request lets it happen", "it has not").hint(hint)?;
+    undone(t, &first, "the denied one of the stopped turn happened")?;
+    t.settle_ledger(&s)
 }
 
 fn no_one_asked(t: &mut Trial<'_>) -> Outcome {

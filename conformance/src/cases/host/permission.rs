@@ -76,6 +76,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(NEEDS)
         .when("1,000 requests at once; the hub answers whatever reaches it")
         .then("another session is served; each request gets one answer, an approval only from the hub"),
+    Case::choice("H-PRM-13", "permission.3", "a request outside a turn", unanswered::outside_a_turn)
+        .needs(NEEDS)
+        .when("a request after the end of a turn; one turn ends, another is stopped; then the hub approves")
+        .then("nothing before the approval, which reaches the adapter once"),
 ];
 
 /// An action that asks under an id; its resource is the token by which the hub knows it.

@@ -1,11 +1,11 @@
 //! Endings, updates, pings and tool calls (sections 11.2, 11.5 and 11.8, [session.8], [ext.3], [ext.7]).
 
-use std::cell::Cell;
+use std::{cell::Cell, collections::BTreeMap};
 
 use serde_json::{Value, json};
 
 use crate::{
-    trial::{Session, Trial},
+    trial::{Seen, Session, Trial},
     verdict::{FailureContext, Outcome},
     wire,
 };
@@ -96,6 +96,38 @@ fn infos_for_updates(t: &mut Trial<'_>, s: &Session, rounds: usize) -> Outcome<u
     });
     t.settle()?;
     Ok(t.since(from, s).iter().filter(|seen| seen.kind() == "session.info").count())
+}
+
+/// Takes what a message says of the values in force; what it does not name stays.
+fn take_values(values: &mut BTreeMap<&'static str, Value>, info: &Seen) {
+    for name in ["model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools"] {
+        if let Some(value) = info.get(name).filter(|value| !value.is_null()) {
+            values.insert(name, value.clone());
+        }
+    }
+}
+
+pub(super) fn update_lasts(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = t.agree(&["options"], &json!({}))?;
+    t.quick_turn(&s)?;
+    let within = t.bounds.deadline.max(t.bounds.secs(10.0));
+    let first = t.tell(&s, "session.update", &json!({"model":"model-2","reasoning_effort":"low"}))?;
+    t.expect(first, &s, "session.info", within)?;
+    t.quick_turn(&s)?;
+    t.settle()?;
+    let last = t.tell(&s, "session.update", &json!({}))?;
+    t.expect(last, &s, "session.info", within)?;
+    // An agent may change its values by itself; then it has said so.
+    let (mut told, mut now) = (BTreeMap::new(), BTreeMap::new());
+    for info in t.of_kind(&s, "session.info").iter().filter(|info| info.index >= first) {
+        take_values(if info.index < last { &mut told } else { &mut now }, info);
+    }
+    for (name, value) in told {
+        let got = now.remove(name).unwrap_or_else(|| value.clone());
+        t.demand(got == value, format!("`{name}` {value} still, after a turn"), got)
+            .hint("what session.update changes belongs to the session, not to its next turn")?;
+    }
+    Ok(())
 }
 
 pub(super) fn applied(t: &mut Trial<'_>) -> Outcome {

@@ -70,3 +70,22 @@ pub(super) fn settled_otherwise(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     demand_no_approval(t)
 }
+
+pub(super) fn outside_a_turn(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let token = t.token();
+    let turn = t.act(&s, &json!([["complete"], ["delay", 200], ask("r-1", &token)]))?;
+    let request = asked(t, &s, turn.end.index, &token)?;
+    t.demand_served(&s, "served")?;
+    let from = t.begin_busy(&s)?;
+    t.stop(&s)?;
+    t.end_of(&s, from)?;
+    t.settle()?;
+    let lower = t.lower(&s)?;
+    demand_answers(t, &lower, "r-1", &[])
+        .hint("a request that was made outside a turn stands until it is answered, whatever turns end")?;
+    let sent = t.send(answer_of(&s, &request, true))?;
+    t.expect_told(sent, &lower, "permission.response", t.bounds.deadline)?;
+    t.settle()?;
+    demand_answers(t, &lower, "r-1", &[true])
+}
