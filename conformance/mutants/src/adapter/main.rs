@@ -82,6 +82,10 @@ fn begin_oddly(process: &Arc<Process>) {
             (0..100_000).try_for_each(|_| stderr.write_all(&line))
         });
     }
+    if varied(Variant::Background) {
+        let process = process.clone();
+        std::thread::spawn(move || process.speak_between_turns());
+    }
     if broken(Mutant::IdleCompletes) {
         let process = process.clone();
         std::thread::spawn(move || process.complete_when_idle());

@@ -47,6 +47,17 @@ impl Message {
         }
     }
 
+    /// The two halves of an output that has two characters; else itself alone.
+    pub(crate) fn halves(self) -> Vec<Self> {
+        let content = self.members.get("content").and_then(Value::as_str).unwrap_or_default();
+        let middle = content.ceil_char_boundary(content.len() / 2);
+        if self.kind != "output" || middle == 0 || middle == content.len() {
+            return vec![self];
+        }
+        let (first, second) = (json!(content[..middle]), json!(content[middle..]));
+        [first, second].map(|half| self.clone().with("content", half)).into()
+    }
+
     pub(crate) fn in_turn(self, turn_id: Option<String>) -> Self {
         Self { turn_id, ..self }
     }

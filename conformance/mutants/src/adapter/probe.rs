@@ -179,8 +179,13 @@ fn burst(turn: &Turn, pieces: u64, bytes: u64, letter: Option<String>) -> Result
     let letter = letter.filter(|letter| letter.len() == 1).unwrap_or_else(|| "x".to_owned());
     let fill = usize::try_from(bytes.min(MOST)).unwrap_or(0).saturating_sub("00000001 ".len());
     let fill = letter.repeat(fill);
+    let mut held = String::new();
     for number in 1..=pieces {
-        turn.emit(Message::output(&format!("{number:08} {fill}")))?;
+        held.push_str(&format!("{number:08} {fill}"));
+        if !varied(Variant::Joins) || number.is_multiple_of(2) || number == pieces {
+            turn.emit(Message::output(&held))?;
+            held.clear();
+        }
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ mod turn;
 mod turns;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -74,12 +74,18 @@ struct State {
     ledger: Ledger,
     values: Values,
     options: Options,
+    /// Those of its start.
+    first_options: Options,
     folder: Option<PathBuf>,
     out: VecDeque<String>,
     out_bytes: usize,
     pauses: u32,
     /// When its last turn ended.
     ended_at: Option<Instant>,
+    /// Whether it has said its first words.
+    begun: bool,
+    /// Requests that it has settled by itself, and whose answer is still to come ([permission.4]).
+    owed: BTreeSet<String>,
     /// Whether it has stopped listening to inputs.
     deaf: bool,
     /// Whether it stands in the line of the outbox.
@@ -117,7 +123,8 @@ impl Session {
         };
         let ready = start.ready(&native_id, context);
         let foreign = start.is_foreign();
-        let state = State { values, options: start.options, ..State::default() };
+        let first_options = start.options.clone();
+        let state = State { values, options: start.options, first_options, ..State::default() };
         let session = Arc::new(Self {
             id,
             agreed: start.agreed,
@@ -145,6 +152,7 @@ impl Session {
         if varied(Variant::Greeting) && start.offered {
             session.send(&mut state, Message::output("Good day."));
         }
+        state.begun = true;
         drop(state);
         if foreign && !broken(Mutant::ProtocolEchoed) {
             let text = format!("the host speaks protocol 0, this adapter {PROTOCOL}");
@@ -164,6 +172,20 @@ impl Session {
     /// Sends what belongs to no turn, with no wait.
     pub(crate) fn tell(self: &Arc<Self>, message: Message) {
         self.send(&mut self.lock(), message);
+    }
+
+    /// Says something while no turn runs: output, and facts that are still the same.
+    pub(super) fn speak_between_turns(self: &Arc<Self>) {
+        let mut state = self.lock();
+        let idle = state.begun && state.running.is_none() && state.queue.is_empty();
+        if !idle || state.pauses > 0 || !matches!(state.phase, Phase::Open) {
+            return;
+        }
+        self.send(&mut state, Message::output("(at work) "));
+        if self.has(Extension::Options) {
+            let info = Message::of("session.info", state.options.in_force());
+            self.send(&mut state, info);
+        }
     }
 
     /// Holds back what it has to say ([flow.1]).
@@ -186,6 +208,14 @@ impl Session {
         let mut state = self.lock();
         state.options.update(fields);
         let info = Message::of("session.info", state.options.in_force());
+        if varied(Variant::SlowUpdates) {
+            let session = self.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(1_500));
+                session.tell(info);
+            });
+            return;
+        }
         if broken(Mutant::UpdateAnsweredTwice) {
             self.send(&mut state, info.clone());
         }
@@ -214,6 +244,13 @@ impl Session {
 
     /// Puts a message behind what waits. Nothing goes out once the session is closed ([session.4]).
     fn send(self: &Arc<Self>, state: &mut State, message: Message) {
+        if varied(Variant::Cuts) {
+            return message.halves().into_iter().for_each(|half| self.send_whole(state, half));
+        }
+        self.send_whole(state, message);
+    }
+
+    fn send_whole(self: &Arc<Self>, state: &mut State, message: Message) {
         if matches!(state.phase, Phase::Closed) && !broken(Mutant::SpeaksAfterClose) {
             return;
         }

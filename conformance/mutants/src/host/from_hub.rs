@@ -249,6 +249,12 @@ impl Relay {
             return;
         }
         session.held.push_back(Held::Input(turn));
+        if varied(V::Vh20) {
+            let progress = Message::up("progress", &session.id).with("message", "the input is accepted");
+            self.say(session, &progress);
+            let info = Message::up("session.info", &session.id).with_raw("commands", "[]");
+            self.say(session, &info);
+        }
         self.advance(session);
     }
 
@@ -339,7 +345,12 @@ impl Relay {
         if broken(M::StopCloses) {
             stop = Message::down("session.close", &session.id);
         }
-        for _ in 0..if broken(M::StopRepeated) { 3 } else { 1 } {
+        let times = match () {
+            () if broken(M::StopRepeated) => 3,
+            () if varied(V::Vh17) => 2,
+            () => 1,
+        };
+        for _ in 0..times {
             self.write(session, &stop);
         }
     }

@@ -219,7 +219,9 @@ impl Relay {
             || broken(M::WithdrawalToldCore) && message.kind == "permission.cancel"
         {
             let allowed = if broken(M::RichToCore) { Exts::ALL } else { session.hub };
-            self.hub.push(session.key, message.encode(allowed));
+            for part in cut(message) {
+                self.hub.push(session.key, part.encode(allowed));
+            }
             return;
         }
         let error = || {
@@ -264,4 +266,16 @@ impl Relay {
         }
         self.say(session, &message);
     }
+}
+
+/// The outputs that an output is told by: its two halves, or itself.
+fn cut(message: &Message) -> Vec<Message> {
+    let content = message.text("content").filter(|_| varied(V::Vh19) && message.kind == "output");
+    let content = content.unwrap_or_default();
+    let middle = content.ceil_char_boundary(content.len() / 2);
+    if middle == 0 || middle == content.len() {
+        return vec![message.clone()];
+    }
+    let (first, second) = content.split_at(middle);
+    [first, second].map(|half| message.clone().with("content", half)).into()
 }

@@ -94,7 +94,8 @@ impl Relay {
         process.wire.insert(id.clone(), session.id.clone());
         let mut wire = Wire::new(number, id.clone());
         let mut start = Message::down("session.start", &id);
-        for (name, raw) in session.start.fields() {
+        let fields = if varied(V::Vh18) { Vec::new() } else { session.start.fields().collect() };
+        for (name, raw) in fields {
             if !matches!(name, "protocol" | "extensions" | "agent_id" | "exchange_dir" | "resume") {
                 start.set(name, raw.to_owned());
             }
@@ -103,13 +104,18 @@ impl Relay {
         if broken(M::OfferFollowsHub) {
             offer = session.hub;
         }
+        if varied(V::Vh18) {
+            offer = Exts::NONE;
+            wire.agreed = Some(offer);
+        }
         if offer != Exts::NONE {
             if !broken(M::OfferWithoutProtocol) {
                 start.set("protocol", "1".to_owned());
             }
             start.set("extensions", serde_json::json!(offer.names()).to_string());
         }
-        if session.exchange.is_dir() || private_folder(&session.exchange).is_ok() {
+        let exchanges = session.exchange.is_dir() || private_folder(&session.exchange).is_ok();
+        if exchanges && !varied(V::Vh18) {
             start.set("exchange_dir", quote(&session.exchange.to_string_lossy()));
         }
         let resume = if session.restarted {
@@ -121,7 +127,7 @@ impl Relay {
             session.start.raw("resume").map(str::to_owned)
         };
         wire.owes_context = resume.is_some();
-        if let Some(resume) = resume {
+        if let Some(resume) = resume.filter(|_| !varied(V::Vh18)) {
             start.set("resume", resume);
         }
         let told = session.restarted && !wire.owes_context;

@@ -201,6 +201,8 @@ impl Relay {
                 .with_raw("is_error", "true");
             self.say(session, &end);
         }
-        self.settle(session, reason, |request| request.turn.as_deref() == Some(wire_id.as_str()));
+        self.settle(session, reason, |request| {
+            request.turn.as_deref() == Some(wire_id.as_str()) || broken(M::OutsideRequestDenied)
+        });
     }
 }

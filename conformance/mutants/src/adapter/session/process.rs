@@ -75,6 +75,14 @@ impl Process {
         }
     }
 
+    /// What an adapter does that works on without a turn ([turn.6]).
+    pub(crate) fn speak_between_turns(&self) -> ! {
+        loop {
+            std::thread::sleep(Duration::from_millis(100));
+            self.all().iter().for_each(Session::speak_between_turns);
+        }
+    }
+
     /// The end of stdin: stops every turn, lets their ends out, and returns within 3 s ([process.1]).
     pub(crate) fn shut(&self) {
         if broken(Mutant::IgnoresEof) || (broken(Mutant::EofWaitsForSessions) && !self.sessions().is_empty())

@@ -9,7 +9,7 @@ use crate::{
     fields::Fields,
     message::{Members, Message},
     negotiation::Extension,
-    switches::{Mutant, broken},
+    switches::{Mutant, Variant, broken, varied},
 };
 
 /// A way to answer that was offered.
@@ -52,6 +52,7 @@ impl Session {
     /// Takes a `permission.response`. The first one counts, and whatever is not `true` denies ([permission.4]).
     pub(crate) fn answer_permission(self: &Arc<Self>, request_id: &str, fields: &Fields<'_>) {
         let mut state = self.lock();
+        state.owed.remove(request_id);
         let approved = is_approval(fields);
         if matches!(state.phase, Phase::Open) {
             state.ledger.answer(request_id, approved);
@@ -95,6 +96,7 @@ impl Session {
     /// Takes an `input.response`: values, or no answer.
     pub(crate) fn answer_question(self: &Arc<Self>, request_id: &str, fields: &Fields<'_>) {
         let mut state = self.lock();
+        state.owed.remove(request_id);
         if !state.requests.get(request_id).is_some_and(Request::is_question) {
             return;
         }
@@ -149,9 +151,23 @@ impl Session {
 }
 
 impl State {
+    /// Remembers an id whose answer is still to come, where ids are used again.
+    pub(super) fn owe(&mut self, request_id: &str) {
+        if varied(Variant::IdsAgain) {
+            self.owed.insert(request_id.to_owned());
+        }
+    }
+
+    /// The first id that no pending request has, and, where `answered`, none whose answer is still to come.
+    pub(super) fn free_request_id(&self, answered: bool) -> String {
+        let is_free = |id: &String| !(self.requests.contains_key(id) || answered && self.owed.contains(id));
+        (1_u64..).map(|n| format!("r-{n}")).find(is_free).unwrap_or_default()
+    }
+
     /// Settles what waits as denied; its turn or its session is over ([permission.3]).
     pub(super) fn settle(&mut self, kept: bool) {
         for (request_id, request) in std::mem::take(&mut self.requests) {
+            self.owe(&request_id);
             if let (true, Request::Permission { effect: Some(effect), .. }) = (kept, request) {
                 self.stale.insert(request_id, effect);
             }

@@ -9,7 +9,7 @@ use super::{Answer, Over, ROOM, Request, Session};
 use crate::{
     message::Message,
     negotiation::Extension,
-    switches::{Mutant, broken},
+    switches::{Mutant, Variant, broken, varied},
     world::Values,
 };
 
@@ -73,11 +73,6 @@ impl Turn {
     /// Sends a request under an id of its own, and lets it wait.
     pub(crate) fn request(&self, request: Request, message: Message) -> Result<String, Over> {
         let serial = self.session.process.world.serial();
-        let request_id = match broken(Mutant::RequestIdsRepeat) {
-            true => "r-1".to_owned(),
-            false => format!("r-{serial}"),
-        };
-        let message = message.with("request_id", request_id.as_str()).in_turn(self.turn_id.clone());
         let mut state = self.session.lock();
         loop {
             state.going(self.serial)?;
@@ -86,6 +81,13 @@ impl Turn {
             }
             state = self.session.wait(state, None);
         }
+        let request_id = match () {
+            () if broken(Mutant::RequestIdsRepeat) => "r-1".to_owned(),
+            () if broken(Mutant::RequestIdsRestart) => state.free_request_id(false),
+            () if varied(Variant::IdsAgain) => state.free_request_id(true),
+            () => format!("r-{serial}"),
+        };
+        let message = message.with("request_id", request_id.as_str()).in_turn(self.turn_id.clone());
         state.requests.insert(request_id.clone(), request);
         self.session.send(&mut state, message);
         Ok(request_id)
@@ -100,7 +102,9 @@ impl Turn {
         {
             state.stale.insert(request_id.to_owned(), effect);
         }
-        if self.has(Extension::Control) {
+        if !self.has(Extension::Control) {
+            state.owe(request_id);
+        } else {
             let cancel =
                 Message::new("permission.cancel").with("request_id", request_id).with("reason", reason);
             self.session.send(&mut state, cancel.in_turn(self.turn_id.clone()));

@@ -274,6 +274,9 @@ impl Session {
         if !broken(Mutant::ToolLeftOpen) {
             self.end_tools(&mut state, &running.tools, &running.turn_id);
         }
+        if broken(Mutant::UpdateForgotten) {
+            state.options = state.first_options.clone();
+        }
         state.ended_at = Some(Instant::now());
         if !is_forgotten(&end, running.outputs, self.process.world.turn_ends()) {
             self.send_end(&mut state, running.turn_id.clone(), end.clone());
