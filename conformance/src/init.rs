@@ -16,9 +16,13 @@ pub(crate) enum Language {
     Python,
     /// Node 20 alone.
     Node,
+    /// Node 20, compiled by TypeScript 5.7 from npm.
+    TypeScript,
     /// Go 1.21, its standard library alone.
     Go,
-    /// Rust, with `serde_json` and `signal-hook`.
+    /// Java 17 alone.
+    Java,
+    /// Rust, on the SDK.
     Rust,
     /// A POSIX shell and jq 1.6.
     Shell,
@@ -35,13 +39,20 @@ pub(crate) struct File {
     pub program: bool,
 }
 
-/// A skeleton: its files, and what its author does next.
+/// A skeleton of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Skeleton {
     /// The files.
     pub files: Vec<File>,
-    /// What builds it, if anything must.
-    pub build: Option<&'static str>,
+}
+
+/// What its author has elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sources<'a> {
+    /// What CI uses to run the suite.
+    pub action: &'a str,
+    /// Where cargo finds the SDK, as in a dependency: `path = "…"`.
+    pub sdk: &'a str,
 }
 
 /// Why nothing was written.
@@ -81,91 +92,132 @@ impl Language {
         match self {
             Self::Python => "python",
             Self::Node => "node",
+            Self::TypeScript => "typescript",
             Self::Go => "go",
+            Self::Java => "java",
             Self::Rust => "rust",
             Self::Shell => "shell",
         }
     }
 }
 
-/// The skeleton of a program on one side. `action` is what CI uses to run the suite.
+/// The skeleton of a program on one side.
 ///
 /// # Errors
 ///
 /// When there is no skeleton of a host in that language.
-pub(crate) fn skeleton(side: Side, language: Language, action: &str) -> Result<Skeleton, InitError> {
-    let file = |path, text: &str| File { path, text: text.to_owned(), program: false };
-    let program = |path, text: &str| File { program: true, ..file(path, text) };
-    let (mut files, command, build): (Vec<File>, &[&str], _) = match (side, language) {
-        (Side::Adapter, Language::Python) => (
-            vec![program("adapter.py", include_str!("../templates/python/adapter.py"))],
-            &["python3", "adapter.py"],
-            None,
-        ),
-        (Side::Adapter, Language::Node) => (
-            vec![program("adapter.js", include_str!("../templates/node/adapter.js"))],
-            &["node", "adapter.js"],
-            None,
-        ),
-        (Side::Adapter, Language::Go) => (
-            vec![
-                file("go.mod", include_str!("../templates/go/go.mod.template")),
-                file("main.go", include_str!("../templates/go/main.go")),
-            ],
-            &["./adapter"],
-            Some("go build -o adapter ."),
-        ),
-        (Side::Adapter, Language::Rust) => (
-            vec![
-                file("Cargo.toml", include_str!("../templates/rust/Cargo.toml.template")),
-                file("src/main.rs", include_str!("../templates/rust/main.rs")),
-            ],
-            &["target/release/adapter"],
-            Some("cargo build --release"),
-        ),
-        (Side::Adapter, Language::Shell) => (
-            vec![program("adapter.sh", include_str!("../templates/shell/adapter.sh"))],
-            &["sh", "adapter.sh"],
-            None,
-        ),
-        (Side::Host, Language::Python) => (
-            vec![program("relay.py", include_str!("../templates/host/relay.py"))],
-            &["sh", "-c", "exec python3 relay.py {adapter}"],
-            None,
-        ),
-        (Side::Host, Language::Node) => (
-            vec![program("relay.js", include_str!("../templates/host/relay.js"))],
-            &["sh", "-c", "exec node relay.js {adapter}"],
-            None,
-        ),
-        (Side::Host, other) => return Err(InitError::NoSuch(other.name())),
+pub(crate) fn skeleton(side: Side, language: Language, sources: &Sources<'_>) -> Result<Skeleton, InitError> {
+    let (mut files, class, config) = match side {
+        Side::Adapter => {
+            let class = if language == Language::Shell { "core" } else { "robust" };
+            (adapter(language, sources.sdk), class, adapter_config(language, class))
+        }
+        Side::Host => (host(language)?, "core", host_config(language)),
     };
-    files.push(file("conform.toml", &config(side, language, command)));
-    files.push(file(".github/workflows/conformance.yml", &workflow(side, build, action)));
-    Ok(Skeleton { files, build })
-}
-
-fn config(side: Side, language: Language, command: &[&str]) -> String {
-    let command: Vec<String> = command.iter().map(|word| format!("{word:?}")).collect();
-    let template = match side {
-        Side::Adapter => include_str!("../templates/conform-adapter.toml"),
-        Side::Host => include_str!("../templates/conform-host.toml"),
-    };
-    // A turn of the shell's is over at once: there is no other to run beside it.
-    let concurrent = language != Language::Shell;
-    let abilities = format!(
-        "concurrent_turns = {concurrent}\nqueues_input = true\n# permissions = true   # it asks before it acts; needs \
-         a recipe, or the probe\n# files_in = true\n# files_out = true"
-    );
-    template.replace("@COMMAND@", &format!("[{}]", command.join(", "))).replace("@ABILITIES@", &abilities)
-}
-
-fn workflow(side: Side, build: Option<&str>, action: &str) -> String {
-    let build = build.map(|build| format!("      - run: {build}\n")).unwrap_or_default();
-    include_str!("../templates/ci/conformance.yml")
+    let workflow = include_str!("../templates/ci/conformance.yml")
         .replace("@SIDE@", &side.to_string())
+        .replace("@CLASS@", class)
+        .replace("@ACTION@", sources.action);
+    files.push(file("conform.toml", &config));
+    files.push(file(".github/workflows/conformance.yml", &workflow));
+    Ok(Skeleton { files })
+}
+
+fn file(path: &'static str, text: &str) -> File {
+    File { path, text: text.to_owned(), program: false }
+}
+
+fn program(path: &'static str, text: &str) -> File {
+    File { program: true, ..file(path, text) }
+}
+
+/// The program of an adapter, with the probe where it is a file of its own.
+fn adapter(language: Language, sdk: &str) -> Vec<File> {
+    match language {
+        Language::Python => vec![
+            program("adapter.py", include_str!("../templates/python/adapter.py")),
+            file("probe.py", include_str!("../templates/python/probe.py")),
+        ],
+        Language::Node => vec![
+            program("adapter.js", include_str!("../templates/node/adapter.js")),
+            file("probe.js", include_str!("../templates/node/probe.js")),
+        ],
+        Language::TypeScript => vec![
+            file("package.json", include_str!("../templates/typescript/package.json")),
+            file("tsconfig.json", include_str!("../templates/typescript/tsconfig.json")),
+            file("adapter.ts", include_str!("../templates/typescript/adapter.ts")),
+            file("probe.js", include_str!("../templates/node/probe.js")),
+        ],
+        Language::Go => vec![
+            file("go.mod", include_str!("../templates/go/go.mod.template")),
+            file("main.go", include_str!("../templates/go/main.go")),
+            file("probe.go", include_str!("../templates/go/probe.go")),
+        ],
+        Language::Java => vec![
+            file("Adapter.java", include_str!("../templates/java/Adapter.java")),
+            file("Json.java", include_str!("../templates/java/Json.java")),
+            file("Probe.java", include_str!("../templates/java/Probe.java")),
+        ],
+        Language::Rust => {
+            let manifest = include_str!("../templates/rust/Cargo.toml.template").replace("@SDK@", sdk);
+            vec![
+                file("Cargo.toml", &manifest),
+                file("src/main.rs", include_str!("../templates/rust/main.rs")),
+            ]
+        }
+        Language::Shell => vec![program("adapter.sh", include_str!("../templates/shell/adapter.sh"))],
+    }
+}
+
+fn host(language: Language) -> Result<Vec<File>, InitError> {
+    match language {
+        Language::Python => Ok(vec![program("relay.py", include_str!("../templates/host/relay.py"))]),
+        Language::Node => Ok(vec![program("relay.js", include_str!("../templates/host/relay.js"))]),
+        other => Err(InitError::NoSuch(other.name())),
+    }
+}
+
+/// What builds an adapter and what starts it, as they stand in `conform.toml`.
+fn commands(language: Language) -> (Option<&'static str>, &'static str) {
+    match language {
+        Language::Python => (None, r#"["python3", "adapter.py"]"#),
+        Language::Node => (None, r#"["node", "adapter.js"]"#),
+        Language::TypeScript => (
+            Some(r#"["sh", "-c", "npm install --no-audit --no-fund && npm run build"]"#),
+            r#"["node", "dist/adapter.js"]"#,
+        ),
+        Language::Go => (Some(r#"["go", "build", "-o", "adapter", "."]"#), r#"["./adapter"]"#),
+        Language::Java => (
+            Some(r#"["javac", "-d", "classes", "Adapter.java", "Json.java", "Probe.java"]"#),
+            // For a program that mostly waits: it starts sooner, and takes less memory.
+            r#"["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "classes", "Adapter"]"#,
+        ),
+        Language::Rust => (Some(r#"["cargo", "build", "--release"]"#), r#"["target/release/adapter"]"#),
+        Language::Shell => (None, r#"["sh", "adapter.sh"]"#),
+    }
+}
+
+fn adapter_config(language: Language, class: &str) -> String {
+    let (build, command) = commands(language);
+    let build = build.map(|build| format!("build = {build}\n")).unwrap_or_default();
+    // A turn in the shell is over at once: it does not wait, ask or fail.
+    let mark = if language == Language::Shell { "# " } else { "" };
+    let abilities = ["concurrent_turns", "permissions", "files_in", "files_out"]
+        .map(|name| format!("{mark}{name} = true"));
+    include_str!("../templates/conform-adapter.toml")
+        .replace("@CLASS@", class)
         .replace("@BUILD@", &build)
-        .replace("@ACTION@", action)
+        .replace("@COMMAND@", command)
+        .replace("@ABILITIES@", &format!("queues_input = true\n{}", abilities.join("\n")))
+        .replace("@LONG@", &format!("{mark}long = \"/sleep 60\""))
+        .replace("@PERMISSION@", &format!("{mark}permission = \"/touch {{effect_path}}\""))
+        .replace("@ERROR@", &format!("{mark}error = \"/fail on purpose\""))
+}
+
+fn host_config(language: Language) -> String {
+    let relay = if language == Language::Python { "python3 relay.py" } else { "node relay.js" };
+    include_str!("../templates/conform-host.toml")
+        .replace("@COMMAND@", &format!("[\"sh\", \"-c\", \"exec {relay} {{adapter}}\"]"))
 }
 
 impl Skeleton {
@@ -209,14 +261,24 @@ fn write_file(path: &Path, file: &File, existing: Existing) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    const ALL: [Language; 5] =
-        [Language::Python, Language::Node, Language::Go, Language::Rust, Language::Shell];
+    const ALL: [Language; 7] = [
+        Language::Python,
+        Language::Node,
+        Language::TypeScript,
+        Language::Go,
+        Language::Java,
+        Language::Rust,
+        Language::Shell,
+    ];
+    const SOURCES: Sources<'_> = Sources { action: "a/b@c", sdk: "path = \"sdk\"" };
+    const MARKS: [&str; 10] =
+        ["SIDE", "CLASS", "ACTION", "SDK", "BUILD", "COMMAND", "ABILITIES", "LONG", "PERMISSION", "ERROR"];
 
     #[test]
     fn every_skeleton_has_a_configuration_that_is_read() {
         for side in [Side::Adapter, Side::Host] {
             for language in ALL {
-                let Ok(skeleton) = skeleton(side, language, "a/b@c") else {
+                let Ok(skeleton) = skeleton(side, language, &SOURCES) else {
                     assert_eq!(side, Side::Host, "{}", language.name());
                     continue;
                 };
@@ -225,8 +287,8 @@ mod tests {
                 let subject = crate::subject::read_config(&folder.path().join("conform.toml"), side).unwrap();
                 assert!(!subject.command.is_empty());
                 for file in &skeleton.files {
-                    assert!(!file.text.contains('@') || !file.text.contains("@COMMAND@"), "{}", file.path);
-                    assert!(!["@SIDE@", "@BUILD@", "@ACTION@"].iter().any(|m| file.text.contains(m)));
+                    let left = MARKS.iter().find(|mark| file.text.contains(&format!("@{mark}@")));
+                    assert_eq!(left, None, "{}", file.path);
                 }
             }
         }
@@ -237,7 +299,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mine = folder.path().join("conform.toml");
         fs::write(&mine, "mine").unwrap();
-        let skeleton = skeleton(Side::Adapter, Language::Python, "a/b@c").unwrap();
+        let skeleton = skeleton(Side::Adapter, Language::Python, &SOURCES).unwrap();
         let error = skeleton.write(folder.path(), Existing::Kept).unwrap_err().to_string();
         assert!(error.contains("conform.toml"), "{error}");
         assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");

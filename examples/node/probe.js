@@ -9,7 +9,7 @@
 //   await room()                                  waits while much of what was sent has not been written
 //   signal                                        an AbortSignal: `stop` and `session.close` abort it, and what waits
 //
-// When `run` is settled, the turn is over. `probed.js` shows the use.
+// When `run` is settled, the turn is over.
 "use strict";
 const { createHash, randomUUID } = require("node:crypto");
 const fs = require("node:fs");
@@ -44,7 +44,10 @@ class Probe {
     this.inputs.push({ bytes: Buffer.byteLength(text), sha256: createHash("sha256").update(text).digest("hex") });
   }
 
-  // Takes each message of the session that the adapter reads; most of them say nothing to it.
+  /**
+   * Takes each message of the session that the adapter reads; most of them say nothing to it.
+   * @param {Record<string, any>} message
+   */
   note({ type, file_name: name, file_mime_type: mime, file_path: path, request_id, approved }) {
     if (type === "file.input" && typeof path === "string") this.files.push({ name, mime, path });
     if (type === "permission.response") this.permissions.push({ request_id, approved: approved === true });

@@ -8,7 +8,7 @@ adapter already has:
     await ask(tool=…, description=…, resource=…)     asks for a permission; True when it is approved
     await room()                                     waits while much of what was sent has not been written
 
-`stop` and `session.close` cancel the task that runs it; when it returns, the turn is over. `probed.py` shows the use.
+`stop` and `session.close` cancel the task that runs it; when it returns, the turn is over.
 """
 import asyncio, hashlib, json, os, re, tempfile
 

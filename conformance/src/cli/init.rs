@@ -1,6 +1,6 @@
 //! `init`: a skeleton of an adapter or a host that passes, and what CI needs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -8,11 +8,14 @@ use super::usage;
 use crate::{
     clauses::Side,
     exit,
-    init::{Existing, Language, skeleton},
+    init::{Existing, Language, Sources, skeleton},
 };
 
 /// What CI uses to run the suite, until its user fills it in.
 const ACTION: &str = "OWNER/trunkline/conformance@COMMIT";
+
+/// Where cargo finds the SDK, until its user fills it in.
+const SDK: &str = r#"git = "https://github.com/OWNER/trunkline""#;
 
 /// Arguments of `init`.
 #[derive(Debug, Args)]
@@ -32,6 +35,9 @@ pub(super) struct InitArguments {
     /// The action that CI runs the suite by
     #[arg(long, value_name = "NAME@COMMIT", default_value = ACTION)]
     action: String,
+    /// For an adapter in Rust: the folder `adapters-sdk` of a checkout, since the SDK is not on crates.io yet
+    #[arg(long, value_name = "FOLDER")]
+    sdk: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -48,11 +54,15 @@ enum LanguageName {
     Python,
     /// Node 20, no packages
     Node,
+    /// Node 20, `tsc` from npm
+    Typescript,
     /// Go 1.21, standard library
     Go,
-    /// Rust, `serde_json` and `signal-hook`
+    /// Java 17, no packages
+    Java,
+    /// Rust, on the SDK
     Rust,
-    /// POSIX shell and jq 1.6
+    /// POSIX shell and jq 1.6; at class `core`
     Shell,
 }
 
@@ -64,7 +74,9 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     let language = match arguments.lang {
         LanguageName::Python => Language::Python,
         LanguageName::Node => Language::Node,
+        LanguageName::Typescript => Language::TypeScript,
         LanguageName::Go => Language::Go,
+        LanguageName::Java => Language::Java,
         LanguageName::Rust => Language::Rust,
         LanguageName::Shell => Language::Shell,
     };
@@ -72,8 +84,14 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     if !arguments.action.bytes().all(plain) {
         return usage("--action takes OWNER/REPOSITORY/FOLDER@COMMIT");
     }
+    let sdk = match arguments.sdk.as_deref().map(Path::canonicalize) {
+        None => SDK.to_owned(),
+        Some(Ok(folder)) => format!("path = {}", toml::Value::from(folder.display().to_string())),
+        Some(Err(error)) => return usage(format!("--sdk: {error}")),
+    };
+    let sources = Sources { action: &arguments.action, sdk: &sdk };
     let existing = if arguments.force { Existing::Replaced } else { Existing::Kept };
-    let written = skeleton(side, language, &arguments.action)
+    let written = skeleton(side, language, &sources)
         .and_then(|skeleton| skeleton.write(&arguments.dir, existing).map(|()| skeleton));
     let skeleton = match written {
         Ok(skeleton) => skeleton,
@@ -83,16 +101,13 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
         anstream::println!("wrote {}", arguments.dir.join(file.path).display());
     }
     let mut steps = Vec::new();
-    if arguments.dir.as_path() != std::path::Path::new(".") {
+    if arguments.dir.as_path() != Path::new(".") {
         steps.push(format!("cd {}", shell_words::quote(&arguments.dir.display().to_string())));
     }
-    steps.extend(skeleton.build.map(str::to_owned));
     let host = if side == Side::Host { " --host" } else { "" };
-    // jq takes bytes that are not UTF-8 for U+FFFD, which only the core lets pass.
-    let class = if language == Language::Shell { " --class core" } else { "" };
-    steps.push(format!("trunkline-conformance smoke{host} --config conform.toml{class}"));
+    steps.push(format!("trunkline-conformance smoke{host} --config conform.toml"));
     if side == Side::Adapter {
-        steps.push("trunkline-conformance adapter --config conform.toml --class core".to_owned());
+        steps.push("trunkline-conformance adapter --config conform.toml".to_owned());
     }
     anstream::println!("\nnext:");
     for step in steps {
@@ -104,6 +119,9 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     }
     if arguments.action == ACTION {
         anstream::println!("  and fill in {ACTION} in .github/workflows/conformance.yml");
+    }
+    if skeleton.files.iter().any(|file| file.path == "Cargo.toml") && arguments.sdk.is_none() {
+        anstream::println!("  and before all, fill in OWNER in Cargo.toml, or begin again with --sdk");
     }
     exit::CONFORMANT
 }

@@ -6,11 +6,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,16 +22,38 @@ import (
 
 // answer is one turn. Say as much as you like; its return ends the turn, and an error is shown to the user.
 //
-// ctx ends with stop and with the session: hand it to whatever you wait for. t.Say writes output; t.May asks for
-// permission: act only on true.
+// ctx ends with stop and with the session: hand it to whatever you wait for. t.Say writes output; t.Ask asks for
+// permission: act only on true. t.Files are the files that the user sent; t.File sends one.
 func answer(ctx context.Context, t *turn, text string) error {
+	// To try it out, and for the recipes in conform.toml. Your agent replaces all of this.
+	command, rest, _ := strings.Cut(text, " ")
+	switch command {
+	case "/sleep":
+		pause, err := time.ParseDuration(rest + "s")
+		if err != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case "/touch":
+		if t.Ask("touch", "Create "+rest, rest) {
+			if err := os.WriteFile(rest, nil, 0o600); err != nil {
+				return err
+			}
+		}
+	case "/fail":
+		return errors.New(rest)
+	}
 	t.Say("You said: " + text)
 	return nil
 }
 
 // What follows is the protocol. Nothing below here needs to change.
 
-type fields map[string]any
+type fields = map[string]any
 
 // stdout writes one line at a time, whole.
 var stdout = log.New(os.Stdout, "", 0)
@@ -37,20 +62,26 @@ type session struct {
 	id     string
 	mu     sync.Mutex
 	inputs []string
+	files  []file
 	turn   *turn
 	closed bool
+	probe  probe // for the conformance suite; without CONFORM_PROBE=1 it obeys nothing
 }
+
+// file is one that the user sent.
+type file struct{ name, mime, path string }
 
 type turn struct {
 	session *session
+	ctx     context.Context
 	cancel  context.CancelFunc
 	over    bool
 	asked   map[string]chan bool
 	asks    int
 }
 
-// send writes a message of a turn, unless the turn is over; the caller holds the session.
-func (t *turn) send(kind string, message fields) {
+// write writes a message of a turn, unless the turn is over; the caller holds the session.
+func (t *turn) write(kind string, message fields) {
 	if t.over || t.session.closed {
 		return
 	}
@@ -59,28 +90,41 @@ func (t *turn) send(kind string, message fields) {
 	stdout.Println(string(line))
 }
 
-// Say writes output.
-func (t *turn) Say(text string) { t.say(text, "stdout") }
-
-func (t *turn) say(text, channel string) {
+func (t *turn) send(kind string, message fields) {
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
-	t.send("output", fields{"content": text, "channel": channel})
+	t.write(kind, message)
 }
 
-// May asks for permission and waits for the answer; the end of the turn denies.
-func (t *turn) May(ctx context.Context, tool, description, resource string) bool {
+// Say writes output.
+func (t *turn) Say(text string) { t.send("output", fields{"content": text, "channel": "stdout"}) }
+
+// File sends a file.
+func (t *turn) File(path, mime string) {
+	t.send("file.output", fields{"file_path": path, "file_name": filepath.Base(path), "file_mime_type": mime})
+}
+
+// Files are the files that the user has sent in this session.
+func (t *turn) Files() []file {
+	t.session.mu.Lock()
+	defer t.session.mu.Unlock()
+	return append([]file{}, t.session.files...)
+}
+
+// Ask asks for permission and waits for the answer; the end of the turn denies.
+func (t *turn) Ask(tool, description, resource string) bool {
 	verdict := make(chan bool, 1)
 	t.session.mu.Lock()
 	t.asks++
-	ask := fmt.Sprintf("%p-%d", t, t.asks)
-	t.asked[ask] = verdict
-	t.send("permission.request", fields{"request_id": ask, "tool": tool, "description": description, "resource": resource})
+	request := fmt.Sprintf("%p-%d", t, t.asks)
+	t.asked[request] = verdict
+	message := fields{"request_id": request, "tool": tool, "description": description, "resource": resource}
+	t.write("permission.request", message)
 	t.session.mu.Unlock()
 	select {
 	case approved := <-verdict:
-		return approved
-	case <-ctx.Done():
+		return approved && t.ctx.Err() == nil
+	case <-t.ctx.Done():
 		return false
 	}
 }
@@ -90,7 +134,7 @@ func (t *turn) end() {
 	if t.over {
 		return
 	}
-	t.send("turn.complete", fields{})
+	t.write("turn.complete", fields{})
 	t.over = true
 	t.cancel()
 	t.session.turn = nil
@@ -105,11 +149,11 @@ func (s *session) begin() {
 	text := s.inputs[0]
 	s.inputs = s.inputs[1:]
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &turn{session: s, cancel: cancel, asked: map[string]chan bool{}}
+	t := &turn{session: s, ctx: ctx, cancel: cancel, asked: map[string]chan bool{}}
 	s.turn = t
 	go func() {
 		if err := guarded(ctx, t, text); err != nil {
-			t.say(err.Error(), "stderr")
+			t.send("output", fields{"content": err.Error(), "channel": "system"})
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -124,17 +168,27 @@ func guarded(ctx context.Context, t *turn, text string) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
+	if t.session.probe.obeys(text, t.send, t.Ask, ctx.Done()) {
+		return nil
+	}
 	return answer(ctx, t, text)
 }
 
 // handle takes a message of an open session; what is unknown or of the wrong type is ignored.
 func (s *session) handle(m fields) {
+	s.probe.note(m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch content, isText := m["content"].(string); {
 	case m["type"] == "user.input" && (isText || m["content"] == nil):
 		s.inputs = append(s.inputs, content)
 		s.begin()
+	case m["type"] == "file.input":
+		name, _ := m["file_name"].(string)
+		mime, _ := m["file_mime_type"].(string)
+		if path, isText := m["file_path"].(string); isText {
+			s.files = append(s.files, file{name, mime, path})
+		}
 	case m["type"] == "permission.response" && s.turn != nil:
 		ask, _ := m["request_id"].(string)
 		if verdict := s.turn.asked[ask]; verdict != nil {
@@ -151,19 +205,37 @@ func (s *session) handle(m fields) {
 	}
 }
 
-// parse reads a line; nil is noise.
+// parse reads a line; nil is noise. It is json.Unmarshal, but a field that is not read may nest deeper than the 10,000
+// levels which that allows: of an array or an object only its first token is kept. The last of duplicate keys counts.
 func parse(line []byte) fields {
-	var m fields
 	line = bytes.TrimPrefix(line, []byte("\ufeff"))
-	if !utf8.Valid(line) || !json.Valid(line) {
+	message, tokens := fields{}, json.NewDecoder(bytes.NewReader(line))
+	tokens.UseNumber() // numbers of any size do no harm
+	start, _ := tokens.Token()
+	for utf8.Valid(line) && start == json.Delim('{') && tokens.More() {
+		key, _ := tokens.Token()
+		value, err := tokens.Token()
+		_, nested := value.(json.Delim)
+		for depth := 1; nested && err == nil && depth > 0; {
+			var inner json.Token
+			switch inner, err = tokens.Token(); inner {
+			case json.Delim('['), json.Delim('{'):
+				depth++
+			case json.Delim(']'), json.Delim('}'):
+				depth--
+			}
+		}
+		name, named := key.(string)
+		if err != nil || !named {
+			return nil
+		}
+		message[name] = value
+	}
+	end, _ := tokens.Token()
+	if _, err := tokens.Token(); end != json.Delim('}') || err != io.EOF {
 		return nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	decoder.UseNumber() // numbers of any size do no harm
-	if decoder.Decode(&m) != nil {
-		return nil
-	}
-	return m
+	return message
 }
 
 func main() {

@@ -1,20 +1,33 @@
 #!/usr/bin/env node
 // An adapter on Node 20 or later alone. Your agent goes into `answer`.
 "use strict";
+const { once } = require("node:events");
+const fs = require("node:fs");
+const { basename } = require("node:path");
+const { setTimeout: sleep } = require("node:timers/promises");
 
 /**
- * One turn. Say as much as you like; the end of this function ends the turn.
- * `turn.say(text)` writes output; `await turn.may(tool, description, resource)` asks for permission: act only on true.
- * `turn.signal` is aborted by `stop` and by the end of the session: hand it to whatever you wait for.
+ * One turn. Say as much as you like; the end of this function ends the turn, and an error is shown to the user.
+ * `turn.say(text)` writes output; `await turn.ask({ tool, description, resource })` asks for permission: act only on
+ * true. `turn.signal` is aborted by `stop` and by the end of the session: hand it to whatever you wait for.
+ * `turn.files` are the files that the user sent: `{ name, mime, path }`; `turn.file(path)` sends one.
  * `turn.state` is yours, and lives as long as the session.
  */
 async function answer(turn, text) {
+  // To try it out, and for the recipes in conform.toml. Your agent replaces all of this.
+  const [, command, rest] = /^\/(\w+) (.*)$/s.exec(text) ?? [];
+  if (command === "sleep") await sleep(Number(rest) * 1000, null, { signal: turn.signal });
+  const touch = command === "touch" && { tool: "touch", description: `Create ${rest}`, resource: rest };
+  if (touch && (await turn.ask(touch))) fs.writeFileSync(rest, "");
+  if (command === "fail") throw new Error(rest);
   turn.say(`You said: ${text}`);
 }
 
 // What follows is the protocol. Nothing below here needs to change.
 
 const utf8 = new TextDecoder("utf-8", { fatal: true }); // drops a BOM, refuses bad bytes
+const probing = process.env.CONFORM_PROBE === "1"; // only the conformance suite sets it
+const { Probe, scriptIn } = probing ? require("./probe.js") : {};
 const sessions = new Map();
 const rest = []; // the pieces of a line that has not ended
 let asks = 0;
@@ -27,17 +40,41 @@ class Turn {
   constructor(session) {
     this.session = session;
     this.state = session.state;
+    this.files = session.files;
     this.signal = this.#stop.signal;
   }
 
-  say(text, channel = "stdout") { // silence once the turn is over, however long `answer` goes on
-    if (!this.over) send(this.session, "output", { content: String(text).toWellFormed(), channel });
+  say(text, channel = "stdout") {
+    this.send("output", { content: String(text).toWellFormed(), channel });
   }
 
-  may(tool, description, resource) {
-    const ask = `ask-${++asks}`;
-    if (!this.over) send(this.session, "permission.request", { request_id: ask, tool, description, resource });
-    return new Promise((settle) => this.asked.set(ask, settle));
+  send(type, fields) { // silence once the turn is over, however long `answer` goes on
+    if (!this.over) send(this.session, type, fields);
+  }
+
+  ask({ tool, description, resource }) {
+    const request_id = `ask-${++asks}`;
+    this.send("permission.request", { request_id, tool, description, resource });
+    return new Promise((resolve, reject) => {
+      this.asked.set(request_id, resolve);
+      this.signal.addEventListener("abort", () => reject(this.signal.reason), { once: true });
+    });
+  }
+
+  file(path, mime = "application/octet-stream") {
+    this.send("file.output", { file_path: path, file_name: basename(path), file_mime_type: mime });
+  }
+
+  async run(text) {
+    const { probe } = this.session;
+    probe?.noteInput(text);
+    const script = probe && scriptIn(text);
+    if (!script) return answer(this, text);
+    const { signal } = this;
+    const room = async () => {
+      while (process.stdout.writableNeedDrain) await once(process.stdout, "drain", { signal });
+    };
+    await probe.run(script, { send: this.send.bind(this), ask: this.ask.bind(this), room, signal });
   }
 
   end() { // once: one turn.complete for each input
@@ -56,24 +93,32 @@ function send(session, type, fields) {
   process.stdout.write(line.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029") + "\n");
 }
 
+function open(id) {
+  sessions.set(id, { id, inputs: [], turn: null, files: [], state: {}, probe: probing ? new Probe() : undefined });
+}
+
 function begin(session) { // inputs wait for the turn before
   if (session.turn || session.inputs.length === 0) return;
   const text = session.inputs.shift();
   const turn = (session.turn = new Turn(session));
-  (async () => answer(turn, text))()
-    .catch((error) => turn.say(error, "stderr")) // a failure ends its turn like any other end
+  turn.run(text)
+    .catch((error) => turn.say(error, "system")) // a failure ends its turn like any other end
     .then(() => turn.end());
 }
 
-function handle({ type, session_id: id, content, request_id, approved }) {
+function handle(message) {
+  const { type, session_id: id, content, request_id, approved, file_path: path } = message;
   const session = sessions.get(id);
+  session?.probe?.note(message);
   if (type === "session.start" && typeof id === "string" && !session) {
-    if (id && id.isWellFormed() && Buffer.byteLength(id) <= 256) sessions.set(id, { id, inputs: [], turn: null, state: {} });
+    if (id && id.isWellFormed() && Buffer.byteLength(id) <= 256) open(id);
   } else if (!session) {
     return; // unknown or closed
   } else if (type === "user.input" && typeof (content ?? "") === "string") {
     session.inputs.push((content ?? "").toWellFormed());
     begin(session);
+  } else if (type === "file.input" && typeof path === "string") {
+    session.files.push({ name: message.file_name, mime: message.file_mime_type, path });
   } else if (type === "permission.response" && session.turn?.asked.has(request_id)) {
     session.turn.asked.get(request_id)(approved === true); // anything but true denies
     session.turn.asked.delete(request_id);
@@ -109,4 +154,5 @@ function leave() { // running turns get a moment, then they are stopped
 }
 process.stdin.on("end", () => (read(Buffer.concat(rest)), leave()));
 process.on("SIGTERM", leave);
+process.stdout.setMaxListeners(0); // every session may wait for it
 process.stdout.on("error", () => process.exit(0)); // no one reads any more

@@ -1,29 +1,44 @@
 #!/usr/bin/env python3
 """An adapter on the standard library of Python 3.10 or later. Your agent goes into `answer`."""
-import asyncio, contextlib, itertools, json, os, queue, re, signal, sys, threading
+import asyncio, contextlib, itertools, json, mimetypes, os, queue, re, signal, sys, threading
 
 
 async def answer(session, text):
-    """One turn. Say as much as you like; the end of this function ends the turn.
+    """One turn. Say as much as you like; the end of this function ends the turn, and an error is shown to the user.
 
     `stop` cancels it at its next `await`. `session.say(text)` writes output, and
-    `await session.may(tool, description, resource)` asks for permission: act only on True.
+    `await session.ask(tool, description, resource)` asks for permission: act only on True.
+    `session.files` are the files that the user sent: `{"name", "mime", "path"}`; `session.file(path)` sends one.
     `session.state` is yours, and lives as long as the session.
     """
+    # To try it out, and for the recipes in conform.toml. Your agent replaces all of this.
+    command, _, rest = text.partition(" ")
+    if command == "/sleep":
+        await asyncio.sleep(float(rest))
+    elif command == "/touch" and await session.ask("touch", f"Create {rest}", rest):
+        open(rest, "w").close()
+    elif command == "/fail":
+        raise RuntimeError(rest)
     session.say(f"You said: {text}")
 
 
 # What follows is the protocol. Nothing below here needs to change.
 
 HALF = re.compile("[\ud800-\udfff]")  # half a surrogate pair: JSON can spell it, UTF-8 cannot
+BACKLOG = 64  # lines that wait for a slow host, before a script of the conformance suite waits as well
 PARSE = json.JSONDecoder(parse_constant=int, parse_int=float).decode  # no NaN, numbers of any length
 sessions, outbox, numbers = {}, queue.SimpleQueue(), itertools.count(1)
 loop = asyncio.new_event_loop()
+if os.environ.get("CONFORM_PROBE") == "1":  # only the conformance suite sets it
+    from probe import Probe, script_in
+else:
+    Probe, script_in = None, lambda text: None
 
 
 class Session:
     def __init__(self, id):
-        self.id, self.inputs, self.turn, self.asked, self.state = id, [], None, {}, {}
+        self.id, self.inputs, self.turn, self.asked, self.files, self.state = id, [], None, {}, [], {}
+        self.probe = Probe and Probe()
 
     def send(self, type, **fields):  # never waits: a thread writes
         if sessions.get(self.id) is self:  # silence once the session is closed
@@ -34,17 +49,30 @@ class Session:
     def say(self, text, channel="stdout"):
         self.send("output", content=text, channel=channel)
 
-    async def may(self, tool, description, resource):
-        ask, verdict = f"ask-{next(numbers)}", loop.create_future()
-        self.asked[ask] = verdict
-        self.send("permission.request", request_id=ask, tool=tool, description=description, resource=resource)
+    def file(self, path):
+        mime = mimetypes.guess_type(path)[0] or "application/octet-stream"
+        self.send("file.output", file_path=path, file_name=os.path.basename(path), file_mime_type=mime)
+
+    async def ask(self, tool, description, resource):
+        request, verdict = f"ask-{next(numbers)}", loop.create_future()
+        self.asked[request] = verdict
+        self.send("permission.request", request_id=request, tool=tool, description=description, resource=resource)
         return await verdict
+
+    async def room(self):
+        while outbox.qsize() > BACKLOG:
+            await asyncio.sleep(0.002)
 
     async def run(self, text):  # a failure ends its turn like any other end
         try:
-            await answer(self, text)
+            if self.probe:
+                self.probe.note_input(text)
+            if script := script_in(text):
+                await self.probe.run(script, self.send, self.ask, self.room)
+            else:
+                await answer(self, text)
         except Exception as error:
-            self.say(f"{type(error).__name__}: {error}", channel="stderr")
+            self.say(f"{type(error).__name__}: {error}", channel="system")
 
     def advance(self, ended=None):  # one turn.complete for each input, in order
         if ended:
@@ -61,13 +89,18 @@ def handle(message):  # what is unknown, closed or of the wrong type is ignored
     kind, session = message.get("type"), sessions.get(id)
     if kind == "session.start" and not session and 0 < len(HALF.sub("", id)) == len(id) and len(id.encode()) <= 256:
         sessions[id] = Session(id)
+        return
     elif not session:
         return
-    elif kind == "user.input" and isinstance(text := message.get("content"), str | None):
+    if session.probe:
+        session.probe.note(message)
+    if kind == "user.input" and isinstance(text := message.get("content"), str | None):
         session.inputs.append(HALF.sub("\ufffd", text or ""))
         session.advance()
-    elif kind == "permission.response" and isinstance(ask := message.get("request_id"), str):
-        verdict = session.asked.pop(ask, None)
+    elif kind == "file.input" and isinstance(path := message.get("file_path"), str):
+        session.files.append({"name": message.get("file_name"), "mime": message.get("file_mime_type"), "path": path})
+    elif kind == "permission.response" and isinstance(request := message.get("request_id"), str):
+        verdict = session.asked.pop(request, None)
         if verdict and not verdict.done():
             verdict.set_result(message.get("approved") is True)  # anything but true denies
     elif kind in ("stop", "session.close"):

@@ -105,7 +105,7 @@ type scripted struct {
 func (s scripted) do(operation string, given []any) (more bool, err error) {
 	switch operation {
 	case "hello":
-		s.tell(object{"ops": operations, "adapter": "echo (Go)", "version": "0"})
+		s.tell(object{"ops": operations, "adapter": "adapter (Go)", "version": "0"})
 	case "say":
 		s.say(asText(given[0]), asText(given[1]))
 	case "echo":

@@ -1,0 +1,1 @@
+../../../examples/go/echo/probe.go

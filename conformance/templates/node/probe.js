@@ -1,0 +1,1 @@
+../../../examples/node/probe.js

@@ -1,0 +1,175 @@
+// An adapter on Node 20 or later. Your agent goes into `answer`. `npm run build` makes dist/adapter.js of it.
+import { once } from "node:events";
+import fs from "node:fs";
+import { basename } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** What you ask permission for: `resource` is what is touched, such as a path. */
+interface Action { tool: string; description: string; resource: string }
+
+/** A file that the user sent. */
+interface SentFile { name: unknown; mime: unknown; path: string }
+
+/** A message as it comes: any field may be of any type. */
+type Message = Record<string, unknown>;
+
+interface Session {
+  id: string;
+  inputs: string[];
+  turn: Turn | null;
+  files: SentFile[];
+  state: Record<string, unknown>;
+  probe?: import("./probe.js").Probe;
+}
+
+/**
+ * One turn. Say as much as you like; the end of this function ends the turn, and an error is shown to the user.
+ * `turn.say(text)` writes output; `await turn.ask({ tool, description, resource })` asks for permission: act only on
+ * true. `turn.signal` is aborted by `stop` and by the end of the session: hand it to whatever you wait for.
+ * `turn.files` are the files that the user sent: `{ name, mime, path }`; `turn.file(path)` sends one.
+ * `turn.state` is yours, and lives as long as the session.
+ */
+async function answer(turn: Turn, text: string): Promise<void> {
+  // To try it out, and for the recipes in conform.toml. Your agent replaces all of this.
+  const [, command = "", rest = ""] = /^\/(\w+) (.*)$/s.exec(text) ?? [];
+  if (command === "sleep") await sleep(Number(rest) * 1000, null, { signal: turn.signal });
+  const touch = { tool: "touch", description: `Create ${rest}`, resource: rest };
+  if (command === "touch" && (await turn.ask(touch))) fs.writeFileSync(rest, "");
+  if (command === "fail") throw new Error(rest);
+  turn.say(`You said: ${text}`);
+}
+
+// What follows is the protocol. Nothing below here needs to change.
+
+const utf8 = new TextDecoder("utf-8", { fatal: true }); // drops a BOM, refuses bad bytes
+const probing = process.env.CONFORM_PROBE === "1"; // only the conformance suite sets it
+const suite = probing ? (require("./probe.js") as typeof import("./probe.js")) : undefined;
+const sessions = new Map<string, Session>();
+const rest: Buffer[] = []; // the pieces of a line that has not ended
+let asks = 0;
+
+class Turn {
+  readonly asked = new Map<unknown, (approved: boolean) => void>();
+  readonly #stop = new AbortController();
+  readonly signal = this.#stop.signal;
+  readonly state: Record<string, unknown>;
+  readonly files: readonly SentFile[];
+  #over = false;
+
+  constructor(readonly session: Session) {
+    this.state = session.state;
+    this.files = session.files;
+  }
+
+  say(text: unknown, channel = "stdout"): void {
+    this.send("output", { content: String(text).toWellFormed(), channel });
+  }
+
+  send(type: string, fields: Message): void { // silence once the turn is over, however long `answer` goes on
+    if (!this.#over) send(this.session, type, fields);
+  }
+
+  ask({ tool, description, resource }: Action): Promise<boolean> {
+    const request_id = `ask-${++asks}`;
+    this.send("permission.request", { request_id, tool, description, resource });
+    return new Promise((resolve, reject) => {
+      this.asked.set(request_id, resolve);
+      this.signal.addEventListener("abort", () => reject(this.signal.reason), { once: true });
+    });
+  }
+
+  file(path: string, mime = "application/octet-stream"): void {
+    this.send("file.output", { file_path: path, file_name: basename(path), file_mime_type: mime });
+  }
+
+  async run(text: string): Promise<void> {
+    const { probe } = this.session;
+    probe?.noteInput(text);
+    const script = probe && suite?.scriptIn(text);
+    if (!probe || !script) return answer(this, text);
+    const { signal } = this;
+    const room = async () => {
+      while (process.stdout.writableNeedDrain) await once(process.stdout, "drain", { signal });
+    };
+    await probe.run(script, { send: this.send.bind(this), ask: this.ask.bind(this), room, signal });
+  }
+
+  end(): void { // once: one turn.complete for each input
+    if (this.#over) return;
+    this.#over = true;
+    this.#stop.abort();
+    this.session.turn = null;
+    send(this.session, "turn.complete", {});
+    begin(this.session);
+  }
+}
+
+function send(session: Session, type: string, fields: Message): void {
+  if (sessions.get(session.id) !== session) return; // silence once the session is closed
+  const line = JSON.stringify({ type, session_id: session.id, ...fields });
+  process.stdout.write(line.replaceAll("\u2028", "\\u2028").replaceAll("\u2029", "\\u2029") + "\n");
+}
+
+function open(id: string): void {
+  sessions.set(id, { id, inputs: [], turn: null, files: [], state: {}, probe: suite && new suite.Probe() });
+}
+
+function begin(session: Session): void { // inputs wait for the turn before
+  const text = session.turn ? undefined : session.inputs.shift();
+  if (text === undefined) return;
+  const turn = (session.turn = new Turn(session));
+  turn.run(text)
+    .catch((error) => turn.say(error, "system")) // a failure ends its turn like any other end
+    .then(() => turn.end());
+}
+
+function handle(message: Message): void {
+  const { type, session_id: id, content, request_id, approved, file_path: path } = message;
+  const session = typeof id === "string" ? sessions.get(id) : undefined;
+  session?.probe?.note(message);
+  if (type === "session.start" && typeof id === "string" && !session) {
+    if (id && id.isWellFormed() && Buffer.byteLength(id) <= 256) open(id);
+  } else if (!session) {
+    return; // unknown or closed
+  } else if (type === "user.input" && (content == null || typeof content === "string")) {
+    session.inputs.push((content ?? "").toWellFormed());
+    begin(session);
+  } else if (type === "file.input" && typeof path === "string") {
+    session.files.push({ name: message.file_name, mime: message.file_mime_type, path });
+  } else if (type === "permission.response" && session.turn) {
+    session.turn.asked.get(request_id)?.(approved === true); // anything but true denies
+    session.turn.asked.delete(request_id);
+  } else if (type === "stop") {
+    session.turn?.end();
+  } else if (type === "session.close") {
+    sessions.delete(session.id);
+    session.inputs = [];
+    session.turn?.end();
+  }
+}
+
+function read(bytes: Buffer): void {
+  let message: unknown;
+  try { message = JSON.parse(utf8.decode(bytes)); } catch { return; } // noise is skipped
+  if (message && typeof message === "object") handle(message as Message);
+}
+
+process.stdin.on("data", (chunk: Buffer) => { // LF alone ends a line; decoded whole, no character is cut
+  for (let lf; (lf = chunk.indexOf(10)) >= 0; chunk = chunk.subarray(lf + 1))
+    read(Buffer.concat([...rest.splice(0), chunk.subarray(0, lf)]));
+  rest.push(chunk);
+});
+
+function leave(): void { // running turns get a moment, then they are stopped
+  process.stdin.destroy();
+  const running = () => [...sessions.values()].filter((session) => session.turn);
+  const began = Date.now();
+  setInterval(() => {
+    if (Date.now() - began > 100) for (const session of running()) session.turn?.end();
+    if (running().length === 0) process.exit(0);
+  }, 10);
+}
+process.stdin.on("end", () => (read(Buffer.concat(rest)), leave()));
+process.on("SIGTERM", leave);
+process.stdout.setMaxListeners(0); // every session may wait for it
+process.stdout.on("error", () => process.exit(0)); // no one reads any more
