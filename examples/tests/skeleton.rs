@@ -32,13 +32,14 @@ fn shell(script: &str) -> Value {
 }
 
 #[test]
-fn the_guide_shows_the_skeleton_as_it_is() {
+fn the_guide_shows_its_examples_as_they_are() {
     let guide = fs::read_to_string(root().join("docs/adapter-guide.md")).expect("the guide");
-    let skeleton = fs::read_to_string(root().join("examples/rust/skeleton.rs")).expect("the skeleton");
-    assert!(
-        guide.contains(&format!("```rust\n{skeleton}```\n")),
-        "copy examples/rust/skeleton.rs into the guide"
-    );
+    for example in ["skeleton", "events"] {
+        let path = root().join(format!("examples/rust/{example}.rs"));
+        let code = fs::read_to_string(path).expect("the example");
+        let shown = guide.contains(&format!("```rust\n{code}```\n"));
+        assert!(shown, "copy examples/rust/{example}.rs into the guide");
+    }
 }
 
 #[tokio::test]
