@@ -1,7 +1,7 @@
 //! Running cases: which, how many at once, each failure confirmed alone, all of it told as it happens.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     path::PathBuf,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -12,6 +12,7 @@ use crate::{
     class::Class,
     clauses::{self, Basis, Level, Side},
     history::Record,
+    needs::Need,
     oracle::{self, Ending},
     rng::Rng,
     subject::{Bounds, Subject},
@@ -175,7 +176,35 @@ pub(crate) fn run_case(
     plan: &Plan,
     attempt: u32,
 ) -> CaseResult {
-    run_part(case, subject, bounds, plan, attempt, None)
+    let result = run_part(case, subject, bounds, plan, attempt, None);
+    if result.verdict == Verdict::Pass && result.tier == Tier::Probe {
+        return by_recipe_too(result, subject, bounds, plan);
+    }
+    result
+}
+
+/// Runs a case that the probe has passed once more by the author's recipe, where there is one: the probe vouches for the
+/// transport, the recipe for the agent behind it. A recipe that does not provoke the behaviour leaves the verdict as it was.
+fn by_recipe_too(by_probe: CaseResult, subject: &Subject, bounds: &Bounds, plan: &Plan) -> CaseResult {
+    let case = by_probe.case;
+    let recipe = case.needs.iter().find_map(|need| match need {
+        Need::ProbeOr(_, recipe) if subject.recipes.get(recipe).is_some() => Some(*recipe),
+        _ => None,
+    });
+    let agent = Subject { probe_ops: BTreeSet::new(), ..subject.clone() };
+    let Some(recipe) = recipe.filter(|_| agent.lacks(case.needs).is_none()) else { return by_probe };
+    let mut result = run_part(case, &agent, bounds, plan, by_probe.attempts, None);
+    let took = by_probe.took + result.took;
+    let note = match result.verdict {
+        Verdict::Inconclusive | Verdict::Skip => {
+            let reason = result.reason.take().unwrap_or_default();
+            result = by_probe;
+            format!("by recipe `{recipe}` it could not be judged: {reason}")
+        }
+        _ => format!("by the probe: pass; then by recipe `{recipe}`"),
+    };
+    result.notes.push(note);
+    CaseResult { took, ..result }
 }
 
 /// Runs one case once, with a part of the list that its seed decides.
@@ -203,7 +232,7 @@ fn run_part(
         scored: plan.class != Class::Core || case.basis != Basis::Choice,
     };
     if let Some(lacks) = subject.lacks(case.needs) {
-        result.reason = Some(format!("not declared: {lacks}"));
+        result.reason = Some(format!("needs {lacks}"));
         return result;
     }
     let mut trial = match Trial::new(case, subject, *bounds, seed) {
@@ -235,7 +264,7 @@ fn run_part(
         Err(Stop::Fail(finding)) => result.findings.insert(0, *finding),
         Err(Stop::Skip(what)) => {
             verdict = Verdict::Skip;
-            result.reason = Some(format!("not declared: {what}"));
+            result.reason = Some(format!("needs {what}"));
         }
         Err(Stop::Unsupported(what)) => {
             verdict = Verdict::Unsupported;

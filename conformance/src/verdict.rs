@@ -12,7 +12,7 @@ use crate::clauses::Level;
 pub(crate) enum Verdict {
     /// All that was demanded was seen.
     Pass,
-    /// The ability that the case needs was not declared.
+    /// The case needs what this program lacks: a recipe or the probe, a declared ability, an extension.
     Skip,
     /// Only a SHOULD was broken.
     Warn,
@@ -127,7 +127,7 @@ pub(crate) enum Stop {
     Fail(Box<Finding>),
     /// It could not find out, with the reason.
     Inconclusive(String),
-    /// What it needs was not declared: the name of the ability.
+    /// What it needs and this program lacks: `recipe …`, `ability …`.
     Skip(String),
     /// What it needs was declared and refused: the name of the ability.
     Unsupported(String),

@@ -103,6 +103,10 @@ fn case_lines(sides: &'static [Side]) -> String {
             format!("[{}]", case.clause),
             case.title
         ));
+        if !case.needs.is_empty() {
+            let needs: Vec<String> = case.needs.iter().map(ToString::to_string).collect();
+            text.push_str(&format!("{:<11} needs {}\n", "", needs.join("; ")));
+        }
     }
     let count = cases_of(sides).count();
     text.push_str(&format!("\n{count} cases; * belongs to the smoke set; `explain ID` says more\n"));

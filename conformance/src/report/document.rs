@@ -194,7 +194,7 @@ pub(crate) struct Totals {
     pub fail: usize,
     /// Only a SHOULD was broken.
     pub warn: usize,
-    /// What the case needs was not declared.
+    /// The program lacks what the case needs, such as a recipe.
     pub skip: usize,
     /// What was declared was refused.
     pub unsupported: usize,

@@ -153,7 +153,7 @@ fn full(case: &CaseData) -> String {
 /// What passed, what did not run, and what nothing has judged.
 fn quiet(document: &Document) -> String {
     let mut text = String::new();
-    for (title, verdict) in [("Passed", Verdict::Pass), ("Not declared", Verdict::Skip)] {
+    for (title, verdict) in [("Passed", Verdict::Pass), ("Skipped", Verdict::Skip)] {
         let cases: Vec<&CaseData> = document.cases.iter().filter(|case| case.verdict == verdict).collect();
         if cases.is_empty() {
             continue;

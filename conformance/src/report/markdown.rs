@@ -22,7 +22,7 @@ pub(super) fn markdown(document: &Document) -> String {
         md(&document.plan.seed),
         md(&format!("{} failed, {} known.", document.outcome.failed, document.outcome.known)),
     );
-    text.push_str("| family | pass | fail | flaky | warn | inconclusive | not declared |\n");
+    text.push_str("| family | pass | fail | flaky | warn | inconclusive | skip |\n");
     text.push_str("|---|---:|---:|---:|---:|---:|---:|\n");
     for (family, cases) in document.families() {
         let count =

@@ -93,7 +93,6 @@ fn counts(cases: &[&CaseData]) -> String {
         let count = cases.iter().filter(|case| case.verdict == verdict).count();
         if count > 0 || verdict == Verdict::Pass {
             let name = match verdict {
-                Verdict::Skip => "not declared",
                 // What decides must catch the eye among what does not.
                 Verdict::Fail => "FAIL",
                 other => other.name(),
@@ -266,14 +265,22 @@ fn list_skipped(document: &Document, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to)
 }
 
+/// How many cases were skipped since nothing provokes what they look at.
+fn without_stimulus(document: &Document) -> usize {
+    let needs = |why: &str| why.starts_with("needs recipe ") || why.starts_with("needs probe ");
+    let skipped = document.cases.iter().filter(|case| case.verdict == Verdict::Skip);
+    skipped.filter(|case| case.reason.as_deref().is_some_and(needs)).count()
+}
+
 fn totals(document: &Document, skipped: Skipped) -> String {
     let count = |verdict| document.totals.get(verdict);
     let mut parts = Vec::new();
     for verdict in Verdict::AS_COUNTED {
         match verdict {
             Verdict::Skip if count(verdict) > 0 => {
-                let see = if skipped == Skipped::Listed { "" } else { " (see --list-skipped)" };
-                parts.push(format!("{} not declared{see}", count(verdict)));
+                let see = if skipped == Skipped::Listed { "" } else { "; see --list-skipped" };
+                let silent = without_stimulus(document);
+                parts.push(format!("{} skip ({silent} without a recipe or the probe{see})", count(verdict)));
             }
             _ if count(verdict) > 0 || verdict == Verdict::Pass => {
                 parts.push(format!("{} {verdict}", count(verdict)));

@@ -308,7 +308,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Skips this case: something that it needs was not declared.
+    /// Skips this case: the program lacks something that it needs.
     pub(crate) fn skip<T>(&self, what: impl Into<String>) -> Outcome<T> {
         Err(Stop::Skip(what.into()))
     }
