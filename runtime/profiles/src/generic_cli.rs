@@ -31,7 +31,7 @@ use self::{
 };
 use crate::{
     agent::{attachment::told, deadlines::while_working, describe, launch::Launch},
-    generic_job::{Options, end_of},
+    generic_job::{Options, end_of, estimated},
     raw_process::{ProcessEvent, RawProcess, diagnose, find, no_command, not_installed},
 };
 
@@ -165,7 +165,8 @@ impl GenericCli {
         let mut deaf: Option<Instant> = None;
         let mut stopping: Option<Instant> = None;
         let mut answer = Answer::new(&self.endings, Instant::now());
-        let end = loop {
+        let mut output_bytes = 0;
+        let mut end = loop {
             let due = if writing { None } else { answer.due() };
             let due = match stopping {
                 None => deaf.map(|until| (until, Cause::Quiet)).or(due),
@@ -188,6 +189,9 @@ impl GenericCli {
                 heard = while_working(turn, process.next()) => match heard {
                     ProcessEvent::Text(channel, text) => {
                         let Piece { shown, rest } = answer.hear(&channel, text, Instant::now());
+                        if channel == Channel::Stdout {
+                            output_bytes += shown.len() as u64;
+                        }
                         if !shown.is_empty() {
                             turn.output_on(channel, shown).await;
                         }
@@ -200,6 +204,7 @@ impl GenericCli {
                     }
                     ProcessEvent::Ended(exit) => {
                         let held = answer.held();
+                        output_bytes += held.len() as u64;
                         if !held.is_empty() {
                             turn.output_on(Channel::Stdout, held).await;
                         }
@@ -215,6 +220,7 @@ impl GenericCli {
                 }
                 () = tokio::time::sleep_until(at.into()), if due.is_some() => {
                     let held = answer.held();
+                    output_bytes += held.len() as u64;
                     if !held.is_empty() {
                         turn.output_on(Channel::Stdout, held).await;
                     }
@@ -231,6 +237,14 @@ impl GenericCli {
             }
         };
         *cut = writing;
+        if self.config.estimate_usage {
+            let usage = estimated(input.len() as u64, output_bytes);
+            if stopping.is_some() {
+                turn.usage(usage).await;
+            } else {
+                end.usage = Some(usage);
+            }
+        }
         if end.stop_reason.as_deref() == Some("exit") {
             slot.gone().await;
         } else if deaf.is_some() {

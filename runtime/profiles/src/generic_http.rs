@@ -26,7 +26,6 @@ use trunkline_sdk::{
     Status, Turn, TurnComplete,
 };
 
-pub(crate) use self::config::HttpConfig;
 use self::{
     answer::{Answer, Read, Rest},
     config::{Body, Header},
@@ -34,6 +33,11 @@ use self::{
     failure::{innermost, shown},
     quiet::within,
     template::{OPTIONS, Place, Template, Values},
+};
+pub(crate) use self::{
+    answer::{beginning, text_of},
+    config::{HttpConfig, Pointer},
+    events::LineCutter,
 };
 use crate::agent::{attachment::told, deadlines::while_working, describe};
 

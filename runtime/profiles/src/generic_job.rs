@@ -1,53 +1,37 @@
 //! `generic-job`: each input is a run of a program, from its start to its end.
 
+mod answer;
+mod config;
+mod input;
+
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
-use serde::Deserialize;
 use tokio::{io::AsyncWriteExt, time::sleep};
 use trunkline_process::Exit;
 use trunkline_redact::HeldSecrets;
 use trunkline_sdk::{
-    Adapter, Category, Check, Description, Error, Input, Session, SessionStart, Status, Turn, TurnComplete,
-    protocol::Failure,
+    Adapter, Category, Channel, Check, Description, Error, Input, Session, SessionStart, Status, Turn,
+    TurnComplete, protocol::Failure,
 };
 
+pub(crate) use self::{answer::estimated, config::JobConfig};
+use self::{
+    answer::{AnswerReader, Ending},
+    config::Keys,
+    input::{Given, InputMode},
+};
 use crate::{
-    agent::{attachment::told, deadlines::while_working, describe, launch::Launch, secrets, settings::Wait},
+    agent::{attachment::told, deadlines::while_working, describe, launch::Launch, secrets},
     raw_process::{ProcessEvent, RawProcess, diagnose, no_command},
 };
 
 /// What a program has between SIGTERM and SIGKILL: less than a handler has after a stop.
 const TERM: Duration = Duration::from_millis(1500);
 
-/// A program that is run for each input: key `job`.
-#[derive(Debug, Clone, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct JobConfig {
-    /// The program: a name that is looked up in PATH, or a path. It gets the input on stdin, then its end.
-    command: String,
-    /// Its arguments.
-    #[serde(default)]
-    args: Vec<String>,
-    /// Where it runs, where a session names no directory. Unset: where the adapter runs.
-    #[serde(default)]
-    work_dir: String,
-    /// Variables of its environment.
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    /// How long a run may take; then all of its processes are ended.
-    #[serde(default = "five_minutes")]
-    max_runtime: Wait,
-}
-
-fn five_minutes() -> Wait {
-    Wait::seconds(300)
-}
-
 /// Runs a program for each input.
 #[derive(Debug)]
 pub(crate) struct GenericJob {
-    config: JobConfig,
+    config: Keys,
 }
 
 /// What of a session's options a run gets.
@@ -81,7 +65,7 @@ impl Options {
 }
 
 impl GenericJob {
-    pub(crate) fn new(config: JobConfig) -> Self {
+    pub(crate) fn new(JobConfig(config): JobConfig) -> Self {
         Self { config }
     }
 }
@@ -94,35 +78,58 @@ impl Adapter for GenericJob {
     }
 
     async fn turn(&self, turn: Turn, input: Input, options: &mut Options) -> Result<(), Error> {
-        let JobConfig { command, args, work_dir, env, max_runtime } = &self.config;
+        let Keys { command, args, work_dir, env, max_runtime, .. } = &self.config;
         if command.is_empty() {
             return Err(no_command());
         }
         let content = told(input.content, input.files).await;
-        let mut process = RawProcess::start(&options.launch(command, args, work_dir, env), command).await?;
+        let input_bytes = content.len() as u64;
+        let Given { args, stdin, file } = self.config.input.give(args, content)?;
+        let mut process = RawProcess::start(&options.launch(command, &args, work_dir, env), command).await?;
+        let mut output = Output::new(AnswerReader::new(&self.config.answer, process.name()));
         let expired = async {
             match max_runtime.0 {
                 Some(longest) => sleep(longest).await,
                 None => std::future::pending().await,
             }
         };
-        let exit = tokio::select! {
+        let ran = tokio::select! {
             biased;
-            () = turn.stopped() => {
-                process.end(TERM).await;
-                return Err(Error::stopped());
-            }
+            () = turn.stopped() => Err(Error::stopped()),
             () = expired => {
                 let longest = humantime::format_duration(max_runtime.0.unwrap_or_default());
                 let text = format!("{} has run for {longest} (`max_runtime`) and was ended", process.name());
-                process.end(TERM).await;
-                return Err(Error::new(Category::Timeout, text));
+                Err(Error::new(Category::Timeout, text))
             }
-            exit = run(&turn, &mut process, content) => exit,
+            exit = run(&turn, &mut process, stdin, &mut output) => Ok(exit),
         };
-        let end = end_of(exit, process.name(), &process.last_words());
-        process.finish().await;
-        turn.finish(end);
+        let ran = match ran {
+            Ok(exit) => {
+                let end = end_of(exit, process.name(), &process.last_words());
+                process.finish().await;
+                Ok(end)
+            }
+            Err(error) => {
+                process.end(TERM).await;
+                Err(error)
+            }
+        };
+        // Gone before the turn's end says that the run is over.
+        drop(file);
+        let (output_bytes, ending) = output.finish(&turn).await;
+        let estimate = || self.config.estimate_usage.then(|| estimated(input_bytes, output_bytes));
+        // A turn that is cut short has an end of its own, so that what was read goes before it.
+        let mut end = ending.over(ran.as_ref().cloned().unwrap_or_default());
+        end.usage = end.usage.or_else(estimate);
+        match ran {
+            Ok(_) => turn.finish(end),
+            Err(error) => {
+                if let Some(usage) = end.usage {
+                    turn.usage(usage).await;
+                }
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
@@ -131,7 +138,14 @@ impl Adapter for GenericJob {
     }
 
     async fn diagnose(&self) -> Vec<Check> {
-        diagnose(&self.config.command, &self.config.work_dir)
+        let mut checks = diagnose(&self.config.command, &self.config.work_dir);
+        let holds_input =
+            self.config.args.iter().any(|arg| arg.contains("{{input}}") || arg.contains("{{input_file}}"));
+        if self.config.input == InputMode::Stdin && holds_input {
+            let text = "an argument holds `{{input}}`, which stays as it is: the input goes to stdin";
+            checks.push(Check::warn("input", text).hint("set `input` to `argument` or `file`"));
+        }
+        checks
     }
 }
 
@@ -145,8 +159,51 @@ pub(crate) fn description() -> Description {
         .honours(["cwd", "env"])
 }
 
+/// What a run shows of its output.
+#[derive(Debug)]
+struct Output<'a> {
+    reader: AnswerReader<'a>,
+    /// How much of stdout was shown, in bytes.
+    shown: u64,
+}
+
+impl<'a> Output<'a> {
+    fn new(reader: AnswerReader<'a>) -> Self {
+        Self { reader, shown: 0 }
+    }
+
+    async fn take(&mut self, turn: &Turn, channel: Channel, text: String) {
+        let text = if channel == Channel::Stdout { self.reader.push(text) } else { text };
+        self.show(turn, channel, text).await;
+    }
+
+    async fn show(&mut self, turn: &Turn, channel: Channel, text: String) {
+        if text.is_empty() {
+            return;
+        }
+        if channel == Channel::Stdout {
+            self.shown += text.len() as u64;
+        }
+        turn.output_on(channel, text).await;
+    }
+
+    /// Shows what is left. Gives how many bytes of stdout were shown in all, and what was read.
+    async fn finish(self, turn: &Turn) -> (u64, Ending) {
+        let Self { reader, shown } = self;
+        let (rest, mut ending) = reader.finish();
+        let all = shown + rest.len() as u64;
+        if !rest.is_empty() {
+            turn.output_on(Channel::Stdout, rest).await;
+        }
+        for (key, why) in std::mem::take(&mut ending.left_out) {
+            turn.error(Category::Other, format!("`answer` leaves out `{key}`: {why}")).await;
+        }
+        (all, ending)
+    }
+}
+
 /// Gives a program its input and passes on its output until it ends.
-async fn run(turn: &Turn, process: &mut RawProcess, input: String) -> Exit {
+async fn run(turn: &Turn, process: &mut RawProcess, input: String, output: &mut Output<'_>) -> Exit {
     let stdin = process.take_stdin();
     let write = async move {
         if let Some(mut stdin) = stdin {
@@ -157,7 +214,7 @@ async fn run(turn: &Turn, process: &mut RawProcess, input: String) -> Exit {
     let read = async {
         loop {
             match while_working(turn, process.next()).await {
-                ProcessEvent::Text(channel, text) => turn.output_on(channel, text).await,
+                ProcessEvent::Text(channel, text) => output.take(turn, channel, text).await,
                 ProcessEvent::Ended(exit) => return exit,
             }
         }
@@ -191,16 +248,6 @@ pub(crate) fn end_of(exit: Exit, name: &str, last_words: &str) -> TurnComplete {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_defaults_are_the_published_ones() {
-        let config: JobConfig = serde_json::from_str(r#"{"command":"x"}"#).unwrap();
-        assert_eq!((config.work_dir.as_str(), config.max_runtime), ("", Wait::seconds(300)));
-        assert!(config.args.is_empty() && config.env.is_empty());
-        let sample = r#"{"command":"/usr/local/bin/batch-job","args":["--output-json"],"work_dir":"/tmp/jobs","env":{},"max_runtime":"5m"}"#;
-        assert!(serde_json::from_str::<JobConfig>(sample).is_ok());
-        assert!(serde_json::from_str::<JobConfig>("{}").is_err(), "a program must be named");
-    }
 
     #[test]
     fn an_end_says_how_the_program_ended() {

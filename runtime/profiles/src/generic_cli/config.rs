@@ -53,6 +53,9 @@ pub(crate) struct CliConfig {
     /// What is said after each input, so that the program prints the sentinel.
     #[serde(default)]
     pub(super) sentinel_command: String,
+    /// Whether turns report an estimate of their usage: a token for four bytes of input, and of output.
+    #[serde(default)]
+    pub(super) estimate_usage: bool,
     /// How long it must be quiet, once it has said something, for a turn to end. Unset: two seconds where there is
     /// neither a prompt nor a sentinel, else silence ends nothing.
     #[serde(default)]

@@ -238,7 +238,7 @@ fn at(pointer: &str, bytes: &[u8]) -> Result<String, Error> {
 }
 
 /// A string as it is, nothing for null, anything else as JSON.
-fn text_of(value: &Value) -> String {
+pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
@@ -247,7 +247,7 @@ fn text_of(value: &Value) -> String {
 }
 
 /// The beginning of what a server said, without the secrets that it may have echoed.
-fn beginning(text: &str) -> String {
+pub(crate) fn beginning(text: &str) -> String {
     let mut clean = redact::text(&text[..text.floor_char_boundary(SEARCHED)]).into_owned();
     clean.truncate(clean.floor_char_boundary(TOLD));
     clean

@@ -155,11 +155,11 @@ impl schemars::JsonSchema for Verb {
 
 /// A JSON pointer (RFC 6901); empty for none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Pointer(String);
+pub(crate) struct Pointer(String);
 
 impl Pointer {
     /// The pointer, where one is set.
-    pub(super) fn get(&self) -> Option<&str> {
+    pub(crate) fn get(&self) -> Option<&str> {
         (!self.0.is_empty()).then_some(self.0.as_str())
     }
 }

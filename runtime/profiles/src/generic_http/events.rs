@@ -67,7 +67,7 @@ impl EventReader {
 
 /// Cuts text into lines that end in LF, CR or both.
 #[derive(Debug, Default)]
-pub(super) struct LineCutter {
+pub(crate) struct LineCutter {
     partial: String,
     /// The last line ended in CR, so that an LF which follows belongs to it.
     after_cr: bool,
@@ -75,7 +75,7 @@ pub(super) struct LineCutter {
 }
 
 impl LineCutter {
-    pub(super) fn push(&mut self, text: &str) -> Vec<String> {
+    pub(crate) fn push(&mut self, text: &str) -> Vec<String> {
         let mut rest = text;
         if !text.is_empty() && !std::mem::replace(&mut self.begun, true) {
             rest = rest.strip_prefix('\u{FEFF}').unwrap_or(rest);
@@ -98,8 +98,13 @@ impl LineCutter {
         lines
     }
 
+    /// How much of a line without its end is held, in bytes.
+    pub(crate) fn held(&self) -> usize {
+        self.partial.len()
+    }
+
     /// The last line, if it has no end.
-    pub(super) fn finish(&mut self) -> Option<String> {
+    pub(crate) fn finish(&mut self) -> Option<String> {
         let last = std::mem::take(&mut self.partial);
         (!last.is_empty()).then_some(last)
     }

@@ -50,6 +50,14 @@ fn a_sentinel_ends_each_answer_of_one_process() {
 }
 
 #[test]
+fn usage_is_estimated_where_it_is_to() {
+    let mut adapter = open(TALK, &json!({ "sentinel": "<END>", "estimate_usage": true }));
+    let usage = json!({ "input_tokens": 2, "output_tokens": 3, "scope": "turn", "estimated": true });
+    assert_eq!(adapter.send("s", "12345").end["usage"], usage);
+    adapter.end();
+}
+
+#[test]
 fn a_prompt_ends_an_answer_and_the_greeting_is_no_turn() {
     let script = r"echo welcome; printf '> '; while read -r line; do printf 'a> b'; sleep 0.01; echo; printf '> '; done";
     let mut adapter = open(script, &json!({ "prompt_pattern": "^> $" }));

@@ -1,6 +1,6 @@
 //! `generic-job`: a run a turn.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
@@ -45,6 +45,113 @@ fn a_file_is_told_of_by_its_path() {
     );
     assert_eq!(adapter.send("s", "look").text(), "[File uploaded: b (text/x)] Path: /a/b\nlook");
     assert_eq!(adapter.send("s", "again").text(), "again");
+    adapter.end();
+}
+
+#[test]
+fn an_input_goes_in_as_an_argument_or_in_a_file() {
+    let args = json!(["-c", "cat; printf '%s|' \"$@\"", "sh", "a", "{{input}}"]);
+    let mut adapter = Adapter::start(
+        "generic-job",
+        &json!({ "command": "sh", "args": args, "input": "argument", "answer": { "format": "text" } }),
+    );
+    adapter.open("s");
+    assert_eq!(adapter.send("s", "b $(c)\n\"d\" 'e'").text(), "a|b $(c)\n\"d\" 'e'|", "no shell reads it");
+    let turn = adapter.send("s", "--help");
+    assert!(turn.error().contains("may take it for an option"), "{}", turn.error());
+    assert_eq!(adapter.send("s", &"x".repeat(200_000)).category(), "oversize");
+    adapter.end();
+
+    let text = "cat; stat -c %a '{{input_file}}'; cat '{{input_file}}'; echo '{{input_file}}' >&2";
+    let mut adapter = script(text, &json!({ "input": "file" }));
+    for input in ["hello\nö".to_owned(), "x".repeat(300_000)] {
+        let turn = adapter.send("s", &input);
+        assert!(turn.text() == format!("600\n{input}"));
+        let path = turn.on("stderr");
+        assert!(path.contains("/input-") && !Path::new(path.trim()).exists(), "{path}");
+    }
+    adapter.begin("s", "x");
+    adapter.stop("s");
+    adapter.finish("s");
+    // The end checks that no file is left.
+    adapter.end();
+}
+
+#[test]
+fn an_answer_is_read_by_its_pointers() {
+    let keys = json!({
+        "text": "/text", "cost_usd": "/cost", "artifacts": "/files", "summary": "/title", "result": "/data",
+        "usage": { "input_tokens": "/tokens/in", "output_tokens": "/tokens/out" },
+    });
+    let with = |format: &str| {
+        let mut answer = keys.clone();
+        answer["format"] = json!(format);
+        json!({ "answer": answer, "estimate_usage": true })
+    };
+    let document =
+        r#"{"text":"hi","cost":0.5,"files":["a"],"title":"done","data":7,"tokens":{"in":12,"out":3}}"#;
+    let mut adapter = script(&format!("cat >/dev/null; echo careful >&2; echo '{document}'"), &with("json"));
+    let turn = adapter.send("s", "x");
+    assert_eq!(
+        (turn.text().as_str(), turn.on("stderr").as_str(), turn.status()),
+        ("hi", "careful\n", "completed")
+    );
+    assert_eq!(
+        turn.end["usage"],
+        json!({ "input_tokens": 12, "output_tokens": 3, "cost_usd": 0.5, "scope": "turn" }),
+        "what is known is not estimated"
+    );
+    assert_eq!(
+        (&turn.end["artifacts"], &turn.end["summary"], &turn.end["result"]),
+        (&json!(["a"]), &json!("done"), &json!(7))
+    );
+    adapter.end();
+
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate");
+    let lines = format!(
+        "echo '{{\"text\":\"one \"}}'; while ! [ -e '{}' ]; do sleep 0.02; done; printf '%s' '{document}'",
+        gate.display()
+    );
+    let mut adapter = script(&lines, &with("jsonl"));
+    adapter.begin("s", "x");
+    assert_eq!(adapter.wait_for("s", "output")["content"], "one ");
+    fs::write(&gate, "").unwrap();
+    let turn = adapter.finish("s");
+    assert_eq!((turn.text().as_str(), &turn.end["usage"]["input_tokens"]), ("hi", &json!(12)));
+    adapter.end();
+}
+
+#[test]
+fn output_that_is_no_answer_fails_the_turn_and_is_shown() {
+    let answer = json!({ "answer": { "format": "json", "text": "/a" } });
+    let mut adapter = script("echo Loading", &answer);
+    let turn = adapter.send("s", "x");
+    assert_eq!((turn.status(), turn.category(), turn.text().as_str()), ("failed", "other", "Loading\n"));
+    assert_eq!(turn.error(), "sh printed no valid JSON at line 1, column 1 (expected value): Loading\n");
+    adapter.end();
+    let mut adapter = script("echo half; exit 3", &answer);
+    let turn = adapter.send("s", "x");
+    assert_eq!((turn.category(), turn.text().as_str()), ("process_exit", "half\n"), "its exit says more");
+    adapter.end();
+    let mut adapter = script("printf '{'; echo ready >&2; exec sleep 300", &answer);
+    adapter.begin("s", "x");
+    adapter.wait_for("s", "output");
+    adapter.stop("s");
+    let turn = adapter.finish("s");
+    assert_eq!((turn.status(), turn.text().as_str()), ("stopped", "{"), "what was held is shown");
+    adapter.end();
+}
+
+#[test]
+fn usage_is_estimated_as_a_last_resort() {
+    let mut adapter = script("cat; printf 12345 >&2", &json!({ "estimate_usage": true }));
+    let usage = |tokens: u64| json!({ "input_tokens": tokens, "output_tokens": tokens, "scope": "turn", "estimated": true });
+    assert_eq!(adapter.send("s", &"x".repeat(40)).end["usage"], usage(10));
+    assert_eq!(adapter.send("s", "12345").end["usage"], usage(2));
+    adapter.end();
+    let mut adapter = script("cat", &json!({}));
+    assert!(adapter.send("s", "x").end.get("usage").is_none());
     adapter.end();
 }
 

@@ -1,0 +1,384 @@
+//! How what a program prints is read: text as it comes, one JSON document, or JSON lines. Pure.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use trunkline_sdk::{
+    Category, Json,
+    protocol::{Failure, TurnComplete, Usage, UsageScope},
+};
+
+use crate::{
+    agent::json_size::is_crowded,
+    generic_http::{LineCutter, Pointer, beginning, text_of},
+};
+
+/// The largest document, and the longest line, in bytes.
+const LARGEST: usize = 16 * 1024 * 1024;
+
+/// The largest artifacts, summary or result in bytes: a message with all three stays under the 1 MiB that every host
+/// reads.
+const LARGEST_FIELD: usize = 256 * 1024;
+
+/// Bytes for each token of an estimate.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// How what a program prints on stdout is read: JSON pointers say where things stand. What is not there is unknown.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct AnswerConfig {
+    /// What it prints on stdout.
+    format: Format,
+    /// Where the text for the user stands. Unset: what was printed, as it is.
+    text: Pointer,
+    /// Where the tokens of the turn stand.
+    usage: UsagePointers,
+    /// Where the cost in US dollars stands.
+    cost_usd: Pointer,
+    /// Where the list of what was made stands.
+    artifacts: Pointer,
+    /// Where a summary in a few words stands.
+    summary: Pointer,
+    /// Where the answer as data stands.
+    result: Pointer,
+}
+
+/// Where the tokens of the turn stand.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+struct UsagePointers {
+    /// Tokens that the model read, cached ones included.
+    input_tokens: Pointer,
+    /// Tokens that it wrote.
+    output_tokens: Pointer,
+    /// Their sum.
+    total_tokens: Pointer,
+    /// Input tokens that came from a cache.
+    cache_read_tokens: Pointer,
+    /// Input tokens that were put into a cache.
+    cache_write_tokens: Pointer,
+    /// Output tokens that were spent on thinking.
+    reasoning_tokens: Pointer,
+}
+
+/// What a program prints on stdout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+enum Format {
+    /// Text, which is the answer as it comes.
+    #[default]
+    Text,
+    /// One JSON document, read when the program has ended.
+    Json,
+    /// A JSON value a line, each read as it comes. Of values that stand in several lines the last one counts; texts are
+    /// joined.
+    Jsonl,
+}
+
+impl AnswerConfig {
+    /// # Errors
+    /// Where something is to be found in what is not JSON.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.format != Format::Text {
+            return Ok(());
+        }
+        let named = [
+            ("text", &self.text),
+            ("cost_usd", &self.cost_usd),
+            ("artifacts", &self.artifacts),
+            ("summary", &self.summary),
+            ("result", &self.result),
+        ];
+        let usage = self.usage.all().map(|(_, pointer)| ("usage", pointer));
+        match named.into_iter().chain(usage).find(|(_, pointer)| pointer.get().is_some()) {
+            Some((name, _)) => Err(format!("`answer.{name}` needs `answer.format` `json` or `jsonl`")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl UsagePointers {
+    fn all(&self) -> [(&'static str, &Pointer); 6] {
+        [
+            ("input_tokens", &self.input_tokens),
+            ("output_tokens", &self.output_tokens),
+            ("total_tokens", &self.total_tokens),
+            ("cache_read_tokens", &self.cache_read_tokens),
+            ("cache_write_tokens", &self.cache_write_tokens),
+            ("reasoning_tokens", &self.reasoning_tokens),
+        ]
+    }
+}
+
+/// Follows the output of one run.
+#[derive(Debug)]
+pub(super) struct AnswerReader<'a> {
+    config: &'a AnswerConfig,
+    /// What the program is called.
+    name: String,
+    state: State,
+    end: Ending,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Output is shown as it comes.
+    Text,
+    Json(String),
+    Lines {
+        lines: LineCutter,
+        /// How many there were.
+        count: usize,
+    },
+}
+
+/// What was read by the end.
+#[derive(Debug, Default)]
+pub(super) struct Ending {
+    usage: Option<Usage>,
+    artifacts: Option<Json>,
+    summary: Option<String>,
+    result: Option<Json>,
+    /// The first thing for which the output is no answer.
+    failure: Option<Failure>,
+    /// Values that are there and were not taken: the key, and why. One for each key.
+    pub(super) left_out: Vec<(&'static str, String)>,
+}
+
+impl<'a> AnswerReader<'a> {
+    pub(super) fn new(config: &'a AnswerConfig, name: &str) -> Self {
+        let state = match config.format {
+            Format::Text => State::Text,
+            Format::Json => State::Json(String::new()),
+            Format::Jsonl => State::Lines { lines: LineCutter::default(), count: 0 },
+        };
+        Self { config, name: name.to_owned(), state, end: Ending::default() }
+    }
+
+    /// Takes a piece of stdout and gives what the user sees of it now.
+    pub(super) fn push(&mut self, text: String) -> String {
+        match &mut self.state {
+            State::Text => return text,
+            State::Json(document) if document.len() + text.len() <= LARGEST => {
+                document.push_str(&text);
+                return String::new();
+            }
+            State::Json(_) => {}
+            State::Lines { lines, .. } => {
+                let whole = lines.push(&text);
+                let fits = lines.held() <= LARGEST;
+                let shown = whole.into_iter().map(|line| self.line(line)).collect();
+                if fits {
+                    return shown;
+                }
+                return shown + &self.give_up("");
+            }
+        }
+        self.give_up(&text)
+    }
+
+    /// Shows what is held and all that follows as it is: it is too large to be read.
+    fn give_up(&mut self, text: &str) -> String {
+        let what = if matches!(self.state, State::Json(_)) { "more" } else { "a line of more" };
+        let why = format!("{} printed {what} than {LARGEST} bytes, too much to read as JSON", self.name);
+        self.end.fail(Category::Oversize, why);
+        match std::mem::replace(&mut self.state, State::Text) {
+            State::Text => text.to_owned(),
+            State::Json(document) => document + text,
+            State::Lines { mut lines, .. } => lines.finish().unwrap_or_default() + text,
+        }
+    }
+
+    /// What the user sees last, and what was read.
+    pub(super) fn finish(mut self) -> (String, Ending) {
+        let shown = match std::mem::replace(&mut self.state, State::Text) {
+            State::Text => String::new(),
+            State::Json(document) => self.document(document),
+            State::Lines { mut lines, count } => {
+                let last = lines.finish();
+                self.state = State::Lines { lines, count };
+                last.map(|line| self.line(line)).unwrap_or_default()
+            }
+        };
+        (shown, self.end)
+    }
+
+    /// What a document shows. One that is no answer is shown as it is.
+    fn document(&mut self, document: String) -> String {
+        let read = document.strip_prefix('\u{FEFF}').unwrap_or(&document);
+        let value = match parse(read) {
+            Ok(value) => value,
+            Err(refused) => {
+                let why = refused.of(&self.name, refused.line);
+                self.end.fail(refused.category, why);
+                return document;
+            }
+        };
+        self.end.take(self.config, &value);
+        let Some(pointer) = self.config.text.get() else { return document };
+        if let Some(text) = value.pointer(pointer) {
+            return text_of(text);
+        }
+        let why = format!(
+            "{} printed JSON with nothing at {pointer} (`answer.text`): {}",
+            self.name,
+            beginning(read)
+        );
+        self.end.fail(Category::Other, why);
+        document
+    }
+
+    /// What a line shows. One that is not JSON is shown as it is; one without a text shows nothing.
+    fn line(&mut self, line: String) -> String {
+        if let State::Lines { count, .. } = &mut self.state {
+            *count += 1;
+        }
+        if line.trim().is_empty() {
+            return String::new();
+        }
+        match parse(&line) {
+            Ok(value) => {
+                self.end.take(self.config, &value);
+                if let Some(pointer) = self.config.text.get() {
+                    return value.pointer(pointer).map(text_of).unwrap_or_default();
+                }
+            }
+            Err(refused) => {
+                let State::Lines { count, .. } = self.state else { return line };
+                let why = refused.of(&self.name, count);
+                self.end.fail(refused.category, why);
+            }
+        }
+        line + "\n"
+    }
+}
+
+/// Why a text is not JSON, and where.
+struct Refused {
+    category: Category,
+    line: usize,
+    column: usize,
+    why: String,
+    beginning: String,
+}
+
+impl Refused {
+    fn of(&self, name: &str, line: usize) -> String {
+        let Self { column, why, beginning, .. } = self;
+        format!("{name} printed no valid JSON at line {line}, column {column} ({why}): {beginning}")
+    }
+}
+
+fn parse(text: &str) -> Result<Value, Refused> {
+    let refused = |category, line, column, why: &str| Refused {
+        category,
+        line,
+        column,
+        why: why.to_owned(),
+        beginning: if text.trim().is_empty() { "nothing came".to_owned() } else { beginning(text) },
+    };
+    if is_crowded(text.as_bytes()) {
+        return Err(refused(Category::Oversize, 1, 1, "it holds too many values"));
+    }
+    serde_json::from_str(text).map_err(|error| {
+        let what = error.to_string();
+        let what = what.split(" at line ").next().unwrap_or_default();
+        refused(Category::Other, error.line(), error.column(), what)
+    })
+}
+
+impl Ending {
+    /// The first failure is the one that is reported.
+    fn fail(&mut self, category: Category, why: String) {
+        self.failure.get_or_insert_with(|| Failure::new(category, why));
+    }
+
+    fn take(&mut self, config: &AnswerConfig, value: &Value) {
+        let at =
+            |pointer: &Pointer| pointer.get().and_then(|at| value.pointer(at)).filter(|at| !at.is_null());
+        for (name, pointer) in config.usage.all() {
+            let Some(found) = at(pointer) else { continue };
+            let Some(tokens) = found.as_u64() else {
+                self.leave_out(name, "what stands there is not a number of tokens".to_owned());
+                continue;
+            };
+            let usage = self.usage.get_or_insert_default();
+            let slot = match name {
+                "input_tokens" => &mut usage.input_tokens,
+                "output_tokens" => &mut usage.output_tokens,
+                "total_tokens" => &mut usage.total_tokens,
+                "cache_read_tokens" => &mut usage.cache_read_tokens,
+                "cache_write_tokens" => &mut usage.cache_write_tokens,
+                _ => &mut usage.reasoning_tokens,
+            };
+            *slot = Some(tokens);
+        }
+        if let Some(found) = at(&config.cost_usd) {
+            match found.as_f64().filter(|cost| *cost >= 0.0) {
+                Some(cost) => self.usage.get_or_insert_default().cost_usd = Some(cost),
+                None => self.leave_out("cost_usd", "what stands there is not a cost".to_owned()),
+            }
+        }
+        if let Some(json) = at(&config.artifacts).and_then(|found| self.sized("artifacts", found)) {
+            self.artifacts = Some(json);
+        }
+        if let Some(json) = at(&config.result).and_then(|found| self.sized("result", found)) {
+            self.result = Some(json);
+        }
+        if let Some(found) = at(&config.summary)
+            && self.sized("summary", found).is_some()
+        {
+            self.summary = Some(text_of(found));
+        }
+    }
+
+    fn sized(&mut self, name: &'static str, found: &Value) -> Option<Json> {
+        let json = Json::of(found).ok()?;
+        if json.get().len() <= LARGEST_FIELD {
+            return Some(json);
+        }
+        let bytes = json.get().len();
+        self.leave_out(
+            name,
+            format!("it has {bytes} bytes, more than the {LARGEST_FIELD} that are passed on"),
+        );
+        None
+    }
+
+    fn leave_out(&mut self, name: &'static str, why: String) {
+        if self.left_out.iter().all(|(known, _)| *known != name) {
+            self.left_out.push((name, why));
+        }
+    }
+
+    /// The end of the turn: how the run ended, and what was read. A run that succeeded and printed no answer has failed.
+    pub(super) fn over(self, end: TurnComplete) -> TurnComplete {
+        let failed = end.error.is_none().then_some(self.failure).flatten();
+        TurnComplete {
+            status: if failed.is_some() { Some(trunkline_sdk::Status::Failed) } else { end.status },
+            error: end.error.or(failed),
+            usage: self.usage.map(|usage| Usage { scope: Some(UsageScope::Turn), ..usage }),
+            artifacts: self.artifacts,
+            summary: self.summary,
+            result: self.result,
+            ..end
+        }
+    }
+}
+
+/// The usage of a turn that no one counted, by the bytes of its input and of its output.
+pub(crate) fn estimated(input: u64, output: u64) -> Usage {
+    let (input, output) = (input.div_ceil(BYTES_PER_TOKEN), output.div_ceil(BYTES_PER_TOKEN));
+    Usage {
+        input_tokens: Some(input),
+        output_tokens: Some(output),
+        scope: Some(UsageScope::Turn),
+        estimated: Some(true),
+        ..Usage::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;
