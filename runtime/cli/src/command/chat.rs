@@ -226,6 +226,10 @@ impl Talk {
         let turn = match session.send(text) {
             Ok(turn) => turn,
             Err(error) => {
+                // It may have ended while the person wrote, and says why.
+                if let Some(end) = self.conversation.catch_up(session).await? {
+                    return Ok(Next::Leave(self.code_of(&end)));
+                }
                 self.conversation.screen.note("✗", paint::BAD, &error.to_string());
                 return Ok(if session.is_closed() { Next::Leave(exit::FAILED) } else { Next::Talk });
             }

@@ -1,6 +1,6 @@
 //! What the command line says of the agent, for `run` and `chat` alike.
 
-use std::os::unix::fs::PermissionsExt;
+use std::{io::Write, os::unix::fs::PermissionsExt};
 
 use super::{Home, Ran, python_echo};
 
@@ -132,4 +132,21 @@ fn permissions_and_time_are_the_hosts() {
     home.run(["run", "--adapter", &python_echo(), "--env", "NO_SUCH_VARIABLE_HERE", "hi"])
         .must_end_with(3)
         .must_say("NO_SUCH_VARIABLE_HERE");
+}
+
+#[test]
+fn a_refusal_is_told_whenever_the_person_writes() {
+    let home = Home::new();
+    let adapter = adapter(&home);
+    // An empty line asks nothing: the refusal is met between inputs. Any other line may meet it on its way.
+    for line in ["\n", "hi\n"] {
+        let mut command = home.command(["chat", "--adapter", &adapter, "--max-turns", "3"]);
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        while child.try_wait().unwrap().is_none() && stdin.write_all(line.as_bytes()).is_ok() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        ran.must_end_with(2).must_say("next: leave out --max-turns, which this adapter does not apply");
+    }
 }

@@ -132,7 +132,11 @@ impl Credentials {
 
     /// What to tell where none is found.
     pub(crate) fn missing(&self) -> String {
-        format!("no credentials: set one of {}, or log in with {}", self.variables.join(", "), self.login)
+        format!(
+            "no credentials are there; set one of {}, or log in with {}",
+            self.variables.join(", "),
+            self.login
+        )
     }
 }
 
