@@ -8,18 +8,11 @@ use std::{
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 use indicatif::{ProgressBar, ProgressStyle};
-use trunkline_host::{
-    Cause, Event, EventKind, File, SessionEnd, TurnEnd, TurnScope,
-    protocol::{
-        Category, Channel, Context, ErrorEvent, Output, Plan, PlanStatus, RateLimit, SessionInfo, Status,
-    },
-};
+use trunkline_host::{Event, EventKind, TurnScope, protocol::Channel};
 
-use crate::{
-    paint,
-    terminal::{one_line, shown},
-};
+use crate::{paint, terminal::shown};
 
+mod aside;
 mod facts;
 mod markdown;
 mod tools;
@@ -29,9 +22,6 @@ pub(crate) use tools::diff_lines;
 
 /// The longest text beside the spinner, in characters: it stays on its line.
 const DOING: usize = 40;
-
-/// How full a rate limit is before it is worth a line.
-const NEARLY_FULL: f64 = 0.75;
 
 /// Shows the events of one session.
 pub(crate) struct Screen {
@@ -285,176 +275,6 @@ impl Screen {
         self.answer.flush()
     }
 
-    fn aside_event(&mut self, event: &Event) {
-        match &event.kind {
-            EventKind::Output(output) => self.channel(output),
-            EventKind::Thinking(thinking) => {
-                self.doing = Some("thinking".to_owned());
-                self.stream(Block::Thought, "  ", paint::THOUGHT, &thinking.content);
-            }
-            EventKind::Message(message) if message.history == Some(true) || self.detail == Detail::Debug => {
-                self.remark(&format!("{}: {}", one_line(&message.role), shown(&message.content)));
-            }
-            EventKind::ToolStart(start) => {
-                let line = self.tools.start(start);
-                self.doing = Some(format!("running {}", one_line(&start.tool)));
-                self.lines(Block::Tool, &[line]);
-            }
-            EventKind::ToolUpdate(update) => {
-                let lines = self.tools.update(update);
-                self.lines(Block::Tool, &lines);
-            }
-            EventKind::ToolEnd(end) => {
-                let lines = self.tools.end(end);
-                self.doing = None;
-                self.lines(Block::Tool, &lines);
-            }
-            EventKind::Plan(plan) => self.plan(plan),
-            EventKind::Progress(progress) => {
-                let text = one_line(&progress.message);
-                if !self.aside_on_terminal {
-                    self.remark(&text);
-                }
-                self.doing = Some(text);
-            }
-            EventKind::Log(log) if self.detail == Detail::Debug => {
-                let stream = log.stream.map_or("log", |stream| stream.as_str());
-                self.remark(&format!("[{stream}] {}", shown(log.content.trim_end())));
-            }
-            EventKind::Error(error) if error.category == Some(Category::ProcessExit) && self.crash_told => {}
-            EventKind::Error(error) => self.error(error),
-            EventKind::Custom(custom) if self.detail == Detail::Debug => {
-                let data = custom.data.as_ref().map_or("", |data| data.get());
-                self.remark(&format!("[{}] {}", one_line(&custom.name), one_line(data)));
-            }
-            EventKind::Usage(usage) => self.usage = Some((**usage).clone()),
-            EventKind::ContextUsage(usage) => self.context = usage.used_tokens.zip(usage.total_tokens),
-            EventKind::Compaction(compaction) => {
-                let before =
-                    compaction.pre_tokens.map(|tokens| format!(" ({} tokens before)", facts::count(tokens)));
-                self.remark(&format!("the agent shortened its context{}", before.unwrap_or_default()));
-            }
-            EventKind::RateLimit(limit) => self.rate_limit(limit),
-            EventKind::Info(info) => self.info(info),
-            EventKind::File(file) => self.file(file),
-            EventKind::Withdrawn { reason, .. } if !self.stopping => {
-                self.remark(&format!("the request was settled: {reason}"))
-            }
-            EventKind::End(end) => self.end(end),
-            EventKind::Closed(end) => self.closed(end),
-            _ => {}
-        }
-    }
-
-    fn channel(&mut self, output: &Output) {
-        let channel = output.channel().clone();
-        let text = &output.content;
-        match &channel {
-            Channel::System => self.stream(Block::Channel(channel), "  ! ", paint::CARE, text),
-            Channel::Question => self.stream(Block::Channel(channel), "  ? ", paint::STRONG, text),
-            Channel::Tool if self.detail == Detail::Calm => {}
-            Channel::Stdout => self.stream(Block::Channel(channel), "  ", paint::DIM, text),
-            Channel::Stderr | Channel::Tool => self.stream(Block::Channel(channel), "  │ ", paint::DIM, text),
-            Channel::Other(name) => {
-                let prefix = format!("  [{}] ", one_line(name));
-                self.stream(Block::Channel(channel.clone()), &prefix, paint::DIM, text);
-            }
-        }
-    }
-
-    fn plan(&mut self, plan: &Plan) {
-        let (dim, good, act) = (paint::DIM, paint::GOOD, paint::ACT);
-        let mut lines = vec![format!("  {act}≡{act:#} plan")];
-        lines.extend(plan.entries.iter().map(|entry| {
-            let text = one_line(&entry.content);
-            match entry.status {
-                Some(PlanStatus::Completed) => format!("    {good}✓{good:#} {dim}{text}{dim:#}"),
-                Some(PlanStatus::InProgress) => format!("    {act}▸{act:#} {text}"),
-                Some(PlanStatus::Pending) | None => format!("    {dim}○ {text}{dim:#}"),
-            }
-        }));
-        self.lines(Block::None, &lines);
-    }
-
-    fn error(&mut self, error: &ErrorEvent) {
-        let kind = error.category.map_or(String::new(), |category| format!(" ({category})"));
-        let style = if error.fatal == Some(true) { paint::BAD } else { paint::CARE };
-        self.note("!", style, &format!("{}{kind}", shown(error.message.trim_end())));
-    }
-
-    fn rate_limit(&mut self, limit: &RateLimit) {
-        let Some(used) = limit.utilization.filter(|used| *used >= NEARLY_FULL) else { return };
-        let window = limit
-            .window
-            .as_deref()
-            .map_or(String::new(), |window| format!(" of the {} window", one_line(window)));
-        let until = limit
-            .resets_at
-            .as_deref()
-            .map_or(String::new(), |at| format!("; it begins anew at {}", one_line(at)));
-        self.note(
-            "!",
-            paint::CARE,
-            &format!("{:.0} % of the rate limit{window} is used{until}", used * 100.0),
-        );
-    }
-
-    fn info(&mut self, info: &SessionInfo) {
-        match info.context {
-            Some(Context::Lost) => {
-                self.note(
-                    "!",
-                    paint::CARE,
-                    "the agent was started again and has forgotten this conversation",
-                );
-            }
-            Some(Context::Kept) => self.remark("the agent was started again and remembers this conversation"),
-            None => {}
-        }
-        if info.model.is_some() && info.model != self.model {
-            self.model.clone_from(&info.model);
-            self.remark(&format!("model {}", one_line(info.model.as_deref().unwrap_or_default())));
-        }
-    }
-
-    fn file(&mut self, file: &File) {
-        let (bold, dim) = (paint::STRONG, paint::DIM);
-        let (name, size, kind) = (one_line(&file.name), bytes(file.size), one_line(&file.mime_type));
-        let text =
-            format!("{bold}{name}{bold:#} {dim}{size} · {kind} · here until the session closes:{dim:#}");
-        self.note("↓", paint::ACT, &format!("{text}\n{}", file.path.display()));
-    }
-
-    fn end(&mut self, end: &TurnEnd) {
-        self.tools = tools::Tools::default();
-        self.doing = None;
-        self.stopping = false;
-        let told = end.complete.as_ref().and_then(|complete| complete.usage.clone());
-        let usage = told.or_else(|| self.usage.take());
-        self.usage = None;
-        let took = end.took.saturating_sub(std::mem::take(&mut self.waited));
-        self.totals.add(took, usage.as_ref());
-        let facts = facts::of_turn(end, took, usage.as_ref(), self.context);
-        self.crash_told = matches!(end.cause, Cause::ProcessExit | Cause::EndOfStream);
-        match (end.status, end.cause) {
-            (Status::Completed, _) => {}
-            (Status::Stopped, _) => self.note("■", paint::CARE, "stopped"),
-            (Status::Refused, _) => self.note("✗", paint::CARE, &self::said(end, "the agent declined")),
-            (Status::Limit, _) => self.note("✗", paint::CARE, &self::said(end, "a limit was reached")),
-            (Status::Failed, Cause::Complete) => {
-                self.note("✗", paint::BAD, &self::said(end, "the turn failed"))
-            }
-            (Status::Failed, cause) => self.note("✗", paint::BAD, &self::said(end, cause.as_str())),
-        }
-        self.remark(&facts);
-    }
-
-    fn closed(&mut self, end: &SessionEnd) {
-        let why = end.error.as_ref().and_then(|error| error.message.as_deref());
-        let why = why.map_or(String::new(), |why| format!(": {}", shown(why)));
-        self.note("■", paint::CARE, &format!("the session has ended ({}){why}", end.reason));
-    }
-
     /// Writes a piece of streamed text, each line of it behind a prefix.
     fn stream(&mut self, block: Block, prefix: &str, style: Style, text: &str) {
         if text.is_empty() {
@@ -518,19 +338,6 @@ impl Screen {
             bar.finish_and_clear();
         }
     }
-}
-
-/// What went wrong, with the last words of the process where it ended.
-fn said(end: &TurnEnd, otherwise: &str) -> String {
-    let message = end.error.as_ref().and_then(|error| error.message.as_deref());
-    let mut text = shown(message.unwrap_or(otherwise)).into_owned();
-    let tail = shown(end.stderr_tail.as_deref().unwrap_or_default());
-    if !text.contains(tail.trim()) {
-        text.push('\n');
-        text.push_str(&tail);
-    }
-    text.truncate(text.trim_end().len());
-    text
 }
 
 #[cfg(test)]

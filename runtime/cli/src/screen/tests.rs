@@ -1,6 +1,6 @@
 use std::sync::{Arc, Mutex};
 
-use trunkline_host::protocol::Thinking;
+use trunkline_host::protocol::{Output, Thinking};
 
 use super::*;
 
