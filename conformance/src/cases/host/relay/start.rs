@@ -176,9 +176,7 @@ fn core_alone(t: &mut Trial<'_>) -> Outcome {
         )?;
     }
     if full_hub::demand_offer(t, &t.lower(&s)?, "turns").is_ok() {
-        let told =
-            |seen: &Seen| seen.text("channel") == "system" && seen.text("content").contains("no credentials");
-        let told = turn.messages.iter().any(told);
+        let told = turn.on_channel("system").contains("no credentials");
         t.demand(told, "the failure of the turn as `output` on `system`", "no text")?;
     }
     Ok(())
