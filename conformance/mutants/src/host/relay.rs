@@ -268,7 +268,7 @@ impl Relay {
     }
 }
 
-/// The outputs that an output is told by: its two halves, or itself.
+/// The outputs that stand for an output: its two halves, or itself.
 fn cut(message: &Message) -> Vec<Message> {
     let content = message.text("content").filter(|_| varied(V::Vh19) && message.kind == "output");
     let content = content.unwrap_or_default();
