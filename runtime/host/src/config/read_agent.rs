@@ -17,6 +17,10 @@ use super::read::{error_at, missing, nearest, object, place, read, read_both, ta
 use super::read_file::{Base, Context};
 use super::session_may::SessionMay;
 
+/// The keys of the profiles that run any program.
+const JOB: &str = "job";
+const CLI: &str = "cli";
+
 pub(super) fn read_agent(
     mut object: Map<String, Value>,
     at: &str,
@@ -24,7 +28,8 @@ pub(super) fn read_agent(
     context: &mut Context<'_>,
 ) -> Result<AgentConfig, ConfigError> {
     let own = Profile::keys().into_iter().filter_map(|key| Some((key, object.shift_remove(key)?)));
-    let own: Vec<_> = own.filter(|(_, value)| !value.is_null()).collect();
+    let mut own: Vec<_> = own.filter(|(_, value)| !value.is_null()).collect();
+    plain_program(&mut object, &mut own, at, &mut context.notices);
     let (shared, mut keys): (SharedKeys, AgentKeys) = read_both(object, at, &Profile::keys())?;
 
     let As(id) = keys.id.take().ok_or_else(|| missing(at, "id"))?;
@@ -53,6 +58,50 @@ pub(super) fn read_agent(
     (agent.resources, agent.sandbox) = (confinement.resources, confinement.sandbox);
     read_amurg(keys, &mut agent, at, context);
     Ok(agent)
+}
+
+/// Makes a plain program of an agent that names one under a profile that is not known: the profile of its object, else
+/// `generic-job`. What else is wrong with the agent is found later.
+fn plain_program(
+    object: &mut Map<String, Value>,
+    own: &mut Vec<(&'static str, Value)>,
+    at: &str,
+    notices: &mut Vec<String>,
+) {
+    let Some(name) = object.get("profile").and_then(Value::as_str).filter(|name| !name.is_empty()) else {
+        return;
+    };
+    if Profile::of_name(name).is_some() {
+        return;
+    }
+    let name = name.to_owned();
+    let names_program = |of: &Map<String, Value>| {
+        of.get("command").and_then(Value::as_str).is_some_and(|command| !command.is_empty())
+    };
+    let key = match own.as_slice() {
+        [] => {
+            let keys = ["command", "args"].into_iter();
+            let program: Map<_, _> = keys.filter_map(|key| object.shift_remove_entry(key)).collect();
+            let config = object.get("config").and_then(Value::as_object);
+            if names_program(&program) {
+                own.push((JOB, Value::Object(program)));
+            } else if !program.is_empty() || !config.is_some_and(names_program) {
+                return;
+            }
+            JOB
+        }
+        [(key @ (JOB | CLI), of)] if of.as_object().is_some_and(names_program) => *key,
+        _ => return,
+    };
+    let Some(plain) = Profile::of_key(key) else { return };
+    let near =
+        nearest(&name, &Profile::names()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    notices.push(format!(
+        "`{}`: `{}` is not a built-in profile, so its `command` runs as a plain program, by `{plain}`{near}",
+        place(at, "profile"),
+        shown(&name)
+    ));
+    object.insert("profile".to_owned(), Value::from(plain.name()));
 }
 
 /// The profile by name; without one, that of the only profile's object that is there. An object of another profile

@@ -123,6 +123,13 @@ mod tests {
             parts.insert(name.to_owned(), schema);
             agent["properties"][key] = or_null(&json!({ "$ref": format!("#/$defs/{name}") }));
         }
+        // Taken before the keys of an agent are read.
+        for key in ["command", "args"] {
+            agent["properties"][key] = external["properties"][key].clone();
+            agent["properties"][key]["description"] = json!(format!(
+                "The `{key}` of a plain program, where `profile` is not a built-in one: see `job`."
+            ));
+        }
         agent["properties"]["external"] = or_null(&json!({ "$ref": "#/$defs/external" }));
         for (name, schema) in [("agent", agent), ("external", external), ("runtime", runtime)] {
             parts.insert(name.to_owned(), schema);

@@ -343,6 +343,46 @@ fn missing_keys_are_named() {
 }
 
 #[test]
+fn an_unknown_profile_with_a_command_is_a_plain_program() {
+    for (members, profile, config) in [
+        (r#""command":"x","args":["-v"]"#, "generic-job", json!({ "command": "x", "args": ["-v"] })),
+        (
+            r#""job":{"command":"x","max_runtime":"1m"}"#,
+            "generic-job",
+            json!({ "command": "x", "max_runtime": "1m" }),
+        ),
+        (
+            r#""cli":{"command":"x","sentinel":"END"}"#,
+            "generic-cli",
+            json!({ "command": "x", "sentinel": "END" }),
+        ),
+        (r#""config":{"command":"x"}"#, "generic-job", json!({ "command": "x" })),
+    ] {
+        let read = parse(&format!(r#"{{"agents":[{{"id":"a","profile":"codx",{members}}}]}}"#));
+        let agent = &read.agents[0];
+        assert_eq!((agent.profile.name(), agent.config.as_ref(), agent.sdk), (profile, Some(&config), true));
+        let notice = format!(
+            "`agents[0].profile`: `codx` is not a built-in profile, so its `command` runs as a plain program, by \
+             `{profile}`; did you mean `codex`?"
+        );
+        assert_eq!(read.notices, [notice]);
+    }
+    for members in [
+        "",
+        r#","command":"""#,
+        r#","args":["x"],"config":{"command":"x"}"#,
+        r#","job":{}"#,
+        r#","codex":{"command":"x"}"#,
+        r#","external":{"command":"x"}"#,
+    ] {
+        let refused = error(&format!(r#"{{"agents":[{{"id":"a","profile":"codx"{members}}}]}}"#));
+        assert!(refused.starts_with("agents[0].profile: `codx` is not a profile; "), "{members}: {refused}");
+    }
+    let refused = error(r#"{"agents":[{"id":"a","profile":"codex","command":"x"}]}"#);
+    assert!(refused.starts_with("agents[0].command: "), "{refused}");
+}
+
+#[test]
 fn values_that_cannot_be_are_refused() {
     for (members, expected) in [
         (
