@@ -82,6 +82,8 @@ struct State {
     pauses: u32,
     /// When its last turn ended.
     ended_at: Option<Instant>,
+    /// Whether its last turn was stopped.
+    stopped: bool,
     /// Whether it has said its first words.
     begun: bool,
     /// Requests that it has settled by itself, and whose answer is still to come ([permission.4]).

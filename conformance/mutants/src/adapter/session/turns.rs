@@ -144,7 +144,9 @@ impl Session {
         let before = broken(Mutant::EarlyStopCompletes) && !state.ledger.has_inputs();
         let just = broken(Mutant::StopRaceCompletes)
             && state.ended_at.is_some_and(|at| at.elapsed() < Duration::from_millis(20));
-        if after || before || just {
+        // The first of several stops may have ended the turn before the next one is read.
+        let each = broken(Mutant::EachStopCompletes) && state.stopped;
+        if after || before || just || each {
             self.send_end(state, None, End::completed());
         }
     }
@@ -159,6 +161,7 @@ impl Session {
             return;
         }
         running.stop = Some(reason);
+        state.stopped = true;
         if !broken(Mutant::QuestionOutlivesStop)
             || state.requests.values().all(|request| !request.is_question())
         {
@@ -176,6 +179,7 @@ impl Session {
         if state.running.is_none() {
             let Some(input) = state.queue.pop_front() else { return };
             state.queued_bytes -= input.len();
+            state.stopped = false;
             state.running = Some(Running {
                 serial: self.process.world.serial(),
                 turn_id: input.turn_id.clone(),
