@@ -2,6 +2,7 @@
 
 mod close;
 mod effect;
+mod flow;
 mod key;
 mod known;
 mod message;
@@ -23,6 +24,7 @@ use trunkline_protocol::{Extensions, SessionId};
 pub use self::{
     close::WhyClosed,
     effect::{Counter, Effect, Ticket},
+    flow::Reader,
     key::Key,
     request::Answer,
     session::NewSession,

@@ -8,7 +8,8 @@
 //!
 //! - **Inputs** are calls of `handle_*`. From the users of sessions: [`Core::handle_open`], [`Core::handle_send`],
 //!   [`Core::handle_steer`], [`Core::handle_stop`], [`Core::handle_answer`], [`Core::handle_update`],
-//!   [`Core::handle_file`], [`Core::handle_pause`], [`Core::handle_resume`], [`Core::handle_close`]. From the process: [`Core::handle_started`],
+//!   [`Core::handle_file`], [`Core::handle_pause`], [`Core::handle_resume`], [`Core::handle_unread`],
+//!   [`Core::handle_read_down`], [`Core::handle_close`]. From the process: [`Core::handle_started`],
 //!   [`Core::handle_start_failed`], [`Core::handle_line`], [`Core::handle_written_at`],
 //!   [`Core::handle_ended`]. From the operator: [`Core::handle_retry`],
 //!   [`Core::handle_shutdown`].
@@ -37,7 +38,9 @@ mod scope;
 pub mod share;
 mod supervise;
 
-pub use self::core::{Answer, Core, Counter, Effect, Key, NewSession, ReliedOn, Rules, Ticket, WhyClosed};
+pub use self::core::{
+    Answer, Core, Counter, Effect, Key, NewSession, Reader, ReliedOn, Rules, Ticket, WhyClosed,
+};
 pub use end::{Cause, Ended, ExitStatus, ProcessEnd, SessionEnd, TurnEnd};
 pub use error::{SteerError, UpdateError};
 pub use scope::{TurnNo, TurnScope};

@@ -65,6 +65,8 @@ counters! {
     spooled_bytes,
     /// How often reading paused, since the disk was slower than the adapter.
     pauses,
+    /// Sessions that ended since their unread events fit nowhere; what came after those was dropped.
+    overflows,
     /// Sessions open.
     sessions,
     /// Turns begun.

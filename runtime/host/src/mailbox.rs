@@ -12,6 +12,8 @@ use std::{
 
 use crate::{
     Event,
+    link::Command,
+    session::SessionShared,
     spool::{Backlog, Pressure, Store},
 };
 
@@ -38,8 +40,14 @@ pub(crate) struct State {
     discarded: bool,
     /// Whether the link has pushed since it last woke the reader.
     touched: bool,
+    /// The session whose link learns when the reader has caught up, once it has fallen behind.
+    watcher: Option<Arc<SessionShared>>,
     waker: Option<Waker>,
 }
+
+/// The reader is behind while this part of what memory may hold waits from earlier wakes, and has caught up at half of
+/// that. What the pipe still holds then fits in memory, too.
+const BEHIND: usize = 4;
 
 /// Slots in order. The first has its place without an allocation: most turns have one event before their end.
 #[derive(Debug, Default)]
@@ -86,6 +94,8 @@ pub(crate) enum Slot {
 pub(crate) enum Pushed {
     /// It waits; the reader is to be woken, and was not due to be already.
     Touched,
+    /// As above; and much waits that the reader was woken for before, and has not read.
+    Behind,
     /// It waits.
     Quiet,
     /// It does not fit: the spool's limit is reached or the disk is full. It is gone, and this is said ([process.4]).
@@ -101,19 +111,33 @@ impl Mailbox {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event. Never waits.
-    pub(crate) fn push(&self, event: Event, pressure: &Arc<Pressure>) -> Pushed {
-        self.push_slot(Slot::Event(event), pressure)
+    /// Adds an event. Never waits. The link of `watcher` learns when a reader that was behind has caught up.
+    pub(crate) fn push(
+        &self,
+        event: Event,
+        watcher: Option<&Arc<SessionShared>>,
+        pressure: &Arc<Pressure>,
+    ) -> Pushed {
+        self.push_slot(Slot::Event(event), watcher, pressure)
     }
 
     /// Keeps a place for an event that will be made; fill it by [`Promise::keep`].
-    pub(crate) fn promise(&self, pressure: &Arc<Pressure>) -> (Promise, Pushed) {
+    pub(crate) fn promise(
+        &self,
+        watcher: Option<&Arc<SessionShared>>,
+        pressure: &Arc<Pressure>,
+    ) -> (Promise, Pushed) {
         let place = Arc::new(OnceLock::new());
-        let pushed = self.push_slot(Slot::Pending(place.clone()), pressure);
+        let pushed = self.push_slot(Slot::Pending(place.clone()), watcher, pressure);
         (Promise { place, mailbox: self.clone() }, pushed)
     }
 
-    fn push_slot(&self, slot: Slot, pressure: &Arc<Pressure>) -> Pushed {
+    fn push_slot(
+        &self,
+        slot: Slot,
+        watcher: Option<&Arc<SessionShared>>,
+        pressure: &Arc<Pressure>,
+    ) -> Pushed {
         let mut state = self.lock();
         if state.discarded || state.finished {
             drop(state);
@@ -122,12 +146,13 @@ impl Mailbox {
             return Pushed::Quiet;
         }
         let weight = slot.weight();
+        let behind = watcher.filter(|_| !state.touched && state.is_behind(self.0.store.limits.mailbox));
         if state.backlog.is_none() {
             let fits = state.bytes + weight <= self.0.store.limits.mailbox || state.queue.is_empty();
             if fits && self.0.store.reserve(weight) {
                 state.bytes += weight;
                 state.queue.push_back(slot);
-                return state.touch();
+                return state.touch(behind);
             }
             match self.0.store.open_backlog() {
                 Ok(backlog) => state.backlog = Some(Box::new(backlog)),
@@ -136,7 +161,7 @@ impl Mailbox {
         }
         let Some(backlog) = &mut state.backlog else { return Pushed::Overflow };
         match backlog.push(slot, self, pressure, &self.0.store) {
-            Ok(()) => state.touch(),
+            Ok(()) => state.touch(behind),
             Err(slot) => {
                 drop(state);
                 drop(slot);
@@ -151,7 +176,7 @@ impl Mailbox {
         if state.last.is_none() && !state.finished {
             state.last = Some(last);
         }
-        state.touch()
+        state.touch(None)
     }
 
     /// Sets the last event and wakes the reader.
@@ -174,13 +199,32 @@ impl Mailbox {
             (std::mem::take(&mut state.queue), state.backlog.take(), state.last.take(), state.waker.take());
         let blocked = dropped.1.as_mut().map_or(0, |backlog| backlog.take_reserved());
         self.0.store.release(std::mem::take(&mut state.bytes) + blocked);
+        let watcher = state.watcher.take();
         drop(state);
         drop(dropped);
+        watcher.into_iter().for_each(tell_read_down);
+    }
+
+    /// How many bytes of events were not read yet, in memory and on disk.
+    pub(crate) fn unread(&self) -> u64 {
+        let state = self.lock();
+        state.bytes as u64 + state.backlog.as_ref().map_or(0, |backlog| backlog.unread())
     }
 
     /// The next event; nothing after the last.
     pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         let mut state = self.lock();
+        let polled = self.poll_queue(&mut state, cx);
+        let limit = self.0.store.limits.mailbox;
+        if state.watcher.is_some() && state.backlog.is_none() && state.bytes <= limit / BEHIND / 2 {
+            let watcher = state.watcher.take();
+            drop(state);
+            watcher.into_iter().for_each(tell_read_down);
+        }
+        polled
+    }
+
+    fn poll_queue(&self, state: &mut State, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         loop {
             match state.queue.pop_front() {
                 Some(Slot::Event(event)) => {
@@ -252,9 +296,28 @@ impl Drop for Shared {
 }
 
 impl State {
-    fn touch(&mut self) -> Pushed {
-        if std::mem::replace(&mut self.touched, true) { Pushed::Quiet } else { Pushed::Touched }
+    /// Whether much waits to be read.
+    fn is_behind(&self, limit: usize) -> bool {
+        self.backlog.is_some() || self.bytes >= (limit / BEHIND).max(1)
     }
+
+    fn touch(&mut self, behind: Option<&Arc<SessionShared>>) -> Pushed {
+        let was_touched = std::mem::replace(&mut self.touched, true);
+        match behind {
+            Some(watcher) => {
+                self.watcher.get_or_insert_with(|| watcher.clone());
+                Pushed::Behind
+            }
+            None if was_touched => Pushed::Quiet,
+            None => Pushed::Touched,
+        }
+    }
+}
+
+/// Tells the link of a session that its reader has caught up.
+fn tell_read_down(session: Arc<SessionShared>) {
+    let link = session.clone();
+    link.command(Command::ReadDown(session));
 }
 
 fn wake(mut state: MutexGuard<'_, State>) {

@@ -219,7 +219,8 @@ impl Session {
     }
 
     /// Pauses the session, as the user reads no events of it for now: the inactivity deadline rests until
-    /// [`Session::resume`] ([flow.2]).
+    /// [`Session::resume`] ([flow.2]). An adapter that knows `flow` is asked to hold back each turn that runs
+    /// meanwhile, unless it is stopped ([flow.1]).
     pub fn pause(&self) {
         self.shared().command(Command::Pause(self.shared().clone()));
     }

@@ -234,6 +234,11 @@ impl Backlog {
         self.read == self.handed && self.block.is_empty() && !self.loading
     }
 
+    /// How many bytes have not been read back.
+    pub(crate) fn unread(&self) -> u64 {
+        self.handed + self.block.len() as u64 - self.read + self.kept_bytes as u64
+    }
+
     /// Adds an event; gives it back when the spool is full or broken.
     pub(crate) fn push(
         &mut self,

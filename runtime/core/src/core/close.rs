@@ -40,25 +40,6 @@ impl Core {
         }
     }
 
-    /// The user reads no events of a session for now: the inactivity deadline rests ([flow.2]).
-    pub fn handle_pause(&mut self, key: Key, now: Instant) {
-        self.set_paused(key, true, now);
-    }
-
-    /// The user reads on.
-    pub fn handle_resume(&mut self, key: Key, now: Instant) {
-        self.set_paused(key, false, now);
-    }
-
-    fn set_paused(&mut self, key: Key, paused: bool, now: Instant) {
-        let Some(index) = self.index_of(key) else { return };
-        let Some(session) = self.get(index) else { return };
-        session.paused = paused;
-        if let Some(running) = session.running() {
-            running.rested_until(now);
-        }
-    }
-
     /// Ends a session: its turns, its requests, its id on the wire.
     pub(super) fn close_session(&mut self, index: u32, why: WhyClosed, now: Instant) {
         let key = self.key_of(index);

@@ -214,7 +214,7 @@ impl Core {
             }
             AdapterBody::SessionReady(ready) => self.ready(index, *ready, meta, now),
             AdapterBody::SessionInfo(info) => self.info(index, info, meta, now),
-            AdapterBody::SteerResult(result) => self.steered(index, &result),
+            AdapterBody::SteerResult(result) => self.steered(index, &result, now),
             // Before the context nothing is reported ([process.5]); the turn's deadline has heard it.
             AdapterBody::Working(_) if self.get(index).is_some_and(|session| session.context_due) => {}
             AdapterBody::SessionClosed(closed) => {
@@ -279,9 +279,10 @@ impl Core {
         }
         self.check_options(index, now);
         self.flush(index, now);
+        self.settle_flow(index, now);
     }
 
-    fn steered(&mut self, index: u32, result: &trunkline_protocol::SteerResult) {
+    fn steered(&mut self, index: u32, result: &trunkline_protocol::SteerResult, now: Instant) {
         let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
         let at = match &result.message_id {
             Some(id) => work.steers.iter().position(|(waiting, _)| waiting.as_ref() == Some(id)),
@@ -293,6 +294,7 @@ impl Core {
         let refused = || SteerError::NotDelivered(result.reason.clone().unwrap_or_default());
         let result = if result.delivered { Ok(()) } else { Err(refused()) };
         self.effect(super::Effect::Steered { ticket, result });
+        self.settle_flow(index, now);
     }
 }
 

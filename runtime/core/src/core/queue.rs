@@ -32,6 +32,7 @@ impl Core {
         let Some(session) = self.get(index) else { return };
         session.work().queue.push_back(Queued::Input { turn, input, meta });
         self.flush(index, now);
+        self.settle_flow(index, now);
     }
 
     /// Takes a file that lies in the exchange folder.
@@ -49,11 +50,20 @@ impl Core {
         };
         let Some(session) = self.get(index) else { return };
         session.work().queue.push_back(Queued::Update { update, ticket, given: now });
+        self.settle_flow(index, now);
         self.flush(index, now);
+        self.settle_flow(index, now);
     }
 
     /// Takes an addition to the running turn ([turn.10]).
-    pub fn handle_steer(&mut self, key: Key, input: UserInput, meta: Option<Meta>, ticket: Ticket) {
+    pub fn handle_steer(
+        &mut self,
+        key: Key,
+        input: UserInput,
+        meta: Option<Meta>,
+        ticket: Ticket,
+        now: Instant,
+    ) {
         let index = self.index_of(key);
         let Some((index, session)) = index.and_then(|index| Some((index, self.get(index)?))) else {
             return self.effect(Effect::Steered { ticket, result: Err(SteerError::Closed) });
@@ -68,6 +78,7 @@ impl Core {
             return self.effect(Effect::Steered { ticket, result: Err(SteerError::Unsupported) });
         }
         session.work().steers.push_back((input.message_id.clone(), ticket));
+        self.settle_flow(index, now);
         // Its id opens no turn and is put on nothing ([turn.10]); it is unique all the same ([turn.9]).
         let turn_id = TurnId::new(format!("s{}", self.next_serial())).ok();
         let message = HostMessage { session_id: wire, turn_id, meta, body: input.into() };
@@ -154,6 +165,7 @@ impl Core {
         let message = HostMessage { session_id: wire, turn_id, meta, body: input.into() };
         self.wait_for_process(now);
         self.effect(Effect::Write { key, input_of: Some(turn), message });
+        self.settle_flow(index, now);
         self.arm(index, now);
     }
 

@@ -62,6 +62,8 @@ pub(super) struct Session {
     pub(super) options_due: bool,
     /// Whether the user has paused events: the inactivity deadline rests.
     pub(super) paused: bool,
+    /// Whether the adapter was told to hold back the session's messages.
+    pub(super) held: bool,
     /// The highest number of a turn that was written.
     pub(super) written: u64,
     pub(super) armed: Option<Instant>,
@@ -167,6 +169,7 @@ impl Core {
             context_due: false,
             options_due: false,
             paused: false,
+            held: false,
             written: 0,
             armed: None,
             known: None,
@@ -284,6 +287,7 @@ impl Core {
         let Some(session) = self.get(index) else { return };
         let Some(wire) = session.wire.take() else { return };
         session.agreed = None;
+        session.held = false;
         session.renamed = true;
         session.started_at = None;
         let message = Envelope::new(wire.clone(), trunkline_protocol::SessionClose::default());
@@ -298,6 +302,7 @@ impl Core {
         let Some(session) = self.get(index) else { return };
         session.wire = None;
         session.agreed = None;
+        session.held = false;
         session.renamed = false;
         session.started_at = None;
         session.options_due = false;

@@ -3,6 +3,7 @@
 mod bad_lines;
 mod bench;
 mod endings;
+mod flow;
 mod shares;
 mod waits;
 mod walk;

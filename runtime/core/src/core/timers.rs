@@ -170,8 +170,10 @@ impl Core {
         let (inactivity, heard) = (self.rules.inactivity_timeout, self.process.was_heard());
         let Some(session) = self.get(index) else { return };
         let by_id = session.has_agreed(Extensions::TURNS);
-        let rests =
-            session.paused || !heard || session.work.as_ref().is_some_and(|work| !work.requests.is_empty());
+        let rests = session.paused
+            || session.held
+            || !heard
+            || session.work.as_ref().is_some_and(|work| !work.requests.is_empty());
         let Some(running) = session.running() else { return };
         if running.stop_deadline.is_some_and(|deadline| deadline <= now) {
             self.end_running(index, Cause::StopUnanswered, None, now);

@@ -8,7 +8,7 @@ use trunkline_protocol::{
     rules::{TurnPhase, TurnStep},
 };
 
-use super::{Core, Counter, Effect, Key};
+use super::{Core, Counter, Effect, Key, Reader};
 use crate::{Cause, ProcessEnd, TurnEnd, TurnNo, TurnScope};
 
 /// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
@@ -44,6 +44,8 @@ pub(super) struct Running {
     /// Why it was stopped, where that was not its user.
     stopped_by: Option<Cause>,
     stop_reason: Option<StopReason>,
+    /// Who has much of it to read, if anyone.
+    pub(super) unread: Option<Reader>,
     output: u64,
     open_tools: Vec<ToolCallId>,
 }
@@ -61,6 +63,7 @@ impl Running {
             stop_deadline: None,
             stopped_by: None,
             stop_reason: None,
+            unread: None,
             output: 0,
             open_tools: Vec::new(),
         }
@@ -195,6 +198,8 @@ impl Core {
         running.stop_reason = Some(reason);
         running.stop_deadline = Some(now + stop_timeout);
         let turn = running.no;
+        // The turn's end is not held back ([flow.2]).
+        self.settle_flow(index, now);
         let stop = Stop { reason: with_turns.then_some(reason) };
         let message = Envelope::new(wire, stop).of_turn(with_turns.then(|| turn.to_id()).flatten());
         self.effect(Effect::Write { key, input_of: None, message });
@@ -298,6 +303,7 @@ impl Core {
             took: now.saturating_duration_since(running.begun),
         };
         self.effect(Effect::End { key, end: Box::new(end), meta });
+        self.settle_flow(index, now);
     }
 
     /// Takes the place of the running turn's input in all that was handed to the writer.

@@ -57,6 +57,8 @@ pub(crate) enum Command {
     },
     Pause(Arc<SessionShared>),
     Resume(Arc<SessionShared>),
+    /// The reader of much unread output has caught up.
+    ReadDown(Arc<SessionShared>),
     Close {
         session: Arc<SessionShared>,
         done: Option<oneshot::Sender<()>>,
@@ -90,6 +92,7 @@ impl Command {
             | Self::Answer { .. }
             | Self::Pause(_)
             | Self::Resume(_)
+            | Self::ReadDown(_)
             | Self::Close { .. }
             | Self::Retry
             | Self::Shutdown { .. } => {}

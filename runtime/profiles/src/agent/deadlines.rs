@@ -97,6 +97,11 @@ impl Watch {
         self.working = now + WORKING;
     }
 
+    /// What the agent says could not be heard until now.
+    pub(crate) fn rested(&mut self, now: Instant) {
+        self.silent_since = now;
+    }
+
     /// The user is asked: the deadlines stand still until [`Watch::resume`].
     pub(crate) fn pause(&mut self, now: Instant) {
         self.paused.get_or_insert(now);

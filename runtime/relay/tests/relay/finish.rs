@@ -116,10 +116,12 @@ async fn what_is_queued_for_the_hub_is_written_before_the_end() {
     world.hub.say(json!({"type": "flow.pause", "session_id": "s"})).await;
     world.hub.input("s", "t", "go").await;
     let turn = adapter.turn().await;
+    adapter.expect("flow.pause").await;
     for line in 0..200 {
         adapter.output("s", &turn, &format!("{line}")).await;
     }
     adapter.complete("s", &turn).await;
+    adapter.expect("flow.resume").await;
     world.hub.input("s", "u", "go").await;
     adapter.turn().await;
     world.hub.hang_up().await;

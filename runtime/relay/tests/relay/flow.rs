@@ -21,16 +21,21 @@ async fn a_paused_session_waits_on_disk_in_order_while_others_go_on() {
     world.hub.say(flow("flow.pause")).await;
     world.hub.input("s", "t", "flood").await;
     let turn = adapter.turn().await;
+    // The pause is passed on. What an adapter says all the same waits here.
+    adapter.expect("flow.pause").await;
     let filling = "x".repeat(LINE);
     for line in 0..LINES {
         adapter.output("s", &turn, &format!("{line:06}{filling}")).await;
     }
     adapter.complete("s", &turn).await;
-    // The pause lasts over turns, and the agent goes on.
+    adapter.expect("flow.resume").await;
+    // The pause lasts over turns.
     world.hub.input("s", "u", "more").await;
     let turn = adapter.turn().await;
+    adapter.expect("flow.pause").await;
     adapter.output("s", &turn, "second").await;
     adapter.complete("s", &turn).await;
+    adapter.expect("flow.resume").await;
     for round in 0..20 {
         let name = format!("o{round}");
         world.hub.input("other", &name, "hello").await;
@@ -58,7 +63,10 @@ async fn a_stop_works_while_the_session_is_paused() {
     world.hub.input("s", "t", "go").await;
     let turn = adapter.turn().await;
     world.hub.say(flow("flow.pause")).await;
+    adapter.expect("flow.pause").await;
     world.hub.say(json!({"type": "stop", "session_id": "s", "turn_id": "t"})).await;
+    // The end of what is stopped is not held back.
+    adapter.expect("flow.resume").await;
     adapter.expect("stop").await;
     adapter.output("s", &turn, "bye").await;
     adapter
@@ -85,6 +93,7 @@ async fn a_paused_session_is_closed_without_a_word() {
     world.hub.say(json!({"type": "ping", "session_id": ""})).await;
     world.hub.expect("pong").await;
     adapter.output("s", &turn, "held back").await;
+    adapter.expect("flow.pause").await;
     world.hub.say(json!({"type": "session.close", "session_id": "s"})).await;
     adapter.expect("session.close").await;
     world.hub.hears_nothing().await;
@@ -115,10 +124,12 @@ async fn the_inactivity_deadline_rests_while_a_session_is_paused() {
     world.hub.say(flow("flow.pause")).await;
     world.hub.input("s", "t", "go").await;
     let turn = adapter.turn().await;
+    adapter.expect("flow.pause").await;
     for _ in 0..3 {
         adapter.hears_nothing().await;
     }
     world.hub.say(flow("flow.resume")).await;
+    adapter.expect("flow.resume").await;
     assert_eq!(adapter.expect("stop").await["reason"], "timeout");
     adapter.complete("s", &turn).await;
     assert_eq!(world.hub.expect("turn.complete").await["error"]["category"], "timeout");

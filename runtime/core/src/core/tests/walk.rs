@@ -11,7 +11,7 @@ use trunkline_protocol::{
 };
 
 use super::{
-    super::{Effect, Key, NewSession, Ticket, WhyClosed},
+    super::{Effect, Key, NewSession, Reader, Ticket, WhyClosed},
     bench::{Bench, rules},
 };
 use crate::{Ended, ExitStatus, ProcessEnd, TurnNo, TurnScope, core::Answer};
@@ -44,6 +44,8 @@ struct Seen {
     /// How often each request was made and not answered.
     asked: HashMap<String, usize>,
     allowed: HashSet<String>,
+    held: bool,
+    stopping: bool,
 }
 
 /// What must hold, kept beside the core.
@@ -157,8 +159,13 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 model.updates.insert(Ticket(requests));
                 bench.core.handle_update(key, Box::default(), Ticket(requests), now);
             }
-            (13, Some(key), _) if chance.below(2) == 0 => bench.core.handle_pause(key, now),
-            (13, Some(key), _) => bench.core.handle_resume(key, now),
+            (13, Some(key), _) => match chance.below(5) {
+                0 => bench.core.handle_pause(key, now),
+                1 => bench.core.handle_resume(key, now),
+                2 => bench.core.handle_unread(key, Reader::OfTurn, now),
+                3 => bench.core.handle_unread(key, Reader::OfSession, now),
+                _ => bench.core.handle_read_down(key, now),
+            },
             (_, _, Some(wire)) if model.running_process => {
                 let running = model.wire.get(&wire).and_then(|seen| seen.running);
                 let turn = match chance.below(6) {
@@ -169,7 +176,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 };
                 requests += 1;
                 let ready = if by_id && chance.below(3) > 0 {
-                    r#"["turns","events","control","resume","questions","options"],"options_applied":["denied_tools"]"#
+                    r#"["turns","events","control","resume","questions","options","flow"],"options_applied":["denied_tools"]"#
                 } else {
                     "[]"
                 };
@@ -304,7 +311,23 @@ fn check_write(
         }
         HostBody::UserInput(_) => {
             assert_eq!(seen.running, None, "one turn at a time");
-            seen.running = input_of;
+            assert!(!seen.held, "a pause ends with its turn");
+            (seen.running, seen.stopping) = (input_of, false);
+        }
+        HostBody::FlowPause(_) => {
+            assert!(
+                !seen.held && !seen.stopping && seen.running.is_some(),
+                "only a turn that runs on is held"
+            );
+            seen.held = true;
+        }
+        HostBody::FlowResume(_) => {
+            assert!(seen.held, "a resume follows a pause");
+            seen.held = false;
+        }
+        HostBody::Stop(_) => {
+            assert!(!seen.held, "what is stopped is not held");
+            seen.stopping = true;
         }
         HostBody::PermissionResponse(response) => {
             let asked = seen.asked.entry(response.request_id.to_string()).or_default();

@@ -53,7 +53,7 @@ impl Driver {
             }
             Command::Steer { session, input, meta, reply } => {
                 let ticket = self.wait(Waiting::Steer(reply));
-                self.core.handle_steer(key_of(&session), *input, meta, ticket);
+                self.core.handle_steer(key_of(&session), *input, meta, ticket, now);
             }
             Command::Update { session, update, reply } => {
                 match session_options::update(&self.agent.config, &update) {
@@ -73,6 +73,7 @@ impl Driver {
             }
             Command::Pause(session) => self.core.handle_pause(key_of(&session), now),
             Command::Resume(session) => self.core.handle_resume(key_of(&session), now),
+            Command::ReadDown(session) => self.core.handle_read_down(key_of(&session), now),
             Command::Close { session, done } => {
                 self.core.handle_close(key_of(&session), WhyClosed::User, now);
                 self.apply(now);

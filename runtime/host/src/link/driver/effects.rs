@@ -1,8 +1,11 @@
 //! What the core asks for, done.
 
-use std::{sync::atomic::Ordering, time::Instant};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
-use trunkline_core::{Counter, Effect, Ended, Key, WhyClosed};
+use trunkline_core::{Counter, Effect, Ended, Key, Reader, WhyClosed};
 use trunkline_protocol::{HostBody, Meta};
 
 use super::{ANSWERS, Driver, Entry, Waiting};
@@ -10,6 +13,7 @@ use crate::{
     Event, EventDelivery, EventKind, TurnScope,
     link::{connection::Connection, file_checks::FileCheck},
     mailbox::{Mailbox, Pushed},
+    session::SessionShared,
 };
 
 impl Driver {
@@ -76,8 +80,8 @@ impl Driver {
                     let pressure = self.pressure.clone();
                     let Some(entry) = self.entry(key) else { continue };
                     let mailbox = entry.mailbox(scope);
-                    let (promise, pushed) = mailbox.promise(&pressure);
                     let session = entry.shared.clone();
+                    let (promise, pushed) = mailbox.promise(watcher(&session, scope), &pressure);
                     self.file_checks.begin(FileCheck { key, session, temp_dir, scope, file, meta }, promise);
                     self.pushed(key, &mailbox, pushed, now);
                 }
@@ -140,10 +144,14 @@ impl Driver {
             }
         }
         let mailbox = entry.mailbox_ref(event.scope);
-        match mailbox.push(event, pressure) {
+        let watcher = watcher(&entry.shared, event.scope);
+        match mailbox.push(event, watcher, pressure) {
             Pushed::Quiet => {}
             Pushed::Touched => self.touched.push(mailbox.clone()),
-            Pushed::Overflow => self.overflow(key, now),
+            pushed @ (Pushed::Behind | Pushed::Overflow) => {
+                let mailbox = mailbox.clone();
+                self.pushed(key, &mailbox, pushed, now);
+            }
         }
     }
 
@@ -151,13 +159,25 @@ impl Driver {
         match pushed {
             Pushed::Quiet => {}
             Pushed::Touched => self.touched.push(mailbox.clone()),
-            Pushed::Overflow => self.overflow(key, now),
+            Pushed::Behind => {
+                self.touched.push(mailbox.clone());
+                let Some(entry) = self.entry(key) else { return };
+                let reader = match entry.shared.delivery {
+                    EventDelivery::PerTurn => Reader::OfTurn,
+                    EventDelivery::Merged => Reader::OfSession,
+                };
+                self.core.handle_unread(key, reader, now);
+            }
+            Pushed::Overflow => self.overflow(key, mailbox.unread(), now),
         }
     }
 
     /// A session's events fit nowhere any more: it ends, and says so.
-    pub(super) fn overflow(&mut self, key: Key, now: Instant) {
-        let why = "its output was not read and does not fit on disk".to_owned();
+    pub(super) fn overflow(&mut self, key: Key, unread: u64, now: Instant) {
+        self.agent.counters.overflows.one();
+        let why = format!(
+            "its output was not read and does not fit on disk (`spool`, `spools`): {unread} bytes wait to be read, and what came after them is dropped; read each turn to its end"
+        );
         self.core.handle_close(key, WhyClosed::Limit(why), now);
     }
 
@@ -220,4 +240,9 @@ impl Driver {
             Counter::Restart => counters.restarts.one(),
         }
     }
+}
+
+/// The session whose link learns that an event was read: one of a turn. What comes outside turns holds back nothing.
+fn watcher(session: &Arc<SessionShared>, scope: TurnScope) -> Option<&Arc<SessionShared>> {
+    matches!(scope, TurnScope::Running(_)).then_some(session)
 }

@@ -175,6 +175,13 @@ impl<D: Dialect> Engine<D> {
         self.interrupt(why, now);
     }
 
+    /// The host has held the turn back until now, so that the agent was not read: silence counts from here.
+    pub(super) fn handle_host_wait(&mut self, now: Instant) {
+        if let Some(watch) = &mut self.watch {
+            watch.rested(now);
+        }
+    }
+
     /// Time has passed.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         match &self.phase {

@@ -21,6 +21,9 @@ use crate::agent::report::Report;
 /// How long a line waits for an agent that reads nothing.
 const UNREAD: Duration = Duration::from_secs(5);
 
+/// From when on a wait for a host that does not read counts: meanwhile the agent is not read either.
+const HOST_WAIT: Duration = Duration::from_secs(1);
+
 /// What is read from an agent, and sent to it.
 pub(crate) trait Pipe {
     type Message;
@@ -106,7 +109,13 @@ async fn drive<D: Dialect>(
     loop {
         while let Some(effect) = engine.poll_effect(Instant::now()) {
             match effect {
-                Effect::Emit(event) => emit_one(&mut engine, scope, &mut report, event).await,
+                Effect::Emit(event) => {
+                    let begun = Instant::now();
+                    emit_one(&mut engine, scope, &mut report, event).await;
+                    if begun.elapsed() >= HOST_WAIT {
+                        engine.handle_host_wait(Instant::now());
+                    }
+                }
                 Effect::File(file) => give(&mut engine, scope, &mut report, file).await,
                 Effect::Info(info) => scope.info(*info),
                 Effect::Send(command) => {

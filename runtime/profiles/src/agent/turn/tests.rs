@@ -193,3 +193,20 @@ fn while_the_user_is_asked_no_deadline_passes() {
     let done = play(Script::default(), deadlines, &late);
     assert_eq!(done, ["ask 7", "answer 7", "working", "late: the agent said nothing for 4s"]);
 }
+
+#[test]
+fn the_time_in_which_the_host_holds_a_turn_back_is_no_silence() {
+    let now = Instant::now();
+    let deadlines = Deadlines { silence: Some(seconds(5)), ..Deadlines::default() };
+    let after = |engine: &mut Engine<Script>, time| {
+        engine.handle_timeout(now + seconds(time));
+        std::iter::from_fn(|| engine.poll_effect(now + seconds(time))).count()
+    };
+    let mut engine = Engine::new(Script::default(), Watch::starting_at(deadlines, now));
+    engine.handle_host_wait(now + seconds(8));
+    assert_eq!(after(&mut engine, 9), 0);
+    assert!(engine.into_finish().is_continue());
+    let mut engine = Engine::new(Script::default(), Watch::starting_at(deadlines, now));
+    after(&mut engine, 9);
+    assert!(engine.into_finish().is_break());
+}
