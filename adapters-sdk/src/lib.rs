@@ -24,6 +24,7 @@
 //!
 //! - [`Adapter`] is what an author writes; [`Turn`], [`Session`] and [`Input`] are what the author gets.
 //! - [`Program`] and [`serve_stdio`] run an adapter as a process; [`serve`] and [`Server`] over any streams.
+//! - [`SystemPrompt`] puts a system prompt together from bounded sections.
 //! - [`testing`] is a host in memory for an author's tests; [`probe`] is what the conformance suite asks.
 //!
 //! The messages' own types ([`protocol`]) are those of `trunkline-protocol`; clause ids such as `[turn.4]` point into
@@ -46,6 +47,7 @@ mod program;
 mod question;
 mod server;
 mod session;
+mod system_prompt;
 pub mod testing;
 mod turn;
 mod wire;
@@ -68,4 +70,5 @@ pub use program::{Program, serve_stdio, serve_stdio_async};
 pub use question::{Answer, Question};
 pub use server::{Ended, STOP_GRACE, Server, serve};
 pub use session::Session;
+pub use system_prompt::{ComposedPrompt, SectionCut, SystemPrompt};
 pub use turn::{End, Steer, ToolOutcome, Turn, file_type_of};

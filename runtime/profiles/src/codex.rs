@@ -146,15 +146,18 @@ impl Codex {
         let (mcp_servers, wrong) = conversation::mcp_servers(&options.mcp_servers);
         warnings.extend(wrong);
         let cwd = options.cwd.as_ref().map(|cwd| cwd.to_string_lossy().into_owned());
+        let (base, developer) = match options.replaces_system_prompt {
+            true => (options.system_prompt.clone(), None),
+            false => (None, options.system_prompt.clone()),
+        };
         let thread = ThreadOptions {
             cwd,
             add_dirs: self.settings.additional_dirs.iter().chain(&options.add_dirs).cloned().collect(),
             model: options.model.clone(),
             effort: options.reasoning_effort.clone(),
             policy,
-            system_prompt: options.system_prompt.clone(),
-            replaces: options.replaces_system_prompt,
-            skills: prompt.listing().map(str::to_owned),
+            base,
+            developer: prompt.instructions(developer.as_deref(), &mut warnings),
             tool_env,
             mcp_servers,
         };

@@ -263,11 +263,10 @@ impl<K: Runs> Conversation<K> {
             return Err(Error::other("the input is empty; the agent needs a prompt"));
         }
         // None of these agents has a better channel for instructions.
-        let preface = || self.given.preface(self.options.system_prompt.as_deref());
-        let preface = if self.memory.instructed || is_call { None } else { preface() };
+        let preface = self.given.preface.as_deref().filter(|_| !self.memory.instructed && !is_call);
         self.memory.instructing = preface.is_some();
         Ok(match preface {
-            Some(preface) => system_prompt::before(&preface, &text),
+            Some(preface) => system_prompt::before(preface, &text),
             None => text,
         })
     }

@@ -71,11 +71,12 @@ impl Opening {
     /// # Errors
     /// Why the agent did not start or did not take it.
     pub(crate) async fn open(mut self) -> Result<Open, Error> {
-        let Prepared { launch, preface, kept, warnings, skills } = self.acp.prepare(&self.options).await?;
+        let Prepared { launch, preface, kept, mut warnings, skills } =
+            self.acp.prepare(&self.options).await?;
         // A list of skills alone takes the place of nothing.
         self.options.replaces_system_prompt &= self.options.system_prompt.is_some();
-        self.options.system_prompt = skills.after(self.options.system_prompt.take());
-        let mut preface = skills.after(preface);
+        self.options.system_prompt = skills.after(self.options.system_prompt.as_deref(), &mut warnings);
+        let mut preface = skills.after(preface.as_deref(), &mut Vec::new());
         for warning in warnings {
             self.warn(Category::Other, warning).await;
         }

@@ -10,15 +10,12 @@ use crate::agent::skills::Roster;
 #[derive(Debug, Default)]
 pub(super) struct Prompt {
     skills: Roster,
-    listing: Option<String>,
 }
 
 impl Prompt {
     /// Reads the skills; what cannot be used is reported.
     pub(super) fn new(options: &Options, warnings: &mut Vec<String>) -> Self {
-        let skills = Roster::of(&options.skills, warnings);
-        let listing = skills.listing();
-        Self { skills, listing }
+        Self { skills: Roster::of(&options.skills, warnings) }
     }
 
     /// The skills as commands of the session.
@@ -28,7 +25,12 @@ impl Prompt {
 
     /// The skills by name and description.
     pub(super) fn listing(&self) -> Option<&str> {
-        self.listing.as_deref()
+        self.skills.listing()
+    }
+
+    /// Instructions with the skills after them.
+    pub(super) fn instructions(&self, own: Option<&str>, warnings: &mut Vec<String>) -> Option<String> {
+        self.skills.after(own, warnings)
     }
 
     /// The text for an input.

@@ -15,11 +15,10 @@ pub(super) struct ThreadOptions {
     pub(super) model: Option<String>,
     pub(super) effort: Option<String>,
     pub(super) policy: Policy,
-    pub(super) system_prompt: Option<String>,
-    /// Whether it stands in place of Codex's own.
-    pub(super) replaces: bool,
-    /// The skills that an input may call.
-    pub(super) skills: Option<String>,
+    /// In place of Codex's own instructions.
+    pub(super) base: Option<String>,
+    /// After them.
+    pub(super) developer: Option<String>,
     /// Variables of the commands that the model runs.
     pub(super) tool_env: BTreeMap<String, String>,
     /// `mcp_servers` tables, by name. They hold secrets.
@@ -52,11 +51,8 @@ impl ThreadOptions {
         set("model", text(&self.model));
         set("approvalPolicy", self.policy.approval.map(|approval| approval.name().into()));
         set("sandbox", self.policy.sandbox.map(|sandbox| sandbox.name().into()));
-        let (base, developer) =
-            if self.replaces { (&self.system_prompt, &None) } else { (&None, &self.system_prompt) };
-        set("baseInstructions", text(base));
-        let parts: Vec<_> = developer.iter().chain(&self.skills).map(String::as_str).collect();
-        set("developerInstructions", (!parts.is_empty()).then(|| parts.join("\n\n").into()));
+        set("baseInstructions", text(&self.base));
+        set("developerInstructions", text(&self.developer));
         let config = self.config();
         set("config", (!config.is_empty()).then_some(Value::Object(config)));
         params
@@ -154,9 +150,8 @@ mod tests {
             model: Some("gpt".to_owned()),
             effort: Some("high".to_owned()),
             policy,
-            system_prompt: Some("Be brief.".to_owned()),
-            replaces: false,
-            skills: None,
+            base: None,
+            developer: Some("Be brief.".to_owned()),
             tool_env: [("RUN".to_owned(), "7".to_owned())].into(),
             mcp_servers: json!({"tools": {"command": "x"}}).as_object().unwrap().clone(),
         };
@@ -171,7 +166,8 @@ mod tests {
             },
         });
         assert_eq!(options.start(), expected);
-        let resumed = ThreadOptions { replaces: true, ..options }.resume("t");
+        let base = options.developer.clone();
+        let resumed = ThreadOptions { base, developer: None, ..options }.resume("t");
         assert_eq!(resumed["baseInstructions"], "Be brief.");
         assert_eq!((&resumed["threadId"], &resumed["excludeTurns"]), (&json!("t"), &json!(true)));
     }

@@ -22,6 +22,9 @@ pub(crate) struct Extras {
     pub(crate) finds_skills: bool,
     /// The skills that inputs may call.
     pub(super) skills: Roster,
+    /// What goes before the first prompt: the instructions, where they have no other channel, and skills that the agent
+    /// finds nowhere.
+    pub(super) preface: Option<String>,
 }
 
 impl Extras {
@@ -33,7 +36,12 @@ impl Extras {
         warnings.extend(wrong);
         let mut given = profile.give(options, &skills, &servers);
         warnings.append(&mut given.warnings);
-        Self { warnings, skills, ..given }
+        let instructions = options.system_prompt.as_deref();
+        let preface = match given.finds_skills {
+            true => instructions.map(str::to_owned),
+            false => skills.after(instructions, &mut warnings),
+        };
+        Self { warnings, skills, preface, ..given }
     }
 
     /// What is given by an agent that has a channel for neither: skills are listed, servers are left out.
@@ -57,12 +65,5 @@ impl Extras {
         folder
             .inspect_err(|error| self.warnings.push(format!("skills are put into inputs only: {error}")))
             .ok()
-    }
-
-    /// What goes before the first prompt: the instructions, where they have no other channel, and skills that the agent
-    /// finds nowhere.
-    pub(super) fn preface(&self, instructions: Option<&str>) -> Option<String> {
-        let instructions = instructions.map(str::to_owned);
-        if self.finds_skills { instructions } else { self.skills.after(instructions) }
     }
 }

@@ -2,6 +2,7 @@
 //! into the input that calls one.
 
 use serde_json::Value;
+use trunkline_sdk::SystemPrompt;
 use trunkline_sdk::protocol::Command;
 
 use super::inline::{self, Inline};
@@ -11,58 +12,77 @@ use super::{CommandStyle, Skill, document};
 const PREAMBLE: &str =
     "The user may call these skills by `/name`; what a skill says then stands in the input.";
 
+/// The section of a system prompt that the list is.
+const SECTION: &str = "skills";
+
 /// The skills of a session.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Roster(Vec<Skill>);
+pub(crate) struct Roster {
+    skills: Vec<Skill>,
+    /// The skills by name and description, for the model.
+    listing: Option<String>,
+}
 
 impl Roster {
     /// Reads the skills of a configuration and a session; what cannot be used is reported.
     pub(crate) fn of(skills: &[Value], warnings: &mut Vec<String>) -> Self {
         let (skills, wrong) = super::parse(skills);
         warnings.extend(wrong);
-        Self(skills)
+        let listing = match skills.is_empty() {
+            true => None,
+            false => {
+                let text = format!("{PREAMBLE}\n\n{}", document::listing(&skills));
+                let composed = SystemPrompt::new().section(SECTION, text).compose();
+                warnings.extend(composed.cuts.iter().map(ToString::to_string));
+                Some(composed.text)
+            }
+        };
+        Self { skills, listing }
     }
 
     /// The skills themselves.
     pub(crate) fn skills(&self) -> &[Skill] {
-        &self.0
+        &self.skills
     }
 
     /// Whether there are skills.
     pub(crate) fn has_any(&self) -> bool {
-        !self.0.is_empty()
+        !self.skills.is_empty()
     }
 
     /// Whether there is a skill of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|skill| skill.name() == name)
+        self.skills.iter().any(|skill| skill.name() == name)
     }
 
     /// The skills as commands of the session.
     pub(crate) fn commands(&self) -> Option<Vec<Command>> {
-        document::commands(&self.0, CommandStyle::Slash)
+        document::commands(&self.skills, CommandStyle::Slash)
     }
 
     /// The skills by name and description, for the model.
-    pub(crate) fn listing(&self) -> Option<String> {
-        (!self.0.is_empty()).then(|| format!("{PREAMBLE}\n\n{}", document::listing(&self.0)))
+    pub(crate) fn listing(&self) -> Option<&str> {
+        self.listing.as_deref()
     }
 
-    /// Instructions with the list after them.
-    pub(crate) fn after(&self, instructions: Option<String>) -> Option<String> {
-        match (instructions, self.listing()) {
-            (Some(instructions), Some(listing)) => Some(format!("{instructions}\n\n{listing}")),
-            (instructions, listing) => instructions.or(listing),
+    /// Instructions, word for word, with the list after them. What is cut of the list is reported.
+    pub(crate) fn after(&self, instructions: Option<&str>, warnings: &mut Vec<String>) -> Option<String> {
+        if instructions.is_none() && self.listing.is_none() {
+            return None;
         }
+        let prompt = SystemPrompt::new().verbatim("instructions", instructions.unwrap_or_default());
+        let composed = prompt.section(SECTION, self.listing().unwrap_or_default()).compose();
+        warnings.extend(composed.cuts.iter().map(ToString::to_string));
+        Some(composed.text)
     }
 
     /// The input with the skill that it calls. Where there are no skills, nothing is said of one that is called.
     pub(crate) fn resolve<'i>(&self, input: &'i str) -> Inline<'i> {
-        if self.0.is_empty() {
+        if self.skills.is_empty() {
             return Inline { text: input.into(), note: None };
         }
         let folder = |name: &str| {
-            self.0.iter().find(|skill| skill.name() == name).map(|skill| skill.folder().to_owned())
+            self.skills.iter().find(|skill| skill.name() == name).map(|skill| skill.folder().to_owned())
         };
         inline::resolve(input, folder)
     }

@@ -169,13 +169,16 @@ fn a_session_s_skills_are_told_listed_and_put_into_its_inputs() {
     assert_eq!(commands[0].description.as_deref(), Some("Looks."));
     let listing = roster.listing().unwrap();
     assert!(listing.ends_with("\n\n- review: Looks.\n- b\n"), "{listing}");
-    assert_eq!(roster.after(None).unwrap(), listing);
-    assert_eq!(roster.after(Some("Be brief.".to_owned())).unwrap(), format!("Be brief.\n\n{listing}"));
+    assert_eq!(roster.after(None, &mut warnings).unwrap(), listing);
+    assert_eq!(roster.after(Some("Be brief."), &mut warnings).unwrap(), format!("Be brief.\n\n{listing}"));
+    let long = "x".repeat(149_990);
+    assert_eq!(roster.after(Some(&long), &mut warnings).unwrap(), long);
+    assert_eq!(warnings[1..], ["the system prompt has no room for its section `skills`"]);
     assert!(roster.resolve("/review it").text.ends_with("User request: it"));
     assert!(roster.resolve("/nope it").note.unwrap().contains("nope"));
     assert!(roster.has("b") && !roster.has("nope"));
     let none = Roster::default();
-    assert_eq!((none.commands(), none.listing(), none.after(None)), (None, None, None));
+    assert_eq!((none.commands(), none.listing(), none.after(None, &mut warnings)), (None, None, None));
     assert_eq!(none.resolve("/nope it"), Inline { text: "/nope it".into(), note: None });
 }
 
