@@ -2,12 +2,14 @@
 //! by JSON on lines.
 //!
 //! - `config`, `command_line`: how it is started
+//! - `given`, `agent_file`: what it is given by file
 //! - `native`, `event`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean; pure
 //! - `control`: its control protocol, by which it asks for permission and is interrupted
 //! - `sessions`, `transcript_summary`: the conversations that it has kept
 //! - `talk`, `turn`: what is said within a turn and between turns; pure
 //! - `process`, `conversation`: a process, and the session that outlives it
 
+mod agent_file;
 mod answer;
 mod command_line;
 mod config;
@@ -16,6 +18,7 @@ mod conversation;
 mod diagnose;
 mod diff;
 mod event;
+mod given;
 mod native;
 mod outcome;
 mod process;
@@ -45,7 +48,7 @@ use crate::agent::started::started;
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(7);
 
 /// The options of `session.start` that hold.
-const HONOURED: [&str; 12] = [
+const HONOURED: [&str; 13] = [
     "add_dirs",
     "reasoning_effort",
     "system_prompt_mode",
@@ -53,6 +56,7 @@ const HONOURED: [&str; 12] = [
     "permission_mode",
     "allowed_tools",
     "denied_tools",
+    "allowed_domains",
     "max_turns",
     "max_cost_usd",
     "mcp_servers",
@@ -79,6 +83,18 @@ pub(crate) struct ClaudeCode {
 impl ClaudeCode {
     pub(crate) fn new(settings: Settings) -> Self {
         Self { settings: Arc::new(settings) }
+    }
+
+    /// Whether a session reaches no other domains than it names: by Claude's sandbox, which MCP servers are not in, and
+    /// which a settings file could open.
+    fn holds_domains(&self, start: &SessionStart) -> bool {
+        let is_closed = self.settings.setting_sources.as_ref().is_some_and(Vec::is_empty);
+        let servers = start.mcp_servers.is_some() || self.settings.mcp_servers.is_some();
+        let is_within = |domain: &String| self.settings.allowed_domains.contains(domain);
+        self.settings.sandbox
+            && is_closed
+            && !servers
+            && start.allowed_domains.iter().flatten().all(is_within)
     }
 }
 
@@ -144,6 +160,7 @@ impl Adapter for ClaudeCode {
                 let servers = start.mcp_servers.is_some() || self.settings.mcp_servers.is_some();
                 tools.iter().all(|tool| !tool.contains(['(', ',']) && !tool.starts_with("mcp__")) && !servers
             }),
+            "allowed_domains" => self.holds_domains(start),
             _ => true,
         };
         let applied = describe::HONOURED

@@ -35,6 +35,7 @@ pub(crate) struct Options {
     pub(crate) permission_mode: Option<String>,
     pub(crate) allowed_tools: Option<Vec<String>>,
     pub(crate) denied_tools: Option<Vec<String>>,
+    pub(crate) allowed_domains: Option<Vec<String>>,
     pub(crate) max_turns: Option<u64>,
     pub(crate) max_cost_usd: Option<f64>,
     /// MCP servers: the configuration's, then the session's.
@@ -93,6 +94,7 @@ impl Options {
             permission_mode: asked(start.permission_mode, ""),
             allowed_tools: start.allowed_tools,
             denied_tools: start.denied_tools,
+            allowed_domains: start.allowed_domains,
             max_turns: start.max_turns,
             max_cost_usd: start.max_cost_usd,
             mcp_servers: common.mcp_servers.clone().into_iter().chain(session(start.mcp_servers)).collect(),

@@ -27,7 +27,12 @@ pub(super) enum Begin<'a> {
 pub(super) struct Files<'a> {
     pub(super) mcp: Option<&'a Path>,
     pub(super) prompt: Option<&'a Carrier>,
-    pub(super) skills: Option<&'a Path>,
+    /// A folder with skills, commands and agents.
+    pub(super) folder: Option<&'a Path>,
+    /// Settings that hold the configured ones.
+    pub(super) settings: Option<&'a Path>,
+    /// The agent that it is to be, by its name.
+    pub(super) agent: Option<&'a str>,
 }
 
 /// Variables that keep it from doing more than it is asked, unless they are set already.
@@ -42,6 +47,9 @@ const QUIET: &[(&str, &str)] = &[
 
 /// Without this a turn may end before the sub-agents and commands that it has started.
 const FOREGROUND: (&str, &str) = ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1");
+
+/// The tool that keeps a list of what is to be done.
+const TODO: &str = "TodoWrite";
 
 /// How hard the model thinks.
 const EFFORT: &str = "CLAUDE_CODE_EFFORT_LEVEL";
@@ -61,6 +69,7 @@ const SINCE: Since = Since {
         ("--max-budget-usd", Version(2, 0, 30)),
         ("--tools", Version(2, 0, 31)),
         ("--append-system-prompt-file", Version(2, 0, 33)),
+        ("sandbox.failIfUnavailable", Version(2, 1, 83)),
     ],
 };
 
@@ -108,15 +117,19 @@ pub(super) fn launch(
     if let Some(prompt) = files.prompt {
         launch = launch.args(system_prompt(settings, options, prompt, version)?);
     }
-    if !settings.settings.is_empty() {
+    if let Some(file) = files.settings {
+        SINCE.need("sandbox.failIfUnavailable", "`sandbox`", version)?;
+        launch = launch.arg("--settings").arg(file);
+    } else if !settings.settings.is_empty() {
         SINCE.need("--settings", "`settings`", version)?;
         launch = launch.option("--settings", Some(&settings.settings));
     }
+    launch = launch.option("--agent", files.agent);
     if let Some(sources) = &settings.setting_sources {
         SINCE.need("--setting-sources", "`setting_sources`", version)?;
         launch = launch.arg("--setting-sources").arg(sources.join(","));
     }
-    if settings.strict_mcp_config {
+    if settings.strict_mcp_config || options.allowed_domains.is_some() {
         launch = launch.arg("--strict-mcp-config");
     }
     if let Some(file) = files.mcp {
@@ -127,10 +140,9 @@ pub(super) fn launch(
         launch = launch.arg("--tools").arg(tools.join(","));
     }
     launch = listed(launch, "--allowedTools", settings.allowed_tools.iter().map(OsStr::new));
-    let denied = settings.disallowed_tools.iter().chain(options.denied_tools.iter().flatten());
-    launch = listed(launch, "--disallowedTools", denied.map(OsStr::new));
+    launch = listed(launch, "--disallowedTools", denied(settings, options).map(OsStr::new));
     let folders = settings.add_dirs.iter().chain(&options.add_dirs).map(OsStr::new);
-    let folders = folders.chain(files.skills.map(Path::as_os_str));
+    let folders = folders.chain(files.folder.map(Path::as_os_str));
     launch = listed(launch, "--add-dir", folders);
     Ok(environment(launch, settings, options, is_set))
 }
@@ -252,6 +264,19 @@ fn without_bypass(settings: &ClaudeCode, args: &[String]) -> Result<(), Error> {
         )),
         false => Ok(()),
     }
+}
+
+/// Tools that never run: the configuration's, the session's, and those that would leave the domains that a session names.
+pub(super) fn denied<'a>(settings: &'a ClaudeCode, options: &'a Options) -> impl Iterator<Item = &'a str> {
+    let listed = || settings.disallowed_tools.iter().chain(options.denied_tools.iter().flatten());
+    let more = [
+        (TODO, settings.deny_todo_write),
+        ("WebFetch", options.allowed_domains.is_some()),
+        ("WebSearch", options.allowed_domains.is_some()),
+    ];
+    let more =
+        more.into_iter().filter(move |(tool, is_denied)| *is_denied && listed().all(|name| name != tool));
+    listed().map(String::as_str).chain(more.map(|(tool, _)| tool))
 }
 
 /// The names of a session's `allowed_tools`, without their patterns: what may be used at all.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::agent_file::AgentFile;
 use crate::agent::settings::settings;
 
 /// How a system prompt joins Claude's own.
@@ -31,6 +32,8 @@ settings! {
         allowed_tools: Vec<String> = Vec::new(),
         /// Tools that never run.
         disallowed_tools: Vec<String> = Vec::new(),
+        /// Adds `TodoWrite` to the tools that never run.
+        deny_todo_write: bool = false,
         /// More directories that Claude may work in.
         add_dirs: Vec<String> = Vec::new(),
         /// The most that a session may cost, in USD. 0: no limit.
@@ -43,6 +46,14 @@ settings! {
         fallback_model: String = String::new(),
         /// A file with more of Claude's settings.
         settings: String = String::new(),
+        /// Runs commands in Claude's own sandbox, there without asking, and never outside of it.
+        sandbox: bool = false,
+        /// The names that commands in that sandbox reach, unless a session names fewer of them.
+        allowed_domains: Vec<String> = Vec::new(),
+        /// The agent that sessions run as, given to Claude by a file. Absent: Claude's own.
+        agent: Option<AgentFile> = None,
+        /// A folder of command files: `NAME.md` is called by `/NAME`.
+        commands_dir: String = String::new(),
         /// Which of Claude's settings files count: `user`, `project`, `local`. Absent: all.
         setting_sources: Option<Vec<String>> = None,
         /// Only the MCP servers of this configuration and of the session; not those of Claude's own files.

@@ -7,13 +7,13 @@ pub(super) use self::serve::of_error;
 use std::sync::Arc;
 
 use serde_json::json;
-use tempfile::NamedTempFile;
 use trunkline_sdk::protocol::Context;
 use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, SessionUpdate, Turn, TurnComplete};
 use uuid::Uuid;
 
-use super::command_line::{self, Begin, Files};
+use super::command_line::{self, Begin};
 use super::config::ClaudeCode;
+use super::given::Given;
 use super::native::{amount, text};
 use super::process::{IdleProcess, RunningProcess};
 use super::turn::Memory;
@@ -22,31 +22,20 @@ use crate::agent::failure;
 use crate::agent::options::Options;
 use crate::agent::report::Report;
 use crate::agent::resume::Resumed;
-use crate::agent::skills::SkillsFolder;
-use crate::agent::system_prompt::Carrier;
 use crate::agent::version::{self, Version};
-use crate::agent::{mcp, skills};
 
 /// One session.
 pub(crate) struct Conversation {
     session: Session,
     settings: Arc<ClaudeCode>,
     options: Options,
-    kept: Kept,
+    given: Given,
     memory: Memory,
     /// Whether what the host resumed with holds no more.
     clear_session: bool,
     version: Option<Version>,
     report: Report,
     idle: Option<IdleProcess>,
-}
-
-/// What is given to Claude by file, for as long as the session lasts.
-#[derive(Debug, Default)]
-struct Kept {
-    mcp: Option<NamedTempFile>,
-    prompt: Option<Carrier>,
-    skills: Option<SkillsFolder>,
 }
 
 impl Conversation {
@@ -71,15 +60,15 @@ impl Conversation {
             }
         }
         let has_begun = native.is_some();
-        let kept = Kept::of(&options, &mut warnings)?;
+        let given = Given::new(&settings, &options, session.id().as_str(), &mut warnings)?;
         // What is wrong with the options is reported before anything is asked of the session.
-        command_line::launch(&settings, &options, None, Begin::New(""), &kept.files(), |_| false)?;
+        command_line::launch(&settings, &options, None, Begin::New(""), &given.files(), |_| false)?;
         let mut conversation = Self {
             session: session.clone(),
             report: Report::new(options.tool_loop),
             settings,
             options,
-            kept,
+            given,
             memory: Memory {
                 native: native.unwrap_or_else(|| Uuid::new_v4().to_string()),
                 has_begun,
@@ -212,7 +201,7 @@ impl Conversation {
         let Memory { native, has_begun, .. } = &self.memory;
         let begin = if *has_begun { Begin::Resume(native) } else { Begin::New(native) };
         let is_set = |name: &str| std::env::var_os(name).is_some();
-        let files = self.kept.files();
+        let files = self.given.files();
         let launch =
             command_line::launch(&self.settings, &self.options, self.version, begin, &files, is_set)?;
         RunningProcess::start(&launch).await
@@ -229,33 +218,6 @@ impl Conversation {
 
     async fn warn(&self, message: String) {
         self.session.emit(failure::warning(Category::Other, message)).await;
-    }
-}
-
-impl Kept {
-    fn of(options: &Options, warnings: &mut Vec<String>) -> Result<Self, Error> {
-        let (servers, wrong) = mcp::parse(&options.mcp_servers);
-        warnings.extend(wrong);
-        let mcp = match servers.is_empty() {
-            true => None,
-            false => Some(mcp::private_file(&mcp::claude_config(&servers))?),
-        };
-        let (skills, wrong) = skills::parse(&options.skills);
-        warnings.extend(wrong);
-        let skills = match skills.is_empty() {
-            true => None,
-            false => Some(SkillsFolder::new(&skills)?),
-        };
-        let prompt = options.system_prompt.as_deref().map(Carrier::of).transpose()?;
-        Ok(Self { mcp, prompt, skills })
-    }
-
-    fn files(&self) -> Files<'_> {
-        Files {
-            mcp: self.mcp.as_ref().map(NamedTempFile::path),
-            prompt: self.prompt.as_ref(),
-            skills: self.skills.as_ref().map(SkillsFolder::path),
-        }
     }
 }
 

@@ -72,6 +72,17 @@ fn options_become_arguments() {
             SessionStart { denied_tools: some(&["WebFetch"]), ..none() },
             "--allowedTools Bash(git *) Read --disallowedTools Write WebFetch",
         ),
+        (json!({"deny_todo_write": true}), none(), "--disallowedTools TodoWrite"),
+        (
+            json!({"deny_todo_write": true, "disallowed_tools": ["TodoWrite", "Write"]}),
+            none(),
+            "--disallowedTools TodoWrite Write",
+        ),
+        (
+            json!({"sandbox": true, "disallowed_tools": ["WebFetch"]}),
+            SessionStart { allowed_domains: some(&["a.org"]), ..none() },
+            "--strict-mcp-config --disallowedTools WebFetch WebSearch",
+        ),
         (
             json!({}),
             SessionStart { allowed_tools: some(&["Bash(git *)", "Read"]), ..none() },
@@ -181,7 +192,7 @@ fn files_and_prompts_have_their_options() {
         (Some(SystemPromptMode::Replace), 200_000, "--system-prompt-file "),
     ] {
         let prompt = Carrier::of(&"p".repeat(length)).unwrap();
-        let files = Files { mcp: Some(mcp), prompt: Some(&prompt), skills: Some(skills) };
+        let files = Files { mcp: Some(mcp), prompt: Some(&prompt), folder: Some(skills), ..Files::default() };
         let start = SessionStart { system_prompt_mode: mode, ..SessionStart::default() };
         let launch = try_line(json!({}), start.clone(), None, Begin::New(ID), &files).unwrap();
         let args: Vec<_> = launch.args.iter().map(|arg| arg.to_string_lossy()).collect();
