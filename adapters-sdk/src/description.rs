@@ -1,6 +1,7 @@
 //! What an adapter says of itself, in `session.ready` and for `--describe` ([ext.2], [ext.8]).
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -24,6 +25,7 @@ pub struct Description {
     config_schema: Option<Value>,
     steerable: bool,
     tools: ToolsAsOutput,
+    login_hint: Option<Arc<str>>,
 }
 
 /// Named after the program; every extension but `resume`.
@@ -45,6 +47,7 @@ impl Default for Description {
             config_schema: None,
             steerable: false,
             tools: ToolsAsOutput::No,
+            login_hint: None,
         }
     }
 }
@@ -124,6 +127,17 @@ impl Description {
     #[must_use]
     pub fn tools_as_output(self) -> Self {
         Self { tools: ToolsAsOutput::Yes, ..self }
+    }
+
+    /// Says how to log in: what a person can set or run. It is added to each failure of category `auth` that ends a turn
+    /// or a session and does not say it already.
+    #[must_use]
+    pub fn login_hint(self, hint: impl Into<String>) -> Self {
+        Self { login_hint: Some(hint.into().into()), ..self }
+    }
+
+    pub(crate) fn how_to_log_in(&self) -> Option<Arc<str>> {
+        self.login_hint.clone()
     }
 
     pub(crate) fn extensions(&self) -> Extensions {

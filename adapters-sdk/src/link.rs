@@ -105,6 +105,7 @@ impl Link {
             wire: self.wire.clone(),
             keeper,
             probing: self.terms.probing,
+            login_hint: self.description.how_to_log_in(),
         }
     }
 

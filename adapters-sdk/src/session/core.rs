@@ -13,7 +13,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 use trunkline_pipe::Key;
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, AdapterMessage, Envelope, ErrorEvent, Extensions, FileInput,
+    AdapterBody, AdapterKind, AdapterMessage, Category, Envelope, ErrorEvent, Extensions, FileInput,
     PermissionResponse, SessionClosed, SessionId, SessionReady, ToolsAsOutput, TurnId, fold, rules::TurnStep,
 };
 
@@ -40,6 +40,7 @@ pub(crate) struct Ground {
     pub(crate) wire: SharedWire,
     pub(crate) keeper: Weak<dyn Keeper>,
     pub(crate) probing: bool,
+    pub(crate) login_hint: Option<Arc<str>>,
 }
 
 pub(crate) struct Core {
@@ -51,6 +52,7 @@ pub(crate) struct Core {
     pub(crate) exchange_dir: Option<Box<Path>>,
     pub(crate) wire: SharedWire,
     pub(crate) keeper: Weak<dyn Keeper>,
+    login_hint: Option<Arc<str>>,
     pub(super) inner: Mutex<Inner>,
 }
 
@@ -120,10 +122,10 @@ impl Core {
         exchange_dir: Option<Box<Path>>,
         link: Ground,
     ) -> Self {
-        let Ground { tools, steerable, wire, keeper, probing } = link;
+        let Ground { tools, steerable, wire, keeper, probing, login_hint } = link;
         let ledger = probing.then(Box::default);
         let inner = Mutex::new(Inner { ledger, ..Inner::default() });
-        Self { id, key, agreed, tools, steerable, exchange_dir, wire, keeper, inner }
+        Self { id, key, agreed, tools, steerable, exchange_dir, wire, keeper, login_hint, inner }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -135,7 +137,10 @@ impl Core {
     }
 
     /// Writes a message, folded down to what the host offered. Call it under the lock.
-    pub(super) fn send(&self, turn_id: Option<TurnId>, body: AdapterBody) {
+    pub(super) fn send(&self, turn_id: Option<TurnId>, mut body: AdapterBody) {
+        if let Some(hint) = &self.login_hint {
+            add_login_hint(&mut body, hint);
+        }
         let message: AdapterMessage = Envelope::new(self.id.clone(), body).of_turn(turn_id);
         for message in fold(message, self.agreed, self.tools) {
             self.wire.put(self.key, message.to_line());
@@ -197,6 +202,25 @@ impl Core {
     }
 }
 
+/// Adds how to log in to a failure of category `auth` that does not say it.
+fn add_login_hint(body: &mut AdapterBody, hint: &str) {
+    let failure = match body {
+        AdapterBody::TurnComplete(end) => end.error.as_mut(),
+        AdapterBody::SessionClosed(closed) => closed.error.as_mut(),
+        _ => None,
+    };
+    let Some(failure) = failure.filter(|failure| failure.category == Some(Category::Auth)) else { return };
+    let message = failure.message.get_or_insert_default();
+    if message.is_empty() {
+        message.push_str(hint);
+    } else if !message.contains(hint) {
+        let said = message.trim_end().trim_end_matches('.').len();
+        message.truncate(said);
+        message.push_str("; ");
+        message.push_str(hint);
+    }
+}
+
 /// Whether the SDK alone sends messages of this kind.
 fn is_ours(kind: AdapterKind) -> bool {
     use AdapterKind as K;
@@ -232,4 +256,30 @@ fn is_history(body: &AdapterBody) -> bool {
         _ => None,
     };
     history == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_protocol::{Failure, TurnComplete};
+
+    use super::*;
+
+    #[test]
+    fn a_failed_login_says_once_how_to_log_in() {
+        let told = |category, message: &str| {
+            let error = Some(Failure::new(category, message));
+            let mut body = TurnComplete { error, ..TurnComplete::default() }.into();
+            add_login_hint(&mut body, "run `login`");
+            let AdapterBody::TurnComplete(end) = body else { panic!("{body:?}") };
+            end.error.unwrap().message.unwrap()
+        };
+        for (message, expected) in [
+            ("no key.", "no key; run `login`"),
+            ("", "run `login`"),
+            ("no key; run `login` there", "no key; run `login` there"),
+        ] {
+            assert_eq!(told(Category::Auth, message), expected);
+        }
+        assert_eq!(told(Category::Timeout, "late"), "late");
+    }
 }

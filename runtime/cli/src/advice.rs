@@ -4,6 +4,7 @@ use trunkline_host::{
     config::{AgentConfig, Profile},
     protocol::{Category, Failure},
 };
+use trunkline_profiles::PROFILES;
 
 /// A wrapped agent.
 #[derive(Debug)]
@@ -14,8 +15,6 @@ pub(crate) struct Wrapped {
     pub(crate) program: &'static str,
     /// The command that installs it.
     pub(crate) install: &'static str,
-    /// How a person logs in.
-    pub(crate) login: &'static str,
 }
 
 /// Every wrapped agent, in the order of `trunkline profiles`.
@@ -24,44 +23,13 @@ pub(crate) const ALL: [Wrapped; 7] = [
         profile: "claude-code",
         program: "claude",
         install: "npm install -g @anthropic-ai/claude-code",
-        login: "`claude`, then `/login`",
     },
-    Wrapped {
-        profile: "codex",
-        program: "codex",
-        install: "npm install -g @openai/codex",
-        login: "`codex login`",
-    },
-    Wrapped {
-        profile: "gemini-cli",
-        program: "gemini",
-        install: "npm install -g @google/gemini-cli",
-        login: "`gemini`, then `/auth`",
-    },
-    Wrapped {
-        profile: "github-copilot",
-        program: "copilot",
-        install: "npm install -g @github/copilot",
-        login: "`copilot`, then `/login`",
-    },
-    Wrapped {
-        profile: "kilo-code",
-        program: "kilo",
-        install: "npm install -g @kilocode/cli",
-        login: "`kilo auth login`",
-    },
-    Wrapped {
-        profile: "opencode",
-        program: "opencode",
-        install: "npm install -g opencode-ai",
-        login: "`opencode auth login`",
-    },
-    Wrapped {
-        profile: "pi",
-        program: "pi",
-        install: "npm install -g @mariozechner/pi-coding-agent",
-        login: "`pi`, then `/login`",
-    },
+    Wrapped { profile: "codex", program: "codex", install: "npm install -g @openai/codex" },
+    Wrapped { profile: "gemini-cli", program: "gemini", install: "npm install -g @google/gemini-cli" },
+    Wrapped { profile: "github-copilot", program: "copilot", install: "npm install -g @github/copilot" },
+    Wrapped { profile: "kilo-code", program: "kilo", install: "npm install -g @kilocode/cli" },
+    Wrapped { profile: "opencode", program: "opencode", install: "npm install -g opencode-ai" },
+    Wrapped { profile: "pi", program: "pi", install: "npm install -g @mariozechner/pi-coding-agent" },
 ];
 
 /// The agent that a built-in adapter wraps.
@@ -77,7 +45,8 @@ pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
         Category::Auth => of(agent).map(|wrapped| {
             format!(
                 "log in with {}; `trunkline doctor {}` shows which credentials there are",
-                wrapped.login, agent.id
+                wrapped.login(),
+                agent.id
             )
         }),
         _ => None,
@@ -85,6 +54,12 @@ pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
 }
 
 impl Wrapped {
+    /// How a person logs in.
+    pub(crate) fn login(&self) -> &'static str {
+        let profile = PROFILES.iter().find(|profile| profile.name == self.profile);
+        profile.and_then(trunkline_profiles::Profile::login).unwrap_or(self.program)
+    }
+
     /// How it is installed, or another program named.
     pub(crate) fn install(&self) -> String {
         format!("`{}` installs it; -c command=PATH names one that is elsewhere", self.install)
@@ -93,8 +68,6 @@ impl Wrapped {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_profiles::PROFILES;
-
     use super::*;
 
     #[test]

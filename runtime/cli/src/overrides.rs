@@ -13,7 +13,6 @@ use trunkline_host::{
     policy::{Pattern, Policy},
     protocol::SessionStart,
 };
-use trunkline_profiles::PROFILES;
 
 use crate::{fault::Fault, target};
 
@@ -295,8 +294,7 @@ impl Entry<'_> {
 
 /// Whether a profile's object has this key. An external adapter's is its own, and `echo` has none.
 pub(crate) fn knows(profile: &Profile, key: &str) -> bool {
-    let Profile::BuiltIn(name) = profile else { return false };
-    let Some(profile) = PROFILES.iter().find(|known| known.name == name) else { return false };
+    let Some(profile) = target::built_in(profile) else { return false };
     let is_unknown = |key: &str| {
         let refused = profile.check(&json!({ key: null }));
         refused.is_err_and(|refused| refused.inner().to_string().starts_with("unknown field"))

@@ -15,7 +15,7 @@ use trunkline_host::{
     protocol::SessionStart,
     redact,
 };
-use trunkline_profiles::PROFILES;
+use trunkline_profiles::{PROFILES, Profile};
 
 use crate::{
     fault::Fault,
@@ -63,7 +63,8 @@ pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
 ///
 /// # Errors
 /// When there is no room for its folder, or the policy cannot be read.
-pub(crate) fn build(config: Config) -> Result<Host, Fault> {
+pub(crate) fn build(mut config: Config) -> Result<Host, Fault> {
+    config.agents.iter_mut().for_each(list_credentials);
     let host = Host::builder().config(config).usage_log(true).build().map_err(|error| match error {
         error @ BuildError::Policy(_) => {
             Fault::usage(error).next("correct that file; no agent runs before that")
@@ -72,6 +73,26 @@ pub(crate) fn build(config: Config) -> Result<Host, Fault> {
     })?;
     tell(host.notices());
     Ok(host)
+}
+
+/// Lists the variables of the host that the agent of a built-in profile takes credentials from. An entry that names one
+/// itself has made its choice: another could take precedence over it.
+pub(crate) fn list_credentials(agent: &mut AgentConfig) {
+    let Some(profile) = built_in(&agent.profile) else { return };
+    let named = |name: &str| {
+        agent.command.env.contains_key(name) || agent.env_passthrough.iter().any(|passed| passed == name)
+    };
+    if profile.credential_variables().any(named) {
+        return;
+    }
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    agent.credentials = profile.credentials(is_set).into_iter().map(str::to_owned).collect();
+}
+
+/// The built-in adapter of a profile.
+pub(crate) fn built_in(profile: &config::Profile) -> Option<&'static Profile> {
+    let config::Profile::BuiltIn(name) = profile else { return None };
+    PROFILES.iter().find(|known| known.name == name)
 }
 
 fn tell(notices: &[String]) {

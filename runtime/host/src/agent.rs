@@ -224,7 +224,8 @@ pub(crate) fn child_spec(
     if !command.work_dir.as_os_str().is_empty() {
         spec = spec.work_dir(&command.work_dir);
     }
-    for name in &config.env_passthrough {
+    let credentials = if config.pass_credentials { config.credentials.as_slice() } else { &[] };
+    for name in config.env_passthrough.iter().chain(credentials) {
         if let Some(value) = std::env::var_os(name) {
             spec = spec.env(name, value);
         }

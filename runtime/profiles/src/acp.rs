@@ -114,7 +114,7 @@ impl Acp {
 
     /// What to do without credentials, where the profile knows better than the agent says.
     fn login_hint(&self) -> Option<String> {
-        credentials::of(self.facts().profile).map(credentials::Credentials::missing)
+        credentials::of(self.facts().profile).map(|known| known.hint(|name| std::env::var(name).ok()))
     }
 
     /// The agent's own word for a model that is asked for.

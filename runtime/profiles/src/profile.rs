@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use trunkline_sdk::{Adapter, Program};
 
+use crate::agent::credentials::{self, Credentials};
 use crate::{
     Echo, acp, claude_code, codex, gemini_cli, generic_cli, generic_http, generic_job, github_copilot,
     kilo_code, mock, oneshot, opencode, pi, replay,
@@ -37,6 +38,23 @@ impl Profile {
     /// The first thing that is wrong with it.
     pub fn check(&self, config: &Value) -> Result<(), Refused> {
         (self.check)(config)
+    }
+
+    /// The variables each of which its agent takes for a credential, the one that it prefers first.
+    pub fn credential_variables(&self) -> impl Iterator<Item = &'static str> {
+        credentials::of(self.name).into_iter().flat_map(Credentials::variables)
+    }
+
+    /// The variables of an environment that its agent needs for its credentials: of those for which `is_set` holds, each
+    /// that is a credential or that one of them is of no use without.
+    pub fn credentials(&self, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
+        credentials::of(self.name).map(|accepted| accepted.passed(is_set)).unwrap_or_default()
+    }
+
+    /// The command by which a person logs its agent in, if it has one.
+    #[must_use]
+    pub fn login(&self) -> Option<&'static str> {
+        credentials::of(self.name).map(Credentials::login)
     }
 }
 

@@ -138,6 +138,7 @@ impl Doctor {
         let (policies, told) = policy::find(&config);
         of_host.extend(told);
 
+        config.agents.iter_mut().for_each(target::list_credentials);
         // What has no value is reported and left out, so that the rest can be looked at.
         let unresolved: Vec<_> = config.agents.iter_mut().map(environment::resolve).collect();
         let narrowed: Vec<_> =

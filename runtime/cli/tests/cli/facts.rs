@@ -119,6 +119,9 @@ esac"#;
         home.command(["run", "--agent", "claude-code", "hi"]).env("PATH", &path).output().unwrap(),
     );
     ran.must_end_with(1).must_say("next: log in with `claude`, then `/login`");
+    for said in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "~/.claude/.credentials.json"] {
+        ran.must_say(said);
+    }
 }
 
 #[test]
@@ -150,4 +153,83 @@ fn doctor_lists_every_agent_that_is_here() {
         ran.stdout
     );
     assert!(!ran.stdout.contains("not-to-be-shown"), "{}", ran.stdout);
+}
+
+/// A `claude` that writes the names of its variables to `names`, says its key on stderr, and ends.
+const TELLS_NAMES: &str = r#"
+env | cut -d= -f1 | sort -u > "$HOME/names"
+echo "my key is $ANTHROPIC_API_KEY" >&2
+exit 7"#;
+
+/// The names that `claude` got by this entry of the configuration, and what was said.
+fn given(entry: Option<&str>, set: &[(&str, &str)]) -> (Vec<String>, super::Ran) {
+    let home = Home::new();
+    let path = with_programs(&home, &[("claude", TELLS_NAMES)]);
+    if let Some(entry) = entry {
+        home.file("trunkline.json", &format!(r#"{{ "agents": [{{ "id": "claude-code", {entry} }}] }}"#));
+    }
+    let mut command = home.command(["run", "--agent", "claude-code", "hi"]);
+    let ran = super::Ran::of(command.env("PATH", &path).envs(set.iter().copied()).output().unwrap());
+    let names = std::fs::read_to_string(home.path().join("names")).unwrap_or_default();
+    (names.lines().map(str::to_owned).collect(), ran)
+}
+
+#[test]
+fn an_exported_key_reaches_the_agent_of_its_profile_alone_and_is_hidden() {
+    let keys = [("ANTHROPIC_API_KEY", "sk-canary-0123456789"), ("OPENAI_API_KEY", "sk-canary-9876543210")];
+    let got = |names: &[String], name: &str| names.iter().any(|known| known == name);
+    let (names, ran) = given(None, &keys);
+    assert!(got(&names, "ANTHROPIC_API_KEY") && !got(&names, "OPENAI_API_KEY"), "{names:?} {}", ran.stderr);
+    ran.must_end_with(1).must_say("my key is [REDACTED");
+    assert!(
+        !ran.stdout.contains("canary") && !ran.stderr.contains("canary"),
+        "{} {}",
+        ran.stdout,
+        ran.stderr
+    );
+
+    for entry in [
+        r#""profile": "claude-code", "pass_credentials": false"#,
+        // An entry that names one itself gets that one alone.
+        r#""claude_code": { "env": { "CLAUDE_CODE_OAUTH_TOKEN": "of-the-entry" } }"#,
+        r#""profile": "claude-code", "env_passthrough": ["ANTHROPIC_AUTH_TOKEN"]"#,
+    ] {
+        let (names, ran) = given(Some(entry), &keys);
+        assert!(
+            got(&names, "HOME") && !got(&names, "ANTHROPIC_API_KEY"),
+            "{entry}: {names:?} {}",
+            ran.stderr
+        );
+    }
+    let named =
+        r#""profile": "claude-code", "pass_credentials": false, "env_passthrough": ["ANTHROPIC_API_KEY"]"#;
+    assert!(got(&given(Some(named), &keys).0, "ANTHROPIC_API_KEY"));
+}
+
+#[test]
+fn doctor_says_which_credentials_are_used_and_which_are_kept() {
+    let home = Home::new();
+    let claude = r#"case "$*" in *--version*) echo 2.1.329;; *) echo '{"loggedIn":false}'; exit 1;; esac"#;
+    let path = with_programs(&home, &[("claude", claude)]);
+    std::fs::create_dir(home.path().join(".claude")).unwrap();
+    home.file(".claude/.credentials.json", "{}");
+    let doctor = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        command.env("PATH", &path).env("ANTHROPIC_API_KEY", "sk-canary-0123456789");
+        super::Ran::of(command.output().unwrap())
+    };
+    for arguments in [&["doctor", "claude-code"][..], &["doctor", "claude-code", "--json"]] {
+        let ran = doctor(arguments);
+        for said in ["ANTHROPIC_API_KEY from the environment", "~/.claude/.credentials.json"] {
+            assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+        }
+        assert!(!ran.stdout.contains("canary"), "{}", ran.stdout);
+    }
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [{ "id": "c", "profile": "claude-code", "pass_credentials": false }] }"#,
+    );
+    let ran = doctor(&["doctor", "c"]);
+    assert!(!ran.stdout.contains("ANTHROPIC_API_KEY from"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("credentials.kept"), "{}", ran.stdout);
 }

@@ -40,6 +40,11 @@ pub struct AgentConfig {
     pub inherit_env: bool,
     /// More variables that are passed on from the host's environment, by name.
     pub env_passthrough: Vec<String>,
+    /// Variables of the host's environment that the program takes credentials from, by name. They pass on where the host
+    /// has them and `pass_credentials` is true. No file names them: the command line lists what a built-in profile takes.
+    pub credentials: Vec<String>,
+    /// False if `credentials` do not pass on. What is named otherwise does.
+    pub pass_credentials: bool,
     /// The containment that keeps what its process starts from outliving it.
     pub containment: Containment,
     /// The weakest containment that will do, as an organisation's policy says it; `Auto` is any.
@@ -133,6 +138,8 @@ impl AgentConfig {
             extensions: None,
             inherit_env: false,
             env_passthrough: Vec::new(),
+            credentials: Vec::new(),
+            pass_credentials: true,
             containment: Containment::default(),
             at_least: Containment::default(),
             resources: Resources::default(),

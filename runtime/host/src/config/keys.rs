@@ -172,6 +172,8 @@ keys! {
         env: Variables,
         /// Variables of the host to pass on, by name.
         env_passthrough: List<Variable> => env_passthrough,
+        /// Whether a built-in profile's agent gets the host's variables that it takes credentials from.
+        pass_credentials: Flag => pass_credentials,
         /// What happens to sessions when the process ends.
         on_adapter_exit: ExitWord => on_adapter_exit,
         /// Folders that files from the adapter may come from.

@@ -107,7 +107,20 @@ impl Organisation {
         agent.containment = granted.containment;
         agent.at_least = granted.at_least;
         agent.inherit_env = granted.inherit == Inherit::All;
-        Ok(narrowed.said)
+        let mut said = narrowed.said;
+        said.extend(self.keep_credentials(agent));
+        Ok(said)
+    }
+
+    /// Takes the credentials that only the profile names, where the policy limits the environment to what an entry names.
+    fn keep_credentials(&self, agent: &mut AgentConfig) -> Option<String> {
+        if self.policy.inherit != Some(Inherit::Curated) || !agent.pass_credentials {
+            return None;
+        }
+        let mut kept = std::mem::take(&mut agent.credentials);
+        kept.retain(|name| !agent.env_passthrough.contains(name) && !agent.command.env.contains_key(name));
+        let kept = (!kept.is_empty()).then(|| kept.join(", "))?;
+        Some(format!("the policy keeps {kept} from the agent; name what it needs in `env_passthrough`"))
     }
 }
 
@@ -279,6 +292,8 @@ mod tests {
         let organisation = Organisation::read(&path).unwrap();
         let mut agent = AgentConfig::external("a", "x");
         agent.inherit_env = true;
+        agent.credentials = vec!["A_KEY".into(), "B_KEY".into()];
+        agent.env_passthrough = vec!["B_KEY".into()];
         let before = agent.clone();
         assert!(
             organisation.narrow(&mut agent).unwrap_err().to_string().starts_with("run without a sandbox")
@@ -290,7 +305,9 @@ mod tests {
         agent.sandbox = Some(sandbox);
         agent.allowed_domains = Some(vec!["b.org".into(), "a.org".into()]);
         let said = organisation.narrow(&mut agent).unwrap();
-        assert_eq!(said.len(), 3, "{said:?}");
+        assert_eq!(said.len(), 4, "{said:?}");
+        assert!(said[3].contains("A_KEY") && !said[3].contains("B_KEY"), "{said:?}");
+        assert_eq!((agent.credentials.len(), agent.env_passthrough.len()), (0, 1));
         assert_eq!(agent.sandbox.as_ref().unwrap().network, Network::Allow(vec!["a.org".into()]));
         assert_eq!(agent.allowed_domains, Some(vec!["a.org".into()]));
         assert_eq!((agent.resources.processes, agent.at_least), (Some(9), Containment::Reaper));

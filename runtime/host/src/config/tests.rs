@@ -102,7 +102,7 @@ fn what_is_absent_has_its_default() {
     assert_eq!((read.limits.max_sessions, read.limits.max_turn_output), (None, None));
     assert_eq!((read.on_adapter_exit, read.unenforced), (OnAdapterExit::Restart, Unenforced::Refuse));
     assert_eq!(read.permission, Policy::default());
-    assert!(!read.inherit_env && !read.sdk);
+    assert!(!read.inherit_env && !read.sdk && read.pass_credentials);
     assert_eq!(read.session_may, SessionMay::NONE);
     assert_eq!(read.extensions, None);
 }
@@ -111,7 +111,8 @@ fn what_is_absent_has_its_default() {
 fn every_key_of_an_agent_applies() {
     let read = agent(
         r#""name": "A", "description": "d", "config": {"k": 1}, "extensions": ["turns", "control"],
-           "inherit_env": true, "env_passthrough": ["API_KEY"], "on_adapter_exit": "close",
+           "inherit_env": true, "env_passthrough": ["API_KEY"], "pass_credentials": false,
+           "on_adapter_exit": "close",
            "permission": {"default": "deny", "allow": ["Read"], "deny": ["Bash(rm*)"]},
            "start_timeout": "5s", "turn_timeout": 0, "inactivity_timeout": "1h30m", "stop_timeout": 2.5,
            "permission_timeout": "10m", "shutdown": {"close": "0", "eof": "1s", "term": "2s"},
@@ -130,6 +131,7 @@ fn every_key_of_an_agent_applies() {
     expected.extensions = Some(vec!["turns".into(), "control".into()]);
     expected.inherit_env = true;
     expected.env_passthrough = vec!["API_KEY".into()];
+    expected.pass_credentials = false;
     expected.on_adapter_exit = OnAdapterExit::Close;
     expected.permission = Policy::new(Unmatched::Deny, ["Read"], ["Bash(rm*)"]).unwrap();
     expected.timeouts = Timeouts {

@@ -1,122 +1,186 @@
 //! Which credentials each agent takes from its environment: names, never values (census rows H01 and H02).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What one profile accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Credentials {
     profile: &'static str,
-    /// Variables each of which is enough.
-    variables: &'static [&'static str],
-    /// The file that a login of its own leaves, where the file says so by being there.
-    file: Option<LoginFile>,
+    /// Variables each of which is enough, in the order in which the agent prefers them; with each, those that it is of
+    /// no use without.
+    variables: &'static [(&'static str, &'static [&'static str])],
+    file: LoginFile,
     login: &'static str,
     /// The arguments by which its program says, at no cost, whether it is logged in: by its exit code.
     check: Option<&'static [&'static str]>,
 }
 
-/// A file in a folder that a variable names, and where that folder is without it, below the home folder.
+/// The file that a login of the agent's own leaves: in a folder that a variable names, and without that below the home
+/// folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LoginFile {
     variable: &'static str,
     folder: &'static str,
     file: &'static str,
+    evidence: Evidence,
 }
+
+/// What follows from the file being there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Evidence {
+    /// There is a login.
+    Login,
+    /// Nothing: it holds other things too, and a keyring may hold the login.
+    None,
+}
+
+const BEDROCK: &[&str] = &[
+    "AWS_ACCESS_KEY_ID",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "AWS_DEFAULT_REGION",
+    "AWS_PROFILE",
+    "AWS_REGION",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+];
+
+const VERTEX: &[&str] = &[
+    "ANTHROPIC_VERTEX_PROJECT_ID",
+    "CLOUD_ML_REGION",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "GOOGLE_CLOUD_PROJECT",
+];
+
+const FOUNDRY: &[&str] =
+    &["ANTHROPIC_FOUNDRY_API_KEY", "ANTHROPIC_FOUNDRY_BASE_URL", "ANTHROPIC_FOUNDRY_RESOURCE"];
 
 const ALL: &[Credentials] = &[
     Credentials {
         profile: "claude-code",
         variables: &[
-            "ANTHROPIC_API_KEY",
-            "CLAUDE_CODE_OAUTH_TOKEN",
-            "ANTHROPIC_AUTH_TOKEN",
-            "CLAUDE_CODE_USE_BEDROCK",
-            "CLAUDE_CODE_USE_VERTEX",
-            "CLAUDE_CODE_USE_FOUNDRY",
+            ("CLAUDE_CODE_USE_BEDROCK", BEDROCK),
+            ("CLAUDE_CODE_USE_VERTEX", VERTEX),
+            ("CLAUDE_CODE_USE_FOUNDRY", FOUNDRY),
+            ("ANTHROPIC_AUTH_TOKEN", &["ANTHROPIC_BASE_URL"]),
+            (ANTHROPIC_API_KEY, &["ANTHROPIC_BASE_URL"]),
+            ("CLAUDE_CODE_OAUTH_TOKEN", &[]),
         ],
-        file: Some(LoginFile { variable: "CLAUDE_CONFIG_DIR", folder: ".claude", file: ".credentials.json" }),
-        login: "`claude` and `/login`",
+        file: LoginFile::at("CLAUDE_CONFIG_DIR", ".claude", ".credentials.json"),
+        login: "`claude`, then `/login`",
         check: Some(&["auth", "status"]),
     },
     Credentials {
         profile: "codex",
-        variables: &["OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"],
-        file: Some(LoginFile { variable: "CODEX_HOME", folder: ".codex", file: "auth.json" }),
+        variables: &[
+            ("OPENAI_API_KEY", &["OPENAI_BASE_URL"]),
+            ("CODEX_API_KEY", &["OPENAI_BASE_URL"]),
+            ("CODEX_ACCESS_TOKEN", &[]),
+        ],
+        file: LoginFile::at("CODEX_HOME", ".codex", "auth.json"),
         login: "`codex login`",
         check: Some(&["login", "status"]),
     },
     Credentials {
         profile: "github-copilot",
         variables: &[
-            "COPILOT_GITHUB_TOKEN",
-            "GH_TOKEN",
-            "GITHUB_TOKEN",
-            "COPILOT_PROVIDER_API_KEY",
-            "COPILOT_PROVIDER_BASE_URL",
+            ("COPILOT_GITHUB_TOKEN", &[]),
+            ("GH_TOKEN", &[]),
+            ("GITHUB_TOKEN", &[]),
+            ("COPILOT_PROVIDER_API_KEY", &[]),
+            ("COPILOT_PROVIDER_BASE_URL", &["COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_TYPE"]),
         ],
-        file: None,
-        login: "`copilot` and `/login`",
+        file: LoginFile {
+            evidence: Evidence::None,
+            ..LoginFile::at("COPILOT_HOME", ".copilot", "config.json")
+        },
+        login: "`copilot`, then `/login`",
         check: None,
     },
     Credentials {
         profile: "gemini-cli",
-        variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"],
-        file: Some(LoginFile { variable: "", folder: ".gemini", file: "oauth_creds.json" }),
-        login: "`gemini` and `/auth`",
+        variables: &[
+            ("GEMINI_API_KEY", &["GOOGLE_GEMINI_BASE_URL"]),
+            ("GOOGLE_API_KEY", &[]),
+            (
+                "GOOGLE_GENAI_USE_VERTEXAI",
+                &["GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_PROJECT"],
+            ),
+            ("GOOGLE_GENAI_USE_GCA", &["GOOGLE_CLOUD_PROJECT"]),
+        ],
+        file: LoginFile::at("", ".gemini", "oauth_creds.json"),
+        login: "`gemini`, then `/auth`",
         check: None,
     },
     Credentials {
         profile: "kilo-code",
         variables: &[
-            "KILO_API_KEY",
-            "ANTHROPIC_API_KEY",
-            "OPENAI_API_KEY",
-            "OPENROUTER_API_KEY",
-            "GEMINI_API_KEY",
+            ("KILO_API_KEY", &[]),
+            (ANTHROPIC_API_KEY, &[]),
+            ("OPENAI_API_KEY", &[]),
+            ("OPENROUTER_API_KEY", &[]),
+            ("GEMINI_API_KEY", &[]),
         ],
-        file: Some(LoginFile { variable: "", folder: ".local/share/kilo", file: "auth.json" }),
+        file: LoginFile::at("", ".local/share/kilo", "auth.json"),
         login: "`kilo auth login`",
         check: None,
     },
     Credentials {
         profile: "opencode",
-        variables: &["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY"],
-        file: Some(LoginFile { variable: "", folder: ".local/share/opencode", file: "auth.json" }),
+        variables: &[
+            (ANTHROPIC_API_KEY, &[]),
+            ("OPENAI_API_KEY", &[]),
+            ("OPENROUTER_API_KEY", &[]),
+            ("GEMINI_API_KEY", &[]),
+        ],
+        file: LoginFile::at("", ".local/share/opencode", "auth.json"),
         login: "`opencode auth login`",
         check: None,
     },
     Credentials {
         profile: "pi",
         variables: &[
-            "ANTHROPIC_API_KEY",
-            "ANTHROPIC_OAUTH_TOKEN",
-            "OPENROUTER_API_KEY",
-            "OPENAI_API_KEY",
-            "GEMINI_API_KEY",
+            (ANTHROPIC_API_KEY, &[]),
+            ("ANTHROPIC_OAUTH_TOKEN", &[]),
+            ("OPENROUTER_API_KEY", &[]),
+            ("OPENAI_API_KEY", &[]),
+            ("GEMINI_API_KEY", &[]),
         ],
-        file: Some(LoginFile { variable: "PI_CODING_AGENT_DIR", folder: ".pi/agent", file: "auth.json" }),
-        login: "`pi` and `/login`",
+        file: LoginFile::at("PI_CODING_AGENT_DIR", ".pi/agent", "auth.json"),
+        login: "`pi`, then `/login`",
         check: None,
     },
 ];
+
+/// The key of Anthropic's API. What it is used for is paid by it, even where there is a subscription.
+pub(crate) const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
 
 /// What a profile accepts; nothing for one that needs no credentials of ours.
 pub(crate) fn of(profile: &str) -> Option<&'static Credentials> {
     ALL.iter().find(|credentials| credentials.profile == profile)
 }
 
-impl Credentials {
-    /// The file that a login leaves, where `value` tells the variables of its environment.
-    pub(crate) fn file(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-        let LoginFile { variable, folder, file } = self.file?;
+impl LoginFile {
+    const fn at(variable: &'static str, folder: &'static str, file: &'static str) -> Self {
+        Self { variable, folder, file, evidence: Evidence::Login }
+    }
+
+    /// Where it is, where `value` reads the variables of the agent's environment.
+    fn path(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
         let set = |name: &str| value(name).filter(|path| path.starts_with('/')).map(PathBuf::from);
-        let named = if variable.is_empty() { None } else { set(variable) };
+        let named = if self.variable.is_empty() { None } else { set(self.variable) };
         let shared = || {
-            let rest = folder.strip_prefix(".local/share/")?;
+            let rest = self.folder.strip_prefix(".local/share/")?;
             Some(set("XDG_DATA_HOME")?.join(rest))
         };
-        let folder = named.or_else(shared).or_else(|| Some(set("HOME")?.join(folder)))?;
-        Some(folder.join(file))
+        let folder = named.or_else(shared).or_else(|| Some(set("HOME")?.join(self.folder)))?;
+        Some(folder.join(self.file))
+    }
+}
+
+impl Credentials {
+    /// The file that proves a login by being there, where `value` reads the variables of the agent's environment.
+    pub(crate) fn file(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+        (self.file.evidence == Evidence::Login).then(|| self.file.path(value))?
     }
 
     /// The arguments by which the program says at no cost whether it is logged in: it exits with 0.
@@ -124,19 +188,74 @@ impl Credentials {
         self.check
     }
 
-    /// Which of the variables are set, told by `value`; an empty one is not.
-    pub(crate) fn found(&self, value: impl Fn(&str) -> Option<String>) -> Vec<&'static str> {
-        let is_set = |name: &&&str| value(name).is_some_and(|value| !value.trim().is_empty());
-        self.variables.iter().filter(is_set).copied().collect()
+    /// The command that logs in.
+    pub(crate) fn login(&self) -> &'static str {
+        self.login
     }
 
-    /// What to tell where none is found.
-    pub(crate) fn missing(&self) -> String {
-        format!(
-            "no credentials are there; set one of {}, or log in with {}",
-            self.variables.join(", "),
-            self.login
-        )
+    /// The variables each of which is enough, the one that the agent prefers first.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.variables.iter().map(|(name, _)| *name)
+    }
+
+    /// Which of the variables are set, read by `value`; an empty one is not.
+    pub(crate) fn found(&self, value: impl Fn(&str) -> Option<String>) -> Vec<&'static str> {
+        let is_set = |name: &&str| value(name).is_some_and(|value| !value.trim().is_empty());
+        self.variables().filter(is_set).collect()
+    }
+
+    /// Which variables pass on: those that are set, and what each of them needs.
+    pub(crate) fn passed(&self, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
+        let set = self.variables.iter().filter(|(name, _)| is_set(name));
+        let mut passed: Vec<_> =
+            set.flat_map(|(name, needed)| std::iter::once(name).chain(*needed)).copied().collect();
+        passed.retain(|name| is_set(name));
+        passed.sort_unstable();
+        passed.dedup();
+        passed
+    }
+
+    /// Where credentials come from, the source that the agent prefers first: `NAME from the environment`, the file of a
+    /// login. Never a value.
+    pub(crate) fn sources(&self, value: impl Fn(&str) -> Option<String>) -> Vec<String> {
+        let variables = self.found(&value).into_iter().map(|name| format!("{name} from the environment"));
+        let file = self.file(&value).filter(|file| file.is_file());
+        variables.chain(file.map(|file| home_relative(&file, &value))).collect()
+    }
+
+    /// What to do where the agent has no credentials, or wrong ones.
+    pub(crate) fn hint(&self, value: impl Fn(&str) -> Option<String>) -> String {
+        let names: Vec<_> = self.variables().collect();
+        let file = self.file.path(&value).map(|file| home_relative(&file, &value));
+        let place = match (self.file.evidence, file) {
+            (Evidence::Login, Some(file)) => format!(", which keeps its login in {file}"),
+            (Evidence::None, Some(file)) => {
+                format!(", which keeps its login in the system's keyring or in {file}")
+            }
+            (_, None) => String::new(),
+        };
+        format!("set {}, or log in with {}{place}", any_of(&names), self.login)
+    }
+
+    /// What to say where none are found.
+    pub(crate) fn missing(&self, value: impl Fn(&str) -> Option<String>) -> String {
+        format!("no credentials found; {}", self.hint(value))
+    }
+}
+
+fn any_of(names: &[&str]) -> String {
+    match names {
+        [only] => (*only).to_owned(),
+        names => format!("one of {}", names.join(", ")),
+    }
+}
+
+/// A path as people write it: `~` for the home folder.
+fn home_relative(path: &Path, value: impl Fn(&str) -> Option<String>) -> String {
+    let home = value("HOME").filter(|home| home.starts_with('/') && home.len() > 1);
+    match home.and_then(|home| path.strip_prefix(home).ok().map(Path::to_owned)) {
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
     }
 }
 
@@ -152,8 +271,9 @@ mod tests {
             ["CLAUDE_CODE_OAUTH_TOKEN"]
         );
         assert!(claude.found(|_| Some(" ".to_owned())).is_empty());
-        let missing = claude.missing();
-        for part in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "/login"] {
+        let missing = claude.missing(|name| (name == "HOME").then(|| "/h".to_owned()));
+        for part in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "/login", "~/.claude/.credentials.json"]
+        {
             assert!(missing.contains(part), "{missing}");
         }
         assert_eq!(of("generic-cli"), None);
@@ -187,10 +307,49 @@ mod tests {
     }
 
     #[test]
+    fn what_is_set_passes_with_what_it_needs_and_no_more() {
+        let passed = |profile: &str, set: &[&str]| of(profile).unwrap().passed(|name| set.contains(&name));
+        let aws = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "HOME"];
+        assert_eq!(passed("claude-code", &aws), [""; 0]);
+        let bedrock = [&aws[..], &["CLAUDE_CODE_USE_BEDROCK"]].concat();
+        let needed = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "CLAUDE_CODE_USE_BEDROCK"];
+        assert_eq!(passed("claude-code", &bedrock), needed);
+        let keys = ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"];
+        assert_eq!(passed("claude-code", &keys), keys);
+        assert_eq!(passed("claude-code", &["ANTHROPIC_BASE_URL"]), [""; 0]);
+        assert_eq!(passed("codex", &keys), [""; 0]);
+    }
+
+    #[test]
+    fn the_source_that_is_preferred_comes_first() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join(".claude")).unwrap();
+        std::fs::write(home.path().join(".claude/.credentials.json"), "{}").unwrap();
+        let sources = |set: &[&str]| {
+            of("claude-code").unwrap().sources(|name| match name {
+                "HOME" => Some(home.path().to_str().unwrap().to_owned()),
+                name => set.contains(&name).then(|| "s3cret".to_owned()),
+            })
+        };
+        assert_eq!(sources(&[]), ["~/.claude/.credentials.json"]);
+        assert_eq!(
+            sources(&["CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_API_KEY"]),
+            [
+                "ANTHROPIC_API_KEY from the environment",
+                "CLAUDE_CODE_OAUTH_TOKEN from the environment",
+                "~/.claude/.credentials.json"
+            ]
+        );
+    }
+
+    #[test]
     fn every_profile_names_variables_and_a_login() {
         for credentials in ALL {
             assert!(!credentials.variables.is_empty(), "{credentials:?}");
             assert!(credentials.login.starts_with('`'));
+            let hint = credentials.hint(|name| (name == "HOME").then(|| "/h".to_owned()));
+            assert!(hint.contains(credentials.login) && hint.contains("~/."), "{hint}");
+            assert!(credentials.variables().all(|name| hint.contains(name)), "{hint}");
         }
     }
 }

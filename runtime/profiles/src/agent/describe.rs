@@ -3,6 +3,8 @@
 use trunkline_sdk::Description;
 use trunkline_sdk::protocol::Capabilities;
 
+use super::credentials;
+
 /// The options of `session.start` that [`Options`](super::options::Options) reads for every wrapped agent.
 pub(crate) const HONOURED: [&str; 6] = ["cwd", "env", "variables", "extra_args", "model", "system_prompt"];
 
@@ -15,6 +17,10 @@ pub(crate) fn wrapped(profile: &str, exec_model: &str) -> Description {
         ..Capabilities::default()
     };
     let description = Description::new(profile, env!("CARGO_PKG_VERSION")).capabilities(capabilities);
+    let description = match credentials::of(profile) {
+        Some(accepted) => description.login_hint(accepted.hint(|name| std::env::var(name).ok())),
+        None => description,
+    };
     description.resumes().honours(HONOURED)
 }
 

@@ -6,7 +6,7 @@ use std::{path::Path, time::Duration};
 use trunkline_sdk::{Category, Check};
 
 use super::{
-    credentials::{self, Credentials},
+    credentials::{self, ANTHROPIC_API_KEY, Credentials},
     launch::Launch,
     settings::Common,
     version,
@@ -38,11 +38,14 @@ pub(crate) async fn checks(profile: &str, common: &Common) -> Vec<Check> {
     };
     let Some(accepted) = credentials::of(profile) else { return checks };
     let value = |name: &str| common.env.get(name).cloned().or_else(|| std::env::var(name).ok());
-    let is_found = found(profile, accepted, value, &mut checks);
+    let sources = accepted.sources(value);
+    let is_found = !sources.is_empty();
+    checks.extend(used(profile, "agent.credentials", &sources));
     if is_installed && let Some(arguments) = accepted.check() {
-        checks.push(own_check(launch.args(arguments.iter().copied()), accepted, is_found).await);
+        let missing = accepted.missing(value);
+        checks.push(own_check(launch.args(arguments.iter().copied()), accepted, is_found, missing).await);
     } else if !is_found {
-        checks.push(Check::warn("agent.credentials", accepted.missing()));
+        checks.push(Check::warn("agent.credentials", accepted.missing(value)));
     }
     checks
 }
@@ -62,35 +65,20 @@ fn work_dir(work_dir: &str) -> Option<Check> {
     Some(check)
 }
 
-/// Tells which credentials there are, and whether there are any.
-fn found(
-    profile: &str,
-    accepted: &Credentials,
-    value: impl Fn(&str) -> Option<String>,
-    checks: &mut Vec<Check>,
-) -> bool {
-    let variables = accepted.found(&value);
-    if profile == "claude-code" && variables.contains(&"ANTHROPIC_API_KEY") {
-        let text =
-            "ANTHROPIC_API_KEY is set: what is used is paid by the key, even where there is a subscription";
-        checks.push(Check::warn("agent.credentials", text).hint("unset it to use the subscription"));
-        return true;
-    }
-    if !variables.is_empty() {
-        checks.push(Check::info("agent.credentials", format!("set: {}", variables.join(", "))));
-        return true;
-    }
-    match accepted.file(&value) {
-        Some(file) if file.is_file() => {
-            checks.push(Check::info("agent.credentials", format!("a login is in {}", file.display())));
-            true
-        }
-        _ => false,
-    }
+/// Which credentials are used, by their source; what else is there is in the detail. Nothing where there are none.
+pub(crate) fn used(profile: &str, code: &str, sources: &[String]) -> Option<Check> {
+    let (used, others) = sources.split_first()?;
+    let check = if profile == "claude-code" && used.starts_with(ANTHROPIC_API_KEY) {
+        Check::warn(code, format!("{used}, which pays for what is used, even where there is a subscription"))
+            .hint("unset it to use the subscription")
+    } else {
+        Check::info(code, used)
+    };
+    Some(if others.is_empty() { check } else { check.detail(format!("not used: {}", others.join(", "))) })
 }
 
 /// The agent's own word. What it prints stays untold: it names accounts.
-async fn own_check(launch: Launch, accepted: &Credentials, is_found: bool) -> Check {
+async fn own_check(launch: Launch, accepted: &Credentials, is_found: bool, missing: String) -> Check {
     let command: Vec<_> = std::iter::once(launch.name())
         .chain(accepted.check().unwrap_or_default().iter().map(|argument| argument.as_ref()))
         .map(|word| word.to_string_lossy())
@@ -106,9 +94,7 @@ async fn own_check(launch: Launch, accepted: &Credentials, is_found: bool) -> Ch
         // Codex, for one, takes no key of the environment while its own provider is used.
         Ok(_) if is_found => Check::warn("agent.login", format!("`{command}` knows of no login of its own"))
             .hint("log in with it, unless its model's provider is configured to take what is set"),
-        Ok(_) => {
-            Check::warn("agent.login", format!("`{command}` says: not logged in")).hint(accepted.missing())
-        }
+        Ok(_) => Check::warn("agent.login", format!("`{command}` says: not logged in")).hint(missing),
         Err(error) => Check::warn("agent.login", error.to_string()),
     }
 }
@@ -209,7 +195,9 @@ mod tests {
         let common = common(LOGGED_OUT, &[("OPENAI_API_KEY", "sk-value")]);
         let told = serde_json::to_string(&checks("codex", &common).await).unwrap();
         assert!(
-            told.contains("OPENAI_API_KEY") && !told.contains("sk-value") && !told.contains("secret@"),
+            told.contains("OPENAI_API_KEY from the environment")
+                && !told.contains("sk-value")
+                && !told.contains("secret@"),
             "{told}"
         );
     }

@@ -8,10 +8,10 @@ use trunkline_sdk::{Category, Check};
 use super::command_line;
 use super::config::ClaudeCode;
 use super::native::{is_true, text};
-use crate::agent::credentials;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::version::{self, Version};
+use crate::agent::{credentials, diagnose};
 
 /// The oldest version whose behaviour is known.
 const KNOWN: Version = Version(2, 1, 197);
@@ -56,11 +56,9 @@ async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
     let mut checks = Vec::new();
     let configured = |name: &str| settings.env.get(name).cloned().or_else(|| std::env::var(name).ok());
     let missing = credentials::of("claude-code").map(|known| {
-        let found = known.found(configured);
-        if !found.is_empty() {
-            checks.push(Check::info("claude.credentials", format!("credentials: {}", found.join(", "))));
-        }
-        (found.is_empty(), known.missing())
+        let sources = known.sources(configured);
+        checks.extend(diagnose::used("claude-code", "claude.credentials", &sources));
+        (sources.is_empty(), known.missing(configured))
     });
     let (none, how) = missing.unwrap_or((false, String::new()));
     let said = version::hear(launch.clone().args(["auth", "status"]), DEADLINE).await;
@@ -72,7 +70,7 @@ async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
         }
         Some(_) => checks.push(Check::error("claude.auth", "claude is not logged in").hint(how)),
         None if none => {
-            checks.push(Check::warn("claude.auth", "no credentials in the environment").hint(how));
+            checks.push(Check::warn("claude.auth", "no credentials found").hint(how));
         }
         None => checks.push(Check::info("claude.auth", "claude does not tell whether it is logged in")),
     }

@@ -68,6 +68,7 @@ async fn login(launch: &Launch, options: &Options) -> Check {
     let value = |name: &str| options.env.get(name).cloned().or_else(|| std::env::var(name).ok());
     let known = credentials::of("codex");
     let found = known.map(|known| known.found(value)).unwrap_or_default();
+    let sources = known.map(|known| known.sources(value)).unwrap_or_default();
     let (code, said) = match version::hear(launch.clone().args(["login", "status"]), LOGIN).await {
         Err(error) => return Check::warn("login", error.to_string()),
         Ok(said) if said.is_late => (None, format!("no answer within {} s", LOGIN.as_secs())),
@@ -79,10 +80,11 @@ async fn login(launch: &Launch, options: &Options) -> Check {
     };
     let said = failure::message(&said);
     match (code, found.is_empty()) {
-        (Some(0), _) => Check::info("login", said),
-        (_, false) => Check::info("login", format!("{} is set", found.join(", "))).detail(said),
+        (Some(0), _) if sources.is_empty() => Check::info("login", said),
+        (Some(0), _) => Check::info("login", said).detail(sources.join(", ")),
+        (_, false) => Check::info("login", sources.join(", ")).detail(said),
         (_, true) => {
-            let missing = known.map(|known| known.missing()).unwrap_or_default();
+            let missing = known.map(|known| known.missing(value)).unwrap_or_default();
             let hint =
                 format!("{missing}; a model provider of one's own in codex's configuration needs neither");
             Check::warn("login", said).hint(hint)

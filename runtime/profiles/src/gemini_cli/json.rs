@@ -172,7 +172,7 @@ fn without_result(ended: &Ended) -> Error {
         failure::of(category, format!("{what}: {said}"), None)
     };
     match ended.exit.code {
-        Some(41) => of(Category::Auth, "no credentials; set GEMINI_API_KEY, or log in with `gemini`"),
+        Some(41) => of(Category::Auth, "gemini has no credentials"),
         Some(42)
             if failure::is_unknown_session(&ended.stderr) || ended.stderr.contains("session identifier") =>
         {

@@ -39,6 +39,7 @@ pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<He
     let mut config = target::read(file, target::UNCHECKED)?;
     config.agents =
         advice::ALL.iter().map(|wrapped| AgentConfig::built_in(wrapped.profile, wrapped.profile)).collect();
+    config.agents.iter_mut().for_each(target::list_credentials);
     config.default_agent = None;
     let host =
         Host::builder().config(config.clone()).build().map_err(|error| Fault::failed(anyhow!(error)))?;
@@ -94,7 +95,7 @@ impl Here {
         let good = of(&["credentials", "login", "auth"]).find(|check| check.level == Level::Info);
         self.credentials = good.or_else(|| credentials.next()).map(message);
         if good.is_none() {
-            self.next = Some(format!("log in with {}", wrapped.login));
+            self.next = Some(format!("log in with {}", wrapped.login()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -116,6 +116,15 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
                 format!("the value of {place} of the adapter's configuration is in the file"),
             )
             .hint("give it by a variable of the environment, where the adapter knows one"),
+        );
+    }
+    let credentials = agent.credentials.iter().map(String::as_str);
+    let kept: Vec<_> =
+        credentials.filter(|name| !environment.variables.contains_key(OsStr::new(name))).collect();
+    if !kept.is_empty() {
+        checks.push(
+            Check::new(Code::CredentialsKept, format!("the host has {}", kept.join(", ")))
+                .hint("`pass_credentials: false` keeps them from the agent; take it out, or name them in `env_passthrough`"),
         );
     }
     if checks.is_empty() {

@@ -111,6 +111,7 @@ codes! {
     EnvEmpty = "env.empty", Warn, "a value from elsewhere that is empty";
     CredentialsNone = "credentials.none", Info, "no name in its environment looks like a credential";
     CredentialsPresent = "credentials.present", Info, "those that do";
+    CredentialsKept = "credentials.kept", Info, "credentials of the host that `pass_credentials: false` keeps from it";
     CredentialInFile = "credentials.in_file", Warn, "the configuration file itself holds one";
     CredentialOpen = "credentials.open", Warn, "a file with one may be read by every user";
     ContainmentUsed = "containment.used", Info, "how what it starts is kept from outliving it";
