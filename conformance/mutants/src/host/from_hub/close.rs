@@ -37,6 +37,9 @@ impl Relay {
             process.wire.remove(&id);
             if varied(V::Vh05) || broken(M::CloseEndsProcess) {
                 process.ending = Some((crate::child::Step::Eof, Instant::now()));
+                // The next session gets a process of its own.
+                let agent = &mut self.agents[process.agent].process;
+                agent.take_if(|current| *current == number);
             }
         }
         if !session.gone || !broken(M::ClosedIdDelivered) {
