@@ -69,13 +69,13 @@ fn read(path: &std::path::Path) -> Result<String, String> {
 }
 
 fn parse<C: DeserializeOwned>(text: &str) -> Result<C, (String, String)> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let parsed = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+    // A value first: the text of a file is not read as every author's type, which would double what is compiled of each.
+    let value: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| (String::new(), error.to_string()))?;
+    serde_path_to_error::deserialize(&value).map_err(|error| {
         let key = error.path().to_string();
         (if key == "." { String::new() } else { key }, without_values(&error.inner().to_string()))
-    })?;
-    deserializer.end().map_err(|error| (String::new(), error.to_string()))?;
-    Ok(parsed)
+    })
 }
 
 /// Cuts the value out of "invalid type: string \"…\", expected …".
