@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod checked_in;
+mod compat;
 mod examples;
 mod first_bytes;
 mod fold;
