@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     }
     print!("{}", table::written(&table));
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings.md");
-    if std::env::var_os("TRUNKLINE_UPDATE").is_some() {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&file, table::written(&table)).unwrap();
     }
     match table::check(&table, &file) {

@@ -1,5 +1,5 @@
 //! The pages of the built-in adapters: fields as their schemas have them, samples that load. A missing page and the
-//! tables of fields are written by `TRUNKLINE_WRITE_PAGES=1 cargo test -p trunkline --test cli pages`.
+//! tables of fields are written by `UPDATE_GOLDEN=1 cargo test -p trunkline --test cli pages`.
 
 use std::{
     fs,
@@ -63,13 +63,13 @@ fn every_built_in_adapter_says_when_to_use_it() {
 #[test]
 fn every_built_in_adapter_has_its_page() {
     let described = described();
-    if std::env::var_os("TRUNKLINE_WRITE_PAGES").is_some() {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
         described.iter().for_each(write);
     }
     for profile in described {
         let name = profile["name"].as_str().unwrap();
         let page = fs::read_to_string(page_of(name)).unwrap_or_default();
-        assert!(!page.is_empty(), "{name} has no page; TRUNKLINE_WRITE_PAGES=1 begins one");
+        assert!(!page.is_empty(), "{name} has no page; UPDATE_GOLDEN=1 begins one");
         assert!(page.starts_with(&format!("# `{name}`\n")), "the heading of {name}.md");
         for part in ["## Use when\n", "## Don't use when\n", "## Fields\n", "## Sample\n"] {
             assert!(
@@ -80,7 +80,7 @@ fn every_built_in_adapter_has_its_page() {
         let (before, after) = halves(&page, name);
         let table = &page[before.len() + BEGIN.len()..page.len() - after.len() - END.len()];
         let fields = fields(&profile["config_schema"]);
-        assert_eq!(table, fields, "the fields of {name}.md; TRUNKLINE_WRITE_PAGES=1 writes them");
+        assert_eq!(table, fields, "the fields of {name}.md; UPDATE_GOLDEN=1 writes them");
 
         let sample = text_of(&page, "## Sample\n").and_then(|text| fenced(text)).unwrap_or_default();
         let config = Config::parse(sample.as_bytes(), Path::new("/conf"))

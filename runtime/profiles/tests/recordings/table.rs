@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 const HEAD: &str = "# Recordings of real CLIs, played through their profiles
 
-Written by `cargo test -p trunkline-profiles --test recordings` with `TRUNKLINE_UPDATE=1`, and checked by it.
+Written by `cargo test -p trunkline-profiles --test recordings` with `UPDATE_GOLDEN=1`, and checked by it.
 What each rule asks for is worked out from the recording's own files.
 
 | recording | profile | rule | verdict |
@@ -44,7 +44,7 @@ pub(crate) fn check(table: &Table, file: &Path) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "{} is not up to date; run again with TRUNKLINE_UPDATE=1:\n{}",
+            "{} is not up to date; run again with UPDATE_GOLDEN=1:\n{}",
             file.display(),
             stale.join("\n")
         ))
