@@ -77,6 +77,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 mod agent;
+mod amurg;
 mod confinement;
 pub mod defaults;
 mod document;

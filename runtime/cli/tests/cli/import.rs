@@ -100,3 +100,39 @@ fn a_check_tells_what_has_no_effect_and_what_is_wrong() {
         .must_say("claude-code")
         .must_say("agents: a");
 }
+
+#[test]
+fn a_file_of_amurgs_with_every_profile_passes_the_check_of_each_adapter() {
+    let home = Home::new();
+    home.file(
+        "amurg.json",
+        r#"{
+          "hub": { "url": "ws://hub.example.org/ws/runtime", "token": "t" },
+          "runtime": { "id": "r", "max_sessions": 0, "default_timeout": ".5h", "comment": 1 },
+          "agents": [
+            { "id": "c", "name": "", "profile": "claude-code", "cli": { "command": "x" },
+              "claude_code": { "transport": "tmux", "permission_mode": "skip", "system_prompt": "s", "note": 1 } },
+            { "id": "p", "profile": "github-copilot", "copilot": { "max_autopilot_continues": 4 },
+              "security": { "permission_mode": "skip", "denied_paths": ["shell(rm *)"], "disallowed_tools": ["url"] } },
+            { "id": "x", "profile": "codex", "security": { "permission_mode": "strict" },
+              "codex": { "full_auto": true, "sandbox_mode": "danger-full-access", "additional_dirs": ["/d"] } },
+            { "id": "g", "profile": "gemini-cli",
+              "gemini": { "approval_mode": "yolo", "include_directories": ["/d"], "sandbox": true } },
+            { "id": "k", "profile": "kilo-code", "security": { "permission_mode": "skip" },
+              "kilo": { "provider": "p", "mode": "code", "timeout": 9 } },
+            { "id": "e", "profile": "generic-cli", "cli": { "command": "cat", "spawn_policy": "persistent" } },
+            { "id": "j", "profile": "generic-job", "job": { "command": "date", "max_runtime": ".5s" } },
+            { "id": "h", "profile": "generic-http", "http": { "base_url": "http://127.0.0.1:1", "timeout": "0s" } },
+            { "id": "o", "profile": "external", "external": { "command": "x" } }
+          ]
+        }"#,
+    );
+    let ran = home.run(["config", "check", "amurg.json"]);
+    ran.must_end_with(0)
+        .must_say("`runtime.comment` has no effect: nothing reads it")
+        .must_say("`agents[0].cli` has no effect")
+        .must_say("`agents[0].claude_code.note` has no effect: nothing reads it")
+        .must_say("`agents[0].claude_code.permission_mode`: every tool of this agent runs without asking")
+        .must_say("`agents[4].security.permission_mode`: every tool of this agent runs without asking");
+    assert!(ran.stdout.contains("9 agents: c, p, x, g, k, e, j, h, o"), "{}", ran.stdout);
+}

@@ -194,6 +194,12 @@ texts! {
     Granted: SessionMay = |name| SessionMay::from_names([name.as_str()]).map_err(|error| error.to_string());
     /// A pattern of a policy.
     Allowed: Pattern = |text| text.parse::<Pattern>().map_err(|error| error.reason().to_owned());
+    /// How an Amurg file says that tools are permitted; an empty text says nothing.
+    AmurgMode: Option<&'static str> = |mode| match AMURG_MODES.iter().find(|known| **known == mode) {
+        Some(known) => Ok(Some(*known)),
+        None if mode.is_empty() => Ok(None),
+        None => Err(format!("`{}` is not a mode; there are {}", shown(&mode), AMURG_MODES.join(", "))),
+    };
     /// What can be reached: a name, an address, a range.
     Reachable: String = |name| {
         let name = filled(name)?;
@@ -210,6 +216,9 @@ texts! {
 /// The names of the extensions ([ext.5]).
 const EXTENSIONS: &[&str] =
     &["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
+
+/// How an Amurg file says that tools are permitted.
+const AMURG_MODES: [&str; 6] = ["skip", "strict", "auto", "acceptEdits", "bypassPermissions", "plan"];
 
 /// The longest id of an agent, in bytes.
 const MAX_ID: usize = 256;

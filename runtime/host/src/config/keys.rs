@@ -7,10 +7,10 @@ use super::Config;
 use super::StopSteps;
 use super::agent::{AgentConfig, Command};
 use super::form::{
-    Allowed, Any, AnyObject, As, BackendWord, Bytes, BytesLimit, BytesOrNone, ContainmentWord, Count,
-    CountOrNone, ExitWord, Extension, Failures, Filled, Flag, Id, Line, List, Location, Memory, Options,
-    Part, Positive, Processes, Reach, Reachable, RequiredWord, SandboxOrNone, Sessions, SomeMemory, Text,
-    UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
+    Allowed, AmurgMode, Any, AnyObject, As, BackendWord, Bytes, BytesLimit, BytesOrNone, ContainmentWord,
+    Count, CountOrNone, ExitWord, Extension, Failures, Filled, Flag, Id, Line, List, Location, Memory,
+    Options, Part, Positive, Processes, Reach, Reachable, RequiredWord, SandboxOrNone, Sessions, SomeMemory,
+    Text, UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
 };
 use super::limits::Restart;
 use super::read::place;
@@ -102,9 +102,9 @@ keys! {
         session_files: Bytes => buffers.session_files,
         /// Copies of all files of the host.
         host_files: Bytes => buffers.host_files,
-        /// Amurg's name of `turn_timeout`.
+        /// Amurg's name of `turn_timeout`; 0 says nothing.
         default_timeout: WaitLimit,
-        /// Amurg's name of `max_turn_output`.
+        /// Amurg's name of `max_turn_output`; 0 says nothing.
         max_output_bytes: BytesLimit,
         id: Any; "a host has no identity of its own",
         org_id: Any; "a host has no identity of its own",
@@ -157,7 +157,7 @@ keys! {
         /// What sessions call it; unique in the file.
         id: Id,
         /// What people call it; without it, the id.
-        name: Filled => name,
+        name: Text,
         /// `external`, or the name of a built-in adapter. Without it, that of the profile's object.
         profile: Text,
         /// What it is for.
@@ -298,22 +298,28 @@ keys! {
     }
 
     /// Limits as an Amurg file has them.
-    AmurgLimits for AgentConfig {
-        /// Open sessions of this agent; 0 is no limit.
-        max_sessions: Sessions => limits.max_sessions,
+    AmurgLimits {
+        /// Open sessions of this agent; 0 says nothing.
+        max_sessions: Sessions,
         session_timeout: Any; "a session lives until it is closed; see `turn_timeout`",
-        /// Bytes of output of one turn; 0 is no limit.
-        max_output_bytes: BytesLimit => limits.max_turn_output,
+        /// Bytes of output of one turn; 0 says nothing.
+        max_output_bytes: BytesLimit,
         idle_timeout: Any; "a turn ends by `turn.complete`; see `inactivity_timeout`",
     }
 
     /// What an Amurg file says of security.
     AmurgSecurity {
         allowed_paths: Any; "what a process may touch is not bounded by a list of paths; use a sandbox",
-        denied_paths: Any; "what a process may touch is not bounded by a list of paths; use a sandbox",
-        allowed_tools: Any; "what is approved without asking is `permission.allow`",
-        permission_mode: Any; "it belongs in the object of the agent's profile",
-        /// The working directory, where the agent names none.
+        /// Of `github-copilot`: tools that never run.
+        denied_paths: List<Text>,
+        /// Of `claude-code` and `github-copilot`: tools that run without asking, in place of the profile's own list.
+        allowed_tools: List<Text>,
+        /// Of `claude-code` and `github-copilot`: tools that never run, besides the profile's own list.
+        disallowed_tools: List<Text>,
+        /// How tools are permitted, in place of what the profile's object says: `skip`, `strict`, `auto`, `acceptEdits`,
+        /// `bypassPermissions` or `plan`.
+        permission_mode: AmurgMode,
+        /// The working directory, in place of the profile's.
         cwd: Text,
         /// Variables of the host to pass on, by name.
         env_whitelist: List<Variable>,

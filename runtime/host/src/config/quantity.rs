@@ -20,9 +20,24 @@ const UNITS: [(&str, u64); 9] = [
 
 /// Parses `30s`, `5m`, `1h30m`, `1.5h`, `250ms`, `0`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text.trim())
+    let duration = humantime::parse_duration(&with_digits(text.trim()))
         .map_err(|error| format!("`{}` is not a duration such as `30s` or `1h30m`: {error}", shown(text)))?;
     bounded(duration)
+}
+
+/// A duration as Go takes it, `.5s` or `5.s`, with the digits that the library wants at a point.
+fn with_digits(text: &str) -> String {
+    let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let mut full = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let (before, behind) = (is_digit(full.chars().next_back()), is_digit(chars.peek().copied()));
+        let is_point = c == '.' && before != behind;
+        full.extend((is_point && behind).then_some('0'));
+        full.push(c);
+        full.extend((is_point && before).then_some('0'));
+    }
+    full
 }
 
 /// A number of seconds.
@@ -88,12 +103,15 @@ mod tests {
             ("1h 30m", 5_400_000),
             ("250ms", 250),
             ("1.5s", 1_500),
+            (".5s", 500),
+            ("5.s", 5_000),
+            ("1h.5m", 3_630_000),
             ("0", 0),
             ("0s", 0),
         ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "s", "30", "-1s", "1 fortnight", "1000y"] {
+        for text in ["", "s", "30", "-1s", "1 fortnight", "1000y", ".", ".s", "1..5s"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
         assert_eq!(duration_of_seconds(1.5), Ok(Duration::from_millis(1500)));

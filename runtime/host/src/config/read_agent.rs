@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::agent::{AgentConfig, Command};
+use super::amurg::{self, Dialect, Own};
 use super::confinement::paths_from;
 use super::env_value::EnvValue;
 use super::error::ConfigError;
 use super::form::{As, Variables};
-use super::keys::{AgentKeys, CommandKeys, OwnKeys, SharedKeys, Unused};
+use super::keys::{AgentKeys, AmurgSecurity, CommandKeys, OwnKeys, SharedKeys, Unused};
 use super::profile::Profile;
 use super::quantity::shown;
 use super::read::{error_at, missing, nearest, object, place, read, read_both, take};
@@ -34,13 +35,20 @@ pub(super) fn read_agent(
 
     let As(id) = keys.id.take().ok_or_else(|| missing(at, "id"))?;
     let profile = read_profile(&own, &keys, at, context)?;
+    let security = keys.security.take().map(|As(security)| security);
+    translate(&mut own, &mut keys, &profile, security.as_ref(), at, context);
     let (command, config) = read_program(own, &mut keys, &profile, at, context)?;
     let sdk = profile != Profile::External;
-    let agent = AgentConfig { name: id.clone(), id, profile, command, config, sdk, ..base.agent.clone() };
+    let name = keys.name.take().map(|As(name)| name).filter(|name| !name.trim().is_empty());
+    let name = name.unwrap_or_else(|| id.clone());
+    let agent = AgentConfig { name, id, profile, command, config, sdk, ..base.agent.clone() };
     let mut base = Base { agent, confinement: base.confinement.clone() };
     // Amurg's names first, so that ours have the last word.
-    if let Some(As(limits)) = &mut keys.limits {
-        limits.set(&mut base.agent);
+    if let Some(As(limits)) = &keys.limits {
+        let ours = &mut base.agent.limits;
+        ours.max_sessions = limits.max_sessions.as_ref().and_then(|As(most)| *most).or(ours.max_sessions);
+        ours.max_turn_output =
+            limits.max_output_bytes.as_ref().and_then(|As(most)| *most).or(ours.max_turn_output);
     }
     base.set(shared, at, context.folder)?;
     let Base { mut agent, mut confinement } = base;
@@ -56,7 +64,7 @@ pub(super) fn read_agent(
     agent.allowed_dirs = paths_from(context.folder, keys.allowed_dirs.take()).unwrap_or_default();
     confinement.agree(&mut agent.allowed_domains, &place(at, "allowed_domains"))?;
     (agent.resources, agent.sandbox) = (confinement.resources, confinement.sandbox);
-    read_amurg(keys, &mut agent, at, context);
+    read_amurg(keys, security, &mut agent, at, context);
     Ok(agent)
 }
 
@@ -143,7 +151,7 @@ fn read_program(
     keys: &mut AgentKeys,
     profile: &Profile,
     at: &str,
-    context: &Context<'_>,
+    context: &mut Context<'_>,
 ) -> Result<(Command, Option<Value>), ConfigError> {
     let key = profile.key().unwrap_or_default();
     let at_own = place(at, key);
@@ -177,8 +185,7 @@ fn read_program(
                     own.get("work_dir").and_then(Value::as_str).map(PathBuf::from).unwrap_or_default();
                 config = Some(Value::Object(own));
             }
-            let read = (context.check)(name, config.as_ref().unwrap_or(&Value::Object(Map::new())));
-            read.map_err(|refused| error_at(&at_config, &refused, &["env"]))?;
+            check(name, &mut config, &at_config, context)?;
             own_env
         }
     };
@@ -189,6 +196,50 @@ fn read_program(
     command.env = variables(keys.env.take(), context.folder);
     command.env.extend(own_env);
     Ok((command, config))
+}
+
+/// Writes Amurg's words in the object of a built-in profile, and those of `security`, in the profile's words.
+fn translate(
+    own: &mut Vec<(&'static str, Value)>,
+    keys: &mut AgentKeys,
+    profile: &Profile,
+    security: Option<&AmurgSecurity>,
+    at: &str,
+    context: &mut Context<'_>,
+) {
+    let (Profile::BuiltIn(name), Some(key)) = (profile, profile.key()) else { return };
+    let mut made = Map::new();
+    let (object, at_own) = match (own.first_mut(), &mut keys.config) {
+        (Some((_, own)), _) => (own.as_object_mut(), place(at, key)),
+        (None, Some(As(config))) => (Some(config), place(at, "config")),
+        (None, None) => (Some(&mut made), place(at, key)),
+    };
+    let Some(object) = object else { return };
+    let (at_security, notices) = (place(at, "security"), &mut context.notices);
+    let mut translated = Own { profile: name, keys: object, at: &at_own, at_security, notices };
+    translated.translate(security, context.dialect);
+    if !made.is_empty() {
+        own.push((key, Value::Object(made)));
+    }
+}
+
+/// Checks what a built-in profile's adapter gets. In a file of Amurg's, keys that it does not know are noted.
+fn check(
+    name: &str,
+    config: &mut Option<Value>,
+    at: &str,
+    context: &mut Context<'_>,
+) -> Result<(), ConfigError> {
+    loop {
+        let read = (context.check)(name, config.as_ref().unwrap_or(&Value::Object(Map::new())));
+        let Err(refused) = read else { return Ok(()) };
+        let error = error_at(at, &refused, &["env"]);
+        let own = config.as_mut().and_then(Value::as_object_mut);
+        let own = own.filter(|_| context.dialect == Dialect::Amurg);
+        if !own.is_some_and(|own| amurg::drop_refused(own, at, &error, &mut context.notices)) {
+            return Err(error);
+        }
+    }
 }
 
 /// Variables, whose files are meant from `folder`.
@@ -203,17 +254,25 @@ fn variables(env: Option<As<Variables>>, folder: &Path) -> BTreeMap<String, EnvV
 }
 
 /// Amurg's own sections of an agent. What has a meaning here applies; what restricts and is not applied is reported.
-fn read_amurg(keys: AgentKeys, agent: &mut AgentConfig, at: &str, context: &mut Context<'_>) {
+fn read_amurg(
+    keys: AgentKeys,
+    security: Option<AmurgSecurity>,
+    agent: &mut AgentConfig,
+    at: &str,
+    context: &mut Context<'_>,
+) {
     keys.unused(at, &mut context.notices);
     if let Some(As(limits)) = keys.limits {
         limits.unused(&place(at, "limits"), &mut context.notices);
     }
-    let Some(As(security)) = keys.security else { return };
-    security.unused(&place(at, "security"), &mut context.notices);
+    let Some(security) = security else { return };
+    let at = place(at, "security");
+    security.unused(&at, &mut context.notices);
+    if agent.profile == Profile::External {
+        amurg::note_lists(&security, &at, &mut context.notices);
+    }
     agent.env_passthrough.extend(security.env_whitelist.into_iter().flat_map(|As(names)| names));
-    if let Some(As(cwd)) = security.cwd
-        && agent.command.work_dir.as_os_str().is_empty()
-    {
+    if let Some(As(cwd)) = security.cwd.filter(|As(cwd)| !cwd.is_empty()) {
         agent.command.work_dir = PathBuf::from(cwd);
     }
 }

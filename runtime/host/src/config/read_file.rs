@@ -1,10 +1,12 @@
 //! The file as a whole, and its `runtime` section.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
 use super::agent::{AgentConfig, Command};
+use super::amurg::{self, Dialect};
 use super::confinement::Confinement;
 use super::error::{ConfigError, Problem};
 use super::form::As;
@@ -32,6 +34,7 @@ pub(super) struct Context<'a> {
     /// Relative paths are meant from here.
     pub(super) folder: &'a Path,
     pub(super) check: CheckProfile<'a>,
+    pub(super) dialect: Dialect,
     /// The ids of all agents, as far as they can be read.
     pub(super) agents: Vec<String>,
     pub(super) notices: Vec<String>,
@@ -43,8 +46,13 @@ pub(super) fn config_of(
     folder: &Path,
     check: CheckProfile<'_>,
 ) -> Result<Config, ConfigError> {
-    let mut context = Context { folder, check, agents: ids(value), notices: Vec::new() };
-    read_file(value, &mut context).map_err(belongs)
+    let (dialect, mut notices) = (Dialect::of(value), Vec::new());
+    let value = match dialect {
+        Dialect::Ours => Cow::Borrowed(value),
+        Dialect::Amurg => Cow::Owned(amurg::without_unknown(value, &mut notices)),
+    };
+    let mut context = Context { folder, check, dialect, agents: ids(&value), notices };
+    read_file(&value, &mut context).map_err(belongs)
 }
 
 fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigError> {
@@ -55,9 +63,12 @@ fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigE
         agent: AgentConfig::new(String::new(), Profile::External, Command::default()),
         confinement: Confinement::default(),
     };
-    if let Some(As(runtime)) = file.runtime {
-        read_runtime(runtime, &mut config, &mut base, context)?;
-    }
+    read_runtime(
+        file.runtime.map(|As(runtime)| runtime).unwrap_or_default(),
+        &mut config,
+        &mut base,
+        context,
+    )?;
     let As(agents) = file.agents.ok_or_else(|| missing("", "agents"))?;
     if agents.is_empty() {
         return Err(ConfigError::invalid("agents", "it is empty; a host needs an agent"));
@@ -73,6 +84,9 @@ fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigE
     }
     config.default_agent = file.default_agent.map(|As(id)| known_agent(id, &config.agents)).transpose()?;
     config.notices = std::mem::take(&mut context.notices);
+    if context.dialect == Dialect::Amurg {
+        config.notices.extend(amurg::differences(&config.agents));
+    }
     Ok(config)
 }
 
@@ -115,13 +129,17 @@ fn read_runtime(
     if own.max_output_bytes.is_some() && shared.max_turn_output.is_some() {
         return twice("max_output_bytes", "max_turn_output");
     }
-    if let Some(As(timeout)) = own.default_timeout {
-        base.agent.timeouts.turn = timeout;
+    if let Some(As(Some(timeout))) = own.default_timeout {
+        base.agent.timeouts.turn = Some(timeout);
     }
     if let Some(As(bytes)) = own.max_output_bytes {
         base.agent.limits.max_turn_output = bytes;
     }
+    let says_turn_output = shared.max_turn_output.is_some();
     base.set(shared, at, context.folder)?;
+    if context.dialect == Dialect::Amurg {
+        amurg::set_defaults(config, &mut base.agent, says_turn_output);
+    }
     own.unused(at, &mut context.notices);
     Ok(())
 }

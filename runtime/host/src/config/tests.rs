@@ -215,7 +215,8 @@ fn a_whole_amurg_file_loads_and_says_what_it_does_not_use() {
                         "limits": {"max_sessions": 2, "session_timeout": "1h", "max_output_bytes": 5,
                                    "idle_timeout": "30s"},
                         "security": {"allowed_paths": ["/w"], "denied_paths": ["/etc"], "allowed_tools": ["Read"],
-                                     "permission_mode": "strict", "cwd": "/w", "env_whitelist": ["API_KEY"]}}]}"#,
+                                     "disallowed_tools": ["Bash(rm *)"], "permission_mode": "strict", "cwd": "/w",
+                                     "env_whitelist": ["API_KEY"]}}]}"#,
     );
     assert_eq!(config.max_sessions, Some(10));
     let agent = &config.agents[0];
@@ -236,15 +237,17 @@ fn a_whole_amurg_file_loads_and_says_what_it_does_not_use() {
             "runtime.log_level",
             "runtime.file_storage_path",
             "runtime.allow_remote_permission_skip",
+            "agents[0].security.denied_paths",
             "agents[0].tags",
             "agents[0].limits.session_timeout",
             "agents[0].limits.idle_timeout",
             "agents[0].security.allowed_paths",
-            "agents[0].security.denied_paths",
-            "agents[0].security.allowed_tools",
-            "agents[0].security.permission_mode",
         ]
     );
+    let expected = json!({
+        "model": "sonnet", "permission_mode": "default", "allowed_tools": ["Read"], "disallowed_tools": ["Bash(rm *)"],
+    });
+    assert_eq!(agent.config.as_ref(), Some(&expected));
     assert!(config.notices.iter().all(|notice| !notice.contains("s3cret")));
 }
 
