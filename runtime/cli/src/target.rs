@@ -244,6 +244,7 @@ impl Target {
         let Some(agent) = chosen else { return Err(no_agent(self.agent.as_deref(), &config)) };
         change(agent)?;
         let agent = agent.clone();
+        config.default_agent = Some(agent.id.clone());
         let host = build(config)?;
         // A policy may have taken something from it.
         let agent = host.agent(&agent.id).map_or(agent, |status| status.config);

@@ -24,3 +24,33 @@ fn a_hub_drives_the_agents_over_stdin_and_stdout() {
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn the_agent_of_the_command_line_serves_sessions_that_name_none() {
+    let home = Home::new();
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [{ "id": "one", "profile": "echo" }, { "id": "two", "profile": "mock" }], "default_agent": "one" }"#,
+    );
+    let start = r#"{"type":"session.start","session_id":"a","protocol":1,"extensions":["options"]}"#;
+    let named =
+        r#"{"type":"session.start","session_id":"b","protocol":1,"extensions":["options"],"agent_id":"one"}"#;
+    for (args, ready, name) in [
+        (&["serve"][..], start, "echo"),
+        (&["serve", "--agent", "two"], start, "mock"),
+        (&["serve", "--agent", "two"], named, "echo"),
+    ] {
+        let mut child = home.command(args).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        writeln!(stdin, "{ready}").unwrap();
+        let id = &serde_json::from_str::<Value>(ready).unwrap()["session_id"];
+        writeln!(stdin, r#"{{"type":"user.input","session_id":{id},"content":"hello"}}"#).unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut infos = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        let info = infos.find(|message| message["type"] == "session.info").unwrap();
+        assert_eq!(info["adapter"]["name"], name, "{args:?} {ready}");
+        drop(stdin);
+        infos.for_each(drop);
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    }
+}
