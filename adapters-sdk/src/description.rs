@@ -92,7 +92,15 @@ impl Description {
         self
     }
 
-    /// Adds what it can do.
+    /// Runs a tool with the input that an approval changes. Without it such an approval reaches the adapter as a denial.
+    #[must_use]
+    pub fn takes_updated_input(mut self) -> Self {
+        self.capabilities.updated_input = Some(true);
+        self
+    }
+
+    /// Adds what it can do. Without `updated_input` an approval that changes the tool's input reaches the adapter as a
+    /// denial.
     #[must_use]
     pub fn capabilities(self, capabilities: Capabilities) -> Self {
         Self { capabilities, ..self }
@@ -146,6 +154,10 @@ impl Description {
 
     pub(crate) fn is_steerable(&self) -> bool {
         self.steerable
+    }
+
+    pub(crate) fn has_updated_input(&self) -> bool {
+        self.capabilities.updated_input == Some(true)
     }
 
     pub(crate) fn tools(&self) -> ToolsAsOutput {

@@ -102,6 +102,7 @@ impl Link {
         Ground {
             tools: self.description.tools(),
             steerable: self.description.is_steerable(),
+            takes_updated_input: self.description.has_updated_input(),
             wire: self.wire.clone(),
             keeper,
             probing: self.terms.probing,

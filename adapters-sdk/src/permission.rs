@@ -97,6 +97,15 @@ impl Permission {
     }
 }
 
+/// Why an approval of a changed input denies.
+pub(crate) const UNCHANGEABLE: &str = "the input was changed, and this agent cannot run a changed one, so it was denied; approve it as it is, or deny it";
+
+/// Whether an answer changes the input of a request. The same value, written otherwise, is no change.
+pub(crate) fn changes(updated: Option<&Json>, input: Option<&Json>) -> bool {
+    let value = |json: &Json| json.to::<serde_json::Value>().ok();
+    updated.is_some_and(|updated| input.and_then(value) != value(updated))
+}
+
 /// The answer to a [`Permission`]. Without an answer it denies ([permission.3]).
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
@@ -104,7 +113,7 @@ pub struct Decision {
     approved: bool,
     /// The option that was chosen, by its id.
     pub option_id: Option<String>,
-    /// The tool's input as the user changed it.
+    /// The tool's input as the user changed it: only where the adapter's capabilities say that it takes one.
     pub updated_input: Option<Json>,
     /// The user's message about it.
     pub message: Option<String>,
@@ -124,6 +133,11 @@ impl Decision {
     /// A denial without an answer: the turn or the session ended first.
     pub(crate) fn denied(reason: Option<StopReason>) -> Self {
         Self { reason, ..Self::default() }
+    }
+
+    /// An approval of an input that the tool cannot be run with.
+    pub(crate) fn unchangeable(reason: Option<StopReason>) -> Self {
+        Self { message: Some(UNCHANGEABLE.to_owned()), ..Self::denied(reason) }
     }
 
     /// Judges an answer against what was offered ([`approves`]). `always_allow` is short for an option.

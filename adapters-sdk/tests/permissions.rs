@@ -7,8 +7,9 @@ use std::{
 };
 
 use trunkline_sdk::{
-    Error, Extensions, FieldKind, Input, Json, Permission, Question, Server, Turn, adapter,
-    protocol::{AdapterBody, AdapterKind, OptionKind, PermissionResponse, RequestId},
+    Adapter, Description, Error, Extensions, FieldKind, Input, Json, Permission, Question, Server, Turn,
+    adapter,
+    protocol::{AdapterBody, AdapterKind, Capabilities, OptionKind, PermissionResponse, RequestId},
     testing::{Host, Offer, TestSession},
 };
 
@@ -66,6 +67,58 @@ async fn only_true_with_matching_ids_approves() {
         raw(&session, id.as_str());
         session.answer(&id, !approved);
         assert!(session.finish().await.text().starts_with(&approved.to_string()), "the first answer stands");
+    }
+}
+
+/// Says how a request to run `rm` was decided, and with which input.
+struct Running {
+    takes_updated_input: bool,
+}
+
+impl Adapter for Running {
+    type State = ();
+
+    async fn turn(&self, turn: Turn, _: Input, (): &mut ()) -> Result<(), Error> {
+        let input = Json::of(&serde_json::json!({"command": "rm", "force": false})).expect("it is JSON");
+        let decision = turn.ask_permission(Permission::new("shell", "Run it", "rm").input(input)).await;
+        let input = decision.updated_input.as_ref().map_or("none", |input| input.get());
+        turn.output(format!("{} {input}", decision.is_approved())).await;
+        Ok(())
+    }
+
+    fn describe(&self) -> Description {
+        let updated_input = Some(self.takes_updated_input);
+        Description::default().capabilities(Capabilities { updated_input, ..Capabilities::default() })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_of_a_changed_input_denies_where_the_tool_cannot_run_with_it() {
+    for (takes, updated, said) in [
+        (false, r#"{"command":"ls"}"#, "false none"),
+        // Null is absent: nothing is changed.
+        (false, "null", "true none"),
+        // The same input, written otherwise.
+        (false, r#"{ "force": false, "command": "rm" }"#, r#"true { "force": false, "command": "rm" }"#),
+        (true, r#"{"command":"ls"}"#, r#"true {"command":"ls"}"#),
+    ] {
+        let host = Host::with(
+            Server::new(Running { takes_updated_input: takes }),
+            Offer::These(Extensions::all()),
+            64,
+        );
+        let session = host.open();
+        session.begin("");
+        let id = session.asked().await;
+        let updated: &serde_json::value::RawValue = serde_json::from_str(updated).expect("it is JSON");
+        let updated_input = Some(Json::of(updated).expect("it is JSON"));
+        session.say(PermissionResponse { updated_input, ..response(&id, true) });
+        let turn = session.finish().await;
+        assert_eq!(turn.text(), said);
+        let told = turn.messages.iter().any(
+            |message| matches!(&message.body, AdapterBody::Error(error) if error.message.contains("changed")),
+        );
+        assert_eq!(told, said.starts_with("false"), "{said}");
     }
 }
 

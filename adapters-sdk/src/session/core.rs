@@ -37,6 +37,7 @@ pub(crate) type State = Box<dyn Any + Send>;
 pub(crate) struct Ground {
     pub(crate) tools: ToolsAsOutput,
     pub(crate) steerable: bool,
+    pub(crate) takes_updated_input: bool,
     pub(crate) wire: SharedWire,
     pub(crate) keeper: Weak<dyn Keeper>,
     pub(crate) probing: bool,
@@ -49,6 +50,7 @@ pub(crate) struct Core {
     pub(crate) agreed: Extensions,
     pub(crate) tools: ToolsAsOutput,
     pub(crate) steerable: bool,
+    pub(crate) takes_updated_input: bool,
     pub(crate) exchange_dir: Option<Box<Path>>,
     pub(crate) wire: SharedWire,
     pub(crate) keeper: Weak<dyn Keeper>,
@@ -122,10 +124,22 @@ impl Core {
         exchange_dir: Option<Box<Path>>,
         link: Ground,
     ) -> Self {
-        let Ground { tools, steerable, wire, keeper, probing, login_hint } = link;
+        let Ground { tools, steerable, takes_updated_input, wire, keeper, probing, login_hint } = link;
         let ledger = probing.then(Box::default);
         let inner = Mutex::new(Inner { ledger, ..Inner::default() });
-        Self { id, key, agreed, tools, steerable, exchange_dir, wire, keeper, login_hint, inner }
+        Self {
+            id,
+            key,
+            agreed,
+            tools,
+            steerable,
+            takes_updated_input,
+            exchange_dir,
+            wire,
+            keeper,
+            login_hint,
+            inner,
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -7,12 +7,13 @@ use std::sync::{
 
 use tokio::sync::oneshot;
 use trunkline_protocol::{
-    AdapterBody, Extensions, InputResponse, PermissionCancel, PermissionOption, PermissionResponse,
-    RequestId, StopReason,
+    AdapterBody, Category, ErrorEvent, Extensions, InputResponse, Json, PermissionCancel, PermissionOption,
+    PermissionResponse, RequestId, StopReason,
     rules::{self, RequestPhase, RequestRule, RequestStep, TurnPhase},
 };
 
 use super::core::{Core, Inner};
+use crate::permission::{UNCHANGEABLE, changes};
 use crate::{Answer, Decision, Permission, Question};
 
 /// Numbers the requests of the whole process, so that no two ids are ever the same.
@@ -29,8 +30,15 @@ pub(super) struct Pending {
 
 #[derive(Debug)]
 enum Waiter {
-    Permission(oneshot::Sender<Decision>, Vec<PermissionOption>),
+    Permission(oneshot::Sender<Decision>, Asked),
     Question(oneshot::Sender<Answer>),
+}
+
+/// What an answer is judged by.
+#[derive(Debug)]
+struct Asked {
+    options: Vec<PermissionOption>,
+    input: Option<Json>,
 }
 
 impl Waiter {
@@ -52,9 +60,10 @@ impl Core {
     ) -> Decision {
         let id = next_id("p");
         let request = permission.into_request(id.clone());
-        let options = request.options.clone().unwrap_or_default();
+        let asked =
+            Asked { options: request.options.clone().unwrap_or_default(), input: request.input.clone() };
         let (waiter, answer) = oneshot::channel();
-        let waiter = Waiter::Permission(waiter, options);
+        let waiter = Waiter::Permission(waiter, asked);
         let Some(_withdraw) = self.open(id, turn, waiter, request.into()) else {
             return Decision::denied(Some(StopReason::Stopped));
         };
@@ -108,12 +117,23 @@ impl Core {
         let is_it = |pending: &Pending| {
             pending.id == response.request_id && matches!(pending.waiter, Waiter::Permission(..))
         };
-        let Some(Pending { waiter: Waiter::Permission(waiter, options), .. }) =
+        let Some(Pending { waiter: Waiter::Permission(waiter, asked), turn, .. }) =
             inner.settle(RequestStep::Answer, is_it)
         else {
             return tracing::debug!(session = %self.id, "an answer without a waiting request is ignored");
         };
-        drop(waiter.send(Decision::of(response, &options)));
+        let changed = changes(response.updated_input.as_ref(), asked.input.as_ref());
+        let decision = if response.approved && changed && !self.takes_updated_input {
+            if let Some(turn_id) = inner.speaks_for(turn) {
+                let category = Some(Category::PermissionDenied);
+                let (message, fatal) = (UNCHANGEABLE.to_owned(), Some(false));
+                self.send(turn_id, ErrorEvent { category, message, fatal, ..ErrorEvent::default() }.into());
+            }
+            Decision::unchangeable(response.reason)
+        } else {
+            Decision::of(response, &asked.options)
+        };
+        drop(waiter.send(decision));
     }
 
     /// The host's answer to a question.

@@ -177,6 +177,7 @@ pub(super) const CAPABILITIES: Kind = Object(&[
     optional("turn_completion", Bool),
     optional("resume_attach", Bool),
     optional("exec_model", Text),
+    optional("updated_input", Bool),
     optional("max_sessions", Uint),
 ]);
 

@@ -24,6 +24,8 @@ objects! {
         pub resume_attach: Option<bool>,
         /// The way in which the agent runs: `interactive`, `run-to-completion`, `request-response`.
         pub exec_model: Option<String>,
+        /// Whether an approval may change the tool's input, by `updated_input`.
+        pub updated_input: Option<bool>,
         /// The most sessions at a time.
         pub max_sessions: Option<u64>,
     }

@@ -2,7 +2,7 @@
 //!
 //! A prompt is a list of steps in JSON: `{"say": TEXT}`, `{"update": {…}}`, `{"ask": [[METHOD, {…}], …]}` (all at once;
 //! each answer is said), `{"line": TEXT}`, `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait": "cancel"}`,
-//! `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is cancelled), `{"image": CHARACTERS}` (of base64), `{"hang": true}`, `{"exit": CODE}`,
+//! `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is cancelled), `{"image": CHARACTERS}` (of base64), `{"client": CAPABILITY}` (says it), `{"forget": true}` (the session, until it is loaded), `{"hang": true}`, `{"exit": CODE}`,
 //! `{"fail": {…}}`, `{"end": {…}}`. Anything else is answered by its own text.
 //!
 //! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`, `--late` (history
@@ -12,7 +12,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program for tests")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -27,6 +27,10 @@ struct State {
     sessions: u64,
     next: u64,
     logged_in: bool,
+    /// Sessions that are known again once they are loaded.
+    forgotten: HashSet<String>,
+    /// What the client says it can.
+    client: Value,
     flooded: bool,
 }
 
@@ -86,6 +90,7 @@ fn main() {
                 }
             }
             Some("initialize") => {
+                state.lock().unwrap().client = params["clientCapabilities"].clone();
                 let logins = value("--auth").map(|name| json!({ "id": "key", "name": "Key", "type": "env_var", "vars": [{ "name": name }] }));
                 answer(
                     id,
@@ -126,6 +131,12 @@ fn main() {
             }
             Some("session/load") if has("--busy") && state.lock().unwrap().cancels.contains_key(&session) => {
                 fail(id, -32603, "A turn is running")
+            }
+            Some("session/load") if state.lock().unwrap().forgotten.remove(&session) => {
+                answer(id, &json!({ "modes": modes() }));
+            }
+            Some("session/prompt") if state.lock().unwrap().forgotten.contains(&session) => {
+                fail(id, -32002, "Resource not found");
             }
             Some("session/load") if Some(&session) == value("--known").as_ref() => {
                 let history = || {
@@ -213,7 +224,11 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
         match verb.as_str() {
             "say" => say(session, what.as_str().unwrap_or_default()),
             "variable" => say(session, &std::env::var(what.as_str().unwrap()).unwrap_or_default()),
+            "forget" => {
+                state.lock().unwrap().forgotten.insert(session.to_owned());
+            }
             "self" => say(session, &own_name()),
+            "client" => say(session, &state.lock().unwrap().client[what.as_str().unwrap()].to_string()),
             "update" => update(session, what),
             "ask" => ask(state, session, what),
             "line" => {

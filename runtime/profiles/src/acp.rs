@@ -136,7 +136,7 @@ impl Acp {
     }
 
     async fn link(&self, launch: &Launch) -> Result<Arc<Link>, Error> {
-        self.0.pool.link(launch, self.common().deadlines.start).await
+        self.0.pool.link(launch, self.facts().client_files, self.common().deadlines.start).await
     }
 }
 

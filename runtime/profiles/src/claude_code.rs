@@ -146,6 +146,7 @@ impl Adapter for ClaudeCode {
                 "code is read, changed and run in a folder, with tools, permissions and a memory of the conversation",
                 "the program must ask for nothing outside its folder, or answers must come within a second",
             )
+            .takes_updated_input()
             .steerable()
             .honours(HONOURED)
             .models(models.collect())

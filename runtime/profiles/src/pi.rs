@@ -17,7 +17,7 @@ use self::conversation::Conversation;
 use crate::agent::options::Options;
 use crate::agent::settings::settings;
 use crate::agent::started::started;
-use crate::agent::{describe, diagnose, model, resume};
+use crate::agent::{describe, diagnose, mcp, model, resume};
 
 settings! {
     /// The configuration, key `pi`.
@@ -54,6 +54,10 @@ impl Adapter for PiAdapter {
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
         let mut options = Options::of(&self.settings.common(), start)?;
+        if !mcp::parse(&options.mcp_servers).0.is_empty() {
+            let why = "pi has no MCP servers: leave `mcp_servers` out, or choose another agent";
+            return Err(Error::other(why));
+        }
         resume::settle(session, &mut options).await;
         Conversation::new(session, self.settings.clone(), options).map(Some)
     }

@@ -152,8 +152,40 @@ fn an_agent_that_is_deaf_to_a_stop_ends_the_turn_all_the_same() {
 }
 
 #[test]
+fn a_session_that_the_agent_has_lost_is_loaded_again() {
+    let (mut adapter, _folder) = started(&config(&[]));
+    let lost = json!([{ "forget": true }, { "fail": { "code": -32603, "message": "its process has died" } }]);
+    assert_eq!(adapter.send("s", &steps(&lost)).status(), "failed");
+    let turn = adapter.send("s", "hello");
+    assert_eq!((turn.text().as_str(), turn.status()), ("hello", "completed"));
+    assert!(turn.messages.iter().all(|message| message["context"] != "lost"), "{:?}", turn.messages);
+    adapter.end();
+}
+
+#[test]
+fn files_are_offered_and_served_only_where_the_configuration_says_so() {
+    for offered in [false, true] {
+        let (mut adapter, folder) = started(&json!({ "command": fake(), "client_files": offered }));
+        let file = folder.path().join("a.txt");
+        let turn = adapter.send(
+            "s",
+            &steps(&json!([
+                { "client": "fs" },
+                { "ask": [["fs/write_text_file", { "path": file, "content": "one" }]] },
+                { "ask": [["fs/read_text_file", { "path": file }]] },
+            ])),
+        );
+        let answers = if offered { "{}\n{\"content\":\"one\"}\n" } else { "-32601\n-32601\n" };
+        let capability = format!("{{\"readTextFile\":{offered},\"writeTextFile\":{offered}}}");
+        assert_eq!(turn.text(), capability + answers);
+        assert_eq!(file.exists(), offered);
+        adapter.end();
+    }
+}
+
+#[test]
 fn files_are_confined_and_terminals_run_only_with_permission() {
-    let (mut adapter, folder) = started(&config(&[]));
+    let (mut adapter, folder) = started(&json!({ "command": fake(), "client_files": true }));
     let inside = folder.path().join("sub/a.txt");
     let turn = adapter.send(
         "s",

@@ -39,7 +39,7 @@ use real::{
     namespace, orphans,
     place::Place,
     program,
-    scenarios::{SCENARIOS, Scenario},
+    scenarios::{FURTHER, SCENARIOS, Scenario},
 };
 
 /// How long one scenario of one agent may take.
@@ -70,7 +70,10 @@ fn every_agent_does_what_the_matrix_says() {
 
 fn try_all(program: &Path) {
     let rows: VecDeque<_> = chosen(ROWS, AGENTS, |agent| agent.name).collect();
-    let columns: Vec<_> = chosen(COLUMNS, SCENARIOS, |scenario| scenario.name).collect();
+    let mut columns: Vec<_> = chosen(COLUMNS, SCENARIOS, |scenario| scenario.name).collect();
+    if std::env::var_os(COLUMNS).is_some() {
+        columns.extend(chosen(COLUMNS, FURTHER, |scenario| scenario.name));
+    }
     assert!(!rows.is_empty() && !columns.is_empty(), "no agent or no scenario has such a name");
     let jobs = std::env::var("TRUNKLINE_REAL_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(JOBS);
     let (rows, tried) = (Mutex::new(rows), Mutex::new(matrix::Cells::new()));

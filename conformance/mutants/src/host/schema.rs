@@ -168,6 +168,7 @@ pub(super) const CAPABILITIES: Kind = Object(&[
     ("turn_completion", Bool, false),
     ("resume_attach", Bool, false),
     ("exec_model", Str, false),
+    ("updated_input", Bool, false),
     ("max_sessions", Uint, false),
 ]);
 pub(super) const CHOICES: Kind =

@@ -89,6 +89,8 @@ pub(crate) struct Facts<'k> {
     pub(crate) permissions: Permissions,
     /// Whether modes may be chosen in which the agent asks no one.
     pub(crate) is_dangerous: bool,
+    /// Whether the agent may read and write files through the host.
+    pub(crate) client_files: bool,
     /// The mode of sessions that ask for none; empty is the agent's own.
     pub(crate) mode: &'k str,
     /// Whether the model is given by the command line rather than within the protocol.

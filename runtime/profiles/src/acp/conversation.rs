@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 use trunkline_sdk::protocol::SessionUpdate;
-use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn, TurnComplete};
+use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Status, Turn, TurnComplete};
 
 use self::earlier::{Earlier, UNFINISHED};
 use self::idle_listener::IdleListener;
@@ -29,11 +29,15 @@ use super::translate::Reader;
 use crate::agent::deadlines::{Deadlines, Watch, while_working};
 use crate::agent::options::Options;
 use crate::agent::report::Report;
+use crate::agent::rpc::CallError;
 use crate::agent::skills::{self, Roster};
 use crate::agent::turn::{Dialect, Engine, Out, emit, run};
 
 /// How long an agent has to tell its commands, before an input that may be one of them or call a skill. Some have none.
 const COMMANDS: Duration = Duration::from_secs(1);
+
+/// The code of a session that an agent does not know.
+const NOT_FOUND: i64 = -32002;
 
 /// The most updates that are taken before the prompt is sent.
 const MOST_BEFORE: usize = 1024;
@@ -55,6 +59,8 @@ pub(crate) struct Conversation {
     skills: Roster,
     /// The agent's commands were waited for.
     has_waited: bool,
+    /// A turn has completed: there are credentials.
+    has_answered: bool,
 }
 
 /// How the session stands with its agent.
@@ -79,6 +85,8 @@ struct Went {
     end: Result<TurnComplete, Error>,
     /// What comes later of this turn is not told.
     is_mute: bool,
+    /// The agent does not know the session any more, and has taken nothing of the input.
+    is_unknown: bool,
 }
 
 impl Conversation {
@@ -99,6 +107,7 @@ impl Conversation {
             preface: None,
             skills: Roster::default(),
             has_waited: false,
+            has_answered: false,
         };
         let resumed = conversation.native.is_some();
         conversation.begin(history, resumed);
@@ -174,20 +183,32 @@ impl Conversation {
     /// # Errors
     /// Why it failed.
     pub(crate) async fn turn(&mut self, turn: Turn, input: Input) -> Result<(), Error> {
-        let opened = tokio::select! {
-            biased;
-            () = turn.stopped() => return Err(Error::stopped()),
-            opened = while_working(&turn, self.opened()) => opened,
-        };
-        let mut opened = opened?;
-        let went = self.prompt(&turn, &opened.acp_session.clone(), &mut opened.reader, input).await;
+        let mut opened = self.opened_for(&turn).await?;
+        let mut went =
+            self.prompt(&turn, &opened.acp_session.clone(), &mut opened.reader, input.clone()).await;
+        if went.is_unknown {
+            // An agent loses a session whose own child process has died, and knows it again once it has loaded it.
+            drop(opened);
+            opened = self.opened_for(&turn).await?;
+            went = self.prompt(&turn, &opened.acp_session.clone(), &mut opened.reader, input).await;
+        }
         let native = opened.acp_session.id.clone();
         self.rest(opened, went.is_mute);
         let mut end = went.end?;
+        self.has_answered |= end.status == Some(Status::Completed);
         end.session_params = self.options.session_params(Some(&native));
         end.native_session_id = Some(native);
         turn.finish(end);
         Ok(())
+    }
+
+    /// The open session, unless the turn is stopped first.
+    async fn opened_for(&mut self, turn: &Turn) -> Result<Opened, Error> {
+        tokio::select! {
+            biased;
+            () = turn.stopped() => Err(Error::stopped()),
+            opened = while_working(turn, self.opened()) => opened,
+        }
     }
 
     /// Waits for the end of an earlier turn that was cancelled.
@@ -240,7 +261,7 @@ impl Conversation {
         reader: &mut Reader,
         mut input: Input,
     ) -> Went {
-        let failed = |error: Error| Went { end: Err(error), is_mute: false };
+        let failed = |error: Error| Went { end: Err(error), is_mute: false, is_unknown: false };
         if let Err(error) = self.finish_earlier(turn, acp_session).await {
             return failed(error);
         }
@@ -250,7 +271,8 @@ impl Conversation {
         let may_call = self.skills.has_any() && skills::called(&input.content).is_some();
         let waits = may_call && !self.has_waited;
         self.has_waited |= waits;
-        let (mut running, mut out) = (Running::new(acp_session, reader, first_word), Out::default());
+        let (mut running, mut out) =
+            (Running::new(acp_session, reader, first_word, self.has_answered), Out::default());
         let mut line = SessionLine::new(acp_session);
         let commands = waits.then(|| Instant::now() + COMMANDS);
         Self::catch_up(&mut running, &mut line, turn, commands, &mut out).await;
@@ -283,6 +305,9 @@ impl Conversation {
             return failed(Error::stopped());
         }
         let is_mute = finish.why.is_some();
+        let is_unknown = !is_mute
+            && !running.said
+            && matches!(&running.prompted, Some(Err(CallError::Rpc(error))) if error.code == NOT_FOUND);
         let mut out = Out::default();
         if let Some(note) = note.filter(|note| !is_mute && note.holds(running.reader)) {
             out.emit(note.log());
@@ -291,7 +316,7 @@ impl Conversation {
         let end = running.end(initialized, why, self.acp.login_hint().as_deref(), &mut out);
         acp_session.decline(running.requests);
         let end = emit(out, turn, &mut self.report).await.and(end);
-        Went { end, is_mute }
+        Went { end, is_mute, is_unknown }
     }
 
     /// Changes the mode, the model or the effort.

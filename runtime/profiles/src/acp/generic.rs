@@ -18,6 +18,8 @@ settings! {
     {
         /// Who decides when the agent asks for a permission: `ask` the host, `deny` all, or `dangerous-allow` all.
         permission: Permissions = Permissions::Ask,
+        /// Offers the agent to read and write files in the session's directories through the host, without a question.
+        client_files: bool = false,
         /// Lets sessions choose modes in which the agent asks no one.
         dangerous: bool = false,
         /// The agent's mode when a session names none.
@@ -77,6 +79,7 @@ impl Kind for Settings {
             honours: &["skills"],
             permissions: self.0.permission,
             is_dangerous: self.0.dangerous,
+            client_files: self.0.client_files,
             mode: &self.0.mode,
             ..Facts::default()
         }

@@ -53,6 +53,8 @@ const REQUESTS: &[&str] = &[
 pub(crate) struct Link {
     pub(crate) peer: Arc<Peer>,
     pub(crate) initialized: InitializeResponse,
+    /// Whether the agent was offered files.
+    pub(crate) client_files: bool,
     router: Arc<Router>,
 }
 
@@ -180,19 +182,23 @@ impl Link {
     ///
     /// # Errors
     /// Why it did not start, or did not answer.
-    async fn start(launch: &Launch, deadline: Option<Duration>) -> Result<Arc<Self>, Error> {
+    async fn start(
+        launch: &Launch,
+        client_files: bool,
+        deadline: Option<Duration>,
+    ) -> Result<Arc<Self>, Error> {
         let name = launch.name().to_string_lossy().into_owned();
         let agent = Agent::start(launch, Stdin::Owned).await?;
         let router = Arc::new(Router::default());
         let peer = Peer::new(agent, JsonRpcVersion::V2, router.clone());
-        let answer = peer.call::<_, Value>("initialize", &request::initialize(), deadline).await;
+        let answer = peer.call::<_, Value>("initialize", &request::initialize(client_files), deadline).await;
         let answer = answer.map_err(|error| match error {
             CallError::Late(wait) => deadlines::late(&format!("({name}) did not start within"), wait),
             error => error.error(&format!("{name} did not start")),
         });
         let initialized =
             answer.and_then(|answer| InitializeResponse::of(&answer)).inspect_err(|_| peer.abandon())?;
-        Ok(Arc::new(Self { peer, initialized, router }))
+        Ok(Arc::new(Self { peer, initialized, client_files, router }))
     }
 
     /// Gives a session what the agent sends of it, from now on; and no other. Which one got it before.
@@ -263,14 +269,19 @@ impl Pool {
     ///
     /// # Errors
     /// Why it did not start.
-    pub(crate) async fn link(&self, launch: &Launch, deadline: Option<Duration>) -> Result<Arc<Link>, Error> {
+    pub(crate) async fn link(
+        &self,
+        launch: &Launch,
+        client_files: bool,
+        deadline: Option<Duration>,
+    ) -> Result<Arc<Link>, Error> {
         let slot = self.slot(launch);
         let mut place = slot.lock().await;
         if let Some(link) = place.as_ref().filter(|link| !link.peer.is_gone()) {
             return Ok(link.clone());
         }
         *place = None;
-        let link = Link::start(launch, deadline).await?;
+        let link = Link::start(launch, client_files, deadline).await?;
         *place = Some(link.clone());
         Ok(link)
     }

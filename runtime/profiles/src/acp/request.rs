@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use super::initialize::VERSION;
 
-/// `initialize`: who we are, and that we serve files and terminals.
-pub(crate) fn initialize() -> Value {
+/// `initialize`: who we are, and that we serve terminals; files only where the configuration says so, since an agent
+/// that is offered them no longer uses its own tools.
+pub(crate) fn initialize(client_files: bool) -> Value {
     json!({
         "protocolVersion": VERSION,
-        "clientCapabilities": { "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true },
+        "clientCapabilities": { "fs": { "readTextFile": client_files, "writeTextFile": client_files }, "terminal": true },
         "clientInfo": { "name": "trunkline", "title": "Trunkline", "version": env!("CARGO_PKG_VERSION") },
     })
 }
@@ -79,13 +80,16 @@ mod tests {
 
     #[test]
     fn each_request_is_what_the_official_types_make() {
-        let capabilities = ClientCapabilities::new()
-            .fs(FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
-            .terminal(true);
         let info = Implementation::new("trunkline", env!("CARGO_PKG_VERSION")).title("Trunkline".to_owned());
-        let official =
-            InitializeRequest::new(ProtocolVersion::V1).client_capabilities(capabilities).client_info(info);
-        same(&initialize(), &official);
+        for files in [false, true] {
+            let capabilities = ClientCapabilities::new()
+                .fs(FileSystemCapabilities::new().read_text_file(files).write_text_file(files))
+                .terminal(true);
+            let official = InitializeRequest::new(ProtocolVersion::V1)
+                .client_capabilities(capabilities)
+                .client_info(info.clone());
+            same(&initialize(files), &official);
+        }
 
         same(&authenticate("api-key"), &AuthenticateRequest::new("api-key"));
 

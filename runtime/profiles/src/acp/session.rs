@@ -12,7 +12,7 @@ use super::process::Link;
 use super::requests::Requests;
 use super::terminals::Terminals;
 use crate::agent::launch::Launch;
-use crate::agent::rpc::Id;
+use crate::agent::rpc::{Id, METHOD_NOT_FOUND};
 
 /// The most requests of a session that are being answered at a time.
 pub(crate) const MOST_REQUESTS: usize = 64;
@@ -89,15 +89,20 @@ impl AcpSession {
         }
         let (peer, directories, terminals) =
             (self.link.peer.clone(), self.directories.clone(), self.terminals.clone());
+        let client_files = self.link.client_files;
         tasks.spawn(async move {
             let answer = match method.as_str() {
+                // Some agents call what was not offered.
+                "fs/read_text_file" | "fs/write_text_file" if !client_files => {
+                    Err((METHOD_NOT_FOUND, "no files are offered: use your own tools".to_owned()))
+                }
                 "fs/read_text_file" => blocking(move || directories.read(&params)).await,
                 "fs/write_text_file" => blocking(move || directories.write(&params)).await,
                 "terminal/output" => terminals.output(&params),
                 "terminal/wait_for_exit" => terminals.wait(&params).await,
                 "terminal/kill" => terminals.kill(&params),
                 "terminal/release" => terminals.release(&params),
-                _ => Err((crate::agent::rpc::METHOD_NOT_FOUND, "method not found".to_owned())),
+                _ => Err((METHOD_NOT_FOUND, "method not found".to_owned())),
             };
             // An agent that has ended needs no answer.
             let _ = peer.answer(&id, answer).await;

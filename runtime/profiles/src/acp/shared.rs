@@ -18,14 +18,23 @@ pub(crate) struct Shared {
     skills: Mutex<Vec<(Vec<Skill>, Weak<SkillsFolder>)>>,
 }
 
-/// A folder with instructions in a file of this name, removed on drop.
+/// Where Copilot finds instructions in a folder, and the head that applies them to everything. It reads no `AGENTS.md`
+/// there.
+const INSTRUCTIONS: &str = ".github/instructions/session.instructions.md";
+const APPLIES: &str = "---\napplyTo: \"**\"\n---\n";
+
+/// A folder with instructions, removed on drop.
 #[derive(Debug)]
 pub(crate) struct InstructionsFolder(TempDir);
 
 impl InstructionsFolder {
-    fn new(file: &str, instructions: &str) -> io::Result<Self> {
+    fn new(instructions: &str) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("instructions-").tempdir()?;
-        std::fs::File::create_new(folder.path().join(file))?.write_all(instructions.as_bytes())?;
+        let file = folder.path().join(INSTRUCTIONS);
+        file.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        let mut file = std::fs::File::create_new(file)?;
+        file.write_all(APPLIES.as_bytes())?;
+        file.write_all(instructions.as_bytes())?;
         Ok(Self(folder))
     }
 
@@ -40,9 +49,9 @@ impl Shared {
         one(&self.prompts, &prompt.to_owned(), || PromptFile::new(prompt))
     }
 
-    /// A folder with an `AGENTS.md` of these instructions.
+    /// A folder with these instructions.
     pub(crate) fn instructions(&self, instructions: &str) -> io::Result<Arc<InstructionsFolder>> {
-        one(&self.folders, &instructions.to_owned(), || InstructionsFolder::new("AGENTS.md", instructions))
+        one(&self.folders, &instructions.to_owned(), || InstructionsFolder::new(instructions))
     }
 
     /// A folder with these skills.
@@ -81,6 +90,7 @@ mod tests {
         drop((one, two));
         assert!(!path.exists());
         let folder = shared.instructions("Be brief.").unwrap();
-        assert_eq!(std::fs::read_to_string(folder.path().join("AGENTS.md")).unwrap(), "Be brief.");
+        let file = std::fs::read_to_string(folder.path().join(INSTRUCTIONS)).unwrap();
+        assert!(file.starts_with("---\napplyTo:") && file.ends_with("---\nBe brief."), "{file}");
     }
 }

@@ -238,8 +238,12 @@ impl Reader {
 
 /// What Copilot says of its own work among the text of the model.
 fn is_remark(text: &str) -> bool {
-    ["Info: Request failed due to a transient API error. Retrying...", "Info: Operation cancelled by user"]
-        .contains(&text.trim())
+    let remarks = [
+        "Info: Request failed due to a transient API error. Retrying...",
+        "Info: Response was interrupted due to a server error. Retrying...",
+        "Info: Operation cancelled by user",
+    ];
+    remarks.contains(&text.trim())
 }
 
 fn info(info: SessionInfo) -> UpdateEvent {

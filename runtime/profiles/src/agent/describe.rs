@@ -31,7 +31,7 @@ pub(crate) fn plain(profile: &str, exec_model: &str, tells_ends: bool) -> Descri
         turn_completion: Some(tells_ends),
         resume_attach: Some(false),
         exec_model: Some(exec_model.to_owned()),
-        max_sessions: None,
+        ..Capabilities::default()
     };
     Description::new(profile, env!("CARGO_PKG_VERSION")).capabilities(capabilities)
 }

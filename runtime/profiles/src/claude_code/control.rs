@@ -146,7 +146,7 @@ impl Ask {
     pub(super) fn response(&self, reply: &Reply) -> Value {
         let response = match reply {
             Reply::Decision(decision) if decision.is_approved() => {
-                let changed = decision.updated_input.as_ref().and_then(|input| input.to::<Value>().ok());
+                let changed = decision.updated_input.as_ref().map(|input| input.to().unwrap_or_default());
                 self.allowed(changed, decision.option_id.as_deref())
             }
             Reply::Decision(decision) => {
@@ -161,7 +161,13 @@ impl Ask {
     }
 
     fn allowed(&self, changed: Option<Value>, option: Option<&str>) -> Value {
-        let input = changed.filter(Value::is_object).unwrap_or_else(|| self.input.clone());
+        let input = match changed {
+            None => self.input.clone(),
+            Some(changed @ Value::Object(_)) => changed,
+            Some(_) => {
+                return denied("The user changed the input to something that is not an object.", false);
+            }
+        };
         let mut response = json!({"behavior": "allow", "updatedInput": input});
         let chosen = (0..self.suggestions.len()).find(|number| option == Some(always_id(*number).as_str()));
         if let Some(number) = chosen {

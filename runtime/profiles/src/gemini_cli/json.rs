@@ -174,7 +174,10 @@ fn without_result(ended: &Ended) -> Error {
     match ended.exit.code {
         Some(41) => of(Category::Auth, "gemini has no credentials"),
         Some(42)
-            if failure::is_unknown_session(&ended.stderr) || ended.stderr.contains("session identifier") =>
+            if failure::is_unknown_session(&ended.stderr)
+                || ["session identifier", "No previous sessions found"]
+                    .iter()
+                    .any(|said| ended.stderr.contains(said)) =>
         {
             of(Category::SessionNotFound, "there is no such session")
         }

@@ -40,6 +40,8 @@ pub(crate) struct Conversation {
     unproven: bool,
     /// A turn was given up before its end: the process may still be at it.
     busy: bool,
+    /// Its model's tokens are counted.
+    counts: bool,
     report: Report,
 }
 
@@ -77,6 +79,7 @@ impl Conversation {
             native,
             unproven,
             busy: false,
+            counts: false,
             report,
         })
     }
@@ -125,7 +128,7 @@ impl Conversation {
         self.agent = Some(agent);
         match done {
             Ok(reader) => {
-                self.busy = false;
+                (self.busy, self.counts) = (false, reader.counts);
                 let mut out = Vec::new();
                 let end = reader.end(&mut out);
                 for told in out {
@@ -261,7 +264,8 @@ impl Conversation {
         agent: &mut Agent,
         prompt: &Value,
     ) -> Result<Reader, Option<Error>> {
-        let engine = Engine::new(Running::default(), Watch::new(self.options.deadlines));
+        let running = Running::new(Reader::new(self.counts));
+        let engine = Engine::new(running, Watch::new(self.options.deadlines));
         let engine = engine.begin(|_, out| out.send(prompt.into()));
         match turn::run(engine, agent, turn, &mut self.report).await {
             (_, Finish { why: Some(why), .. }) => Err(Some(explained(why, &agent.stderr()))),

@@ -29,6 +29,25 @@ fn shown(told: &PiEvent) -> String {
 }
 
 #[test]
+fn an_answer_without_tokens_broke_off_where_tokens_are_counted() {
+    let message = |text: &str, tokens: u64| {
+        format!(
+            r#"{{"type":"message_end","message":{{"role":"assistant","content":[{{"type":"text","text":"{text}"}}],"stopReason":"stop","usage":{{"input":{tokens},"output":{tokens},"totalTokens":{tokens}}}}}}}"#
+        )
+    };
+    let ended = |messages: &[String]| read(&messages.join("\n")).1.end(&mut Vec::new());
+    let error = ended(&[message("whole", 3), message("partial", 0)]).unwrap_err();
+    assert_eq!(error.failure().category, Some(trunkline_sdk::Category::Overloaded));
+    for whole in [
+        vec![message("uncounted", 0)],
+        vec![message("a", 3), message("", 0)],
+        vec![message("a", 0), message("b", 3)],
+    ] {
+        ended(&whole).unwrap();
+    }
+}
+
+#[test]
 fn a_turn_with_a_tool_is_told_once_and_adds_up() {
     let lines = r#"
         {"id":"prompt","type":"response","command":"prompt","success":true}

@@ -51,10 +51,15 @@ pub(super) struct Reader {
     length: bool,
     /// A retry waits for its time.
     pub(super) retries: bool,
+    /// Whether the model's tokens are counted, as an earlier message has shown.
+    pub(super) counts: bool,
     model: Option<String>,
     provider: Option<String>,
     steps: u64,
 }
+
+/// Why an answer without tokens fails.
+const CUT: &str = "the model's answer broke off: the agent counts no tokens for it; send the input again";
 
 /// The most of a tool's output that is remembered in order to tell what is new, in bytes.
 const MAX_PRINTED: usize = 1024 * 1024;
@@ -63,6 +68,11 @@ const MAX_PRINTED: usize = 1024 * 1024;
 const MAX_PRINTING: usize = 64;
 
 impl Reader {
+    /// `counts`: whether the model's tokens are counted, as an earlier turn has shown.
+    pub(super) fn new(counts: bool) -> Self {
+        Self { counts, ..Self::default() }
+    }
+
     /// Takes one line.
     pub(super) fn line(&mut self, line: &Value, out: &mut Vec<PiEvent>) {
         match text(line, "/type") {
@@ -136,6 +146,7 @@ impl Reader {
     /// Why it failed or was stopped.
     pub(super) fn end(self, out: &mut Vec<PiEvent>) -> Result<TurnComplete, Error> {
         let failed = match self.failure {
+            Some(message) if message == CUT => Some(Error::new(Category::Overloaded, message)),
             Some(message) => Some(failure::failed(message.clone(), http_in(&message))),
             None if self.aborted => Some(Error::stopped()),
             None if self.length => {
@@ -178,25 +189,33 @@ impl Reader {
     /// A whole message of the assistant: its tokens, and its text where no piece of it came.
     fn message(&mut self, message: &Value, out: &mut Vec<PiEvent>) {
         self.steps += 1;
-        if !self.streamed {
+        let mut spoke = std::mem::take(&mut self.streamed);
+        if !spoke {
             let whole = joined(message.get("content"));
             if !whole.is_empty() {
+                spoke = true;
                 out.push(event(Output::text(whole)));
             }
         }
-        self.streamed = false;
         // The last message decides: a good one after a retry clears a failure.
         let reason = text(message, "/stopReason");
         self.failure = (reason == "error").then(|| match text(message, "/errorMessage") {
             "" => "the model failed".to_owned(),
             error => error.to_owned(),
         });
+        let tokens = message.get("usage").unwrap_or(&Value::Null);
+        let counted = ["/totalTokens", "/input", "/output"].iter().any(|path| count(tokens, path) > Some(0));
+        self.counts |= counted;
+        // pi reports such an answer as a whole one.
+        if reason == "stop" && spoke && self.counts && !counted {
+            self.failure = Some(CUT.to_owned());
+        }
         self.aborted = reason == "aborted";
         self.length = reason == "length";
         let named = |path| Some(text(message, path).to_owned()).filter(|name| !name.is_empty());
         self.model = named("/model").or(self.model.take());
         self.provider = named("/provider").or(self.provider.take());
-        self.add(message.get("usage").unwrap_or(&Value::Null));
+        self.add(tokens);
     }
 
     fn add(&mut self, tokens: &Value) {

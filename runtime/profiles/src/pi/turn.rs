@@ -36,6 +36,12 @@ pub(super) struct Running {
     pub(super) refused: Option<Error>,
 }
 
+impl Running {
+    pub(super) fn new(reader: Reader) -> Self {
+        Self { reader, ..Self::default() }
+    }
+}
+
 impl Dialect for Running {
     type Message = Line;
     type Command = LineOut;

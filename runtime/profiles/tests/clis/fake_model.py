@@ -10,13 +10,16 @@ It is stateless: the reply is chosen from a directive in the newest user text of
   FAKE:text            plain text            FAKE:think         reasoning block, then text
   FAKE:bash:<cmd>;;    shell tool call, then (on the tool result) text
   FAKE:write:<path>;;  file-write tool call, then text
+  FAKE:over:<path>;;   the same for a file that holds "before": read first, where the tools want that
+  FAKE:two:<cmd>;;<cmd>;;  two shell tool calls in one reply, then text; FAKE:esctwo: as FAKE:esc
   FAKE:esc:<cmd>;;     codex only: the shell call asks to leave the sandbox (sandbox_permissions)
   FAKE:multi           two shell tool calls in one reply, then text
   FAKE:loop            a shell tool call for ever
   FAKE:err:<status>[:<n>]  HTTP error (only for the first n such requests, then text)
   FAKE:errmid          error event in the middle of a stream
-  FAKE:drop            connection closed in the middle of a stream
+  FAKE:drop[:<n>]      connection closed in the middle of a stream (only for the first n such requests, then text)
   FAKE:slow:<n>:<sec>  n text chunks, sec apart
+  FAKE:mcp:<text>;;    a call of the tool leave_note of fake_mcp.py, then text
   FAKE:long:<bytes>    a very long text
 A request without a directive gets a short fixed text. If the newest item is a tool result the
 reply is text "after tool: <start of the result>" (unless the directive is FAKE:loop).
@@ -29,7 +32,7 @@ LOG = open(sys.argv[2], "a", buffering=1) if len(sys.argv) > 2 else None
 LOCK = threading.Lock()
 SEQ = itertools.count(1)
 ERR = {}
-DIRECTIVE = re.compile(r"FAKE:(text|think|multi|loop|errmid|drop|err:(\d+)(?::(\d+))?|slow:(\d+):([\d.]+)|long:(\d+)|bash:(.*?);;|write:(.*?);;|esc:(.*?);;)", re.S)
+DIRECTIVE = re.compile(r"FAKE:(text|think|multi|loop|errmid|drop(?::(\d+))?|err:(\d+)(?::(\d+))?|slow:(\d+):([\d.]+)|long:(\d+)|bash:(.*?);;|write:(.*?);;|esc:(.*?);;|over:(.*?);;|(?:esc)?two:(.*?);;(.*?);;|mcp:(.*?);;)", re.S)
 USAGE = dict(i=1200, o=34, cached=1000, reason=0)
 
 
@@ -53,6 +56,11 @@ def last_directive(strings):
         if m:
             return m
     return None
+
+
+def kept(results, text):
+    """The tool results after a user text: one without a directive, such as a word to a denial, asks for nothing new."""
+    return [] if DIRECTIVE.search(text or "") else results
 
 
 def pick(tools, names):
@@ -88,13 +96,37 @@ def write_call(tools, path):
     if n == "write_file":
         return n, {"file_path": path, "content": body}, tools[n]
     if n == "write":
-        return n, {"filePath": path, "content": body}, tools[n]
+        return n, {"filePath": path, "path": path, "content": body}, tools[n]
     if n == "create":
         return n, {"path": path, "file_text": body}, tools[n]
-    patch = "*** Begin Patch\n*** Add File: %s\n+%s*** End Patch\n" % (path, body)
+    return patch_call(tools, n, "*** Begin Patch\n*** Add File: %s\n+%s*** End Patch\n" % (path, body))
+
+
+def patch_call(tools, n, patch):
     if n == "exec":
         return n, "const r = await tools.apply_patch(%s);\ntext(r);\n" % json.dumps(patch), tools[n]
     return n, patch, tools[n]
+
+
+def overwrite_call(tools, path, step):
+    """The call that replaces the line "before", or the one that must come before it."""
+    n = pick(tools, ["Write", "write_file", "write", "edit", "apply_patch", "exec"])
+    read = {"Write": "Read", "write": "read"}.get(n)
+    if step == 0 and read in tools:
+        return read, {"Read": {"file_path": path}}.get(read, {"filePath": path, "path": path}), tools[read]
+    if step > (1 if read in tools else 0):
+        return None
+    if n == "edit":
+        return n, {"path": path, "old_str": "before\n", "new_str": "hello from the fake model\n"}, tools[n]
+    if n in ("apply_patch", "exec"):
+        return patch_call(tools, n, "*** Begin Patch\n*** Update File: %s\n@@\n-before\n+hello from the fake model\n*** End Patch\n" % path)
+    return write_call(tools, path)
+
+
+def escape_call(tools, cmd):
+    if "exec_command" in tools:
+        return "exec_command", {"cmd": cmd, "sandbox_permissions": "require_escalated", "justification": "May I leave the sandbox?"}, "function"
+    return shell_call(tools, cmd)
 
 
 class Reply:
@@ -103,15 +135,27 @@ class Reply:
         self.think = None; self.chunks = []; self.delay = 0.0; self.calls = []; self.err = None; self.mid = None
 
 
-def decide(user_texts, newest_tool_result, tools, want_json):
+def nth(d):
+    """How often this directive was asked for."""
+    with LOCK:
+        ERR[d] = ERR.get(d, 0) + 1
+        return ERR[d]
+
+
+def decide(user_texts, results, tools, want_json):
     r = Reply()
     m = last_directive(user_texts)
     d = m.group(1) if m else ""
     if want_json:
         r.chunks = [json.dumps({"reasoning": "done", "next_speaker": "user", "title": "Fake title"})]
         return r
-    if newest_tool_result is not None and d != "loop":
-        r.chunks = ["after tool: ", newest_tool_result[:200].strip()]
+    if d.startswith("over"):
+        call = overwrite_call(tools, m.group(11), len(results))
+        if call:
+            r.chunks = ["I will change a file."]; r.calls.append(call)
+            return r
+    if results and d != "loop":
+        r.chunks = ["after tool: ", results[-1][:200].strip()]
         return r
     if not m:
         r.chunks = ["(no directive) hello"]
@@ -120,29 +164,33 @@ def decide(user_texts, newest_tool_result, tools, want_json):
     elif d == "think":
         r.think = ["Let me think ", "about it."]; r.chunks = ["Thought ", "about it."]
     elif d.startswith("err:"):
-        status, limit = int(m.group(2)), m.group(3)
-        with LOCK:
-            ERR[d] = ERR.get(d, 0) + 1
-            n = ERR[d]
-        if limit is None or n <= int(limit):
+        status, limit = int(m.group(3)), m.group(4)
+        if limit is None or nth(d) <= int(limit):
             r.err = status
         else:
             r.chunks = ["recovered after ", str(int(limit)), " errors"]
     elif d == "errmid":
         r.chunks = ["partial ", "text "]; r.mid = "error"
-    elif d == "drop":
+    elif d.startswith("drop"):
         r.chunks = ["partial ", "text "]; r.mid = "drop"
+        if m.group(2) and nth(d) > int(m.group(2)):
+            r.chunks = ["recovered after ", m.group(2), " errors"]; r.mid = None
+    elif d.startswith("mcp"):
+        n = next((n for n in tools if n.endswith("leave_note")), None)
+        r.chunks = ["I will leave a note."] if n else ["no such tool among: ", ",".join(sorted(tools))]
+        if n:
+            r.calls.append((n, {"text": m.group(14)}, tools[n]))
     elif d.startswith("slow"):
-        r.delay = float(m.group(5)); r.chunks = ["tick%d " % i for i in range(int(m.group(4)))]
+        r.delay = float(m.group(6)); r.chunks = ["tick%d " % i for i in range(int(m.group(5)))]
     elif d.startswith("long"):
         import random                            # never repeating, or a CLI's loop detection ends the turn
-        n = int(m.group(6)); rnd = random.Random(1); words = []
+        n = int(m.group(7)); rnd = random.Random(1); words = []
         while sum(map(len, words)) < n:
             words.extend("%08x " % rnd.getrandbits(32) for _ in range(4096)); words.append("\n")
         body = "".join(words)[:n]
         r.chunks = [body[i:i + 8192] for i in range(0, n, 8192)]
     elif d.startswith("bash") or d in ("loop", "multi"):
-        cmd = m.group(7) if d.startswith("bash") else "echo hi"
+        cmd = m.group(8) if d.startswith("bash") else "echo hi"
         r.chunks = ["I will run a command."]
         for c in ([cmd] if d != "multi" else ["echo one", "echo two"]):
             call = shell_call(tools, c)
@@ -152,14 +200,13 @@ def decide(user_texts, newest_tool_result, tools, want_json):
             r.chunks = ["no shell tool among: ", ",".join(sorted(tools))]
     elif d.startswith("esc"):
         r.chunks = ["I will ask first."]
-        a = {"cmd": m.group(9), "sandbox_permissions": "require_escalated", "justification": "May I leave the sandbox?"}
-        if "exec_command" in tools:
-            r.calls.append(("exec_command", a, "function"))
-        else:
-            r.calls.append(shell_call(tools, m.group(9)))
+        r.calls = [escape_call(tools, c) for c in ([m.group(10)] if m.group(10) else m.group(12, 13))]
+    elif d.startswith("two"):
+        r.chunks = ["I will run two commands."]
+        r.calls = [shell_call(tools, c) for c in m.group(12, 13)]
     elif d.startswith("write"):
         r.chunks = ["I will write a file."]
-        call = write_call(tools, m.group(8))
+        call = write_call(tools, m.group(9))
         if call:
             r.calls.append(call)
         else:
@@ -260,18 +307,15 @@ class H(BaseHTTPRequestHandler):
 
     # -- Anthropic --------------------------------------------------------
     def anthropic(self, b):
-        users, newest = [], None
+        users, results = [], []
         for m in b.get("messages", []):
             if m.get("role") != "user":
                 continue
-            newest = None
             users.append(texts(m.get("content")))
-            if isinstance(m.get("content"), list):
-                for blk in m["content"]:
-                    if blk.get("type") == "tool_result":
-                        newest = texts(blk.get("content")) or "(empty)"
+            new = [texts(blk.get("content")) or "(empty)" for blk in m["content"] if blk.get("type") == "tool_result"] if isinstance(m.get("content"), list) else []
+            results = kept(results + new, users[-1])
         tools = {t.get("name"): t.get("type", "function") for t in b.get("tools", [])}
-        r = decide(users, newest, tools, False)
+        r = decide(users, results, tools, False)
         etype = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error"}
         if r.err:
             h = [("retry-after", "1")] if r.err == 429 else []
@@ -314,21 +358,21 @@ class H(BaseHTTPRequestHandler):
 
     # -- OpenAI Responses -------------------------------------------------
     def openai_responses(self, b):
-        users, newest, extra = [], None, {}
+        users, results, extra = [], [], {}
         inp = b.get("input")
         if isinstance(inp, str):
             inp = [{"type": "message", "role": "user", "content": inp}]
         for it in inp or []:
             t = it.get("type", "message")
             if t == "message" and it.get("role") == "user":
-                newest = None; users.append(texts(it.get("content")))
+                users.append(texts(it.get("content"))); results = kept(results, users[-1])
             elif t == "additional_tools":       # codex "code mode": the tools come as an input item
                 for u in it.get("tools", []):
                     for v in u.get("tools", []) if u.get("type") == "namespace" else [u]:
                         extra[v.get("name")] = (v.get("type", "function"), u.get("name") if u.get("type") == "namespace" else None)
             elif t.endswith("_output"):
                 o = it.get("output")
-                newest = o if isinstance(o, str) else (texts(o) if isinstance(o, list) else json.dumps(o))
+                results.append(o if isinstance(o, str) else (texts(o) if isinstance(o, list) else json.dumps(o)))
         tools = {}
         for t in b.get("tools", []):
             if t.get("type") == "function":
@@ -342,7 +386,7 @@ class H(BaseHTTPRequestHandler):
                     tools[t["name"] + "." + u.get("name", "?")] = "namespace"
         for n, (kind, _) in extra.items():
             tools.setdefault(n, kind)
-        r = decide(users, newest, tools, bool((b.get("text") or {}).get("format", {}).get("type") == "json_schema"))
+        r = decide(users, results, tools, bool((b.get("text") or {}).get("format", {}).get("type") == "json_schema"))
         if r.err:
             h = [("retry-after", "1")] if r.err == 429 else []
             return self.send_json({"error": {"message": "fake error %d" % r.err, "type": {401: "invalid_request_error", 429: "rate_limit_exceeded"}.get(r.err, "server_error"), "code": {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(r.err)}}, r.err, h)
@@ -399,6 +443,8 @@ class H(BaseHTTPRequestHandler):
             else:
                 args = json.dumps(a)
                 item = {"id": "fc_%04d_%d" % (self.n, i), "type": "function_call", "status": "completed", "call_id": cid, "name": n, "arguments": args}
+                if kind == "namespace":
+                    item["namespace"], item["name"] = n.rsplit(".", 1)
                 ev("response.output_item.added", output_index=ix, item=dict(item, status="in_progress", arguments=""))
                 ev("response.function_call_arguments.delta", item_id=item["id"], output_index=ix, delta=args)
                 ev("response.function_call_arguments.done", item_id=item["id"], output_index=ix, arguments=args)
@@ -412,14 +458,14 @@ class H(BaseHTTPRequestHandler):
 
     # -- OpenAI chat completions -------------------------------------------
     def chat(self, b):
-        users, newest = [], None
+        users, results = [], []
         for m in b.get("messages", []):
             if m.get("role") == "user":
-                newest = None; users.append(texts(m.get("content")))
+                users.append(texts(m.get("content"))); results = kept(results, users[-1])
             elif m.get("role") == "tool":
-                newest = texts(m.get("content")) or "(empty)"
+                results.append(texts(m.get("content")) or "(empty)")
         tools = {t["function"]["name"]: "function" for t in b.get("tools", []) if t.get("type") == "function"}
-        r = decide(users, newest, tools, False)
+        r = decide(users, results, tools, False)
         if r.err:
             h = [("retry-after", "1")] if r.err == 429 else []
             return self.send_json({"error": {"message": "fake error %d" % r.err, "type": "fake", "code": {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(r.err)}}, r.err, h)
@@ -456,21 +502,18 @@ class H(BaseHTTPRequestHandler):
 
     # -- Gemini -----------------------------------------------------------
     def gemini(self, b, stream):
-        users, newest = [], None
+        users, results = [], []
         for c in b.get("contents", []):
             if c.get("role") in (None, "user", "function"):
-                newest = None
                 users.append(texts(c.get("parts")))
-                for part in c.get("parts", []):
-                    if "functionResponse" in part:
-                        resp = part["functionResponse"].get("response", {})
-                        newest = resp.get("output") or resp.get("error") or json.dumps(resp)
+                new = [part["functionResponse"].get("response", {}) for part in c.get("parts", []) if "functionResponse" in part]
+                results = kept(results + [resp.get("output") or resp.get("error") or json.dumps(resp) for resp in new], users[-1])
         tools = {}
         for t in b.get("tools", []) or []:
             for f in t.get("functionDeclarations", []) or []:
                 tools[f["name"]] = "function"
         gc = b.get("generationConfig", {}) or {}
-        r = decide(users, newest, tools, gc.get("responseMimeType") == "application/json")
+        r = decide(users, results, tools, gc.get("responseMimeType") == "application/json")
         if r.err:
             st = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}.get(r.err, "UNKNOWN")
             return self.send_json({"error": {"code": r.err, "message": "fake error %d" % r.err, "status": st}}, r.err)

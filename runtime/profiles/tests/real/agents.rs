@@ -18,10 +18,12 @@ use super::{
 pub(crate) enum Asks {
     ForCommands,
     ToLeaveItsSandbox,
+    /// Whatever is configured to run runs unasked.
+    Nobody,
 }
 
 /// What an agent cannot do: a scenario, what it shows instead, and the line of the facts that says so.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Cannot {
     pub(crate) scenario: &'static str,
     /// A part of how the scenario then fails.
@@ -47,6 +49,10 @@ pub(crate) struct Agent {
     pub(crate) settle: fn(&Place, Credentials) -> Step,
     /// Further members of a `session.start`.
     pub(crate) session: fn() -> Value,
+    /// Whether text comes in parts.
+    pub(crate) streams: bool,
+    /// A model that is not the configured one.
+    pub(crate) other_model: &'static str,
     pub(crate) cannot: &'static [Cannot],
 }
 
@@ -56,7 +62,10 @@ const TIMEOUT: &str = "\"category\":\"timeout\"";
 /// Said by its own documentation; the fact sheet does not speak of it.
 const NO_PERMISSIONS: &str = "No permission popups";
 
-/// Seen here; the fact sheet does not speak of it.
+/// Said by the fact sheet.
+const ASKS_NOBODY: &str = "asks its caller";
+
+/// Said by the fact sheet of kilo.
 const UNNAMED_FAILURE: &str = "without a provider its failure does not speak of credentials";
 
 /// The agents of which the fact sheet knows nothing.
@@ -68,6 +77,128 @@ const fn nothing(_: &Place, _: Credentials) -> Step {
 
 fn no_members() -> Value {
     json!({})
+}
+
+const CODEX: Agent = Agent {
+    name: "codex",
+    profile: "codex",
+    cli: "codex",
+    asks: Asks::ToLeaveItsSandbox,
+    configuration: |_| Some(("codex", json!({"retry_timeout": "40s"}))),
+    environment: codex,
+    secrets: &["FAKE_KEY"],
+    settle: codex_home,
+    session: no_members,
+    streams: true,
+    other_model: "gpt-5.2",
+    cannot: &[],
+};
+
+const GEMINI: Agent = Agent {
+    name: "gemini-cli",
+    profile: "gemini-cli",
+    cli: "gemini",
+    asks: Asks::ForCommands,
+    configuration: |_| Some(("gemini", json!({"model": "gemini-2.5-flash"}))),
+    environment: |place| {
+        vec![
+            ("GOOGLE_GEMINI_BASE_URL", place.model.base()),
+            ("GEMINI_API_KEY", "dummy".to_owned()),
+            ("GEMINI_CLI_TRUST_WORKSPACE", "true".to_owned()),
+        ]
+    },
+    secrets: &["GEMINI_API_KEY"],
+    settle: gemini_home,
+    session: no_members,
+    streams: true,
+    other_model: "gemini-2.5-pro",
+    cannot: &[],
+};
+
+const COPILOT: Agent = Agent {
+    name: "github-copilot",
+    profile: "github-copilot",
+    cli: "copilot",
+    asks: Asks::ForCommands,
+    configuration: |_| Some(("copilot", json!({}))),
+    environment: |place| {
+        vec![
+            ("COPILOT_PROVIDER_BASE_URL", format!("{}/v1", place.model.base())),
+            ("COPILOT_PROVIDER_TYPE", "openai".to_owned()),
+            ("COPILOT_PROVIDER_API_KEY", "dummy".to_owned()),
+            ("COPILOT_MODEL", "gpt-4.1".to_owned()),
+            ("COPILOT_OFFLINE", "true".to_owned()),
+            ("COPILOT_AUTO_UPDATE", "false".to_owned()),
+        ]
+    },
+    // Without a provider of one's own it wants a login.
+    secrets: &[
+        "COPILOT_PROVIDER_BASE_URL",
+        "COPILOT_PROVIDER_TYPE",
+        "COPILOT_PROVIDER_API_KEY",
+        "COPILOT_MODEL",
+        "COPILOT_OFFLINE",
+    ],
+    settle: nothing,
+    session: no_members,
+    streams: true,
+    other_model: "gpt-5-mini",
+    cannot: &[],
+};
+
+const KILO: Agent = Agent {
+    name: "kilo-code",
+    profile: "kilo-code",
+    cli: "kilo",
+    asks: Asks::ForCommands,
+    configuration: |_| Some(("kilo", json!({}))),
+    environment: kilo,
+    secrets: &[],
+    settle: |place, credentials| forked_home(place, credentials, "home/.config/kilo/kilo.json"),
+    session: no_members,
+    streams: true,
+    other_model: "fake/other-model",
+    cannot: &[Cannot {
+        scenario: "no credentials",
+        shows: TIMEOUT,
+        line: "session/new succeeds, session/prompt hangs (>60 s offline)",
+    }],
+};
+
+const OPENCODE: Agent = Agent {
+    name: "opencode",
+    profile: "opencode",
+    cli: "opencode",
+    asks: Asks::ForCommands,
+    configuration: |_| Some(("opencode", json!({}))),
+    environment: opencode,
+    secrets: &[],
+    settle: |place, credentials| forked_home(place, credentials, "home/.config/opencode/opencode.json"),
+    session: no_members,
+    streams: true,
+    other_model: "fake/other-model",
+    cannot: &[Cannot { scenario: "no credentials", shows: "the category auth", line: UNNAMED_FAILURE }],
+};
+
+/// Agents run once a turn, which ask no one.
+const RUN_ONCE: &[Cannot] = &[
+    Cannot { scenario: "allow", shows: "one permission request", line: ASKS_NOBODY },
+    Cannot { scenario: "deny", shows: "one permission request", line: ASKS_NOBODY },
+    Cannot { scenario: "changed command", shows: "one permission request", line: ASKS_NOBODY },
+];
+
+/// The same of kilo and opencode.
+const FORKS_ONCE: &[Cannot] = &[
+    RUN_ONCE[0],
+    RUN_ONCE[1],
+    RUN_ONCE[2],
+    Cannot { scenario: "no credentials", shows: "the category auth", line: UNNAMED_FAILURE },
+];
+
+/// A configuration with the transport that runs an agent once a turn.
+fn once(mut own: Value) -> Value {
+    own["transport"] = "json".into();
+    own
 }
 
 /// Every agent, in the order of the rows.
@@ -82,112 +213,77 @@ pub(crate) const AGENTS: &[Agent] = &[
         secrets: &["ANTHROPIC_API_KEY"],
         settle: nothing,
         session: no_members,
+        streams: true,
+        other_model: "claude-opus-4-1",
         cannot: &[],
     },
+    CODEX,
     Agent {
-        name: "codex",
-        profile: "codex",
-        cli: "codex",
-        asks: Asks::ToLeaveItsSandbox,
-        configuration: |_| Some(("codex", json!({}))),
-        environment: codex,
-        secrets: &["FAKE_KEY"],
-        settle: codex_home,
-        session: no_members,
-        cannot: &[],
-    },
-    Agent {
-        name: "gemini-cli",
-        profile: "gemini-cli",
-        cli: "gemini",
-        asks: Asks::ForCommands,
-        configuration: |_| Some(("gemini", json!({"model": "gemini-2.5-flash"}))),
-        environment: |place| {
-            vec![
-                ("GOOGLE_GEMINI_BASE_URL", place.model.base()),
-                ("GEMINI_API_KEY", "dummy".to_owned()),
-                ("GEMINI_CLI_TRUST_WORKSPACE", "true".to_owned()),
-            ]
+        name: "codex: exec",
+        streams: false,
+        asks: Asks::Nobody,
+        configuration: |_| {
+            Some((
+                "codex",
+                json!({"transport": "exec", "sandbox_mode": "workspace-write", "retry_timeout": "40s"}),
+            ))
         },
-        secrets: &["GEMINI_API_KEY"],
-        settle: gemini_home,
-        session: no_members,
-        cannot: &[],
+        cannot: RUN_ONCE,
+        ..CODEX
     },
+    GEMINI,
     Agent {
-        name: "github-copilot",
-        profile: "github-copilot",
-        cli: "copilot",
-        asks: Asks::ForCommands,
-        configuration: |_| Some(("copilot", json!({}))),
-        environment: |place| {
-            vec![
-                ("COPILOT_PROVIDER_BASE_URL", format!("{}/v1", place.model.base())),
-                ("COPILOT_PROVIDER_TYPE", "openai".to_owned()),
-                ("COPILOT_PROVIDER_API_KEY", "dummy".to_owned()),
-                ("COPILOT_MODEL", "gpt-4.1".to_owned()),
-                ("COPILOT_OFFLINE", "true".to_owned()),
-                ("COPILOT_AUTO_UPDATE", "false".to_owned()),
-            ]
+        name: "gemini-cli: json",
+        asks: Asks::Nobody,
+        configuration: |_| {
+            let own = json!({"model": "gemini-2.5-flash", "approval_mode": "yolo", "dangerous": true});
+            Some(("gemini", once(own)))
         },
-        // Without a provider of one's own it wants a login.
-        secrets: &[
-            "COPILOT_PROVIDER_BASE_URL",
-            "COPILOT_PROVIDER_TYPE",
-            "COPILOT_PROVIDER_API_KEY",
-            "COPILOT_MODEL",
-            "COPILOT_OFFLINE",
-        ],
-        settle: nothing,
-        session: no_members,
-        cannot: &[],
+        cannot: RUN_ONCE,
+        ..GEMINI
     },
+    COPILOT,
     Agent {
-        name: "kilo-code",
-        profile: "kilo-code",
-        cli: "kilo",
-        asks: Asks::ForCommands,
-        configuration: |_| Some(("kilo", json!({}))),
-        environment: kilo,
-        secrets: &[],
-        settle: |place, credentials| forked_home(place, credentials, "home/.config/kilo/kilo.json"),
-        session: no_members,
-        cannot: &[Cannot {
-            scenario: "no credentials",
-            shows: TIMEOUT,
-            line: "session/new succeeds, session/prompt hangs (>60 s offline)",
-        }],
+        name: "github-copilot: json",
+        asks: Asks::Nobody,
+        configuration: |_| Some(("copilot", once(json!({"allowed_tools": ["shell", "write"]})))),
+        cannot: RUN_ONCE,
+        ..COPILOT
     },
+    KILO,
     Agent {
-        name: "opencode",
-        profile: "opencode",
-        cli: "opencode",
-        asks: Asks::ForCommands,
-        configuration: |_| Some(("opencode", json!({}))),
-        environment: opencode,
-        secrets: &[],
-        settle: |place, credentials| forked_home(place, credentials, "home/.config/opencode/opencode.json"),
-        session: no_members,
-        cannot: &[Cannot { scenario: "no credentials", shows: "the category auth", line: UNNAMED_FAILURE }],
+        name: "kilo-code: json",
+        streams: false,
+        asks: Asks::Nobody,
+        configuration: |_| Some(("kilo", once(json!({"dangerous": true})))),
+        cannot: FORKS_ONCE,
+        ..KILO
+    },
+    OPENCODE,
+    Agent {
+        name: "opencode: json",
+        streams: false,
+        asks: Asks::Nobody,
+        configuration: |_| Some(("opencode", once(json!({"dangerous": true})))),
+        cannot: FORKS_ONCE,
+        ..OPENCODE
     },
     Agent {
         name: "pi",
         profile: "pi",
         cli: "pi",
-        asks: Asks::ForCommands,
+        asks: Asks::Nobody,
         configuration: |_| Some(("pi", json!({}))),
         environment: |_| vec![("FAKE_KEY", "dummy".to_owned()), ("PI_OFFLINE", "1".to_owned())],
         secrets: &["FAKE_KEY"],
         settle: pi_home,
         session: no_members,
+        streams: true,
+        other_model: "other-model",
         cannot: &[
             Cannot { scenario: "allow", shows: "one permission request", line: NO_PERMISSIONS },
             Cannot { scenario: "deny", shows: "one permission request", line: NO_PERMISSIONS },
-            Cannot {
-                scenario: "cut",
-                shows: "status completed",
-                line: "A cut model stream may look like success",
-            },
+            Cannot { scenario: "changed command", shows: "one permission request", line: NO_PERMISSIONS },
         ],
     },
     Agent {
@@ -204,6 +300,8 @@ pub(crate) const AGENTS: &[Agent] = &[
         secrets: &["ANTHROPIC_API_KEY"],
         settle: nothing,
         session: no_members,
+        streams: true,
+        other_model: "opus",
         cannot: &[],
     },
     Agent {
@@ -217,6 +315,8 @@ pub(crate) const AGENTS: &[Agent] = &[
         settle: codex_home,
         // Its default mode lets a model judge, instead of the user.
         session: || json!({"mode": "read-only"}),
+        streams: true,
+        other_model: "gpt-5.2",
         cannot: &[],
     },
 ];
@@ -311,9 +411,10 @@ fn forked_home(place: &Place, credentials: Credentials, file: &str) -> Step {
             "npm": "@ai-sdk/openai-compatible", "name": "fake",
             "options": {"baseURL": format!("{}/v1", place.model.base()), "apiKey": "dummy"},
             "models": {"fake-model": {
-                "name": "Fake", "tool_call": true,
+                "name": "Fake", "tool_call": true, "attachment": true,
+                "modalities": {"input": ["text", "image"], "output": ["text"]},
                 "limit": {"context": 200_000, "output": 8000}, "cost": {"input": 3, "output": 15},
-            }},
+            }, "other-model": {"name": "Other", "tool_call": true}},
         }},
     });
     place.write(file, &settings.to_string())
@@ -325,7 +426,10 @@ fn pi_home(place: &Place, credentials: Credentials) -> Step {
     }
     let models = json!({"providers": {"fake": {
         "baseUrl": format!("{}/v1", place.model.base()), "api": "openai-completions", "apiKey": "FAKE_KEY",
-        "models": [{"id": "fake-model", "name": "Fake", "contextWindow": 200_000, "maxTokens": 8000}],
+        "models": [
+            {"id": "fake-model", "name": "Fake", "contextWindow": 200_000, "maxTokens": 8000, "input": ["text", "image"]},
+            {"id": "other-model", "name": "Other", "contextWindow": 200_000, "maxTokens": 8000},
+        ],
     }}});
     let settings = json!({"defaultProvider": "fake", "defaultModel": "fake-model"});
     place.write("home/.pi/agent/models.json", &models.to_string())?;

@@ -254,6 +254,16 @@ impl Hub {
         turn: &str,
         mut decide: impl FnMut(&Value) -> bool,
     ) -> Step<Turn> {
+        self.follow_with(session, turn, |request| json!({"approved": decide(request)}))
+    }
+
+    /// Follows a turn to its end; `answer` gives the members that answer a permission, by its request.
+    pub(crate) fn follow_with(
+        &mut self,
+        session: &str,
+        turn: &str,
+        mut answer: impl FnMut(&Value) -> Value,
+    ) -> Step<Turn> {
         let (mut text, mut messages) = (String::new(), Vec::new());
         loop {
             let message = self.next(session).map_err(|error| {
@@ -271,11 +281,11 @@ impl Hub {
                 }
                 "session.closed" => return Err(format!("expected the end of {turn}; came {message}")),
                 "permission.request" => {
-                    let (request, approved) = (&message["request_id"], decide(&message));
-                    self.send(&json!({
-                        "type": "permission.response", "session_id": session,
-                        "request_id": request, "approved": approved,
-                    }))?;
+                    let mut response = answer(&message);
+                    response["type"] = "permission.response".into();
+                    response["session_id"] = session.into();
+                    response["request_id"] = message["request_id"].clone();
+                    self.send(&response)?;
                 }
                 "output" => {
                     let own = message["turn_id"] == turn;
@@ -290,6 +300,35 @@ impl Hub {
             }
             messages.push(message);
         }
+    }
+
+    /// Approves what a session asks for until something is so; its other messages stay.
+    pub(crate) fn run_until(&mut self, session: &str, is_so: impl Fn() -> bool) -> Step {
+        let mut passed = VecDeque::new();
+        while !is_so() {
+            if Instant::now() > self.deadline {
+                return Err(format!("expected something in time; came {}", cut(&format!("{passed:?}"))));
+            }
+            if let Ok(message) = self.lines.recv_timeout(Duration::from_millis(50)) {
+                let of = message["session_id"].as_str().unwrap_or_default().to_owned();
+                self.queues.entry(of).or_default().push_back(message);
+            }
+            while let Some(message) = self.queues.get_mut(session).and_then(VecDeque::pop_front) {
+                match message["type"].as_str().unwrap_or_default() {
+                    "permission.request" => self.send(&json!({
+                        "type": "permission.response", "session_id": session,
+                        "request_id": message["request_id"], "approved": true,
+                    }))?,
+                    "turn.complete" => return Err(format!("expected a turn that runs; came {message}")),
+                    _ => {}
+                }
+                passed.push_back(message);
+            }
+        }
+        passed.extend(self.queues.remove(session).unwrap_or_default());
+        passed.retain(|message| message["type"] != "permission.request");
+        self.queues.insert(session.to_owned(), passed);
+        Ok(())
     }
 
     /// One whole turn, in which every permission is denied.

@@ -32,18 +32,19 @@ pub(crate) fn path() -> PathBuf {
 pub(crate) fn read() -> Cells {
     let text = fs::read_to_string(path()).unwrap_or_default();
     let mut cells = Cells::new();
-    for line in text.lines().filter(|line| line.starts_with('|')) {
-        let columns: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
-        if columns.len() != SCENARIOS.len() + 1 {
-            continue;
-        }
-        for (scenario, said) in SCENARIOS.iter().zip(&columns[1..]) {
-            let cell = match (*said, said.strip_prefix("cli: ")) {
+    let columns = |line: &'_ str| -> Vec<String> {
+        line.trim_matches('|').split('|').map(|column| column.trim().to_owned()).collect()
+    };
+    let mut rows = text.lines().filter(|line| line.starts_with('|')).map(columns);
+    let header = rows.next().unwrap_or_default();
+    for row in rows.filter(|row| row.len() == header.len()) {
+        for (scenario, said) in header.iter().zip(&row).skip(1) {
+            let cell = match (said.as_str(), said.strip_prefix("cli: ")) {
                 ("pass", _) => Cell::Pass,
                 (_, Some(line)) => Cell::Cli(line.to_owned()),
                 _ => continue,
             };
-            cells.insert((columns[0].to_owned(), scenario.name.to_owned()), cell);
+            cells.insert((row[0].clone(), scenario.clone()), cell);
         }
     }
     cells

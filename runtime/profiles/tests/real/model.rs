@@ -4,9 +4,12 @@ use std::{
     fs,
     io::{Read, Write},
     net::{TcpListener, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU16, Ordering},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU16, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -21,10 +24,13 @@ static PORT: AtomicU16 = AtomicU16::new(21_000);
 /// How long the server may take to listen.
 const START: Duration = Duration::from_secs(30);
 
+/// How long an agent may take to ask its model.
+const ASKED: Duration = Duration::from_secs(150);
+
 /// A running fake model. Dropping ends it.
 #[derive(Debug)]
 pub(crate) struct Model {
-    child: Child,
+    child: Mutex<Child>,
     port: u16,
     log: PathBuf,
 }
@@ -36,24 +42,46 @@ impl Model {
     /// Starts one that keeps its requests in `log`, and waits until it listens.
     pub(crate) fn start(log: PathBuf) -> Step<Self> {
         let port = free_port()?;
-        let child = Command::new("python3")
-            .arg(PROGRAM)
-            .arg(port.to_string())
-            .arg(&log)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(|error| format!("failed to start the fake model by python3: {error}"))?;
-        let mut model = Self { child, port, log };
+        Ok(Self { child: Mutex::new(serve(port, &log)?), port, log })
+    }
+
+    fn child(&self) -> MutexGuard<'_, Child> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the server: connections are refused from now on.
+    pub(crate) fn stop(&self) {
+        let mut child = self.child();
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+
+    /// Starts the server again where it was.
+    pub(crate) fn start_again(&self) -> Step {
+        *self.child() = serve(self.port, &self.log)?;
+        Ok(())
+    }
+
+    /// Waits until a request has this text.
+    pub(crate) fn waits_for(&self, text: &str) -> Step {
         let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if begun.elapsed() > START || !matches!(model.child.try_wait(), Ok(None)) {
-                return Err(format!("the fake model does not listen on port {port}"));
+        while !self.was_told(&[text]) {
+            if begun.elapsed() > ASKED {
+                return Err(format!("expected a request with {text:?}; came none"));
             }
             thread::sleep(Duration::from_millis(20));
         }
-        Ok(model)
+        Ok(())
+    }
+
+    /// The models that requests with this text were for.
+    pub(crate) fn models_of(&self, text: &str) -> Vec<String> {
+        let model = |request: &str| {
+            let request: Value = serde_json::from_str(request).ok()?;
+            let of_path = || request["path"].as_str()?.split("/models/").nth(1)?.split(':').next();
+            request["body"]["model"].as_str().or_else(of_path).map(str::to_owned)
+        };
+        self.log().lines().filter(|request| request.contains(text)).filter_map(model).collect()
     }
 
     /// `http://` and where it listens.
@@ -96,6 +124,11 @@ impl Model {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
+    /// Whether one request had all of these texts, in whatever order.
+    pub(crate) fn was_told_at_once(&self, texts: &[&str]) -> bool {
+        self.log().lines().any(|request| texts.iter().all(|text| request.contains(text)))
+    }
+
     /// Whether one request had all of these texts, in this order.
     pub(crate) fn was_told(&self, texts: &[&str]) -> bool {
         self.log().lines().any(|request| {
@@ -113,9 +146,31 @@ impl Model {
 
 impl Drop for Model {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.stop();
     }
+}
+
+/// Starts a server on a port, and waits until it listens.
+fn serve(port: u16, log: &Path) -> Step<Child> {
+    let mut child = Command::new("python3")
+        .arg(PROGRAM)
+        .arg(port.to_string())
+        .arg(log)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("failed to start the fake model by python3: {error}"))?;
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if begun.elapsed() > START || !matches!(child.try_wait(), Ok(None)) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("the fake model does not listen on port {port}"));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(child)
 }
 
 fn free_port() -> Step<u16> {

@@ -63,6 +63,18 @@ fn every(mut counts: impl FnMut(&Path) -> bool) -> Vec<Process> {
     processes.filter(|(_, line)| !line.is_empty()).collect()
 }
 
+/// The parent of a process.
+pub(crate) fn parent_of(process: u32) -> Option<u32> {
+    parent(&Path::new("/proc").join(process.to_string()))
+}
+
+/// Kills a process by SIGKILL.
+pub(crate) fn kill(process: u32) -> Step {
+    let killed = std::process::Command::new("kill").args(["-9", &process.to_string()]).status();
+    let killed = killed.is_ok_and(|status| status.success());
+    expect(killed, format_args!("process {process} killed"), "a failure")
+}
+
 fn parent(process: &Path) -> Option<u32> {
     let status = fs::read_to_string(process.join("status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()

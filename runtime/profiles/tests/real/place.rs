@@ -88,7 +88,7 @@ impl Place {
             .collect();
         let mut entry = json!({
             "id": ID, "profile": self.agent.profile, "env": environment, "allowed_dirs": [self.work()],
-            "start_timeout": "90s", "turn_timeout": "150s", "stop_timeout": "30s",
+            "session_may": ["mcp_servers"], "start_timeout": "90s", "turn_timeout": "150s", "stop_timeout": "30s",
         });
         if let Some((key, object)) = (self.agent.configuration)(self) {
             entry[key] = object;

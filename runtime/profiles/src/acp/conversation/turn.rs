@@ -31,6 +31,8 @@ pub(super) struct Running<'a> {
     pub(super) requests: Requests<'a>,
     /// Until when something must be said, and how long that is.
     first_word: Option<(Instant, Duration)>,
+    /// Whether the agent has answered before, so that its silence does not come from missing credentials.
+    has_answered: bool,
     /// Whether the agent was given its prompt.
     pub(super) is_prompted: bool,
     /// Whether something has asked for an early end.
@@ -53,6 +55,7 @@ impl<'a> Running<'a> {
         session: &'a AcpSession,
         reader: &'a mut Reader,
         first_word: Option<(Instant, Duration)>,
+        has_answered: bool,
     ) -> Self {
         Self {
             reader,
@@ -60,6 +63,7 @@ impl<'a> Running<'a> {
             answer: Answer::new(session.link.initialized.quirks.failures_as_text),
             requests: session.requests(),
             first_word,
+            has_answered,
             is_prompted: false,
             is_cut: false,
             repeated: false,
@@ -212,6 +216,10 @@ impl Dialect for Running<'_> {
     fn late(&mut self) -> Error {
         let wait = self.first_word.take().map(|(_, wait)| wait).unwrap_or_default();
         let late = deadlines::late("said nothing within", wait);
+        if self.has_answered {
+            let why = format!("{late}: check that its model can be reached, and send the input again");
+            return Error::new(Category::Timeout, why);
+        }
         let why = format!("{late}, as it does without a provider: check its credentials and configuration");
         Error::new(Category::Auth, why)
     }

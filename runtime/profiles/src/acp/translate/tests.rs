@@ -152,9 +152,15 @@ fn what_is_told_already_is_not_told_again() {
 
 #[test]
 fn copilot_s_remarks_are_no_answer() {
-    let remark = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "Info: Operation cancelled by user" } });
-    assert_eq!(kinds(&told("Copilot", When::Now, std::slice::from_ref(&remark))), ["progress"]);
-    assert_eq!(kinds(&told("x", When::Now, &[remark])), ["text"]);
+    for text in [
+        "Info: Operation cancelled by user",
+        "Info: Response was interrupted due to a server error. Retrying...",
+    ] {
+        let remark =
+            json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } });
+        assert_eq!(kinds(&told("Copilot", When::Now, std::slice::from_ref(&remark))), ["progress"]);
+        assert_eq!(kinds(&told("x", When::Now, &[remark])), ["text"]);
+    }
 }
 
 #[test]

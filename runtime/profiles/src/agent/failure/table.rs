@@ -170,6 +170,8 @@ const TABLE: &[(Category, &[&str])] = &[
             r"timeouterror",
         ],
     ),
+    // What a launcher says of the program that it has started.
+    (Category::ProcessExit, &[r"was terminated by signal"]),
     (Category::NotInstalled, &[r"spawn \S{1,200} enoent", r"no platform package"]),
 ];
 

@@ -148,6 +148,11 @@ fn failures_have_their_category() {
         ("", Some(504), Category::Timeout),
         ("", Some(408), Category::Timeout),
         ("spawn codex ENOENT", None, Category::NotInstalled),
+        (
+            "the native binary was terminated by signal SIGKILL; no platform package fits",
+            None,
+            Category::ProcessExit,
+        ),
         // Numbers that count, and texts about such things.
         ("wrote 4290 bytes", None, Category::Other),
         ("error 4290 of 5000", None, Category::Other),

@@ -85,8 +85,12 @@ fn an_allowance_is_for_this_session_alone() {
             {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "touch *"}], "behavior": "allow",
                 "destination": "session"}]})
     );
-    let not_an_object = ask.allowed(Some(json!("rm")), Some("nonsense"));
-    assert_eq!(not_an_object["updatedInput"], json!({"command": "touch a"}));
+    let unknown_option = ask.allowed(None, Some("nonsense"));
+    assert_eq!(unknown_option["updatedInput"], json!({"command": "touch a"}));
+    assert!(unknown_option.get("updatedPermissions").is_none());
+    // The user did not approve of the original.
+    let not_an_object = ask.allowed(Some(json!("rm")), Some("always"));
+    assert_eq!(not_an_object["behavior"], "deny");
     assert!(not_an_object.get("updatedPermissions").is_none());
 }
 

@@ -94,6 +94,10 @@ fn a_failed_run_has_its_category() {
     assert_eq!(category(&result("busy"), 173, ""), "rate_limit");
     assert_eq!(category("", 41, "you must specify the GEMINI_API_KEY"), "auth");
     assert_eq!(
+        category("", 42, "Error resuming session: No previous sessions found for this project."),
+        "session_not_found"
+    );
+    assert_eq!(
         category("", 42, "Error resuming session: Invalid session identifier \"x\"."),
         "session_not_found"
     );

@@ -58,6 +58,16 @@ fn turn(
     is_prompted: bool,
     inputs: impl IntoIterator<Item = Input<Message>>,
 ) -> (Vec<String>, usize) {
+    turn_after(false, permissions, is_prompted, inputs)
+}
+
+/// The same, `has_answered` earlier.
+fn turn_after(
+    has_answered: bool,
+    permissions: Permissions,
+    is_prompted: bool,
+    inputs: impl IntoIterator<Item = Input<Message>>,
+) -> (Vec<String>, usize) {
     let (mut reader, terminals) = (Reader::new(Quirks::default()), Terminals::default());
     let allowed_runs = AtomicUsize::new(0);
     let now = Instant::now();
@@ -68,6 +78,7 @@ fn turn(
         answer: Answer::default(),
         requests: Requests::new(permissions, &allowed_runs),
         first_word: Some((now + wait, wait)),
+        has_answered,
         is_prompted,
         is_cut: false,
         repeated: false,
@@ -105,6 +116,8 @@ fn a_stop_cancels_and_waits_for_the_answer_of_a_prompt_that_was_sent() {
 fn a_model_that_never_speaks_has_no_provider() {
     let done = ask([Wait(9), prompted()]);
     assert!(done.last().is_some_and(|end| end.contains("without a provider")), "{done:?}");
+    let (done, _) = turn_after(true, Permissions::Ask, true, [Wait(9), prompted()]);
+    assert!(done.last().is_some_and(|end| end.contains("its model can be reached")), "{done:?}");
     let done = ask([says("a"), Wait(20), prompted()]);
     assert!(done.last().is_some_and(|end| end.contains("said nothing for 20s")), "{done:?}");
 }
