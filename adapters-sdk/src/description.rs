@@ -131,7 +131,7 @@ impl Description {
         Self { config_schema: Some(schemars::schema_for!(C).to_value()), ..self }
     }
 
-    /// Sends tool events as JSON on channel `tool` to hosts without `events` ([ext.3]).
+    /// Sends calls of tools and their results as JSON on channel `tool` to hosts without `events` ([ext.3]).
     #[must_use]
     pub fn tools_as_output(self) -> Self {
         Self { tools: ToolsAsOutput::Yes, ..self }

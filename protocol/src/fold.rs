@@ -3,9 +3,12 @@
 //! Nothing the user needs lives only in an extension: failures become `output` on channel `system`, questions `output`
 //! on channel `question`; what only enriches is left out.
 
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
 use crate::{
     AdapterBody, AdapterMessage, Channel, ClosedReason, Context, Envelope, Extensions, Failure, InputRequest,
-    Output, PermissionRequest, SessionClosed, SessionInfo, Status, TurnComplete,
+    Json, Output, PermissionRequest, SessionClosed, SessionInfo, Status, ToolCallId, ToolEnd, ToolStart,
+    TurnComplete,
 };
 
 /// The author's choice whether tool events go to a peer without `events` as JSON on channel `tool` ([ext.3]).
@@ -14,7 +17,7 @@ pub enum ToolsAsOutput {
     /// They are left out.
     #[default]
     No,
-    /// They are written as JSON on channel `tool`.
+    /// Calls and results are written as JSON on channel `tool`: `tool_use` and `tool_result`.
     Yes,
 }
 
@@ -93,10 +96,11 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
         AdapterBody::SessionReady(ready) if ready.info.context == Some(Context::Lost) => {
             Folded::One(system(&message, CONTEXT_LOST.to_owned()))
         }
-        AdapterBody::ToolStart(_) | AdapterBody::ToolUpdate(_) | AdapterBody::ToolEnd(_)
-            if tools == ToolsAsOutput::Yes =>
-        {
-            Folded::One(as_json(&message))
+        AdapterBody::ToolStart(start) if tools == ToolsAsOutput::Yes => {
+            Folded::One(as_json(&message, &ToolBlock::of_call(start)))
+        }
+        AdapterBody::ToolEnd(end) if tools == ToolsAsOutput::Yes => {
+            Folded::One(as_json(&message, &ToolBlock::of_result(end)))
         }
         _ => Folded::Nothing,
     }
@@ -170,10 +174,43 @@ fn said(message: &AdapterMessage, channel: Channel, text: String) -> AdapterMess
     Envelope::new(message.session_id.clone(), Output::on(channel, text)).of_turn(message.turn_id.clone())
 }
 
-fn as_json(message: &AdapterMessage) -> AdapterMessage {
-    let mut line = message.to_line();
-    line.pop();
-    said(message, Channel::Tool, String::from_utf8_lossy(&line).into_owned())
+/// A call of a tool, or its result, as user interfaces without `events` read it.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ToolBlock<'a> {
+    ToolUse { id: &'a ToolCallId, name: &'a str, input: ToolInput<'a> },
+    ToolResult { tool_use_id: &'a ToolCallId, content: &'a str, is_error: bool },
+}
+
+/// An input; an empty object where it is not known.
+struct ToolInput<'a>(Option<&'a Json>);
+
+impl Serialize for ToolInput<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(input) => input.serialize(serializer),
+            None => serializer.serialize_map(Some(0))?.end(),
+        }
+    }
+}
+
+impl<'a> ToolBlock<'a> {
+    fn of_call(start: &'a ToolStart) -> Self {
+        Self::ToolUse { id: &start.tool_call_id, name: &start.tool, input: ToolInput(start.input.as_ref()) }
+    }
+
+    fn of_result(end: &'a ToolEnd) -> Self {
+        Self::ToolResult {
+            tool_use_id: &end.tool_call_id,
+            content: end.content.as_deref().unwrap_or_default(),
+            is_error: end.is_error == Some(true),
+        }
+    }
+}
+
+fn as_json(message: &AdapterMessage, block: &ToolBlock<'_>) -> AdapterMessage {
+    // Texts and JSON that was read: it cannot fail.
+    said(message, Channel::Tool, serde_json::to_string(block).unwrap_or_default())
 }
 
 /// Strips the end of a turn; the text tells what would be lost with it.

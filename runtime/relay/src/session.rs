@@ -3,9 +3,11 @@
 //! A task of its own owns everything of the session. It takes the hub's messages whenever they come, and events from
 //! the host only while its queue to the hub has room ([flow.3], [relay.6]). What it answers the hub is never dropped.
 
+mod brief;
 mod events;
 mod in_force;
 mod inputs;
+mod pieces;
 mod requests;
 mod turns;
 
@@ -73,6 +75,8 @@ pub(crate) struct HubSession {
     placing: Option<Placing>,
     answers: FuturesUnordered<Answering>,
     gave_files: bool,
+    /// Whether the end of a turn has said that the process ended, to a hub that would read it twice.
+    said_exit: bool,
 }
 
 /// The state of a session towards its hub.
@@ -124,6 +128,7 @@ impl HubSession {
             placing: None,
             answers: FuturesUnordered::new(),
             gave_files: false,
+            said_exit: false,
         };
         if let Some(closed) = refused {
             own.end_from_here(closed);
@@ -201,7 +206,11 @@ impl HubSession {
 
     fn put(&self, message: AdapterMessage, class: Class) {
         for folded in fold(message, self.agreed, self.common.tools) {
-            self.outlet.put(folded.to_line(), class);
+            if self.agreed.is_empty() {
+                pieces::lines(folded, |line| self.outlet.put(line, class));
+            } else {
+                self.outlet.put(folded.to_line(), class);
+            }
         }
     }
 

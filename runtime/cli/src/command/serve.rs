@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use clap::Args;
 use trunkline_host::config::SessionMay;
-use trunkline_relay::RelayOptions;
+use trunkline_relay::{RelayOptions, ToolsAsOutput};
 
 use crate::{
     exit,
@@ -45,6 +45,10 @@ pub(crate) struct Serve {
     /// name them where it is trusted as you are.
     #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true)]
     session_may: String,
+
+    /// Shows a hub without the extension `events` the calls of tools and their results, as JSON on channel `tool`
+    #[arg(long)]
+    tools_as_output: bool,
 }
 
 impl Serve {
@@ -54,7 +58,9 @@ impl Serve {
             .map_err(|error| Fault::usage(error).next("correct --session-may"))?;
         let chosen = self.target.host_beside(config, &self.also, &may)?;
         chosen.any_may_run()?;
-        let report = trunkline_relay::serve_stdio(chosen.host, RelayOptions::default())
+        let tools = if self.tools_as_output { ToolsAsOutput::Yes } else { ToolsAsOutput::No };
+        let options = RelayOptions::default().tools_as_output(tools);
+        let report = trunkline_relay::serve_stdio(chosen.host, options)
             .await
             .context("failed to take stdin and stdout for the protocol")?;
         tracing::info!(?report, "the relay has ended");

@@ -1,13 +1,13 @@
 //! What comes from the host, as the hub receives it ([relay.7]).
 
-use trunkline_host::{Event, EventKind, SessionEnd, TurnEnd, TurnScope};
+use trunkline_host::{Cause, Event, EventKind, SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
-    Category, ClosedReason, Delivered, Extensions, Failure, FileOutput, Meta, PermissionCancel,
+    Category, ClosedReason, Delivered, ErrorEvent, Extensions, Failure, FileOutput, Meta, PermissionCancel,
     SessionClosed, SessionInfo, Status, StopReason, TurnComplete,
 };
 
 use super::{
-    HubSession, Phase,
+    HubSession, Phase, brief, pieces,
     requests::{HubInformed, PendingRequest},
     turns::{Serial, Stage},
 };
@@ -38,6 +38,16 @@ impl HubSession {
                 self.gave_files = true;
                 FileOutput::from(file).into()
             }
+            EventKind::Permission(permission)
+                if self.agreed.is_empty() && pieces::is_too_long(permission.request()) =>
+            {
+                permission.deny();
+                return self.say_error(
+                    Category::PermissionDenied,
+                    "a permission was denied: the request is too long for this hub to show",
+                );
+            }
+            EventKind::Error(error) if self.is_said_already(&error) => return,
             EventKind::Permission(permission) => {
                 let mut request = permission.request().clone();
                 request.request_id =
@@ -80,7 +90,27 @@ impl HubSession {
         let Some(turn) = self.turns.end(end.turn) else {
             return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that the hub does not wait for");
         };
+        let end = if self.knows(Extensions::TURNS) { end } else { self.brief_end(end) };
         self.say(turn.hub, Box::new(TurnComplete::from(end)).into(), meta);
+    }
+
+    /// The end of a turn for a hub that reads it as text: without the whole tail of stderr.
+    fn brief_end(&mut self, mut end: TurnEnd) -> TurnEnd {
+        self.said_exit = matches!(end.cause, Cause::ProcessExit | Cause::EndOfStream | Cause::StartTimeout);
+        let tail = end.stderr_tail.take();
+        if end.cause != Cause::Complete
+            && let Some(message) = end.error.as_mut().and_then(|error| error.message.as_mut())
+        {
+            brief::shorten(message, tail.as_deref());
+        }
+        end
+    }
+
+    /// Whether this is the news, as text, that the end of a turn has just said.
+    fn is_said_already(&mut self, error: &ErrorEvent) -> bool {
+        error.category == Some(Category::ProcessExit)
+            && !self.knows(Extensions::EVENTS)
+            && std::mem::take(&mut self.said_exit)
     }
 
     /// The host's session has ended: so has the hub's ([session.8]).
@@ -95,7 +125,12 @@ impl HubSession {
     }
 
     /// Ends what is open. Why nothing more will come is reported when the hub has had what it waits for.
-    pub(super) fn end_from_here(&mut self, closed: SessionClosed) {
+    pub(super) fn end_from_here(&mut self, mut closed: SessionClosed) {
+        if !self.knows(Extensions::CONTROL)
+            && let Some(message) = closed.error.as_mut().and_then(|error| error.message.as_mut())
+        {
+            brief::shorten(message, None);
+        }
         let end = never_sent(&closed);
         if self.knows(Extensions::TURNS) {
             while let Some(turn) = self.turns.take_first() {

@@ -5,6 +5,7 @@
 
 use std::{
     future::Future,
+    path::Path,
     pin::Pin,
     task::{Context, Poll, Waker},
 };
@@ -151,6 +152,10 @@ impl HubSession {
                     Err(SendError::Closed) => {}
                     Err(refused) => self.refuse(serial, busy(&refused.to_string())),
                 },
+                // This process's directory is none of the hub's.
+                Some(Ordered::File(file)) if Path::new(&file.file_path).is_relative() => {
+                    self.refuse_file("`file_path` is relative; name the file by an absolute path");
+                }
                 Some(Ordered::File(file)) => self.placing = Some(Box::pin(place(session, file))),
                 Some(Ordered::Update(update)) => {
                     let updating = async move {
@@ -174,7 +179,7 @@ impl HubSession {
         self.say_error(Category::FileRefused, why);
     }
 
-    fn say_error(&mut self, category: Category, why: &str) {
+    pub(super) fn say_error(&mut self, category: Category, why: &str) {
         let error = ErrorEvent {
             category: Some(category),
             message: why.to_owned(),

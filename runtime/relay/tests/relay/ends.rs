@@ -64,8 +64,32 @@ async fn a_crash_is_told_with_status_and_last_words() {
         if extended {
             assert_eq!((&end["exit_code"], &end["delivered"]), (&json!(3), &json!("unknown")));
         }
-        told(&mut world.hub, extended, "process_exit", "exit status 3").await;
-        world.end().await;
+        if extended {
+            told(&mut world.hub, extended, "process_exit", "exit status 3").await;
+        }
+        world.hub.hang_up().await;
+        assert_eq!(world.hub.rest().await, [json!(null); 0], "a core-only hub reads of a crash once");
+    }
+}
+
+#[tokio::test]
+async fn a_core_only_hub_gets_one_short_text_of_a_crash() {
+    let script =
+        "read start; read input; i=0; while [ $i -lt 3000 ]; do echo noise $i >&2; i=$((i+1)); done; exit 7";
+    for crashes in 1..=2 {
+        let agent = AgentConfig::external("sh", Command::new("sh").arg("-c").arg(script));
+        let mut world = World::made(|agent| agent, |host| host.agent(agent).default_agent("sh"), 64 * 1024);
+        world.hub.start_core("s").await;
+        for _ in 0..crashes {
+            world.hub.input_core("s", "go").await;
+            let text = world.hub.expect("output").await;
+            let expected =
+                "the adapter's process ended with exit status 7; its last words on stderr: noise 2999";
+            assert_eq!(text["content"], expected);
+            world.hub.expect("turn.complete").await;
+        }
+        world.hub.hang_up().await;
+        assert_eq!(world.hub.rest().await, [json!(null); 0]);
     }
 }
 
@@ -94,8 +118,8 @@ async fn an_end_of_stream_and_the_restart_behind_it_are_told() {
         let end = end(&mut world.hub, extended, "failed", "process_exit", "").await;
         if extended {
             assert_eq!(end["delivered"], "yes");
+            told(&mut world.hub, extended, "process_exit", "").await;
         }
-        told(&mut world.hub, extended, "process_exit", "").await;
         world.hub.input("s", "u", "again").await;
         let mut adapter = world.adapters.next().await;
         let id = adapter.ready().await;
@@ -244,4 +268,44 @@ async fn bad_and_oversize_lines_that_name_the_session_are_told_to_it_alone() {
         adapter.write(r#"{"type":"turn.complete","session_id":"s"}"#).await;
         world.hub.hears_nothing().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_core_only_hub_gets_lines_that_it_can_read() {
+    let mut world = World::new();
+    let mut adapter = world.open_core("s").await;
+    world.hub.input_core("s", "go").await;
+    let turn = adapter.turn().await;
+    let content = "\"\u{1F600}\n".repeat(400_000);
+    let (mut read, mut lines) = (String::new(), 0);
+    let long =
+        json!({"type": "output", "session_id": "s", "turn_id": turn, "content": content, "channel": "notes"});
+    adapter.say(long).await;
+    while read.len() < content.len() {
+        let piece = world.hub.expect("output").await;
+        assert!(piece.to_string().len() < 1024 * 1024);
+        assert_eq!(piece["channel"], "notes");
+        read.push_str(piece["content"].as_str().unwrap());
+        lines += 1;
+    }
+    assert!(read == content && lines == 7, "{} in {lines}", read.len());
+    let request = json!({
+        "type": "permission.request", "session_id": "s", "turn_id": turn, "request_id": "r", "tool": "Write",
+        "description": "d", "resource": "x".repeat(2 << 20),
+    });
+    adapter.say(request).await;
+    assert_eq!(adapter.expect("permission.response").await["approved"], false);
+    told(&mut world.hub, false, "permission_denied", "too long for this hub to show").await;
+    adapter.complete("s", &turn).await;
+    world.hub.expect("turn.complete").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_with_extensions_gets_a_long_output_whole() {
+    let mut world = World::new();
+    let mut adapter = world.open("s").await;
+    world.hub.input("s", "t", "go").await;
+    let turn = adapter.turn().await;
+    adapter.output("s", &turn, &"x".repeat(3 << 20)).await;
+    assert_eq!(world.hub.expect("output").await["content"].as_str().unwrap().len(), 3 << 20);
 }

@@ -90,3 +90,18 @@ async fn the_files_of_a_session_that_has_just_ended_can_still_be_read() {
     world.hub.expect("pong").await;
     assert_eq!(std::fs::read_to_string(file["file_path"].as_str().unwrap()).unwrap(), "done");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_relative_path_is_refused_wherever_the_relay_runs() {
+    for extensions in [true, false] {
+        let mut world = World::new();
+        let mut adapter = if extensions { world.open("s").await } else { world.open_core("s").await };
+        // It is there, in the directory of this process.
+        world.hub.say(json!({"type": "file.input", "session_id": "s", "file_path": "Cargo.toml"})).await;
+        world.hub.input("s", "t", "look").await;
+        let told = world.hub.hear().await;
+        let words = if extensions { &told["message"] } else { &told["content"] };
+        assert!(words.as_str().unwrap().contains("absolute path"), "{told}");
+        adapter.expect("user.input").await;
+    }
+}
