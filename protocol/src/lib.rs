@@ -40,6 +40,7 @@ mod scan;
 pub mod schema;
 mod surrogate;
 mod swar;
+pub mod tool_loop;
 
 pub use channel::Channel;
 pub use envelope::{AdapterMessage, Body, Envelope, HostMessage};

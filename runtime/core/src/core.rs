@@ -11,6 +11,7 @@ mod queue;
 mod request;
 mod session;
 mod timers;
+mod tool_calls;
 mod turn;
 
 #[cfg(test)]
@@ -19,7 +20,7 @@ mod tests;
 use std::{collections::VecDeque, hash::BuildHasher, time::Duration};
 
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet};
-use trunkline_protocol::{Extensions, SessionId};
+use trunkline_protocol::{Extensions, SessionId, tool_loop::ToolLoopAction};
 
 pub use self::{
     close::WhyClosed,
@@ -47,12 +48,16 @@ pub struct Rules {
     pub turn_timeout: Option<Duration>,
     /// The longest silence of a session whose turn runs. `None`: no limit.
     pub inactivity_timeout: Option<Duration>,
+    /// The silence of a running turn after which its user learns of it. `None`: never.
+    pub stall_after: Option<Duration>,
     /// The deadline for the answer to a stop.
     pub stop_timeout: Duration,
     /// The deadline for the answer to a request, which is then denied or cancelled. `None`: no deadline.
     pub permission_timeout: Option<Duration>,
     /// The limit of a turn's output, in bytes. `None`: no limit.
     pub max_turn_output: Option<u64>,
+    /// What happens when an agent calls the same tools over and over.
+    pub tool_loop: ToolLoopAction,
     /// True if the end of the process ends its sessions.
     pub close_on_exit: bool,
     /// The options without which a session is refused ([ext.7]).

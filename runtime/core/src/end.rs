@@ -72,6 +72,8 @@ pub enum Cause {
     Oversize,
     /// `max_turn_output` or the spool's limit was reached.
     Limit,
+    /// The agent called the same tools over and over (`tool_loop`).
+    ToolLoop,
     /// An option that must be enforced is not ([ext.7]).
     Refused,
 }
@@ -95,6 +97,7 @@ impl Cause {
             Self::Shutdown => "shutdown",
             Self::Oversize => "oversize",
             Self::Limit => "limit",
+            Self::ToolLoop => "tool_loop",
             Self::Refused => "refused",
         }
     }
@@ -109,6 +112,7 @@ impl Cause {
             Self::StartFailed => Some(Category::NotInstalled),
             Self::StopUnanswered => Some(Category::StopUnanswered),
             Self::Oversize | Self::Limit => Some(Category::Oversize),
+            Self::ToolLoop => Some(Category::ToolLoop),
             Self::Refused => Some(Category::Protocol),
         }
     }

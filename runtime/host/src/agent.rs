@@ -155,9 +155,11 @@ pub(crate) fn rules(config: &AgentConfig) -> Rules {
         start_timeout: timeouts.start,
         turn_timeout: timeouts.turn,
         inactivity_timeout: timeouts.inactivity,
+        stall_after: timeouts.stall_after(),
         stop_timeout: timeouts.stop,
         permission_timeout: timeouts.permission,
         max_turn_output: config.limits.max_turn_output,
+        tool_loop: config.tool_loop,
         close_on_exit: config.on_adapter_exit == OnAdapterExit::Close,
         relied_on: match config.unenforced {
             Unenforced::Allow => ReliedOn::Nothing,

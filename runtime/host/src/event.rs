@@ -1,6 +1,6 @@
 //! The events of a session.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use trunkline_core::{SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
@@ -60,6 +60,13 @@ pub enum EventKind {
     Info(Box<SessionInfo>),
     /// Alive; quiet work goes on.
     Working,
+    /// The turn runs and says nothing: a note from the host, once for each silence of `stall_after`. Nothing is stopped.
+    Stalled {
+        /// How long nothing has come.
+        silent_for: Duration,
+        /// The time to the first deadline that ends the turn. `None` if it has none.
+        deadline_in: Option<Duration>,
+    },
     /// A file for the user, copied into the host's own store ([file.7]).
     File(File),
     /// The agent asks whether it may do something. Dropped unanswered, it is denied.
@@ -144,7 +151,7 @@ impl EventKind {
     /// The message that this event is on the wire, if it is plain data.
     ///
     /// # Errors
-    /// The event itself, if it is a file, an end, or a request or its withdrawal: there the host has a part in it.
+    /// The event itself, if it is a stall, a file, an end, or a request or its withdrawal: there the host has a part in it.
     pub fn into_body(self) -> Result<AdapterBody, Self> {
         Ok(match self {
             Self::Output(output) => output.into(),
@@ -164,7 +171,8 @@ impl EventKind {
             Self::RateLimit(limit) => limit.into(),
             Self::Info(info) => info.into(),
             Self::Working => trunkline_protocol::Working::default().into(),
-            other @ (Self::File(_)
+            other @ (Self::Stalled { .. }
+            | Self::File(_)
             | Self::Permission(_)
             | Self::Question(_)
             | Self::Withdrawn { .. }
@@ -223,6 +231,7 @@ impl EventKind {
             Self::ContextUsage(_)
             | Self::Compaction(_)
             | Self::Working
+            | Self::Stalled { .. }
             | Self::Withdrawn { .. }
             | Self::End(_)
             | Self::Closed(_) => SMALL,

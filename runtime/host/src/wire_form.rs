@@ -1,7 +1,9 @@
 //! Events in the wire's own form, for embedders that pass them on as JSON.
 
+use std::time::Duration;
+
 use serde::{Serialize, Serializer};
-use trunkline_protocol::{AdapterKind, FileOutput, Meta, PermissionCancel, Working};
+use trunkline_protocol::{AdapterKind, FileOutput, Meta, PermissionCancel, Progress, Working};
 
 use crate::{Event, EventKind, File, TurnScope};
 
@@ -55,6 +57,10 @@ impl Serialize for Event {
             EventKind::RateLimit(body) => self.message(Kind::RateLimit, body, serializer),
             EventKind::Info(body) => self.message(Kind::SessionInfo, body, serializer),
             EventKind::Working => self.message(Kind::Working, &Working::default(), serializer),
+            EventKind::Stalled { silent_for, deadline_in } => {
+                let message = stalled(*silent_for, *deadline_in);
+                self.message(Kind::Progress, &Progress { message, ..Progress::default() }, serializer)
+            }
             EventKind::File(file) => self.message(Kind::FileOutput, file, serializer),
             EventKind::Permission(asked) => {
                 self.message(Kind::PermissionRequest, asked.request(), serializer)
@@ -75,4 +81,13 @@ impl Serialize for File {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         FileOutput::from(self.clone()).serialize(serializer)
     }
+}
+
+/// A stall as a sentence: one that a host reports as `progress`.
+fn stalled(silent_for: Duration, deadline_in: Option<Duration>) -> String {
+    let mut text = format!("no message for {} s", silent_for.as_secs());
+    if let Some(deadline_in) = deadline_in {
+        text.push_str(&format!("; the turn is stopped in {} s", deadline_in.as_secs()));
+    }
+    text
 }

@@ -35,7 +35,8 @@ pub(crate) mod system_prompt;
 pub(crate) mod template;
 pub(crate) mod title;
 pub(crate) mod tokens;
-pub(crate) mod tool_loop;
 pub(crate) mod turn;
 pub(crate) mod variables;
 pub(crate) mod version;
+
+pub(crate) use trunkline_sdk::protocol::tool_loop;

@@ -1,5 +1,7 @@
 //! What is shown beside the answer, on stderr: tools, plans, errors, files, how a turn and a session ended.
 
+use std::time::Duration;
+
 use trunkline_host::{
     Cause, Event, EventKind, File, SessionEnd, TurnEnd,
     protocol::{
@@ -68,6 +70,7 @@ impl Screen {
             }
             EventKind::RateLimit(limit) => self.rate_limit(limit),
             EventKind::Info(info) => self.info(info),
+            EventKind::Stalled { silent_for, deadline_in } => self.stalled(*silent_for, *deadline_in),
             EventKind::File(file) => self.file(file),
             EventKind::Withdrawn { reason, .. } if !self.stopping => {
                 self.remark(&format!("the request was settled: {reason}"))
@@ -112,6 +115,13 @@ impl Screen {
         let kind = error.category.map_or(String::new(), |category| format!(" ({category})"));
         let style = if error.fatal == Some(true) { paint::BAD } else { paint::CARE };
         self.note("!", style, &format!("{}{kind}", shown(error.message.trim_end())));
+    }
+
+    fn stalled(&mut self, silent_for: Duration, deadline_in: Option<Duration>) {
+        let silent_for = facts::duration(silent_for);
+        let deadline = deadline_in.map(|left| format!("; the turn is stopped in {}", facts::duration(left)));
+        let text = format!("the agent has said nothing for {silent_for}{}", deadline.unwrap_or_default());
+        self.note("!", paint::CARE, &text);
     }
 
     fn rate_limit(&mut self, limit: &RateLimit) {

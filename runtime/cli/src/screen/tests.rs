@@ -101,3 +101,13 @@ fn markdown_is_rendered_and_its_author_commands_no_terminal() {
     assert!(!raw.contains(['\u{9b}', '\u{7}']));
     assert!(aside.text().contains("hm"));
 }
+
+#[test]
+fn a_stall_is_one_line_beside_the_answer() {
+    let seconds = std::time::Duration::from_secs;
+    let stalled = EventKind::Stalled { silent_for: seconds(90), deadline_in: Some(seconds(30)) };
+    let (answer, aside) = shown_on((false, false), vec![output("a"), stalled, output("b")]);
+    assert_eq!(answer, "ab\n");
+    let stalls: Vec<_> = aside.lines().filter(|line| line.contains("said nothing")).collect();
+    assert_eq!(stalls, ["  ! the agent has said nothing for 1 min 30 s; the turn is stopped in 30.0 s"]);
+}

@@ -1,6 +1,6 @@
 //! What the adapter reported of a session, as far as it is needed again, within bounds.
 
-use trunkline_protocol::{Category, ErrorEvent, Json, Resume, TurnComplete};
+use trunkline_protocol::{Category, ErrorEvent, Json, Resume, TurnComplete, tool_loop::ToolLoop};
 
 use super::Core;
 use crate::share::may_take;
@@ -19,6 +19,8 @@ pub(super) struct Known {
     /// Those of the options that the session asks for.
     pub(super) options_applied: Vec<&'static str>,
     pub(super) steers: bool,
+    /// Its tool calls, where the rules want them watched.
+    pub(super) calls: ToolLoop,
 }
 
 impl Known {

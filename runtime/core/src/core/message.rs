@@ -199,6 +199,7 @@ impl Core {
             AdapterBody::TurnComplete(complete) => {
                 self.complete(index, named.flatten(), Some(complete), meta, now)
             }
+            AdapterBody::ToolStart(start) => self.tool_start(index, scope, start, meta, now),
             AdapterBody::FileOutput(file) => {
                 let key = self.key_of(index);
                 self.effect(super::Effect::CheckFile { key, scope, file, meta });

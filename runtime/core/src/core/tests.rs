@@ -5,5 +5,6 @@ mod bench;
 mod endings;
 mod flow;
 mod shares;
+mod stalls;
 mod waits;
 mod walk;

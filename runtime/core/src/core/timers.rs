@@ -41,6 +41,7 @@ const SPARE_TIMERS: usize = 1024;
 /// | `Stop` | a `stop` | `stop_timeout` | the turn ends with [`Cause::StopUnanswered`] ([turn.8]) |
 /// | `Turn` | an input's write | `turn_timeout` | the turn is stopped, for [`Cause::TurnTimeout`] |
 /// | `Inactivity` | each message of the session while its turn runs; rests while a request waits, events are paused, or the process has said nothing | `inactivity_timeout` | the turn is stopped, for [`Cause::Inactivity`] |
+/// | `Stall` | as `Inactivity` | `stall_after` | its user learns of the silence, once ([`Effect::Stalled`]) |
 /// | `Update` | an update before the adapter's first message of the session | [`READY_WAIT`] | it is written, or refused as unsupported |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timer {
@@ -52,14 +53,15 @@ enum Timer {
     Stop,
     Turn,
     Inactivity,
+    Stall,
     Update,
 }
 
 impl Timer {
     /// In the order in which they are looked at: an input that has waited too long needs no new start.
     const OF_PROCESS: [Self; 3] = [Self::Start, Self::Restart, Self::FirstMessage];
-    const OF_SESSION: [Self; 6] =
-        [Self::Options, Self::Request, Self::Stop, Self::Turn, Self::Inactivity, Self::Update];
+    const OF_SESSION: [Self; 7] =
+        [Self::Options, Self::Request, Self::Stop, Self::Turn, Self::Inactivity, Self::Stall, Self::Update];
 
     /// When it ends, if it runs. Only those of a session need one.
     fn ends_at(self, rules: &Rules, process: &Process, session: Option<&Session>) -> Option<Instant> {
@@ -95,6 +97,9 @@ impl Timer {
             Self::Stop => running?.stop_deadline,
             Self::Turn => unstopped?.deadline,
             Self::Inactivity => Some(unstopped?.last_heard + rules.inactivity_timeout?),
+            Self::Stall => {
+                Some(unstopped.filter(|running| !running.stalled)?.last_heard + rules.stall_after?)
+            }
             Self::Update => {
                 // What waits for the process or for its options is not due by itself.
                 let started = session.filter(|session| !session.options_due)?.started_at?;
@@ -168,6 +173,8 @@ impl Core {
     /// Stops or ends a turn whose time is over: `Stop`, `Turn` and `Inactivity`.
     fn turn_timeout(&mut self, index: u32, now: Instant) {
         let (inactivity, heard) = (self.rules.inactivity_timeout, self.process.was_heard());
+        let stall_after = self.rules.stall_after;
+        let key = self.key_of(index);
         let Some(session) = self.get(index) else { return };
         let by_id = session.has_agreed(Extensions::TURNS);
         let rests = session.paused
@@ -190,9 +197,16 @@ impl Core {
         }
         if rests {
             // It rests: silence counts from the end of the rest.
-            running.last_heard = now;
+            running.rested_until(now);
         } else if inactivity.is_some_and(|inactivity| running.last_heard + inactivity <= now) {
             self.stop_running(index, Some(Cause::Inactivity), StopReason::Timeout, now);
+        } else if !running.stalled && stall_after.is_some_and(|after| running.last_heard + after <= now) {
+            running.stalled = true;
+            let silence = inactivity.map(|inactivity| running.last_heard + inactivity);
+            let deadline = silence.into_iter().chain(running.deadline).min();
+            let (turn, silent_for) = (running.no, now.saturating_duration_since(running.last_heard));
+            let deadline_in = deadline.map(|deadline| deadline.saturating_duration_since(now));
+            self.effect(Effect::Stalled { key, turn, silent_for, deadline_in });
         }
     }
 

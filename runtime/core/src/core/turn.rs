@@ -44,6 +44,10 @@ pub(super) struct Running {
     /// Why it was stopped, where that was not its user.
     stopped_by: Option<Cause>,
     stop_reason: Option<StopReason>,
+    /// What its user reads of that, besides the cause.
+    pub(super) why: Option<String>,
+    /// Whether its user has learnt of the present silence.
+    pub(super) stalled: bool,
     /// Who has much of it to read, if anyone.
     pub(super) unread: Option<Reader>,
     output: u64,
@@ -63,6 +67,8 @@ impl Running {
             stop_deadline: None,
             stopped_by: None,
             stop_reason: None,
+            why: None,
+            stalled: false,
             unread: None,
             output: 0,
             open_tools: Vec::new(),
@@ -76,6 +82,7 @@ impl Running {
     /// The inactivity deadline rested until now.
     pub(super) fn rested_until(&mut self, now: Instant) {
         self.last_heard = now;
+        self.stalled = false;
     }
 
     /// Takes note that the adapter said something of it.
@@ -104,7 +111,7 @@ pub(super) fn unsent(
         cause,
         status: host_status(cause),
         complete: None,
-        error: failure.cloned().or_else(|| host_failure(cause, end, false)),
+        error: failure.cloned().or_else(|| host_failure(cause, end, false, None)),
         delivered: Delivered::No,
         exit: end.map(|end| end.exit),
         stderr_tail: end.and_then(|end| end.stderr_tail.clone()),
@@ -127,16 +134,17 @@ fn host_status(cause: Cause) -> Status {
         | Cause::Inactivity
         | Cause::StopUnanswered
         | Cause::SessionClosed
-        | Cause::Oversize => Status::Failed,
+        | Cause::Oversize
+        | Cause::ToolLoop => Status::Failed,
     }
 }
 
 /// What an author looks at first when no message came: most runtimes buffer a pipe.
 const UNREAD: &str = "; no message was read from its stdout: is each line flushed?";
 
-/// What a person reads of an end that the host made. `silent`: the process runs, and
+/// What a person reads of an end that the host made, with the reason where the cause has one. `silent`: the process runs, and
 /// no message of it was read.
-fn host_failure(cause: Cause, end: Option<&ProcessEnd>, silent: bool) -> Option<Failure> {
+fn host_failure(cause: Cause, end: Option<&ProcessEnd>, silent: bool, why: Option<&str>) -> Option<Failure> {
     let category = cause.category()?;
     let exit = || end.map_or_else(|| "ended".to_owned(), |end| format!("ended with {}", end.how()));
     let mut text = match cause {
@@ -151,8 +159,13 @@ fn host_failure(cause: Cause, end: Option<&ProcessEnd>, silent: bool) -> Option<
         Cause::SessionClosed => "the adapter ended the session".to_owned(),
         Cause::Oversize => "the end of the turn was longer than a line may be (`max_line`)".to_owned(),
         Cause::Limit => "the turn put out more than it may".to_owned(),
+        Cause::ToolLoop => "the agent goes in circles (`tool_loop`)".to_owned(),
         Cause::Refused => "the adapter does not enforce what was asked".to_owned(),
     };
+    if let Some(why) = why {
+        text.push_str(": ");
+        text.push_str(why);
+    }
     let was_late = matches!(cause, Cause::TurnTimeout | Cause::StopUnanswered);
     if cause == Cause::StartTimeout || silent && was_late {
         text.push_str(UNREAD);
@@ -295,7 +308,7 @@ impl Core {
             error: complete
                 .as_ref()
                 .and_then(|complete| complete.error.clone())
-                .or_else(|| host_failure(cause, process, silent)),
+                .or_else(|| host_failure(cause, process, silent, running.why.as_deref())),
             complete,
             delivered,
             exit: process.map(|process| process.exit),
@@ -320,7 +333,7 @@ impl Core {
     pub(super) fn hear(&mut self, index: u32, body: &AdapterBody, in_turn: bool, now: Instant) {
         let limit = self.rules.max_turn_output;
         let Some(running) = self.get(index).and_then(|session| session.running()) else { return };
-        running.last_heard = now;
+        running.rested_until(now);
         if !in_turn {
             return;
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use trunkline_process::{Containment, Limits as Resources};
+use trunkline_protocol::tool_loop::ToolLoopAction;
 use trunkline_sandbox::Sandbox;
 
 use super::env_value::EnvValue;
@@ -55,6 +56,8 @@ pub struct AgentConfig {
     pub sandbox: Option<Sandbox>,
     /// The fate of its sessions when its process ends.
     pub on_adapter_exit: OnAdapterExit,
+    /// The reaction to an agent that calls the same tools over and over, whichever adapter it has.
+    pub tool_loop: ToolLoopAction,
     /// The policy that approves or denies without asking.
     pub permission: Policy,
     /// The time limits.
@@ -145,6 +148,7 @@ impl AgentConfig {
             resources: Resources::default(),
             sandbox: None,
             on_adapter_exit: OnAdapterExit::default(),
+            tool_loop: ToolLoopAction::default(),
             permission: Policy::default(),
             timeouts: Timeouts::default(),
             limits: Limits::default(),

@@ -13,6 +13,7 @@ use serde::de::{
 };
 use serde_json::{Map, Value};
 use trunkline_process::Containment;
+use trunkline_protocol::tool_loop::ToolLoopAction;
 use trunkline_sandbox::network::AllowList;
 
 use super::agent::{OnAdapterExit, Unenforced};
@@ -162,6 +163,7 @@ words! {
     ExitWord: OnAdapterExit = "restart" OnAdapterExit::Restart, "close" OnAdapterExit::Close;
     UnenforcedWord: Unenforced = "refuse" Unenforced::Refuse, "allow" Unenforced::Allow;
     RequiredWord: bool = "required" true, "optional" false;
+    LoopWord: ToolLoopAction = "off" ToolLoopAction::Off, "warn" ToolLoopAction::Warn, "end" ToolLoopAction::End;
     BackendWord: &'static str = "bubblewrap" "bubblewrap", "podman" "podman", "docker" "docker";
     ContainmentWord: Containment = "auto" Containment::Auto, "namespace" Containment::Namespace,
         "reaper" Containment::Reaper, "group" Containment::Group;

@@ -8,9 +8,9 @@ use super::StopSteps;
 use super::agent::{AgentConfig, Command};
 use super::form::{
     Allowed, AmurgMode, Any, AnyObject, As, BackendWord, Bytes, BytesLimit, BytesOrNone, ContainmentWord,
-    Count, CountOrNone, ExitWord, Extension, Failures, Filled, Flag, Id, Line, List, Location, Memory,
-    Options, Part, Positive, Processes, Reach, Reachable, RequiredWord, SandboxOrNone, Sessions, SomeMemory,
-    Text, UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
+    Count, CountOrNone, ExitWord, Extension, Failures, Filled, Flag, Id, Line, List, Location, LoopWord,
+    Memory, Options, Part, Positive, Processes, Reach, Reachable, RequiredWord, SandboxOrNone, Sessions,
+    SomeMemory, Text, UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
 };
 use super::limits::Restart;
 use super::read::place;
@@ -122,6 +122,8 @@ keys! {
         turn_timeout: WaitLimit => timeouts.turn,
         /// How long a session may be silent during a turn; 0 is no limit.
         inactivity_timeout: WaitLimit => timeouts.inactivity,
+        /// How long a turn is silent before its user learns of it; without it, half of `inactivity_timeout`; 0 is never.
+        stall_after: Wait => timeouts.stall,
         /// From a `stop` to the end of the turn.
         stop_timeout: Wait => timeouts.stop,
         /// How long a permission request waits before it is denied; 0 is as long as the turn.
@@ -140,6 +142,8 @@ keys! {
         outbox: SomeMemory => limits.outbox,
         /// Bytes of output of one turn; 0 is no limit.
         max_turn_output: BytesLimit => limits.max_turn_output,
+        /// What happens when the agent calls the same tools over and over.
+        tool_loop: LoopWord => tool_loop,
         /// How a process that ended is started again.
         restart: Part<RestartKeys>,
         /// What is approved or denied without asking.

@@ -18,6 +18,9 @@ pub struct Timeouts {
     pub turn: Option<Duration>,
     /// `inactivity_timeout`: between two messages of a session while a turn runs. `None` is no limit.
     pub inactivity: Option<Duration>,
+    /// `stall_after`: how long a running turn is silent before its user learns of it. `None` is half of `inactivity`;
+    /// zero is never.
+    pub stall: Option<Duration>,
     /// `stop_timeout`: from a `stop` to the end of its turn ([turn.8]).
     pub stop: Duration,
     /// `permission_timeout`: until a request that no one answers is denied. `None` waits as long as the turn.
@@ -67,10 +70,19 @@ impl Default for Timeouts {
             start: defaults::START_TIMEOUT,
             turn: Some(defaults::TURN_TIMEOUT),
             inactivity: None,
+            stall: None,
             stop: defaults::STOP_TIMEOUT,
             permission: None,
             shutdown: defaults::SHUTDOWN,
         }
+    }
+}
+
+impl Timeouts {
+    /// After how long a silence a turn's user learns of it. `None` is never.
+    pub(crate) fn stall_after(&self) -> Option<Duration> {
+        let half = || self.inactivity.map(|inactivity| inactivity / 2);
+        self.stall.or_else(half).filter(|after| !after.is_zero())
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
+use trunkline_protocol::tool_loop::ToolLoopAction;
 
 use super::document::MAX_FILE;
 use super::*;
@@ -115,6 +116,7 @@ fn every_key_of_an_agent_applies() {
            "on_adapter_exit": "close",
            "permission": {"default": "deny", "allow": ["Read"], "deny": ["Bash(rm*)"]},
            "start_timeout": "5s", "turn_timeout": 0, "inactivity_timeout": "1h30m", "stop_timeout": 2.5,
+           "stall_after": "10m", "tool_loop": "end",
            "permission_timeout": "10m", "shutdown": {"close": "0", "eof": "1s", "term": "2s"},
            "max_line": "2MiB", "stderr_tail": 1024, "max_file_bytes": "1MB", "queued_inputs": 1,
            "outbox": "1KiB", "max_sessions": 3, "max_turn_output": "5MiB",
@@ -134,10 +136,12 @@ fn every_key_of_an_agent_applies() {
     expected.pass_credentials = false;
     expected.on_adapter_exit = OnAdapterExit::Close;
     expected.permission = Policy::new(Unmatched::Deny, ["Read"], ["Bash(rm*)"]).unwrap();
+    expected.tool_loop = ToolLoopAction::End;
     expected.timeouts = Timeouts {
         start: seconds(5),
         turn: None,
         inactivity: Some(seconds(5400)),
+        stall: Some(seconds(600)),
         stop: Duration::from_millis(2500),
         permission: Some(seconds(600)),
         shutdown: StopSteps { close: seconds(0), eof: seconds(1), term: seconds(2) },

@@ -71,6 +71,8 @@ impl HubSession {
                 let Some(request_id) = self.requests.withdraw(&request_id, informed) else { return };
                 PermissionCancel { request_id, reason: Some(reason) }.into()
             }
+            // A hub has a clock of its own, which a message would reset.
+            EventKind::Stalled { .. } => return,
             EventKind::End(end) => return self.take_end(*end, meta),
             EventKind::Closed(end) => return self.take_closed(*end),
             plain => match plain.into_body() {

@@ -23,6 +23,8 @@ pub(super) enum Did {
     Wrote(String),
     /// An event, by its scope and kind.
     Reported(TurnScope, &'static str),
+    /// A silence, with what is left to the deadline.
+    Stalled(TurnNo, Duration, Option<Duration>),
     Ended(TurnNo, Cause),
     Closed,
 }
@@ -46,9 +48,11 @@ pub(super) fn rules(offered: Extensions) -> Rules {
         start_timeout: Duration::from_secs(120),
         turn_timeout: Some(Duration::from_secs(1800)),
         inactivity_timeout: None,
+        stall_after: None,
         stop_timeout: Duration::from_secs(10),
         permission_timeout: None,
         max_turn_output: None,
+        tool_loop: trunkline_protocol::tool_loop::ToolLoopAction::Off,
         close_on_exit: false,
         relied_on: crate::ReliedOn::Restrictions,
         backoff: Backoff {
@@ -168,6 +172,9 @@ impl Bench {
                     self.did.push(Did::Reported(scope, "question"));
                 }
                 Effect::CheckFile { scope, .. } => self.did.push(Did::Reported(scope, "file")),
+                Effect::Stalled { turn, silent_for, deadline_in, .. } => {
+                    self.did.push(Did::Stalled(turn, silent_for, deadline_in));
+                }
                 Effect::End { end, .. } => {
                     self.did.push(Did::Ended(end.turn, end.cause));
                     self.ends.push(*end);

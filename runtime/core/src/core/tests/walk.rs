@@ -76,6 +76,7 @@ fn a_million_steps_hold_every_promise() {
 fn one_walk(offered: Extensions, chance: &mut Chance) {
     let mut with = rules(offered);
     with.inactivity_timeout = (chance.below(2) == 0).then_some(Duration::from_secs(40));
+    with.stall_after = (chance.below(2) == 0).then_some(Duration::from_secs(15));
     with.permission_timeout = (chance.below(2) == 0).then_some(Duration::from_secs(20));
     with.close_on_exit = chance.below(4) == 0;
     let by_id = !offered.is_empty();
@@ -267,6 +268,7 @@ fn check(bench: &mut Bench, model: &mut Model) {
                 bench.serials.push((key, request.request_id.clone(), serial));
             }
             Effect::AskInput { key, scope, .. } => check_scope(model, key, scope),
+            Effect::Stalled { key, turn, .. } => check_scope(model, key, TurnScope::Running(turn)),
             Effect::End { end, .. } => {
                 assert!(model.accepted.contains_key(&end.turn));
                 assert!(model.ended.insert(end.turn), "turn {} ended twice, now by {}", end.turn, end.cause);

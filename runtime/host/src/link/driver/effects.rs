@@ -75,6 +75,10 @@ impl Driver {
                     let question = crate::Question::new(request, key, serial, self.inbox.clone());
                     self.deliver(key, Event { scope, kind: EventKind::Question(question), meta }, now);
                 }
+                Effect::Stalled { key, turn, silent_for, deadline_in } => {
+                    let kind = EventKind::Stalled { silent_for, deadline_in };
+                    self.deliver(key, Event { scope: TurnScope::Running(turn), kind, meta: None }, now);
+                }
                 Effect::CheckFile { key, scope, file, meta } => {
                     let temp_dir = connection.as_deref().and_then(Connection::temp_dir);
                     let pressure = self.pressure.clone();

@@ -1,16 +1,19 @@
-//! Finds an agent that calls the same tools over and over.
+//! Finds an agent that calls the same tools over and over. Pure: calls in, verdicts out. Hosts use it for any adapter,
+//! adapters for their agents.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    hash::{DefaultHasher, Hasher},
+};
 
-use hmac_sha256::Hash as Sha256;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What happens on a tool loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum ToolLoopAction {
+pub enum ToolLoopAction {
     /// Nothing: no one looks.
     #[default]
     Off,
@@ -22,25 +25,25 @@ pub(crate) enum ToolLoopAction {
 
 /// From how many calls on a loop is seen.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ToolLoopLimits {
+struct ToolLoopLimits {
     /// How many calls before the current one are looked at.
-    pub(crate) window: usize,
+    window: usize,
     /// Below so many calls nothing is a loop.
-    pub(crate) least: usize,
+    least: usize,
     /// The same call so often is warned of.
-    pub(crate) repeat_warn: usize,
+    repeat_warn: usize,
     /// The same call so often is blocked.
-    pub(crate) repeat_block: usize,
+    repeat_block: usize,
     /// As `repeat_block`, for calls whose input tells little.
-    pub(crate) repeat_block_vague: usize,
+    repeat_block_vague: usize,
     /// So many calls that are two in turn are warned of.
-    pub(crate) alternate_warn: usize,
+    alternate_warn: usize,
     /// So many calls that are two in turn are blocked.
-    pub(crate) alternate_block: usize,
+    alternate_block: usize,
     /// As `alternate_warn`, where one of the two tells little.
-    pub(crate) alternate_warn_vague: usize,
+    alternate_warn_vague: usize,
     /// As `alternate_block`, where one of the two tells little.
-    pub(crate) alternate_block_vague: usize,
+    alternate_block_vague: usize,
 }
 
 impl Default for ToolLoopLimits {
@@ -61,7 +64,7 @@ impl Default for ToolLoopLimits {
 
 /// What is thought of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Nothing.
     Fine,
     /// It looks like a loop; the text says why.
@@ -72,21 +75,21 @@ pub(crate) enum Verdict {
 
 /// The calls of one session, as far as they are remembered.
 #[derive(Debug, Default)]
-pub(crate) struct ToolLoop {
+pub struct ToolLoop {
     limits: ToolLoopLimits,
     calls: VecDeque<Call>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Call {
-    key: [u8; 32],
+    key: u64,
     tool: String,
     vague: bool,
 }
 
 impl ToolLoop {
     /// Takes the next call. A blocked repeat wins; a warned repeat yields to a blocked alternation.
-    pub(crate) fn saw(&mut self, tool: &str, input: &Value) -> Verdict {
+    pub fn saw(&mut self, tool: &str, input: &Value) -> Verdict {
         while self.calls.len() > self.limits.window {
             self.calls.pop_front();
         }
@@ -142,9 +145,12 @@ impl ToolLoop {
     }
 }
 
+/// How much of a tool's name is kept, in bytes.
+const MOST_NAME: usize = 64;
+
 /// A tool's name, bounded: the agent may call it anything.
 fn named(tool: &str) -> String {
-    super::title::cut(tool, 64)
+    tool[..tool.floor_char_boundary(MOST_NAME)].to_owned()
 }
 
 /// File changes without their content: two different edits look the same.
@@ -160,45 +166,44 @@ fn is_vague(input: &Value) -> bool {
 }
 
 /// The same for the same tool and input, in whatever order an object's keys stand, at every depth.
-fn key(tool: &str, input: &Value) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    hash.update((tool.len() as u64).to_le_bytes());
-    hash.update(tool);
+fn key(tool: &str, input: &Value) -> u64 {
+    let mut hash = DefaultHasher::new();
+    update_text(&mut hash, tool);
     update(&mut hash, input);
-    hash.finalize()
+    hash.finish()
 }
 
-fn update(hash: &mut Sha256, value: &Value) {
+fn update(hash: &mut DefaultHasher, value: &Value) {
     match value {
         Value::Array(elements) => {
-            hash.update(b"[");
+            hash.write(b"[");
             for element in elements {
                 update(hash, element);
             }
-            hash.update(b"]");
+            hash.write(b"]");
         }
         Value::Object(members) => {
             let mut members: Vec<_> = members.iter().collect();
             members.sort_by_key(|(key, _)| *key);
-            hash.update(b"{");
+            hash.write(b"{");
             for (key, value) in members {
                 update_text(hash, key);
                 update(hash, value);
             }
-            hash.update(b"}");
+            hash.write(b"}");
         }
         Value::String(text) => update_text(hash, text),
         Value::Null | Value::Bool(_) | Value::Number(_) => {
-            hash.update(value.to_string());
-            hash.update(b",");
+            hash.write(value.to_string().as_bytes());
+            hash.write(b",");
         }
     }
 }
 
-fn update_text(hash: &mut Sha256, text: &str) {
-    hash.update(b"\"");
-    hash.update((text.len() as u64).to_le_bytes());
-    hash.update(text);
+fn update_text(hash: &mut DefaultHasher, text: &str) {
+    hash.write(b"\"");
+    hash.write_usize(text.len());
+    hash.write(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -1,0 +1,60 @@
+//! An agent that calls the same tools over and over: its user is warned, and its turn ends where the rules say so.
+
+use std::time::Instant;
+
+use serde_json::Value;
+use trunkline_protocol::{
+    Category, ErrorEvent, Meta, StopReason, ToolStart,
+    tool_loop::{ToolLoopAction, Verdict},
+};
+
+use super::Core;
+use crate::{Cause, TurnScope};
+
+impl Core {
+    /// Reports a tool call, and what is to be said of those before it. Calls count over the turns of a session.
+    pub(super) fn tool_start(
+        &mut self,
+        index: u32,
+        scope: TurnScope,
+        start: Box<ToolStart>,
+        meta: Option<Box<Meta>>,
+        now: Instant,
+    ) {
+        let verdict = self.judge_call(index, scope, &start);
+        self.deliver(index, scope, start.into(), meta);
+        match verdict {
+            Verdict::Fine => {}
+            Verdict::Block(why) if self.rules.tool_loop == ToolLoopAction::End => {
+                self.stop_because(index, Cause::ToolLoop, why, now);
+            }
+            Verdict::Warn(why) | Verdict::Block(why) => {
+                let error = ErrorEvent {
+                    category: Some(Category::ToolLoop),
+                    message: format!("the agent may be going in circles: {why}"),
+                    fatal: Some(false),
+                    ..ErrorEvent::default()
+                };
+                self.deliver(index, scope, error.into(), None);
+            }
+        }
+    }
+
+    fn judge_call(&mut self, index: u32, scope: TurnScope, start: &ToolStart) -> Verdict {
+        if self.rules.tool_loop == ToolLoopAction::Off || !matches!(scope, TurnScope::Running(_)) {
+            return Verdict::Fine;
+        }
+        let Some(session) = self.get(index) else { return Verdict::Fine };
+        let input = start.input.as_ref().and_then(|input| input.to::<Value>().ok()).unwrap_or_default();
+        session.known().calls.saw(&start.tool, &input)
+    }
+
+    /// Stops the running turn for a cause whose reason its user reads.
+    pub(super) fn stop_because(&mut self, index: u32, cause: Cause, why: String, now: Instant) {
+        let Some(running) = self.get(index).and_then(|session| session.running()) else { return };
+        if !running.is_stopping() {
+            running.why = Some(why);
+            self.stop_running(index, Some(cause), StopReason::Policy, now);
+        }
+    }
+}
