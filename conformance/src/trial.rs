@@ -228,7 +228,7 @@ impl<'a> Trial<'a> {
     }
 
     /// The verdict rests on this tier at least.
-    fn uses(&mut self, tier: Tier) {
+    pub(crate) fn uses(&mut self, tier: Tier) {
         self.tier = self.tier.max(tier);
     }
 

@@ -107,8 +107,10 @@ impl Trial<'_> {
             return self.skip("recipe `long` or probe operation `until_stop`");
         };
         self.uses(Tier::Recipe);
+        // A program that is still starting would read the input and what follows it together.
+        self.fence()?;
         let from = self.input(session, long)?;
-        // It runs when the fence after it is answered and it has not ended; a serial adapter never answers one.
+        // It runs when it has had the time of several turns and has not ended; a serial adapter answers no fence now.
         let ended = |seen: &Seen| seen.kind() == "turn.complete" && seen.session() == session.id();
         if self.wait(from, self.quiet(), ended).is_some() {
             return Err(Stop::Inconclusive(

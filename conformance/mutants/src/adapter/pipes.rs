@@ -1,8 +1,9 @@
 //! How this adapter reads and writes its pipes: as SPEC.md says, or with one fault.
 
 use std::{
-    io::{self, StdinLock},
+    io::{self, Read, StdinLock},
     os::fd::AsFd as _,
+    sync::{Condvar, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -15,7 +16,7 @@ use trunkline_conformance_mutants::{
 use crate::switches::{Mutant, broken};
 
 /// The lines of the host.
-pub(crate) fn stdin() -> Lines<StdinLock<'static>> {
+pub(crate) fn stdin() -> Lines<Reading<StdinLock<'static>>> {
     let longest = [
         (Mutant::Limit64k, 64 * 1024),
         (Mutant::Limit4m, 4 * 1024 * 1024),
@@ -28,7 +29,34 @@ pub(crate) fn stdin() -> Lines<StdinLock<'static>> {
         (Mutant::SplitAtUnicode, lines::Fault::SplitsAtUnicode),
         (Mutant::BomIsData, lines::Fault::KeepsBom),
     ];
-    Lines::new(io::stdin().lock(), chosen(longest).unwrap_or(LONGEST), chosen(faults))
+    Lines::new(Reading(io::stdin().lock()), chosen(longest).unwrap_or(LONGEST), chosen(faults))
+}
+
+/// Whether all that was read has been handled, so that the reader waits for more.
+static IS_READING: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+fn set_reading(reading: bool) {
+    *IS_READING.0.lock().unwrap_or_else(PoisonError::into_inner) = reading;
+    IS_READING.1.notify_all();
+}
+
+/// Waits until each line that came with the last one has been handled.
+pub(crate) fn wait_for_the_rest_of_a_write() {
+    let reading = IS_READING.0.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(IS_READING.1.wait_while(reading, |reading| !*reading));
+}
+
+/// A pipe whose reads can be waited for.
+#[derive(Debug)]
+pub(crate) struct Reading<R>(R);
+
+impl<R: Read> Read for Reading<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        set_reading(true);
+        let read = self.0.read(buffer);
+        set_reading(false);
+        read
+    }
 }
 
 /// The lines to the host. Ends the process where stdout is broken ([process.1]).

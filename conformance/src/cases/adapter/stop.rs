@@ -13,7 +13,7 @@ use crate::{
     needs::{Ability, Need},
     process::descendants,
     trial::{Seen, Session, Trial, answer_of},
-    verdict::{FailureContext, Outcome, Stop},
+    verdict::{FailureContext, Outcome, Stop, Tier},
     wire,
 };
 
@@ -26,8 +26,8 @@ const BUSY: Need = Need::ProbeOr(&["until_stop"], "long");
 pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("A-STP-01", "turn.4", "stop ends the running turn", stop_ends_the_turn)
         .needs(&[BUSY])
-        .when("`stop` in a running turn; then a fence and a quiet window")
-        .then("exactly one `turn.complete`, within 5 s (SHOULD)"),
+        .when("`stop` in a running turn; then a fence and a quiet window; by recipe the same turn without a stop")
+        .then("exactly one `turn.complete`, within 5 s (SHOULD); the turn without a stop lasts longer"),
     Case::derived("A-STP-02", "turn.4", "a stopped session goes on", session_goes_on)
         .needs(&[BUSY])
         .when("`stop` in a running turn; then an ordinary input")
@@ -107,7 +107,26 @@ fn stop_ends_the_turn(t: &mut Trial<'_>) -> Outcome {
         format!("the end within {bound:.1?} of the stop"),
         format!("{:.1?}", turn.took),
     );
-    t.settle_ledger(&s)
+    t.settle_ledger(&s)?;
+    match t.tier() {
+        Tier::Recipe => outlives_a_stopped_turn(t, turn.end.at.saturating_sub(t.sent_at(from))),
+        Tier::BlackBox | Tier::Probe => Ok(()),
+    }
+}
+
+/// A turn of recipe `long` that no one stops goes on for longer than the stopped one: the stop has ended that one.
+fn outlives_a_stopped_turn(t: &mut Trial<'_>, stopped_after: Duration) -> Outcome {
+    let s = t.open()?;
+    let from = t.busy(&s)?;
+    let within = stopped_after * 2 + t.quiet();
+    let ended = |seen: &Seen| seen.kind() == "turn.complete" && seen.session() == s.id();
+    if t.wait(from, within, ended).is_some() {
+        return Err(Stop::Inconclusive(format!(
+            "recipe `long` ended by itself within {within:.1?}, so it does not show what the stop did; it should last a minute"
+        )));
+    }
+    stop(t, &s, from)?;
+    Ok(())
 }
 
 fn session_goes_on(t: &mut Trial<'_>) -> Outcome {

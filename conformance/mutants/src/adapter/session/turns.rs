@@ -6,9 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Answer, End, Over, Phase, ROOM, Session, State, Turn};
+use super::{Answer, End, Options, Over, Phase, ROOM, Session, State, Turn};
 use crate::{
     message::Message,
+    pipes::wait_for_the_rest_of_a_write,
     switches::{Mutant, Variant, broken, varied},
 };
 
@@ -220,8 +221,8 @@ impl Session {
             let ended = match self.process.world.enter(places, &|| turn.over().is_err()) {
                 true => {
                     if broken(Mutant::OverlapLost) {
-                        // On a busy machine a turn may end between two inputs of one write, and lose neither.
-                        std::thread::sleep(Duration::from_millis(50));
+                        // A turn may end between two inputs of one write, and lose neither.
+                        wait_for_the_rest_of_a_write();
                     }
                     let ended = (self.process.agent)(&turn, input);
                     self.process.world.leave();
