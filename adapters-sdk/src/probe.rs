@@ -14,7 +14,7 @@
 //! | `say text [channel]` | outputs the text |
 //! | `echo [text]` | outputs the text, else the script's own member `text` |
 //! | `burst n bytes [letter]` | outputs `n` pieces of that size, numbered from 1 in eight digits |
-//! | `sleep ms`, `until_stop` | is busy; outputs `tick` each 50 ms |
+//! | `sleep ms`, `until_stop` | is busy; outputs `tick` each 50 ms; takes steers |
 //! | `report` | outputs `inputs`, `files` (each with `bytes` and `sha256`) and `permissions` (with `approved`) of the session |
 //! | `set key value`, `get key` | keeps a value in the session; outputs `key` and `value` |
 //! | `ask request…` | asks for all at once; creates each one's `effect` file only if approved; outputs `asked` |

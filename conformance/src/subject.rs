@@ -103,9 +103,17 @@ pub struct Recipes {
     pub error: Option<String>,
     /// A turn whose output holds `{nonce}` and nothing else.
     pub nonce: Option<String>,
+    /// A turn after which the conversation holds `{nonce}`.
+    pub remember: Option<String>,
+    /// A turn whose output holds what `remember` asked for.
+    pub recall: Option<String>,
 }
 
 impl Recipes {
+    /// The names of all recipes.
+    pub(crate) const NAMES: [&str; 8] =
+        ["quick", "long", "permission", "file_out", "error", "nonce", "remember", "recall"];
+
     /// The recipe of a name.
     pub fn get(&self, name: &str) -> Option<&str> {
         match name {
@@ -115,6 +123,8 @@ impl Recipes {
             "file_out" => self.file_out.as_deref(),
             "error" => self.error.as_deref(),
             "nonce" => self.nonce.as_deref(),
+            "remember" => self.remember.as_deref(),
+            "recall" => self.recall.as_deref(),
             _ => None,
         }
     }

@@ -167,6 +167,11 @@ async fn busy(turn: &Turn, time: Option<Duration>) {
         tokio::select! {
             biased;
             () = turn.stopped() => return,
+            // What adds to the turn has reached it, where the adapter takes such inputs at all.
+            Some(steer) = turn.next_steer() => {
+                drop(steer.accept());
+                continue;
+            }
             () = tokio::time::sleep(left) => {}
         }
         if left == TICK {

@@ -17,6 +17,7 @@ use crate::{
     clauses::{self, Basis, Side},
     printable::cut,
     run::Repeated,
+    subject::Recipes,
     verdict::{Finding, Tier, Verdict},
 };
 
@@ -31,7 +32,6 @@ const ROWS: usize = 80;
 pub(super) fn document(run: &Run<'_>, folder: Option<&Path>) -> Document {
     let texts = |texts: &mut dyn Iterator<Item = &str>| texts.map(str::to_owned).collect::<Vec<_>>();
     let subject = run.subject;
-    let recipes = ["quick", "long", "permission", "file_out", "error", "nonce"];
     let (cases, calibration): (Vec<CaseData>, _) =
         (run.results.iter().map(|held| case(run, held, folder)).collect(), run.calibration);
     let said = |tier| {
@@ -57,7 +57,9 @@ pub(super) fn document(run: &Run<'_>, folder: Option<&Path>) -> Document {
             command: subject.command.iter().map(|word| run.redactor.text(word)).collect(),
             program: calibration.program.as_deref().map(|program| cut(program, 200)),
             abilities: texts(&mut subject.abilities.iter().map(|ability| ability.name())),
-            recipes: texts(&mut recipes.into_iter().filter(|name| subject.recipes.get(name).is_some())),
+            recipes: texts(
+                &mut Recipes::NAMES.into_iter().filter(|name| subject.recipes.get(name).is_some()),
+            ),
             probe: texts(&mut calibration.probe.iter().map(String::as_str)),
             extensions: texts(&mut calibration.extensions.iter().map(String::as_str)),
         },

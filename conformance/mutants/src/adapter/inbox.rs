@@ -11,9 +11,9 @@ use trunkline_conformance_mutants::{
 use crate::{
     fields::{Field, Fields},
     message::{Message, pong},
-    negotiation::{Extension, Start},
+    negotiation::{Extension, Start, most_sessions},
     session::{Announced, Input, Process, Session},
-    switches::{Mutant, broken},
+    switches::{Mutant, Variant, broken, varied},
 };
 
 /// A nonce that is nested deeper is not read ([frame.10]).
@@ -219,7 +219,12 @@ impl Inbox {
         if broken(Mutant::OneSession) {
             self.process.all().iter().for_each(|session| self.close(session));
         }
-        Session::open(id, start, &self.process);
+        let session = Session::open(id, start, &self.process);
+        if let Some((_, most)) = most_sessions()
+            && self.process.sessions().len() > most
+        {
+            session.end("limit", Some(("busy", format!("{most} sessions are served at a time"))));
+        }
     }
 
     fn close(&self, session: &Arc<Session>) {
@@ -271,16 +276,31 @@ impl Inbox {
             }
             "sessions.list" if self.process.world.knows_resume.load(Ordering::Relaxed) => {
                 let request_id = required(fields.id("request_id"))?;
-                let limit = fields.value("limit").optional().and_then(|limit| limit.as_u64());
-                let most = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-                let known = self.process.world.remembered(most);
-                let entries: Vec<Value> = known.iter().map(|id| json!({ "native_session_id": id })).collect();
                 let result = Message::new("sessions.list.result").with("request_id", request_id);
-                self.process.send_of_pipe(result.with("entries", entries).line(""));
+                let result = match varied(Variant::ListsNothing) {
+                    true => result.with("error", "the agent keeps no sessions"),
+                    false => result.with("entries", self.entries(fields)),
+                };
+                if !broken(Mutant::ListUnanswered) {
+                    self.process.send_of_pipe(result.line(""));
+                }
             }
             _ => {}
         }
         Some(())
+    }
+}
+
+impl Inbox {
+    /// The sessions that a `sessions.list` asks for.
+    fn entries(&self, fields: &Fields<'_>) -> Vec<Value> {
+        let limit = fields.value("limit").optional().and_then(|limit| limit.as_u64());
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+        let most = limit.filter(|_| !broken(Mutant::ListIgnoresLimit)).unwrap_or(usize::MAX);
+        let most = if broken(Mutant::ListOmitsSessions) { 0 } else { most };
+        let cwd = fields.text("cwd").optional().filter(|_| !broken(Mutant::ListIgnoresCwd));
+        let known = self.process.world.remembered(most, cwd.as_deref());
+        known.iter().map(|(id, cwd)| json!({ "native_session_id": id, "cwd": cwd })).collect()
     }
 }
 

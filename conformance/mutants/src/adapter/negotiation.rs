@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     fields::{Field, Fields},
     message::{Members, Message},
-    switches::{Mutant, broken},
+    switches::{Mutant, Variant, broken, varied},
 };
 
 /// The version that this program speaks.
@@ -79,7 +79,11 @@ impl Start {
         let agreed = Agreed::of(&offer);
         let resume = match fields.value("resume") {
             Field::Is(Value::Object(resume)) if agreed.has(Extension::Resume) => {
-                Some(resume.get("native_session_id").and_then(Value::as_str).map(str::to_owned))
+                let native = match varied(Variant::ResumesByParams) {
+                    true => resume.get("params").and_then(|params| params.get("from")),
+                    false => resume.get("native_session_id"),
+                };
+                Some(native.and_then(Value::as_str).map(str::to_owned))
             }
             _ => None,
         };
@@ -110,13 +114,15 @@ impl Start {
         let mut ready = Message::new("session.ready")
             .with("protocol", protocol)
             .with("extensions", extensions)
-            .with("adapter", json!({ "name": "reference", "version": env!("CARGO_PKG_VERSION") }))
-            .with("capabilities", capabilities(self.agreed));
+            .with("adapter", json!({ "name": "reference", "version": env!("CARGO_PKG_VERSION") }));
+        if !varied(Variant::DeclaresNothing) {
+            ready = ready.with("capabilities", capabilities(self.agreed));
+        }
         if self.agreed.has(Extension::Turns) {
             ready = ready.with("input_modes", json!(["queue", "steer"]));
         }
-        if self.agreed.has(Extension::Resume) {
-            ready = ready.with("native_session_id", native_id).with_some("context", context);
+        if !varied(Variant::LateFacts) {
+            ready.members.extend(facts(self.agreed, &self.options, native_id, context));
         }
         if self.agreed.has(Extension::Options) {
             let applied = match broken(Mutant::AppliesAllOptions) {
@@ -124,20 +130,52 @@ impl Start {
                 false => self.options.applied(),
             };
             ready = ready.with("options_applied", applied).with("models", models()).with("modes", modes());
-            ready.members.extend(self.options.in_force());
         }
         Some(ready)
     }
 }
 
+/// What its agent tells of a session, at once or a little later.
+pub(crate) fn facts(agreed: Agreed, options: &Options, native_id: &str, context: Option<&str>) -> Members {
+    let mut facts = Members::new();
+    if agreed.has(Extension::Resume) {
+        if tells_native_ids() {
+            facts.insert("native_session_id".to_owned(), native_id.into());
+        }
+        facts.extend(context.map(|context| ("context".to_owned(), context.into())));
+    }
+    if agreed.has(Extension::Options) {
+        facts.extend(options.in_force());
+    }
+    facts
+}
+
+/// Whether the agent's own id of a session reaches the host.
+pub(crate) fn tells_native_ids() -> bool {
+    !broken(Mutant::NativeIdsClaimed) && !varied(Variant::ResumesByParams)
+}
+
+/// The most sessions that are said to be served at a time, and those that are.
+pub(crate) fn most_sessions() -> Option<(usize, usize)> {
+    match () {
+        () if broken(Mutant::SessionsClaimed) => Some((8, 4)),
+        () if varied(Variant::EightSessions) => Some((8, 8)),
+        () => None,
+    }
+}
+
 fn capabilities(agreed: Agreed) -> Value {
     let resumes = agreed.has(Extension::Resume);
-    json!({
-        "native_session_ids": resumes,
+    let mut capabilities = json!({
+        "native_session_ids": resumes && !varied(Variant::ResumesByParams),
         "turn_completion": true,
         "resume_attach": resumes,
         "exec_model": "interactive",
-    })
+    });
+    if let Some((declared, _)) = most_sessions() {
+        capabilities["max_sessions"] = declared.into();
+    }
+    capabilities
 }
 
 fn models() -> Value {
@@ -157,6 +195,7 @@ pub(crate) struct Options {
     allowed_tools: Option<Vec<String>>,
     denied_tools: Option<Vec<String>>,
     pub(crate) exchange_dir: Option<String>,
+    pub(crate) cwd: Option<String>,
     permission_mode_asked: bool,
     asked: Vec<String>,
 }
@@ -169,6 +208,7 @@ impl Options {
         let mut options = Self::default();
         options.update(fields);
         options.exchange_dir = fields.text("exchange_dir").optional().filter(|path| path.starts_with('/'));
+        options.cwd = fields.text("cwd").optional();
         options.permission_mode_asked = fields.text("permission_mode").optional().as_deref() == Some(ASK);
         let heads = ["type", "session_id", "protocol", "extensions", "resume", "_meta"];
         options.asked = fields.names().filter(|name| !heads.contains(name)).map(str::to_owned).collect();
@@ -211,8 +251,15 @@ impl Options {
 
     /// The values in force, as `session.ready` and `session.info` tell them.
     pub(crate) fn in_force(&self) -> Members {
+        let mut model = self.model.as_deref().unwrap_or("reference-1").to_owned();
+        if broken(Mutant::AppliedNotInForce) {
+            model = "reference-1".to_owned();
+        }
+        if varied(Variant::Aliases) {
+            model.push_str("-20260301");
+        }
         let values = json!({
-            "model": self.model.as_deref().unwrap_or("reference-1"),
+            "model": model,
             "reasoning_effort": self.reasoning_effort,
             "mode": self.mode.as_deref().unwrap_or("code"),
             "permission_mode": ASK,

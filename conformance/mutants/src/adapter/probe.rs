@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use self::script::{Operation, Script};
 use crate::{
     message::{Members, Message},
+    negotiation::Extension,
     session::{End, Over, Turn},
     switches::{Mutant, Variant, broken, varied},
 };
@@ -24,7 +25,7 @@ const PIECE: usize = 128 * 1024;
 const MOST: u64 = 64 * 1024 * 1024;
 
 /// The operations, as `hello` names them.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 22] = [
     "hello",
     "say",
     "echo",
@@ -34,6 +35,8 @@ const NAMES: [&str; 20] = [
     "report",
     "set",
     "get",
+    "remember",
+    "recall",
     "ask",
     "question",
     "file",
@@ -46,6 +49,9 @@ const NAMES: [&str; 20] = [
     "exit",
     "abort",
 ];
+
+/// The value that `remember` keeps.
+const REMEMBERED: &str = "remembered";
 
 /// Serves one turn. An input for which there was no room has no content.
 pub(crate) fn answer(turn: &Turn, content: Option<String>) -> Result<End, Over> {
@@ -71,13 +77,42 @@ fn ordinary(turn: &Turn, content: &str) -> Result<End, Over> {
         true => 1,
         false => (content.len() / 2 + 1).min(PIECE),
     };
+    let names = Names::of(turn);
+    if let Some(call) = names.call {
+        turn.emit(Message::new("tool.start").with("tool_call_id", call.as_str()).with("tool", "look"))?;
+        turn.emit(Message::new("tool.end").with("tool_call_id", call))?;
+    }
     let mut rest = content;
     while !rest.is_empty() {
         let end = rest.ceil_char_boundary(most);
-        turn.emit(Message::output(&rest[..end]))?;
+        turn.emit(Message::output(&rest[..end]).with_some("message_id", names.message.clone()))?;
         rest = &rest[end..];
     }
     Ok(End::completed())
+}
+
+/// The names of an answer and of a call that belongs to it, for those that give any.
+#[derive(Debug, Default)]
+struct Names {
+    message: Option<String>,
+    call: Option<String>,
+}
+
+impl Names {
+    fn of(turn: &Turn) -> Self {
+        let names = |message: u64, call: u64| Self {
+            message: Some(format!("m-{message}")),
+            call: Some(format!("c-{call}")),
+        };
+        let serial = || turn.session.process.world.serial();
+        match () {
+            () if !turn.has(Extension::Events) => Self::default(),
+            () if varied(Variant::NamesMessages) => names(serial(), serial()),
+            () if broken(Mutant::MessageIdsRestart) => names(1, serial()),
+            () if broken(Mutant::ToolCallIdsRestart) => names(serial(), 1),
+            () => Self::default(),
+        }
+    }
 }
 
 fn run(turn: &Turn, script: Script) -> Result<End, Over> {
@@ -127,6 +162,14 @@ fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>
             let key = operation.text().unwrap_or_default();
             let value = turn.with_values(|values| values.get(&key).cloned().unwrap_or_default());
             say(turn, &json!({ "$probe": 1, "key": key, "value": value }))?;
+        }
+        "remember" => {
+            let text = operation.value();
+            turn.with_values(|values| values.insert(REMEMBERED.to_owned(), text));
+        }
+        "recall" => {
+            let text = turn.with_values(|values| values.get(REMEMBERED).cloned().unwrap_or_default());
+            say(turn, &json!({ "$probe": 1, "recalled": text }))?;
         }
         "ask" => asking::ask(turn, operation.objects())?,
         "question" => asking::question(turn, &operation.object())?,

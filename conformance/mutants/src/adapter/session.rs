@@ -26,10 +26,10 @@ pub(crate) use self::{
 };
 use crate::{
     fields::Fields,
-    message::Message,
-    negotiation::{Agreed, Extension, Options, PROTOCOL, Start},
+    message::{Members, Message},
+    negotiation::{Agreed, Extension, Options, PROTOCOL, Start, facts},
     switches::{Mutant, Variant, broken, varied},
-    world::Values,
+    world::{Memory, Values},
 };
 use turns::Running;
 
@@ -108,8 +108,8 @@ impl Session {
     pub(crate) fn open(id: String, start: Start, process: &Arc<Process>) -> Arc<Self> {
         let world = &process.world;
         let recalled = start.resume.as_ref().map(|native| {
-            let native = native.clone()?;
-            world.recall(&native).map(|values| (native, values))
+            let native = native.clone().filter(|_| !broken(Mutant::ResumeClaimed))?;
+            world.recall(&native).map(|memory| (native, memory.values))
         });
         let (native_id, values, context) = match recalled {
             None => (format!("native-{}", world.serial()), Values::new(), None),
@@ -117,10 +117,11 @@ impl Session {
                 let context = if broken(Mutant::ResumeAlwaysKept) { "kept" } else { "lost" };
                 (format!("native-{}", world.serial()), Values::new(), Some(context))
             }
+            Some(Some((native, _))) if broken(Mutant::ResumeForgets) => (native, Values::new(), Some("kept")),
             Some(Some((native, values))) => (native, values, Some("kept")),
         };
         let values = match broken(Mutant::ReusedIdRemembers) {
-            true => world.recall(&id).unwrap_or_default(),
+            true => world.recall(&id).unwrap_or_default().values,
             false => values,
         };
         let ready = start.ready(&native_id, context);
@@ -156,6 +157,10 @@ impl Session {
         }
         state.begun = true;
         drop(state);
+        if varied(Variant::LateFacts) {
+            let session = session.clone();
+            std::thread::spawn(move || session.tell_facts_late(context));
+        }
         if foreign && !broken(Mutant::ProtocolEchoed) {
             let text = format!("the host speaks protocol 0, this adapter {PROTOCOL}");
             session.end("protocol", Some(("protocol", text)));
@@ -209,7 +214,9 @@ impl Session {
     pub(crate) fn update(self: &Arc<Self>, fields: &Fields<'_>) {
         let mut state = self.lock();
         state.options.update(fields);
-        let info = Message::of("session.info", state.options.in_force());
+        let values = state.options.in_force();
+        let values = if broken(Mutant::UpdateAnswerEmpty) { Members::new() } else { values };
+        let info = Message::of("session.info", values);
         if varied(Variant::SlowUpdates) {
             let session = self.clone();
             std::thread::spawn(move || {
@@ -232,6 +239,21 @@ impl Session {
         while state.running.is_some() && !matches!(state.phase, Phase::Closed) {
             state = self.wait(state, None);
         }
+    }
+
+    /// Tells what its agent says of it, once the agent has started.
+    fn tell_facts_late(self: &Arc<Self>, context: Option<&str>) {
+        std::thread::sleep(Duration::from_millis(200));
+        let mut state = self.lock();
+        let facts = facts(self.agreed, &state.options, &self.native_id, context);
+        if !facts.is_empty() {
+            self.send(&mut state, Message::of("session.info", facts));
+        }
+    }
+
+    /// What a later session is to know that goes on with this one.
+    fn memory(state: &mut State) -> Memory {
+        Memory { values: std::mem::take(&mut state.values), cwd: state.options.cwd.clone() }
     }
 
     fn next_line(&self, state: &mut State, taken: usize, most: usize) -> Option<String> {

@@ -17,6 +17,14 @@ const MEMORIES: usize = 1024;
 /// The values that a conversation was told to keep.
 pub(crate) type Values = BTreeMap<String, Value>;
 
+/// What is kept of a conversation after its session.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Memory {
+    pub(crate) values: Values,
+    /// The directory that it was in.
+    pub(crate) cwd: Option<String>,
+}
+
 /// What all sessions know.
 #[derive(Debug, Default)]
 pub(crate) struct World {
@@ -24,7 +32,7 @@ pub(crate) struct World {
     /// Whether any session agreed on `control`, and on `resume`: without, their messages of the pipe are unknown.
     pub(crate) knows_control: AtomicBool,
     pub(crate) knows_resume: AtomicBool,
-    memories: Mutex<HashMap<String, Values>>,
+    memories: Mutex<HashMap<String, Memory>>,
     /// What is kept for all sessions alike, which is a mistake.
     shared: Mutex<Values>,
     /// The session that was opened last, which should not matter.
@@ -59,20 +67,22 @@ impl World {
     }
 
     /// Keeps what a resumed session is to remember.
-    pub(crate) fn remember(&self, native_id: String, values: Values) {
+    pub(crate) fn remember(&self, native_id: String, memory: Memory) {
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         if memories.len() < MEMORIES || memories.contains_key(&native_id) {
-            memories.insert(native_id, values);
+            memories.insert(native_id, memory);
         }
     }
 
-    pub(crate) fn recall(&self, native_id: &str) -> Option<Values> {
+    pub(crate) fn recall(&self, native_id: &str) -> Option<Memory> {
         self.memories.lock().unwrap_or_else(PoisonError::into_inner).get(native_id).cloned()
     }
 
-    /// The conversations that can be resumed.
-    pub(crate) fn remembered(&self, most: usize) -> Vec<String> {
-        self.memories.lock().unwrap_or_else(PoisonError::into_inner).keys().take(most).cloned().collect()
+    /// The conversations that can be resumed, those of a directory or all, each with its own.
+    pub(crate) fn remembered(&self, most: usize, cwd: Option<&str>) -> Vec<(String, Option<String>)> {
+        let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = memories.iter().map(|(id, memory)| (id.clone(), memory.cwd.clone()));
+        known.filter(|(_, of)| cwd.is_none_or(|cwd| of.as_deref() == Some(cwd))).take(most).collect()
     }
 
     /// Counts a thread that serves turns.

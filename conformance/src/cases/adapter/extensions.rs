@@ -2,12 +2,14 @@
 
 use crate::{case::Case, needs::Need};
 
+mod declared;
 mod facts;
 mod flow;
 mod negotiation;
 mod odd_fields;
 mod program;
 mod requests;
+mod resumed;
 mod session_events;
 mod single_extension;
 mod turns;
@@ -18,6 +20,7 @@ const EVENTS: Need = Need::Extension("events");
 const FLOW: Need = Need::Extension("flow");
 const OPTIONS: Need = Need::Extension("options");
 const QUESTIONS: Need = Need::Extension("questions");
+const RESUME: Need = Need::Extension("resume");
 const TURNS: Need = Need::Extension("turns");
 
 pub(in crate::cases) static CASES: &[Case] = &[
@@ -198,4 +201,40 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[OPTIONS])
         .when("a `session.update`, a turn, and a `session.update` without a value")
         .then("the values that the first answer named are in force still"),
+    Case::choice("A-EXT-45", "ext.5", "a resumed session remembers", resumed::remembers)
+        .needs(&[RESUME, Need::ProbeOr(&["remember", "recall"], "remember")])
+        .when("a text to remember, another turn, a close; `resume` from there")
+        .then("where the context is said to be kept, the text"),
+    Case::choice("A-EXT-46", "ext.2", "resume_attach holds", resumed::attaches)
+        .needs(&[RESUME])
+        .when("with `resume_attach`: a turn, a close; `resume` from there")
+        .then("context `kept`"),
+    Case::choice("A-EXT-47", "ext.5", "sessions are listed", resumed::listed)
+        .needs(&[RESUME])
+        .when("two sessions with a turn each, closed; `sessions.list` of all, of one, of another directory")
+        .then("an answer to each; the two (SHOULD), no more than one, none of another directory"),
+    Case::choice("A-EXT-48", "ext.7", "options_applied holds", declared::options)
+        .needs(&[OPTIONS])
+        .when("a session with options that it offers; a turn; a `session.update` that changes nothing")
+        .then("the values of what `options_applied` lists, in force and told"),
+    Case::choice("A-EXT-49", "ext.2", "max_sessions holds", declared::most_sessions)
+        .needs(&[Need::AnyExtension])
+        .when("with `max_sessions`: so many sessions, at most 64, and an input in each")
+        .then("each is served"),
+    Case::choice("A-EXT-50", "ext.2", "turn_completion holds", declared::turn_completion)
+        .needs(&[Need::AnyExtension, Need::Probe(&["say", "ask"])])
+        .when("with `turn_completion`: a turn that waits for a permission for 3 s, and then goes on")
+        .then("its end comes last"),
+    Case::choice("A-EXT-51", "turn.10", "input mode steer holds", declared::steers)
+        .needs(&[TURNS, Need::ProbeOr(&["until_stop"], "long")])
+        .when("with input mode `steer`: three steers while a turn runs")
+        .then("one is delivered"),
+    Case::choice("A-EXT-52", "ext.5", "names over turns", resumed::names_over_turns)
+        .needs(&[EVENTS])
+        .when("three turns; by recipe two more with a permission each")
+        .then("no `message_id` of an earlier turn, and no `tool_call_id` (SHOULD)"),
+    Case::choice("A-EXT-53", "ext.2", "native_session_ids holds", declared::native_ids)
+        .needs(&[RESUME])
+        .when("with `native_session_ids`: a turn")
+        .then("the agent's own id"),
 ];

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use super::{Phase, Session, State};
 use crate::{
     message::{Members, Message},
-    negotiation::Extension,
-    switches::{Mutant, broken},
+    negotiation::{Extension, tells_native_ids},
+    switches::{Mutant, Variant, broken, varied},
+    world::Memory,
 };
 
 /// The members of `turn.complete`, by their extension.
@@ -166,10 +167,11 @@ impl Session {
             self.send_end(&mut state, None, End::completed());
         }
         if broken(Mutant::ReusedIdRemembers) {
-            self.process.world.remember(self.id.clone(), state.values.clone());
+            let values = state.values.clone();
+            self.process.world.remember(self.id.clone(), Memory { values, cwd: None });
         }
         if self.has(Extension::Resume) {
-            self.process.world.remember(self.native_id.clone(), std::mem::take(&mut state.values));
+            self.process.world.remember(self.native_id.clone(), Self::memory(&mut state));
         }
         let said = broken(Mutant::CloseCompletesRunning) || broken(Mutant::CloseCompletesIdle);
         match said || broken(Mutant::CloseReleasesPaused) {
@@ -267,8 +269,12 @@ impl Session {
                 || (resume && OF_RESUME.contains(&name.as_str()))
                 || (status_to_all && name == "status")
         });
-        if resume {
+        if resume && tells_native_ids() {
             end.members.entry("native_session_id").or_insert_with(|| self.native_id.clone().into());
+        }
+        if resume && varied(Variant::ResumesByParams) {
+            let params = json!({ "from": self.native_id });
+            end.members.entry("session_params").or_insert(params);
         }
         let complete = Message::of("turn.complete", end.members).in_turn(turn_id.filter(|_| with_turns));
         if broken(Mutant::DoubleEnd) {

@@ -50,6 +50,7 @@ pub(super) struct Running {
     /// Tool calls that it began and did not end.
     pub(super) tools: BTreeSet<String>,
     pub(super) outputs: usize,
+    pub(super) steers: usize,
 }
 
 impl Session {
@@ -96,13 +97,19 @@ impl Session {
         if !matches!(state.phase, Phase::Open) {
             return;
         }
-        let running = state.running.as_ref().filter(|running| running.stop.is_none());
-        let running = running.map(|running| running.turn_id.clone());
-        let delivered = running.is_some() || broken(Mutant::SteerAlwaysDelivered);
+        let running = state.running.as_mut().filter(|running| running.stop.is_none());
+        let mut is_taken = !broken(Mutant::SteerNeverDelivered);
+        let running = running.map(|running| {
+            running.steers += 1;
+            is_taken &= running.steers > 1 || !varied(Variant::SecondSteer);
+            running.turn_id.clone()
+        });
+        let delivered = running.is_some() && is_taken || broken(Mutant::SteerAlwaysDelivered);
+        let reason = if running.is_some() { "not now" } else { "no turn is running" };
         let result = Message::new("steer.result")
             .with_some("message_id", message_id)
             .with("delivered", delivered)
-            .with_some("reason", (!delivered).then_some("no turn is running"))
+            .with_some("reason", (!delivered).then_some(reason))
             .in_turn(running.flatten());
         if delivered {
             state.ledger.input(&content);
@@ -189,7 +196,11 @@ impl Session {
                 answers: VecDeque::new(),
                 tools: BTreeSet::new(),
                 outputs: 0,
+                steers: 0,
             });
+            if broken(Mutant::ValuesOfOneTurn) {
+                state.values.clear();
+            }
         }
         if state.worker {
             return;
@@ -281,6 +292,9 @@ impl Session {
         }
         if broken(Mutant::UpdateForgotten) {
             state.options = state.first_options.clone();
+        }
+        if broken(Mutant::StartForgotten) {
+            state.options = Options::default();
         }
         state.ended_at = Some(Instant::now());
         if !is_forgotten(&end, running.outputs, self.process.world.turn_ends()) {
