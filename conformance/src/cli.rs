@@ -10,6 +10,7 @@ mod baseline;
 mod explain;
 mod init;
 mod list;
+mod matrix;
 mod recording;
 mod report;
 mod run;
@@ -33,6 +34,8 @@ enum Command {
     Adapter(run::RunArguments),
     /// Runs the host cases against a relay; {adapter} in its command is where the suite's own adapter goes
     Host(run::RunArguments),
+    /// Runs the cases with many implementations, one after another, and shows them in one table
+    Matrix(matrix::MatrixArguments),
     /// Stands in for an adapter in a host's configuration: forwards every byte unchanged and records it
     Tap(recording::TapArguments),
     /// Judges both sides of a recording
@@ -60,6 +63,7 @@ pub fn main() -> ExitCode {
         Command::Smoke(arguments) => run::smoke(&arguments),
         Command::Adapter(arguments) => run::adapter(&arguments),
         Command::Host(arguments) => run::host(&arguments),
+        Command::Matrix(arguments) => matrix::matrix(&arguments),
         Command::Tap(arguments) => return recording::tap(&arguments),
         Command::Check(arguments) => recording::check(&arguments),
         Command::Replay(arguments) => recording::replay(&arguments),

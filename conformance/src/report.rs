@@ -25,6 +25,7 @@ mod github;
 mod html;
 mod junit;
 mod markdown;
+mod matrix;
 mod output;
 mod progress;
 mod redact;
@@ -37,6 +38,7 @@ mod tests;
 pub(crate) use self::{
     document::{BaselineData, CaseData, Document, SCHEMA_VERSION},
     evidence::Keep,
+    matrix::{Matrix, NotJudged, Row},
     output::{Format, Output},
     progress::{Progress, Show},
     redact::Redactor,
@@ -96,19 +98,25 @@ pub(crate) struct Telling {
 
 /// Writes the evidence, the document and all reports, and returns the exit status.
 pub(crate) fn conclude(run: &Run<'_>, telling: &Telling) -> u8 {
+    let (document, folder) = record(run, telling.keep, telling.listed.as_ref());
+    tell(&document, folder.as_deref(), telling)
+}
+
+/// Writes the evidence and the document, and returns the document with its folder.
+pub(crate) fn record(run: &Run<'_>, keep: Keep, listed: Option<&Listed>) -> (Document, Option<PathBuf>) {
     let folder = run.plan.results.as_deref().and_then(|results| {
         let made = evidence::folder(results, run.started)
-            .and_then(|folder| evidence::keep(&folder, run.results, telling.keep).map(|()| folder));
+            .and_then(|folder| evidence::keep(&folder, run.results, keep).map(|()| folder));
         warned(made, results)
     });
     let mut document = gather::document(run, folder.as_deref());
-    compare(&mut document, telling.listed.as_ref());
+    compare(&mut document, listed);
     if let Some(folder) = &folder {
         let written = std::fs::write(folder.join("result.json"), output::pretty(&document))
             .and_then(|()| evidence::point_latest(folder));
         warned(written, folder);
     }
-    tell(&document, folder.as_deref(), telling)
+    (document, folder)
 }
 
 /// Compares a document with what is known to fail.

@@ -17,7 +17,7 @@ use crate::{
 
 mod config;
 
-pub(crate) use self::config::read_config;
+pub(crate) use self::config::{read_config, sides_of};
 
 /// What is tested, and what it promises: what `conform.toml` says, for a [`Suite`](crate::Suite).
 ///

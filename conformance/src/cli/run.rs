@@ -157,12 +157,9 @@ fn asked(side: Side, shared: &Shared) -> Result<Asked, String> {
     let subject = subject(side, shared)?;
     let seed = match shared.seed.as_deref() {
         None => fresh_seed(),
-        Some(text) => u64::from_str_radix(text.trim_start_matches("0x"), 16)
-            .map_err(|_| "--seed takes a hexadecimal number, such as 7f3a91".to_owned())?,
+        Some(text) => read_seed(text)?,
     };
-    if !(shared.time_scale.is_finite() && (0.1..=1_000.0).contains(&shared.time_scale)) {
-        return Err("--time-scale takes a factor from 0.1 to 1000".to_owned());
-    }
+    check_time_scale(shared.time_scale)?;
     let listed = shared.baseline.as_ref().map(|file| {
         let baseline = Baseline::read(file).map_err(|error| error.to_string())?;
         Ok::<_, String>(Listed { baseline, file: file.clone() })
@@ -318,8 +315,20 @@ fn abilities(names: &[String]) -> Result<BTreeSet<Ability>, String> {
     Ok(abilities)
 }
 
+pub(super) fn read_seed(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16)
+        .map_err(|_| "--seed takes a hexadecimal number, such as 7f3a91".to_owned())
+}
+
+pub(super) fn check_time_scale(factor: f64) -> Result<(), String> {
+    match factor.is_finite() && (0.1..=1_000.0).contains(&factor) {
+        true => Ok(()),
+        false => Err("--time-scale takes a factor from 0.1 to 1000".to_owned()),
+    }
+}
+
 /// A seed that the clock decides.
-fn fresh_seed() -> u64 {
+pub(super) fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     u64::try_from(now & 0xff_ffff).unwrap_or_default()
 }

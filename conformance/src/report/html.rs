@@ -14,23 +14,28 @@ const STYLE: &str = include_str!("html/style.css");
 /// The whole file.
 pub(super) fn html(document: &Document) -> String {
     let title = format!("Conformance of the {}: {}", document.subject.side, document.outcome.result);
-    let mut text = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head><meta charset=\"utf-8\"/>\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <meta name=\"color-scheme\" content=\"light dark\"/>\n<title>{}</title>\n<style>{}</style></head>\n<body><main>\n",
-        xml(&title),
-        // The sheet is ours; it holds no markup.
-        STYLE.replace(['<', '&'], "")
-    );
+    let mut text = String::new();
     text.push_str(&head(document));
     text.push_str(&families(document));
     for case in document.cases.iter().filter(|case| !matches!(case.verdict, Verdict::Pass | Verdict::Skip)) {
         text.push_str(&full(case));
     }
     text.push_str(&quiet(document));
-    text.push_str("</main></body></html>\n");
-    text
+    page(&title, &text)
+}
+
+/// One file around markup that is escaped already.
+pub(super) fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head><meta charset=\"utf-8\"/>\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\n<title>{}</title>\n<style>{}</style></head>\n\
+         <body><main>\n{body}</main></body></html>\n",
+        xml(title),
+        // The sheet is ours; it holds no markup.
+        STYLE.replace(['<', '&'], "")
+    )
 }
 
 fn head(document: &Document) -> String {
@@ -191,7 +196,7 @@ fn quiet(document: &Document) -> String {
     text
 }
 
-fn class(verdict: Verdict) -> &'static str {
+pub(super) fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Pass => "pass",
         Verdict::Skip => "skip",

@@ -76,10 +76,8 @@ struct Program {
 ///
 /// When the file cannot be read, is not TOML, has an unknown key, or lacks the side's table.
 pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigError> {
-    let text =
-        fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let file = read(path)?;
     let bad = |reason: String| ConfigError::Parse { path: path.to_owned(), reason };
-    let file: File = toml::from_str(&text).map_err(|error| bad(error.to_string()))?;
     let (program, table) = match side {
         Side::Adapter => (file.adapter, "adapter"),
         Side::Host => (file.host, "host"),
@@ -124,6 +122,32 @@ pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigErro
         }
     }
     Ok(subject)
+}
+
+/// The sides that a configuration has a program for.
+///
+/// # Errors
+///
+/// When the file cannot be read, is not TOML, has an unknown key, or no program at all.
+pub(crate) fn sides_of(path: &Path) -> Result<Vec<Side>, ConfigError> {
+    let file = read(path)?;
+    let sides = [(Side::Adapter, file.adapter.is_some()), (Side::Host, file.host.is_some())];
+    let sides: Vec<Side> = sides.into_iter().filter_map(|(side, has)| has.then_some(side)).collect();
+    match sides.is_empty() {
+        false => Ok(sides),
+        true => {
+            let reason = "it has neither a table [adapter] nor a table [host]".to_owned();
+            Err(ConfigError::Parse { path: path.to_owned(), reason })
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<File, ConfigError> {
+    let text =
+        fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let bad =
+        |error: toml::de::Error| ConfigError::Parse { path: path.to_owned(), reason: error.to_string() };
+    toml::from_str(&text).map_err(bad)
 }
 
 /// Reads a size: a number of bytes, or a number with `KiB` or `MiB`.

@@ -1,0 +1,372 @@
+//! Many implementations beside one another: as a table for a terminal, as JSON, as one HTML file.
+
+use std::{fmt::Write as _, time::Duration};
+
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
+
+use super::{
+    document::{CaseData, Document},
+    escape::xml,
+    html,
+};
+use crate::{baseline::Standing, clauses::Side, exit, printable::short, verdict::Verdict};
+
+/// The version of the form of [`Matrix::json`]. A field that is added leaves it as it is.
+const VERSION: u32 = 1;
+
+/// The verdicts that a table counts.
+const COUNTED: [Verdict; 4] = [Verdict::Pass, Verdict::Fail, Verdict::Warn, Verdict::Skip];
+
+/// All implementations of one run.
+#[derive(Debug)]
+pub(crate) struct Matrix {
+    /// When it began, in UTC.
+    pub started_at: String,
+    /// How long all took.
+    pub took: Duration,
+    /// The implementations, in the order in which they were given.
+    pub rows: Vec<Row>,
+}
+
+/// One implementation.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// What it is called.
+    pub name: String,
+    /// The file of its configuration.
+    pub config: String,
+    /// Its side; unknown where the configuration could not be read.
+    pub side: Option<Side>,
+    /// Its result, or why there is none.
+    pub judged: Result<Box<Document>, NotJudged>,
+}
+
+/// Why an implementation has no result.
+#[derive(Debug)]
+pub(crate) struct NotJudged {
+    /// In a word or two.
+    pub result: &'static str,
+    /// What happened.
+    pub reason: String,
+    /// The exit status of a run of it alone.
+    pub exit: u8,
+}
+
+/// How a family, or a whole result, looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Good,
+    Odd,
+    Bad,
+    Absent,
+}
+
+impl Look {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Good => "pass",
+            Self::Odd => "warn",
+            Self::Bad => "fail",
+            Self::Absent => "skip",
+        }
+    }
+
+    fn style(self) -> Style {
+        match self {
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Odd => AnsiColor::Yellow.on_default(),
+            Self::Bad => AnsiColor::Red.on_default(),
+            Self::Absent => Style::new().dimmed(),
+        }
+    }
+}
+
+/// A cell of a table.
+type Cell = (String, Look);
+
+impl Row {
+    fn exit(&self) -> u8 {
+        self.judged.as_ref().map_or_else(|why| why.exit, |document| document.outcome.exit)
+    }
+
+    fn result(&self) -> Cell {
+        let look = if self.exit() == exit::CONFORMANT { Look::Good } else { Look::Bad };
+        match &self.judged {
+            Ok(document) => (document.outcome.result.clone(), look),
+            Err(why) => (why.result.to_owned(), look),
+        }
+    }
+
+    fn class(&self) -> &'static str {
+        self.judged.as_ref().map_or("-", |document| document.plan.class.name())
+    }
+
+    /// How many cases of a family passed, of those that said something.
+    fn family(&self, family: &str) -> Cell {
+        let Ok(document) = &self.judged else { return (String::new(), Look::Absent) };
+        let cases: Vec<&CaseData> = document.cases.iter().filter(|case| case.family == family).collect();
+        let count = |holds: fn(&CaseData) -> bool| cases.iter().filter(|case| holds(case)).count();
+        let judged = count(|case| case.verdict != Verdict::Skip);
+        let passed = count(|case| case.verdict == Verdict::Pass);
+        let bad = count(|case| matches!(case.standing, Standing::Unexpected | Standing::Harness));
+        let look = match () {
+            () if judged == 0 => return ("-".to_owned(), Look::Absent),
+            () if bad > 0 => Look::Bad,
+            () if passed < judged => Look::Odd,
+            () => Look::Good,
+        };
+        (format!("{passed}/{judged}"), look)
+    }
+
+    fn case(&self, id: &str) -> Option<&CaseData> {
+        self.judged.as_ref().ok()?.cases.iter().find(|case| case.id == id)
+    }
+
+    fn json(&self) -> Value {
+        let mut row = json!({
+            "name": self.name, "config": self.config, "side": self.side,
+            "result": self.result().0, "exit": self.exit(), "reason": null,
+        });
+        match &self.judged {
+            Err(why) => row["reason"] = why.reason.as_str().into(),
+            Ok(document) => {
+                let cases: serde_json::Map<String, Value> =
+                    document.cases.iter().map(|case| (case.id.clone(), json!(case.verdict))).collect();
+                let more = json!({
+                    "class": document.plan.class, "seed": document.plan.seed,
+                    "command": document.subject.command, "program": document.subject.program,
+                    "extensions": document.subject.extensions, "duration_ms": document.duration_ms,
+                    "failed": document.outcome.failed, "totals": document.totals, "tiers": document.tiers,
+                    "cases": cases,
+                });
+                row = crate::wire::with(row, &more);
+            }
+        }
+        row
+    }
+}
+
+impl Matrix {
+    /// The exit status: that of the worst. A failure weighs more than a program that does not start.
+    pub(crate) fn exit(&self) -> u8 {
+        let worst = [exit::HARNESS, exit::FAILED, exit::NOT_STARTED, exit::USAGE, exit::INCONCLUSIVE];
+        let has = |status: &u8| self.rows.iter().any(|row| row.exit() == *status);
+        worst.into_iter().find(has).unwrap_or(exit::CONFORMANT)
+    }
+
+    fn last_line(&self) -> String {
+        let conformant = self.rows.iter().filter(|row| row.exit() == exit::CONFORMANT).count();
+        format!("result: {conformant} of {} conformant   exit {}", self.rows.len(), self.exit())
+    }
+
+    fn of_side(&self, side: Side) -> Vec<&Row> {
+        self.rows.iter().filter(|row| row.side == Some(side)).collect()
+    }
+
+    /// As data.
+    pub(crate) fn json(&self) -> String {
+        let rows: Vec<Value> = self.rows.iter().map(Row::json).collect();
+        let matrix = json!({
+            "matrix_version": VERSION, "suite": env!("CARGO_PKG_VERSION"), "protocol": 1,
+            "started_at": self.started_at, "duration_ms": self.took.as_millis() as u64,
+            "exit": self.exit(), "implementations": rows,
+        });
+        format!("{}\n", serde_json::to_string_pretty(&matrix).unwrap_or_default())
+    }
+
+    /// For a terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        for (side, rows) in self.tables() {
+            let families = families(&rows);
+            let mut table = vec![heads(&format!("{side}s"), &families)];
+            table.extend(rows.iter().map(|row| cells(row, &families)));
+            write_aligned(&mut text, &table);
+            for (case, of_rows) in differences(&rows) {
+                let each: Vec<String> = of_rows.iter().map(|(name, of_row)| said(name, of_row)).collect();
+                let each = short(&each.join(", "), 240);
+                let _ = writeln!(text, "  {:<10} {:<44} {each}", case.id, short(&case.title, 44));
+            }
+            text.push('\n');
+        }
+        for row in &self.rows {
+            if let Err(why) = &row.judged {
+                let _ =
+                    writeln!(text, "{}: {}: {}", short(&row.name, 80), why.result, short(&why.reason, 600));
+            }
+        }
+        let style = if self.exit() == exit::CONFORMANT { Look::Good } else { Look::Bad }.style().bold();
+        let _ = writeln!(text, "{style}{}{style:#}", self.last_line());
+        text
+    }
+
+    /// As one file that needs nothing else.
+    pub(crate) fn html(&self) -> String {
+        let mut body = format!(
+            "<h1>Conformance of {} implementations</h1>\n<p class=\"line\">{}</p>\n<p>{}, suite {}, protocol 1, {:.0} s</p>\n",
+            self.rows.len(),
+            xml(&self.last_line()),
+            xml(&self.started_at),
+            env!("CARGO_PKG_VERSION"),
+            self.took.as_secs_f64()
+        );
+        for (side, rows) in self.tables() {
+            let families = families(&rows);
+            let _ = write!(body, "<h2>{side}s</h2>\n<table><tr>");
+            for (head, _) in heads("implementation", &families) {
+                let _ = write!(body, "<th>{}</th>", xml(&head));
+            }
+            body.push_str("</tr>\n");
+            for row in &rows {
+                body.push_str(&html_row(&cells(row, &families)));
+            }
+            body.push_str("</table>\n");
+            body.push_str(&html_differences(&rows));
+        }
+        let without: Vec<&Row> = self.rows.iter().filter(|row| row.judged.is_err()).collect();
+        if !without.is_empty() {
+            body.push_str("<h2>Without a result</h2>\n<dl>\n");
+            for row in without {
+                let reason = row.judged.as_ref().err().map(|why| format!("{}: {}", why.result, why.reason));
+                let _ = writeln!(
+                    body,
+                    "<dt>{}</dt><dd>{}</dd>",
+                    xml(&row.name),
+                    xml(&reason.unwrap_or_default())
+                );
+            }
+            body.push_str("</dl>\n");
+        }
+        html::page("Conformance matrix", &body)
+    }
+
+    /// The sides that have rows.
+    fn tables(&self) -> impl Iterator<Item = (Side, Vec<&Row>)> {
+        let sides = [Side::Adapter, Side::Host].into_iter().map(|side| (side, self.of_side(side)));
+        sides.filter(|(_, rows)| !rows.is_empty())
+    }
+}
+
+/// The families of these rows, in the order of the catalogue.
+fn families<'a>(rows: &[&'a Row]) -> Vec<&'a str> {
+    let mut families = Vec::new();
+    for document in rows.iter().filter_map(|row| row.judged.as_ref().ok()) {
+        for (family, _) in document.families() {
+            if !families.contains(&family) {
+                families.push(family);
+            }
+        }
+    }
+    families
+}
+
+fn heads(first: &str, families: &[&str]) -> Vec<Cell> {
+    let fixed = [first, "class", "result"].map(str::to_owned);
+    let counted = COUNTED.map(|verdict| verdict.name().to_owned());
+    let families = families.iter().map(|family| (*family).to_owned());
+    fixed.into_iter().chain(counted).chain(families).map(|head| (head, Look::Absent)).collect()
+}
+
+fn cells(row: &Row, families: &[&str]) -> Vec<Cell> {
+    let mut cells =
+        vec![(short(&row.name, 40), Look::Absent), (row.class().to_owned(), Look::Absent), row.result()];
+    for verdict in COUNTED {
+        let count = row.judged.as_ref().ok().map(|document| document.totals.get(verdict));
+        cells.push((count.map_or_else(String::new, |count| count.to_string()), Look::Absent));
+    }
+    cells.extend(families.iter().map(|family| row.family(family)));
+    cells
+}
+
+/// The first columns to the left, numbers to the right.
+fn write_aligned(text: &mut String, table: &[Vec<Cell>]) {
+    let columns = table.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| table.iter().map(|row| row[column].0.chars().count()).max().unwrap_or_default())
+        .collect();
+    for (number, row) in table.iter().enumerate() {
+        for (column, (cell, look)) in row.iter().enumerate() {
+            let style = if number == 0 || *look == Look::Absent { Style::new() } else { look.style() };
+            let width = widths[column];
+            let gap = if column == 0 { "" } else { "  " };
+            let _ = match column {
+                0..=2 => write!(text, "{gap}{style}{cell:<width$}{style:#}"),
+                _ => write!(text, "{gap}{style}{cell:>width$}{style:#}"),
+            };
+        }
+        text.push('\n');
+    }
+}
+
+/// What a case became for some rows, by their names.
+type OfRows<'a> = Vec<(&'a str, &'a CaseData)>;
+
+/// What a case became for a row, in words. A class leaves some demands out.
+fn said(name: &str, case: &CaseData) -> String {
+    let counts = if case.standing == Standing::NotScored { ", not counted" } else { "" };
+    format!("{name} {}{counts}", case.verdict)
+}
+
+/// The cases that some have not passed, each with the rows that have not.
+fn differences<'a>(rows: &[&'a Row]) -> Vec<(&'a CaseData, OfRows<'a>)> {
+    let mut known: Vec<(&CaseData, OfRows<'_>)> = Vec::new();
+    for row in rows {
+        for case in row.judged.iter().flat_map(|document| &document.cases) {
+            if matches!(case.verdict, Verdict::Pass | Verdict::Skip) {
+                continue;
+            }
+            let entry = (row.name.as_str(), case);
+            match known.iter_mut().find(|(other, _)| other.id == case.id) {
+                Some((_, of_rows)) => of_rows.push(entry),
+                None => known.push((case, vec![entry])),
+            }
+        }
+    }
+    known.sort_by(|(one, _), (other, _)| one.id.cmp(&other.id));
+    known
+}
+
+fn html_row(cells: &[Cell]) -> String {
+    let mut text = String::from("<tr>");
+    for (column, (cell, look)) in cells.iter().enumerate() {
+        let tag = if column == 0 { "th" } else { "td" };
+        let _ = match look {
+            Look::Absent => write!(text, "<{tag}>{}</{tag}>", xml(cell)),
+            look => write!(text, "<{tag} class=\"{}\">{}</{tag}>", look.class(), xml(cell)),
+        };
+    }
+    text.push_str("</tr>\n");
+    text
+}
+
+/// Each case that some have not passed, beside what it became for all.
+fn html_differences(rows: &[&Row]) -> String {
+    let differences = differences(rows);
+    if differences.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("<h3>Not passed by all</h3>\n<table><tr><th>case</th><th>about</th>");
+    for row in rows {
+        let _ = write!(text, "<th>{}</th>", xml(&row.name));
+    }
+    text.push_str("</tr>\n");
+    for (case, _) in differences {
+        let _ = write!(text, "<tr><th>{}</th><td>{}</td>", xml(&case.id), xml(&case.title));
+        for row in rows {
+            let _ = match row.case(&case.id) {
+                None => write!(text, "<td></td>"),
+                Some(of_row) => write!(
+                    text,
+                    "<td class=\"{}\" title=\"{}\">{}</td>",
+                    html::class(of_row.verdict),
+                    xml(&short(of_row.because(), 400)),
+                    xml(said("", of_row).trim_start())
+                ),
+            };
+        }
+        text.push_str("</tr>\n");
+    }
+    text.push_str("</table>\n");
+    text
+}
