@@ -19,7 +19,6 @@ mod config;
 mod demo;
 mod doctor;
 mod profiles;
-mod query;
 mod run;
 mod schema;
 mod serve;
@@ -62,7 +61,7 @@ impl Command {
             Self::Serve(command) => on_runtime(command.run(config))?,
             Self::Demo(command) => on_runtime(command.run(config))?,
             Self::Doctor(command) => on_runtime(command.run(config))?,
-            Self::Agents(command) => command.run(config)?,
+            Self::Agents(command) => on_runtime(command.run(config))?,
             Self::Config(command) => command.run(config)?,
             Self::Usage(command) => command.run(config)?,
             Self::Profiles(command) => on_runtime(command.run())?,

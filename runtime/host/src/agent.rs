@@ -19,6 +19,7 @@ use trunkline_redact::{self as redact, HeldSecrets, SecretInputs};
 use crate::{
     config::{AgentConfig, EnvError, EnvValue, Limits, OnAdapterExit, Profile, Unenforced},
     counters::LiveCounters,
+    declared::Declaration,
     error::OpenError,
     files::{Exchanges, Pinned, StoreDir},
     orphans::HostFolder,
@@ -39,6 +40,8 @@ pub(crate) struct AgentShared {
     pub(crate) names_exchange: bool,
     /// Sessions that are open, counted when they are asked for.
     pub(crate) opened: AtomicUsize,
+    /// What its adapter says that it is and can.
+    pub(crate) declaration: Declaration,
     state: AtomicU8,
     /// The host's private folder: exchange folders, copies of files. Removed with the last agent, driver and session.
     pub(crate) folder: Arc<HostFolder>,
@@ -60,6 +63,7 @@ impl AgentShared {
             counters: Arc::default(),
             usage,
             opened: AtomicUsize::new(0),
+            declaration: Declaration::default(),
             state: AtomicU8::new(0),
             folder,
         }

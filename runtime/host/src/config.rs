@@ -94,7 +94,7 @@ mod quantity;
 mod read;
 mod read_agent;
 mod read_file;
-mod regular;
+pub(crate) mod regular;
 mod schema;
 mod session_may;
 

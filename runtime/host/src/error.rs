@@ -72,6 +72,16 @@ pub enum OpenError {
         /// The limit.
         limit: usize,
     },
+    /// The adapter says that it takes no more sessions at a time.
+    #[error(
+        "open a session: the adapter of agent {agent:?} takes {limit} at a time, which are open; close one"
+    )]
+    AdapterFull {
+        /// The agent.
+        agent: String,
+        /// What the adapter says.
+        limit: usize,
+    },
     /// The value of an option could widen what the agent's configuration says ([ext.7]).
     #[error("agent {agent:?}: {}", widens(.option))]
     WouldWiden {

@@ -20,12 +20,13 @@ use tokio::{
 use tracing::Instrument;
 use trunkline_core::Core;
 use trunkline_process::ChildSpec;
-use trunkline_protocol::{AgentState, SessionId, SessionStart};
+use trunkline_protocol::{AgentState, Capabilities, Model, SessionId, SessionStart};
 
 use crate::{
     Counters, Session, SessionOptions,
     agent::{self, AgentShared, Folders},
     config::{self, AgentConfig, Buffers, Config, EnvValue, Organisation, Source, StopSteps},
+    declared::Declared,
     error::{BuildError, OpenError, PolicyRefusal, SpecError},
     files::Exchanges,
     link::{Command, Connect, Driver, Inbox, InboxLimits, MakeSpec, Streams},
@@ -56,6 +57,8 @@ struct Inner {
     agents: DashMap<Arc<str>, Agent>,
     default_agent: Option<String>,
     max_sessions: Option<usize>,
+    /// The folder for what outlives a host.
+    state_dir: Option<PathBuf>,
     /// Held where a session is counted in that `max_sessions` of the host may refuse.
     opening: Mutex<()>,
     down: AtomicBool,
@@ -88,6 +91,12 @@ pub struct AgentStatus {
     pub state: AgentState,
     /// Why it may not run, where the organisation's policy forbids it.
     pub refusal: Option<PolicyRefusal>,
+    /// The capabilities that its adapter declared last, in any session or to [`Host::describe`].
+    pub capabilities: Option<Capabilities>,
+    /// The models that it declared last.
+    pub models: Option<Vec<Model>>,
+    /// Why [`Host::describe`] learnt nothing of it.
+    pub undescribed: Option<String>,
     /// The counters.
     pub counters: Counters,
 }
@@ -234,7 +243,7 @@ impl HostBuilder {
         let state_dir = self.state_dir.or_else(|| config::state_dir(|name| std::env::var_os(name)));
         let records = state_dir.as_ref().map(|state| state.join(RECORDS));
         let log = |state| Arc::new(UsageLog::new(state, config::defaults::USAGE_LOG_BYTES));
-        let usage = state_dir.filter(|_| self.usage_log && !self.no_usage_log).map(log);
+        let usage = state_dir.clone().filter(|_| self.usage_log && !self.no_usage_log).map(log);
         let folder = Arc::new(HostFolder::new(records.clone())?);
         let spool_dir = self.spool_dir.unwrap_or_else(config::spool_dir);
         let store = Arc::new(Store::new(spool_dir, self.buffers));
@@ -282,6 +291,7 @@ impl HostBuilder {
             agents,
             default_agent: self.default_agent.or(self.first),
             max_sessions: self.max_sessions,
+            state_dir,
             opening: Mutex::default(),
             down: AtomicBool::new(false),
             usage,
@@ -422,13 +432,16 @@ impl Host {
             None => None,
         };
         let before = agent.opened.fetch_add(1, Ordering::AcqRel);
-        match agent.limits.max_sessions {
-            Some(limit) if before >= limit => {
-                agent.opened.fetch_sub(1, Ordering::AcqRel);
-                Err(OpenError::TooManySessions { agent: Some(agent.id.to_string()), limit })
-            }
-            _ => Ok(()),
-        }
+        let is_reached = |limit: &usize| before >= *limit;
+        let error = if let Some(limit) = agent.limits.max_sessions.filter(is_reached) {
+            OpenError::TooManySessions { agent: Some(agent.id.to_string()), limit }
+        } else if let Some(limit) = agent.declaration.max_sessions().filter(is_reached) {
+            OpenError::AdapterFull { agent: agent.id.to_string(), limit }
+        } else {
+            return Ok(());
+        };
+        agent.opened.fetch_sub(1, Ordering::AcqRel);
+        Err(error)
     }
 
     /// The agent's link, whose driver runs from now on.
@@ -489,6 +502,18 @@ impl Host {
     #[must_use]
     pub fn agent(&self, id: &str) -> Option<AgentStatus> {
         self.inner.agents.get(id).map(|entry| entry.status())
+    }
+
+    /// What `describe` works on: the agents that it has not asked yet, and of which nothing is known.
+    pub(crate) fn undescribed(&self) -> Vec<Arc<AgentShared>> {
+        let may_ask = |agent: &Agent| agent.shared.config.sdk && agent.make.is_some();
+        let unknown = |agent: &Agent| may_ask(agent) && agent.shared.declaration.is_unknown();
+        self.inner.agents.iter().filter(|entry| unknown(entry)).map(|entry| entry.shared.clone()).collect()
+    }
+
+    /// The folder for what outlives a host, if there is one.
+    pub(crate) fn state_dir(&self) -> Option<&Path> {
+        self.inner.state_dir.as_deref()
     }
 
     /// Returns what an agent's process would be started from now, for a diagnosis. `None` for an unknown agent,
@@ -560,7 +585,11 @@ impl Agent {
     }
 
     fn status(&self) -> AgentStatus {
+        let Declared { capabilities, models, undescribed } = self.shared.declaration.get();
         AgentStatus {
+            capabilities,
+            models,
+            undescribed,
             config: self.shared.config.clone(),
             state: self.shared.state(),
             refusal: self.refusal.clone(),

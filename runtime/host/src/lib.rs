@@ -41,6 +41,8 @@
 mod agent;
 pub mod config;
 mod counters;
+mod declared;
+mod describe;
 mod error;
 mod event;
 pub mod files;

@@ -234,3 +234,27 @@ async fn requests_that_no_one_reads_end_the_session_before_they_fill_the_memory(
     let end = soon(turn.end()).await;
     assert_eq!((end.cause, session.is_closed()), (Cause::Limit, true));
 }
+
+#[tokio::test(start_paused = true)]
+async fn no_more_sessions_are_opened_than_the_adapter_declares() {
+    let (host, mut peers) = played(agent(), 4096);
+    let first = host.open("a", named("s")).unwrap();
+    let turn = first.send("x").unwrap();
+    let mut peer = soon(peers.recv()).await.unwrap();
+    peer.read("session.start").await;
+    let ready = r#","protocol":1,"extensions":["events"],"capabilities":{"max_sessions":1}"#;
+    peer.say("session.ready", "s", ready).await;
+    while !matches!(soon(first.next_event()).await.unwrap().kind, EventKind::Info(_)) {}
+    assert_eq!(host.agent("a").unwrap().capabilities.unwrap().max_sessions, Some(1));
+
+    let refused = host.open("a", named("t")).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "open a session: the adapter of agent \"a\" takes 1 at a time, which are open; close one"
+    );
+    // The open session goes on, and gives its place back.
+    tokio::spawn(peer.echo());
+    assert_eq!(soon(turn.text()).await.0, "x");
+    first.close().await;
+    host.open("a", named("t")).unwrap();
+}

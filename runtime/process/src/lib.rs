@@ -72,6 +72,7 @@ mod owned;
 mod pipe;
 mod private_dir;
 mod proc;
+mod query;
 mod reaper;
 mod record;
 mod remove;
@@ -98,6 +99,7 @@ pub use crate::isolation::{
 };
 pub use crate::limits::{Enforcement, Enforcer, LimitSupport, Limits, shown_size, support as limit_support};
 pub use crate::pipe::{PipeEnd, read_held};
+pub use crate::query::{QueryOutput, query};
 pub use crate::record::{FolderRecord, Swept, sweep};
 pub use crate::remove::remove_tree;
 pub use crate::search_path::{DEFAULT_PATH, candidates as program_candidates};

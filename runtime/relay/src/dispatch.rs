@@ -6,17 +6,18 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use tokio::{
     sync::mpsc,
     task::{JoinError, JoinSet},
-    time::Instant,
+    time::{Instant, timeout},
 };
 use trunkline_host::{EventDelivery, Host, OpenError, Session, SessionOptions, config::Unenforced, redact};
 use trunkline_pipe::Key;
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, Capabilities, Category, ClosedReason, Envelope, ErrorEvent,
-    Extensions, Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, SessionClosed, SessionId,
-    SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
+    Extensions, Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, RequestId, SessionClosed,
+    SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,
 };
@@ -24,7 +25,7 @@ use trunkline_protocol::{
 use crate::{
     RelayOptions,
     counters::{Count, LiveCounters},
-    directory::Directory,
+    directory,
     session::{Common, HubSession, NewSession},
     upstream::{Gate, Upstream},
 };
@@ -34,6 +35,12 @@ const INBOX: usize = 64;
 
 /// How many closed ids are remembered, to count what is late apart from what is unknown.
 const REMEMBERED: usize = 1024;
+
+/// How many requests for the agents wait for these to describe themselves.
+const LISTS: usize = 64;
+
+/// How long they may take together.
+const DESCRIBED: Duration = Duration::from_secs(15);
 
 /// For how long the files of an ended session can still be read by a hub that has just learnt of them ([file.3]).
 const FILES_STAY: Duration = Duration::from_secs(30);
@@ -49,6 +56,10 @@ pub(crate) struct Dispatch {
     /// Those that the hub has closed and the host is closing.
     closing: HashSet<Key>,
     sessions: Sessions,
+    /// Requests for the agents, until these have described themselves.
+    lists: Vec<RequestId>,
+    /// The task that asks them to, while there is such a request.
+    describing: JoinSet<()>,
     /// Ended sessions whose files can still be read.
     kept: VecDeque<(Instant, Session)>,
 }
@@ -74,11 +85,7 @@ struct Link {
 
 impl Dispatch {
     pub(crate) fn new(host: Host, options: RelayOptions, upstream: Arc<Upstream>) -> Self {
-        let common = Common {
-            tools: options.tools_as_output,
-            counters: LiveCounters::default(),
-            directory: Directory::default(),
-        };
+        let common = Common { tools: options.tools_as_output, counters: LiveCounters::default() };
         Self {
             host,
             options,
@@ -88,21 +95,31 @@ impl Dispatch {
             closed: VecDeque::new(),
             closing: HashSet::new(),
             sessions: JoinSet::new(),
+            lists: Vec::new(),
+            describing: JoinSet::new(),
             kept: VecDeque::new(),
         }
     }
 
-    /// The tasks of the sessions, whose ends go to [`Dispatch::forget`].
-    pub(crate) fn sessions(&mut self) -> &mut Sessions {
-        &mut self.sessions
+    /// Waits for the end of a task, and does what follows from it.
+    ///
+    /// # Cancel safety
+    /// No end is lost.
+    pub(crate) async fn task_ended(&mut self) {
+        tokio::select! {
+            Some(gone) = self.sessions.join_next() => self.forget(gone),
+            Some(_) = self.describing.join_next() => self.answer_lists(),
+            else => std::future::pending().await,
+        }
     }
 
     fn counters(&self) -> &LiveCounters {
         &self.common.counters
     }
 
-    /// Closes the inboxes of the sessions, which then finish, and hands their tasks over.
-    pub(crate) fn close(self) -> (Sessions, Arc<Common>) {
+    /// Answers what waits, closes the inboxes of the sessions, which then finish, and hands their tasks over.
+    pub(crate) fn close(mut self) -> (Sessions, Arc<Common>) {
+        self.answer_lists();
         (self.sessions, self.common)
     }
 
@@ -242,7 +259,7 @@ impl Dispatch {
         let link = Link { key: outlet.key(), agreed, inbox, gate: outlet.gate() };
         let key = link.key;
         self.links.insert(id.clone(), link);
-        let new = NewSession { id: id.clone(), agent, agreed, outlet, common: self.common.clone(), opened };
+        let new = NewSession { id: id.clone(), agreed, outlet, common: self.common.clone(), opened };
         self.sessions.spawn(async move {
             let session = HubSession::run(new, messages).await;
             Gone { id, key, session }
@@ -260,7 +277,9 @@ impl Dispatch {
         loop {
             let (id, start, meta) = (Some(id.clone()), start.clone(), meta.cloned());
             match self.host.open(agent, SessionOptions { id, start, meta, delivery: EventDelivery::Merged }) {
-                Err(OpenError::TooManySessions { .. }) if !self.closing.is_empty() => {
+                Err(OpenError::TooManySessions { .. } | OpenError::AdapterFull { .. })
+                    if !self.closing.is_empty() =>
+                {
                     match self.sessions.join_next().await {
                         Some(gone) => self.forget(gone),
                         None => self.closing.clear(),
@@ -273,8 +292,13 @@ impl Dispatch {
 
     /// What the relay can say of a session before its agent has said anything.
     fn ready(&self, agent: &str, start: &SessionStart, agreed: Extensions) -> SessionReady {
-        let config = self.host.agent(agent).map(|status| status.config);
-        let max_sessions = config.as_ref().and_then(|config| config.limits.max_sessions);
+        let (config, capabilities) =
+            self.host.agent(agent).map(|status| (status.config, status.capabilities)).unzip();
+        let declared =
+            capabilities.flatten().and_then(|declared| declared.max_sessions).filter(|most| *most > 0);
+        let configured =
+            config.as_ref().and_then(|config| config.limits.max_sessions).map(|limit| limit as u64);
+        let max_sessions = configured.into_iter().chain(declared).min();
         // The host below refuses the session where the agent does not apply these ([ext.7]).
         let enforced = config.as_ref().is_some_and(|config| config.unenforced != Unenforced::Allow);
         let relied_on = start.enforced_options().filter(|_| enforced);
@@ -289,7 +313,7 @@ impl Dispatch {
                 }),
                 capabilities: Some(Capabilities {
                     turn_completion: Some(true),
-                    max_sessions: max_sessions.map(|limit| limit as u64),
+                    max_sessions,
                     ..Capabilities::default()
                 }),
                 input_modes: Some(vec!["queue".to_owned(), "steer".to_owned()]),
@@ -300,12 +324,11 @@ impl Dispatch {
     }
 
     /// Answers a message of the pipe itself, whatever was agreed on ([ext.9]).
-    fn answer(&self, body: HostBody) {
+    fn answer(&mut self, body: HostBody) {
         let body: AdapterBody = match body {
             HostBody::Ping(ping) => Pong { nonce: ping.nonce }.into(),
             HostBody::AgentsList(list) => {
-                let line = self.common.directory.answer(&self.host, &list.request_id);
-                return self.upstream.put_control(&line);
+                return self.list_agents(list.request_id);
             }
             HostBody::SessionsList(list) => {
                 let error =
@@ -317,8 +340,33 @@ impl Dispatch {
         self.upstream.put_control(&AdapterMessage::new(SessionId::none(), body).to_line());
     }
 
+    /// Answers with the agents, once those of which nothing is known have been asked ([relay.4]). At once where too many
+    /// such answers wait.
+    fn list_agents(&mut self, request_id: RequestId) {
+        if self.describing.is_empty() {
+            let host = self.host.clone();
+            let mut described = Box::pin(async move { host.describe().await });
+            if described.as_mut().now_or_never().is_none() {
+                self.describing.spawn(async move {
+                    // What is not known by then is left out.
+                    let _ = timeout(DESCRIBED, described).await;
+                });
+            }
+        }
+        self.lists.push(request_id);
+        if self.describing.is_empty() || self.lists.len() > LISTS {
+            self.answer_lists();
+        }
+    }
+
+    fn answer_lists(&mut self) {
+        for request_id in std::mem::take(&mut self.lists) {
+            self.upstream.put_control(&directory::answer(&self.host, &request_id));
+        }
+    }
+
     /// A session's task has ended.
-    pub(crate) fn forget(&mut self, gone: Result<Gone, JoinError>) {
+    fn forget(&mut self, gone: Result<Gone, JoinError>) {
         let Gone { id, key, session } = match gone {
             Ok(gone) => gone,
             Err(error) => {
@@ -355,9 +403,9 @@ fn count(count: &Count) {
 fn refusal(error: &OpenError) -> SessionClosed {
     let (reason, category) = match error {
         OpenError::UnknownAgent { .. } => (ClosedReason::UnknownAgent, Category::Other),
-        OpenError::TooManySessions { .. } | OpenError::TooManySecrets { .. } => {
-            (ClosedReason::Limit, Category::Busy)
-        }
+        OpenError::TooManySessions { .. }
+        | OpenError::AdapterFull { .. }
+        | OpenError::TooManySecrets { .. } => (ClosedReason::Limit, Category::Busy),
         OpenError::WouldWiden { .. } | OpenError::Refused { .. } => {
             (ClosedReason::Refused, Category::PermissionDenied)
         }

@@ -129,10 +129,7 @@ async fn run(
             biased;
             () = &mut stop => break Ended::Stopped,
             _ = writing.join_next() => break Ended::BrokenOutput,
-            Some(gone) = dispatch.sessions().join_next() => {
-                dispatch.forget(gone);
-                continue;
-            }
+            () = dispatch.task_ended() => continue,
             () = &mut last_wait, if !upstream.is_answered() => break Ended::EndOfInput,
             () = upstream.answered(), if !taken => None,
             read = async {

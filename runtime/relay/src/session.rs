@@ -31,7 +31,7 @@ use self::{
     requests::Requests,
     turns::Turns,
 };
-use crate::{counters::LiveCounters, directory::Directory, upstream::Outlet};
+use crate::{counters::LiveCounters, upstream::Outlet};
 
 /// For how long a session reports what happened before the relay's end; the rest of [relay.9]'s second is the writer's.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -41,14 +41,12 @@ const LAST_WORDS: Duration = Duration::from_millis(500);
 pub(crate) struct Common {
     pub(crate) tools: ToolsAsOutput,
     pub(crate) counters: LiveCounters,
-    pub(crate) directory: Directory,
 }
 
 /// A session that the hub has opened.
 #[derive(Debug)]
 pub(crate) struct NewSession {
     pub(crate) id: SessionId,
-    pub(crate) agent: String,
     pub(crate) agreed: Extensions,
     pub(crate) outlet: Outlet,
     pub(crate) common: Arc<Common>,
@@ -59,7 +57,6 @@ pub(crate) struct NewSession {
 /// A session as its task holds it.
 pub(crate) struct HubSession {
     id: SessionId,
-    agent: String,
     agreed: Extensions,
     outlet: Outlet,
     common: Arc<Common>,
@@ -107,14 +104,13 @@ impl HubSession {
     /// Serves the session until the hub closes it, has received its end, or the relay ends. Gives the host's session
     /// back where files of it may still be read ([file.3]).
     pub(crate) async fn run(new: NewSession, mut inbox: mpsc::Receiver<Box<HostMessage>>) -> Option<Session> {
-        let NewSession { id, agent, agreed, outlet, common, opened } = new;
+        let NewSession { id, agreed, outlet, common, opened } = new;
         let (session, refused) = match opened {
             Ok(session) => (Some(session), None),
             Err(closed) => (None, Some(closed)),
         };
         let mut own = Self {
             id,
-            agent,
             agreed,
             outlet,
             common,

@@ -27,7 +27,7 @@ A file of one agent:
     { \"id\": \"mine\", \"profile\": \"external\",
       \"external\": { \"command\": \"./my-adapter\", \"args\": [\"--fast\"] } } ] }")]
 pub(crate) struct Agents {
-    /// As one JSON array
+    /// As one JSON array, with the capabilities of each built-in adapter and of each marked `sdk: true`
     #[arg(long)]
     json: bool,
 }
@@ -41,13 +41,13 @@ fn state(agent: &AgentStatus) -> String {
 }
 
 impl Agents {
-    pub(super) fn run(self, config: Option<&Path>) -> Done {
+    pub(super) async fn run(self, config: Option<&Path>) -> Done {
         let config = target::config(config)?;
         let source = config.source.clone();
         let host = target::build(config)?;
         let first = host.default_agent().map(str::to_owned);
-        let mut out = anstream::stdout().lock();
         if self.json {
+            host.describe().await;
             let agents: Vec<_> = host
                 .agents()
                 .iter()
@@ -61,10 +61,12 @@ impl Agents {
                         "state": state(agent),
                         "refusal": agent.refusal.as_ref().map(ToString::to_string),
                         "default": first.as_ref() == Some(&agent.config.id),
+                        "capabilities": agent.capabilities,
+                        "undescribed": agent.undescribed,
                     })
                 })
                 .collect();
-            writeln!(out, "{}", json!(agents))?;
+            writeln!(anstream::stdout().lock(), "{}", json!(agents))?;
             return Ok(exit::OK);
         }
         let mut list = table::of(&["id", "name", "profile", "command", "state"]);
@@ -78,6 +80,7 @@ impl Agents {
                 state(&agent),
             ]);
         }
+        let mut out = anstream::stdout().lock();
         out.write_all(table::lines(&list).as_bytes())?;
         let dim = paint::DIM;
         writeln!(out, "{dim}* the default · configuration: {source}{dim:#}")?;

@@ -7,10 +7,10 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use trunkline_host::config;
-use trunkline_host::process::ChildSpec;
+use trunkline_host::process::{ChildSpec, query};
 use trunkline_profiles::PROFILES;
 
-use super::{query::query, table};
+use super::table;
 use crate::{
     exit,
     fault::{Done, Fault},

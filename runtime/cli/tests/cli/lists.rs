@@ -1,4 +1,4 @@
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Home;
 
@@ -51,6 +51,63 @@ fn profiles_are_listed() {
         ran.stdout
     );
     Home::new().run(["profiles", "ecko"]).must_end_with(2).must_say("echo");
+}
+
+#[test]
+fn each_profile_declares_its_capabilities() {
+    // Ids of its own for conversations, ends of turns, conversations that are resumed, how a turn runs.
+    let records = [
+        ("claude-code", true, true, true, "interactive"),
+        ("codex", true, true, true, "run-to-completion"),
+        ("gemini-cli", true, true, true, "interactive"),
+        ("github-copilot", true, true, true, "interactive"),
+        ("kilo-code", true, true, true, "interactive"),
+        ("opencode", true, true, true, "interactive"),
+        ("pi", true, true, true, "interactive"),
+        ("acp", true, true, true, "interactive"),
+        ("generic-cli", false, false, false, "interactive"),
+        ("generic-job", false, true, false, "run-to-completion"),
+        ("generic-http", false, true, false, "request-response"),
+    ];
+    let ran = Home::new().run(["profiles", "--json"]);
+    let profiles: Vec<Value> = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
+    let declared: Vec<_> = profiles
+        .iter()
+        .map(|profile| (profile["name"].as_str().unwrap(), &profile["capabilities"]))
+        .collect();
+    let wrapping = records.map(|(name, ids, ends, resumes, model)| {
+        let mut record = json!({ "native_session_ids": ids, "turn_completion": ends, "resume_attach": resumes,
+            "exec_model": model });
+        // What the others are permitted cannot be changed with the permission.
+        if name == "claude-code" {
+            record["updated_input"] = true.into();
+        }
+        (name, record)
+    });
+    let playing = ["echo", "mock", "replay"].map(|name| (name, json!({ "turn_completion": true })));
+    let expected: Vec<_> = wrapping.iter().chain(&playing).map(|(name, record)| (*name, record)).collect();
+    assert_eq!(declared, expected);
+}
+
+#[test]
+fn capabilities_are_listed_before_a_session_and_kept() {
+    let home = Home::new();
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [ { "id": "a", "profile": "claude-code" }, { "id": "b", "profile": "kilo-code" },
+            { "id": "c", "external": { "command": "no-such-adapter" }, "sdk": true } ] }"#,
+    );
+    let kept = home.path().join(".local/state/trunkline/described.json");
+    for _ in 0..2 {
+        let agents: Value =
+            serde_json::from_str(&home.run(["agents", "--json"]).must_end_with(0).stdout).unwrap();
+        assert_eq!(agents[0]["capabilities"]["exec_model"], "interactive", "{agents}");
+        assert_eq!(agents[1]["capabilities"]["resume_attach"], true);
+        assert_eq!(agents[2]["capabilities"], Value::Null);
+        assert!(agents[2]["undescribed"].as_str().unwrap().contains("no-such-adapter"), "{agents}");
+        let entries: Value = serde_json::from_slice(&std::fs::read(&kept).unwrap()).unwrap();
+        assert_eq!(entries.as_object().unwrap().len(), 2);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 /// Why a file was not read.
 #[derive(Debug)]
-pub(super) enum Unread {
+pub(crate) enum Unread {
     /// What the system said.
     Failed(io::Error),
     /// It is a folder, a FIFO, a socket or a device.
@@ -24,7 +24,7 @@ impl From<rustix::io::Errno> for Unread {
 }
 
 /// The bytes of the file, at most `limit` of them.
-pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
+pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
     // NONBLOCK: a FIFO would wait for a writer. NOCTTY: a terminal would become ours.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let regular = |mode| match FileType::from_raw_mode(mode) {

@@ -166,7 +166,6 @@ impl HubSession {
 
     /// Keeps what is in force, and reports input modes as the relay has them: it queues for every agent ([relay.8]).
     fn learn(&mut self, mut info: SessionInfo) -> Box<SessionInfo> {
-        self.common.directory.learn(&self.agent, &info);
         self.in_force.take(&info);
         if let Some(modes) = &mut info.input_modes
             && !modes.iter().any(|mode| mode == "queue")

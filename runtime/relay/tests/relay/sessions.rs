@@ -1,7 +1,8 @@
 //! Sessions: how they open, what they learn at once, how they end ([relay.1], [relay.4], [relay.8], [session.8]).
 
 use serde_json::json;
-use trunkline_host::config::{AgentConfig, OnAdapterExit, SessionMay};
+use trunkline_host::HostBuilder;
+use trunkline_host::config::{AgentConfig, Command, OnAdapterExit, SessionMay};
 
 use crate::{hub::ALL, world::World};
 
@@ -265,4 +266,46 @@ async fn an_id_that_was_closed_opens_a_new_session() {
         (&output["session_id"], &output["turn_id"], &output["content"]),
         (&json!("s"), &json!("t"), &json!("two"))
     );
+}
+
+/// A program that answers `--describe` by this script.
+fn described_by(id: &str, script: &str) -> AgentConfig {
+    let mut agent = AgentConfig::external(id, Command::new("sh").args(["-c", script, "sh"]));
+    agent.sdk = true;
+    agent
+}
+
+#[tokio::test]
+async fn agents_are_listed_with_what_they_say_of_themselves_before_a_session() {
+    let state = tempfile::tempdir().unwrap();
+    let more = |host: HostBuilder| {
+        let says = r#"echo '{"capabilities":{"max_sessions":2},"models":[{"id":"m"}]}'"#;
+        host.state_dir(state.path()).agent(described_by("b", says)).agent(described_by("c", "exit 2"))
+    };
+    let mut world = World::made(|agent| agent, more, 64 * 1024);
+    for request in ["1", "2"] {
+        world.hub.say(json!({"type": "agents.list", "session_id": "", "request_id": request})).await;
+    }
+    for request in ["1", "2"] {
+        let list = world.hub.expect("agents.list.result").await;
+        assert_eq!(list["request_id"], request);
+        let of = |at: usize| (&list["agents"][at]["id"], &list["agents"][at]["capabilities"]);
+        assert_eq!(of(0), (&json!("b"), &json!({"max_sessions": 2})));
+        assert_eq!((of(1), of(2)), ((&json!("c"), &json!(null)), (&json!("scripted"), &json!(null))));
+        assert_eq!(list["agents"][0]["models"], json!([{"id": "m"}]));
+    }
+    let ready = world.hub.start_with("s", &ALL, json!({"agent_id": "b"})).await;
+    assert_eq!(ready["capabilities"]["max_sessions"], 2);
+}
+
+#[tokio::test]
+async fn a_list_that_waits_is_answered_when_the_hub_hangs_up() {
+    let state = tempfile::tempdir().unwrap();
+    let more = |host: HostBuilder| host.state_dir(state.path()).agent(described_by("b", "sleep 600"));
+    let mut world = World::made(|agent| agent, more, 64 * 1024);
+    world.hub.say(json!({"type": "agents.list", "session_id": "", "request_id": "1"})).await;
+    world.hub.hang_up().await;
+    let list = world.hub.expect("agents.list.result").await;
+    assert_eq!((&list["request_id"], list["agents"].as_array().unwrap().len()), (&json!("1"), 2));
+    world.relay.await.unwrap();
 }

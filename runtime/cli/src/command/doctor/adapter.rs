@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use trunkline_host::config::{AgentConfig, Profile};
-use trunkline_host::process::ChildSpec;
+use trunkline_host::process::{ChildSpec, QueryOutput, query};
 
 use super::program;
 use super::report::{Check, Code, Level};
 use crate::advice;
-use crate::command::query::{QueryOutput, query};
 
 /// The most checks that are taken from one adapter.
 const MOST: usize = 100;

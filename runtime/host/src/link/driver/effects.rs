@@ -140,6 +140,9 @@ impl Driver {
     pub(super) fn deliver(&mut self, key: Key, event: Event, now: Instant) {
         let pressure = &self.pressure;
         let Some(Some(entry)) = self.sessions.get_mut(key.index() as usize) else { return };
+        if let EventKind::Info(info) = &event.kind {
+            self.agent.declaration.learn(info);
+        }
         if let Some(usage_so_far) = &mut entry.usage_so_far {
             match (&event.kind, event.scope) {
                 (EventKind::Usage(usage), TurnScope::Running(_)) => usage_so_far.usage(usage),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
-use trunkline_host::process::{ChildSpec, Exit, Signal, SpawnError, StderrDrain, StderrTail, spawn};
+
+use crate::{ChildSpec, Exit, Signal, SpawnError, StderrDrain, StderrTail, spawn};
 
 /// The most that is read of what it says, in bytes; a description with a long schema fits.
 const MOST: usize = 1024 * 1024;
@@ -17,20 +18,23 @@ const REST: Duration = Duration::from_millis(200);
 
 /// What a program said.
 #[derive(Debug)]
-pub(super) struct QueryOutput {
+pub struct QueryOutput {
     /// Its output, at most a mebibyte of it.
-    pub(super) stdout: Vec<u8>,
+    pub stdout: Vec<u8>,
     /// The end of its stderr.
-    pub(super) stderr: String,
+    pub stderr: String,
     /// How it ended; nothing when it did not end in time and was killed.
-    pub(super) exit: Option<Exit>,
+    pub exit: Option<Exit>,
 }
 
 /// Runs a program to its end, or kills it and all it started when the time is over.
 ///
 /// # Errors
 /// When it does not start.
-pub(super) async fn query(mut spec: ChildSpec, within: Duration) -> Result<QueryOutput, SpawnError> {
+///
+/// # Cancel safety
+/// Dropping the future kills the program and all it started.
+pub async fn query(mut spec: ChildSpec, within: Duration) -> Result<QueryOutput, SpawnError> {
     // It is gone before this program is, and is not recorded; what others have recorded stays hidden.
     spec.hidden.extend(spec.record_dir.take());
     let mut child = spawn(spec).await?;

@@ -1,0 +1,99 @@
+//! What adapters declare of themselves, in any session and before a first one.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::OnceCell;
+use trunkline_protocol::{Capabilities, Model, SessionInfo};
+
+/// What an agent says that it is and can.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Declared {
+    pub(crate) capabilities: Option<Capabilities>,
+    pub(crate) models: Option<Vec<Model>>,
+    /// Why it is not known.
+    pub(crate) undescribed: Option<String>,
+}
+
+/// What one agent has declared so far.
+#[derive(Debug, Default)]
+pub(crate) struct Declaration {
+    known: Mutex<Declared>,
+    /// Set once its program was asked, whatever came of it.
+    pub(crate) asked: OnceCell<()>,
+}
+
+impl Declaration {
+    fn lock(&self) -> MutexGuard<'_, Declared> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether nothing is known, and its program was not asked.
+    pub(crate) fn is_unknown(&self) -> bool {
+        !self.asked.initialized() && self.lock().capabilities.is_none()
+    }
+
+    /// What is known now.
+    pub(crate) fn get(&self) -> Declared {
+        self.lock().clone()
+    }
+
+    /// The most sessions that the adapter says it takes at a time. 0 is no limit.
+    pub(crate) fn max_sessions(&self) -> Option<usize> {
+        let most = self.lock().capabilities.as_ref()?.max_sessions?;
+        usize::try_from(most).ok().filter(|most| *most > 0)
+    }
+
+    /// Takes what a session reports. It precedes what was known.
+    pub(crate) fn learn(&self, info: &SessionInfo) {
+        if info.capabilities.is_none() && info.models.is_none() {
+            return;
+        }
+        let mut known = self.lock();
+        if info.capabilities.is_some() {
+            known.capabilities.clone_from(&info.capabilities);
+        }
+        if info.models.is_some() {
+            known.models.clone_from(&info.models);
+        }
+    }
+
+    /// Takes what the program says of itself. What a session has reported precedes it.
+    pub(crate) fn describe(&self, described: Result<SessionInfo, String>) {
+        let mut known = self.lock();
+        match described {
+            Ok(described) => {
+                known.capabilities = known.capabilities.take().or(described.capabilities);
+                let models = described.models.filter(|models| !models.is_empty());
+                known.models = known.models.take().or(models);
+            }
+            Err(why) => known.undescribed = Some(why),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(most: u64, model: &str) -> (Option<Capabilities>, Option<Vec<Model>>) {
+        let capabilities = Capabilities { max_sessions: Some(most), ..Capabilities::default() };
+        (Some(capabilities), Some(vec![Model { id: model.to_owned(), ..Model::default() }]))
+    }
+
+    #[test]
+    fn what_a_session_reports_precedes_a_description() {
+        let declaration = Declaration::default();
+        assert!(declaration.is_unknown());
+        let (capabilities, _) = declared(2, "");
+        declaration.learn(&SessionInfo { capabilities, ..SessionInfo::default() });
+        let (capabilities, models) = declared(3, "m");
+        declaration.describe(Ok(SessionInfo { capabilities, models, ..SessionInfo::default() }));
+        assert_eq!((declaration.max_sessions(), declaration.get().models.unwrap().len()), (Some(2), 1));
+        let (capabilities, models) = declared(0, "n");
+        declaration.learn(&SessionInfo { capabilities, models, ..SessionInfo::default() });
+        assert_eq!(declaration.max_sessions(), None);
+        assert_eq!(declaration.get().models.unwrap()[0].id, "n");
+        declaration.describe(Err("late".to_owned()));
+        assert_eq!(declaration.get().undescribed.as_deref(), Some("late"));
+    }
+}
