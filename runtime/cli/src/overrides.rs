@@ -27,7 +27,7 @@ const ANSWER: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "The agent, for this run")]
 pub(crate) struct Overrides {
-    /// The model
+    /// The model [default: $TRUNKLINE_MODEL, else the configured one]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
 
@@ -126,6 +126,12 @@ mod keys {
 }
 
 impl Overrides {
+    /// Whether a model is among what it sets.
+    pub(crate) fn names_model(&self) -> bool {
+        let is_model = |set: &Assignment| set.key.rsplit('.').next() == Some("model");
+        self.model.is_some() || self.set.iter().any(is_model)
+    }
+
     /// Lets the person change the mode of a live session, too.
     pub(crate) fn for_a_live_session(self) -> Self {
         Self { may_change_mode: true, ..self }

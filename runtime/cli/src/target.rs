@@ -19,7 +19,7 @@ use trunkline_profiles::{PROFILES, Profile};
 
 use crate::{
     fault::Fault,
-    overrides::{Overrides, assign},
+    overrides::{Overrides, assign, knows},
     paint,
 };
 
@@ -29,8 +29,8 @@ const AD_HOC: &str = "adapter";
 /// Which agent.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Target {
-    /// The agent, by its id in the configuration, or a built-in adapter by its name [default: the configured default,
-    /// else the first]
+    /// The agent, by its id in the configuration, or a built-in adapter by its name [default: $TRUNKLINE_AGENT, else the
+    /// configured default, else the first]
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
 
@@ -40,6 +40,28 @@ pub(crate) struct Target {
     /// needs more of it belongs into a configuration file, where `env_passthrough` names what it gets.
     #[arg(long, value_name = "'CMD ARGS'", conflicts_with = "agent")]
     pub(crate) adapter: Option<String>,
+
+    /// What the environment chooses of it.
+    #[arg(skip)]
+    environment: ByEnvironment,
+}
+
+/// What the environment chooses where the command line does not.
+#[derive(Debug, Clone, Default)]
+struct ByEnvironment {
+    agent: Option<String>,
+    model: Option<String>,
+}
+
+/// The variable that names the agent.
+pub(crate) const AGENT: &str = "TRUNKLINE_AGENT";
+
+/// The variable that names the agent's model.
+pub(crate) const MODEL: &str = "TRUNKLINE_MODEL";
+
+/// What a variable of the environment says; an empty one says nothing.
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
 /// A host, and the agent of it that is meant.
@@ -64,7 +86,7 @@ pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
 /// # Errors
 /// When there is no room for its folder, or the policy cannot be read.
 pub(crate) fn build(mut config: Config) -> Result<Host, Fault> {
-    config.agents.iter_mut().for_each(list_credentials);
+    config.agents.iter_mut().for_each(list_variables);
     let host = Host::builder().config(config).usage_log(true).build().map_err(|error| match error {
         error @ BuildError::Policy(_) => {
             Fault::usage(error).next("correct that file; no agent runs before that")
@@ -75,18 +97,29 @@ pub(crate) fn build(mut config: Config) -> Result<Host, Fault> {
     Ok(host)
 }
 
-/// Lists the variables of the host that the agent of a built-in profile takes credentials from. An entry that names one
-/// itself has made its choice: another could take precedence over it.
-pub(crate) fn list_credentials(agent: &mut AgentConfig) {
+/// Lists the variables of the host that the agent of a built-in profile takes its credentials and its model from. An entry
+/// that names one itself has made its choice: another could take precedence over it.
+pub(crate) fn list_variables(agent: &mut AgentConfig) {
     let Some(profile) = built_in(&agent.profile) else { return };
     let named = |name: &str| {
         agent.command.env.contains_key(name) || agent.env_passthrough.iter().any(|passed| passed == name)
     };
-    if profile.credential_variables().any(named) {
-        return;
-    }
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    agent.credentials = profile.credentials(is_set).into_iter().map(str::to_owned).collect();
+    let credentials = match profile.credential_variables().any(named) {
+        true => Vec::new(),
+        false => profile.credentials(is_set),
+    };
+    let model = match model_of(agent).is_some() || profile.model_variables().any(named) {
+        true => Vec::new(),
+        false => profile.model_variables().filter(|name| is_set(name)).collect(),
+    };
+    agent.credentials = credentials.into_iter().map(str::to_owned).collect();
+    agent.env_passthrough.extend(model.into_iter().map(str::to_owned));
+}
+
+/// The model that the configuration of a built-in adapter names.
+pub(crate) fn model_of(agent: &AgentConfig) -> Option<&str> {
+    agent.config.as_ref()?.get("model")?.as_str().filter(|model| !model.is_empty())
 }
 
 /// The built-in adapter of a profile.
@@ -137,16 +170,40 @@ impl Target {
         file: Option<&Path>,
         overrides: &Overrides,
     ) -> Result<(Chosen, SessionStart), Fault> {
+        let mut target = self.by_environment();
+        if overrides.names_model() {
+            target.environment.model = None;
+        }
         let config = match overrides.set.as_slice() {
-            [] => self.config(file)?,
-            _ => self.changed_config(file, overrides)?,
+            [] => target.config(file)?,
+            _ => target.changed_config(file, overrides)?,
         };
         let mut start = SessionStart::default();
-        let chosen = self.choose(config, |agent| {
+        let chosen = target.choose(config, |agent| {
             start = overrides.apply(agent)?;
             Ok(())
         })?;
         Ok((chosen, start))
+    }
+
+    /// With what the environment chooses, where the command line does not.
+    fn by_environment(&self) -> Self {
+        let mut target = self.clone();
+        if target.agent.is_none() && target.adapter.is_none() {
+            target.environment.agent = variable(AGENT);
+            target.agent.clone_from(&target.environment.agent);
+        }
+        target.environment.model = variable(MODEL);
+        target
+    }
+
+    /// That there is no such agent.
+    fn unknown(&self, config: &Config) -> Fault {
+        let fault = no_agent(self.agent.as_deref(), config);
+        match self.environment.agent {
+            Some(_) => fault.next(format!("unset {AGENT}, or name an agent that `trunkline agents` lists")),
+            None => fault,
+        }
     }
 
     /// The configuration with the keys that the command line sets.
@@ -167,7 +224,7 @@ impl Target {
                 Some(agents.len() - 1)
             }),
         };
-        let Some(index) = index else { return Err(no_agent(self.agent.as_deref(), &config)) };
+        let Some(index) = index else { return Err(self.unknown(&config)) };
         let config = document.config(&check).map_err(|error| wrong_file(&error))?;
         let profile = config.agents[index].profile.clone();
         assign(&mut document, index, &profile, &overrides.set)
@@ -198,8 +255,9 @@ impl Target {
         also: &[String],
         may: &SessionMay,
     ) -> Result<Chosen, Fault> {
-        let mut config = self.config(file)?;
-        self.agent.iter().for_each(|id| add_built_in(&mut config, id));
+        let target = self.by_environment();
+        let mut config = target.config(file)?;
+        target.agent.iter().for_each(|id| add_built_in(&mut config, id));
         for further in also {
             let agent = beside(further)?;
             if config.agents.iter().any(|known| known.id == agent.id) {
@@ -211,7 +269,7 @@ impl Target {
         for agent in &mut config.agents {
             agent.session_may = std::mem::take(&mut agent.session_may).union(may);
         }
-        self.choose(config, |_| Ok(()))
+        target.choose(config, |_| Ok(()))
     }
 
     /// The host after a change of the agent's configuration, without a trace in the usage log.
@@ -241,7 +299,12 @@ impl Target {
                 config.agents.iter_mut().find(|agent| Some(&agent.id) == first.as_ref())
             }
         };
-        let Some(agent) = chosen else { return Err(no_agent(self.agent.as_deref(), &config)) };
+        let Some(agent) = chosen else { return Err(self.unknown(&config)) };
+        if let Some(model) = &self.environment.model
+            && !set_model(agent, model)
+        {
+            tell(&[format!("{MODEL} has no effect on the agent {}: set its model in its own way", agent.id)]);
+        }
         change(agent)?;
         let agent = agent.clone();
         config.default_agent = Some(agent.id.clone());
@@ -257,6 +320,18 @@ impl Target {
             None => config(file),
         }
     }
+}
+
+/// Sets the model in the configuration of a built-in adapter. `false` where it has no such key.
+fn set_model(agent: &mut AgentConfig, model: &str) -> bool {
+    if !knows(&agent.profile, "model") {
+        return false;
+    }
+    let config = agent.config.get_or_insert_with(|| json!({}));
+    config.as_object_mut().is_some_and(|config| {
+        config.insert("model".to_owned(), model.into());
+        true
+    })
 }
 
 impl Chosen {

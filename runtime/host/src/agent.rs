@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::Value;
 use trunkline_core::{Backoff, ReliedOn, Rules};
-use trunkline_process::{ChildSpec, Inherit};
+use trunkline_process::{ChildSpec, Inherit, ShownArguments};
 use trunkline_protocol::{AgentState, Extensions, SessionStart};
 use trunkline_redact::{self as redact, HeldSecrets, SecretInputs};
 
@@ -258,6 +258,7 @@ pub(crate) fn child_spec(
         spec = spec.record_dir(records);
     }
     Ok(spec
+        .shown(ShownArguments::All)
         .containment(config.containment)
         .at_least(config.at_least)
         .limits(config.resources)

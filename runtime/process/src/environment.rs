@@ -16,6 +16,9 @@ const SHIELD: &str = "TRUNKLINE_FOR_PROGRAM_";
 /// Inherited by every child, beside `LC_*`.
 const CURATED: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME", "SHELL"];
 
+/// The terminal of a child whose host has none: programs that ask for one read this.
+const DEFAULT_TERM: &str = "xterm-256color";
+
 /// Beginnings of names that load code: the loaders of Linux and macOS, functions that bash takes over, Lua's paths,
 /// .NET's profilers.
 const CODE_FAMILIES: [&[u8]; 7] =
@@ -94,7 +97,8 @@ pub struct Environment {
 }
 
 /// Computes the environment of a child; later sources win: the host's, by `inherit`; `private`, made for this
-/// process alone (`TMPDIR`, `ADAPTER_CONFIG`); `declared` by the configuration.
+/// process alone (`TMPDIR`, `ADAPTER_CONFIG`); `declared` by the configuration. Without a `TERM` of these it is
+/// `xterm-256color`.
 ///
 /// The host's own `ADAPTER_CONFIG` is never passed on: it was meant for the host.
 pub fn child_environment(
@@ -122,6 +126,7 @@ pub fn child_environment(
     }
     environment.variables.extend(private);
     environment.variables.extend(declared.iter().map(|(name, value)| (name.clone(), value.clone())));
+    environment.variables.entry("TERM".into()).or_insert_with(|| DEFAULT_TERM.into());
     environment.withheld.sort();
     environment
 }
@@ -207,7 +212,7 @@ mod tests {
     }
 
     const PLAIN: Case = Case {
-        says: "an empty host gives an empty child",
+        says: "an empty host gives a terminal's name alone",
         host: &[],
         inherit: Inherit::Curated,
         private: &[],
@@ -309,7 +314,9 @@ mod tests {
         for case in CASES {
             let made =
                 child_environment(map(case.host), case.inherit, map(case.private), &map(case.declared));
-            assert_eq!(made.variables, map(case.child), "{}", case.says);
+            let mut child = map(case.child);
+            child.entry("TERM".into()).or_insert_with(|| "xterm-256color".into());
+            assert_eq!(made.variables, child, "{}", case.says);
             assert_eq!(made.withheld, case.withheld, "{}", case.says);
         }
     }

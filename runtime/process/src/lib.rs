@@ -106,6 +106,6 @@ pub use crate::search_path::{DEFAULT_PATH, candidates as program_candidates};
 pub use crate::settle::settle;
 pub use crate::signal::Signal;
 pub use crate::spawn::spawn;
-pub use crate::spec::ChildSpec;
+pub use crate::spec::{ChildSpec, ShownArguments};
 pub use crate::stderr::{MAX_STDERR_LINE, STDERR_TAIL, StderrDrain, StderrLine, StderrTail};
 pub use crate::stop::{Begun, Escalation, Step, StopSteps, stop};

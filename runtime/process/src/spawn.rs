@@ -195,6 +195,15 @@ fn prepare(spec: ChildSpec) -> Result<Prepared, SpawnError> {
         tracing::info!(program = ?spec.program, ?names, "variables that load code are passed on only when declared");
     }
 
+    tracing::debug!(
+        label = spec.label,
+        program = ?spec.program,
+        arguments = spec.shown_arguments(),
+        folder = ?work_dir,
+        variables = ?environment.variables.keys(),
+        "starts a child"
+    );
+
     let path = environment.variables.get(OsStr::new("PATH")).cloned().unwrap_or_else(|| DEFAULT_PATH.into());
     let scene = Scene {
         spec: &spec,

@@ -27,6 +27,8 @@ pub struct ChildSpec {
     pub program: OsString,
     /// Its arguments, without the program's own name.
     pub args: Vec<OsString>,
+    /// What a log shows of them.
+    pub shown: ShownArguments,
     /// Where it runs. `None` is the host's current directory. A directory that is missing is an error, never
     /// replaced by another one.
     pub work_dir: Option<PathBuf>,
@@ -60,6 +62,16 @@ pub struct ChildSpec {
     pub reserved: Vec<PathBuf>,
 }
 
+/// What a log shows of a child's arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ShownArguments {
+    /// The names of options, and `_` for all else: arguments may be what a user or an agent says.
+    #[default]
+    Options,
+    /// All, secrets hidden: they stand in a configuration.
+    All,
+}
+
 impl ChildSpec {
     /// A program without arguments, in the host's current directory, with the curated environment.
     #[must_use]
@@ -68,6 +80,7 @@ impl ChildSpec {
             program: program.into(),
             label: String::new(),
             args: Vec::new(),
+            shown: ShownArguments::Options,
             work_dir: None,
             env: BTreeMap::new(),
             inherit: Inherit::Curated,
@@ -104,6 +117,25 @@ impl ChildSpec {
     pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
+    }
+
+    /// Sets what a log shows of the arguments.
+    #[must_use]
+    pub fn shown(mut self, shown: ShownArguments) -> Self {
+        self.shown = shown;
+        self
+    }
+
+    /// The arguments as a log shows them.
+    pub(crate) fn shown_arguments(&self) -> String {
+        let shown = self.args.iter().map(|argument| {
+            let argument = argument.to_string_lossy();
+            match self.shown {
+                ShownArguments::All => argument.into_owned(),
+                ShownArguments::Options => option_name(&argument).unwrap_or("_").to_owned(),
+            }
+        });
+        trunkline_redact::text(&shown.collect::<Vec<_>>().join(" ")).into_owned()
     }
 
     /// Sets the working directory.
@@ -197,6 +229,14 @@ impl ChildSpec {
     }
 }
 
+/// The name of the option that an argument is: `--name` of `--name=value`.
+fn option_name(argument: &str) -> Option<&str> {
+    let name = argument.split_once('=').map_or(argument, |(name, _)| name);
+    let word = name.strip_prefix("--").or_else(|| name.strip_prefix('-'))?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    (!word.is_empty() && word.bytes().all(is_name)).then_some(name)
+}
+
 impl fmt::Debug for ChildSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChildSpec")
@@ -226,6 +266,15 @@ mod tests {
     use trunkline_redact as redact;
 
     use super::*;
+
+    #[test]
+    fn a_log_shows_options_by_name_and_no_text() {
+        let said = ["-p", "say this", "--model=m", "word", "-say this", "--api-key", "k"];
+        let spec = ChildSpec::new("x").args(said);
+        assert_eq!(spec.shown_arguments(), "-p _ --model _ _ --api-key _");
+        let all = spec.shown(ShownArguments::All).arg("--token=secret-0123456789").shown_arguments();
+        assert!(all.starts_with("-p say this") && !all.contains("secret-0123456789"), "{all}");
+    }
 
     #[test]
     fn what_a_child_is_given_in_secret_is_known() {

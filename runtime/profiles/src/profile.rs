@@ -7,6 +7,7 @@ use serde_json::Value;
 use trunkline_sdk::{Adapter, Program};
 
 use crate::agent::credentials::{self, Credentials};
+use crate::agent::model;
 use crate::{
     Echo, acp, claude_code, codex, gemini_cli, generic_cli, generic_http, generic_job, github_copilot,
     kilo_code, mock, oneshot, opencode, pi, replay,
@@ -49,6 +50,11 @@ impl Profile {
     /// that is a credential or that one of them is of no use without.
     pub fn credentials(&self, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
         credentials::of(self.name).map(|accepted| accepted.passed(is_set)).unwrap_or_default()
+    }
+
+    /// The variables that choose its agent's model, where neither session nor configuration names one.
+    pub fn model_variables(&self) -> impl Iterator<Item = &'static str> + use<> {
+        model::variables(self.name)
     }
 
     /// The command by which a person logs its agent in, if it has one.

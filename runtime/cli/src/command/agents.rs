@@ -42,7 +42,9 @@ fn state(agent: &AgentStatus) -> String {
 
 impl Agents {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
-        let config = target::config(config)?;
+        let mut config = target::config(config)?;
+        let named = target::variable(target::AGENT).filter(|id| config.agent(id).is_some());
+        config.default_agent = named.or(config.default_agent);
         let source = config.source.clone();
         let host = target::build(config)?;
         let first = host.default_agent().map(str::to_owned);

@@ -31,6 +31,7 @@ use crate::{
 
 mod adapter;
 mod all;
+mod choice;
 mod environment;
 mod folders;
 pub(super) mod installed;
@@ -128,6 +129,7 @@ impl Doctor {
 
     async fn examine(&self, file: Option<&Path>) -> Result<Report, Fault> {
         let mut config = target::read(file, target::UNCHECKED)?;
+        let chosen = choice::of_host(&config);
         self.choose(&mut config)?;
         let source = config.source.to_string();
         let mut of_host: Vec<_> =
@@ -135,10 +137,12 @@ impl Doctor {
         let spool = config.spool_dir.clone().unwrap_or_else(config::spool_dir);
         of_host.extend(folders::of_host(&config, &spool));
 
+        of_host.extend(chosen);
+
         let (policies, told) = policy::find(&config);
         of_host.extend(told);
 
-        config.agents.iter_mut().for_each(target::list_credentials);
+        config.agents.iter_mut().for_each(target::list_variables);
         // What has no value is reported and left out, so that the rest can be looked at.
         let unresolved: Vec<_> = config.agents.iter_mut().map(environment::resolve).collect();
         let narrowed: Vec<_> =
@@ -231,6 +235,7 @@ impl Doctor {
         let has_values = unresolved.iter().all(|check| check.level < Level::Error);
         checks.extend(unresolved);
         checks.extend(environment::credentials(agent, &environment));
+        checks.extend(choice::of_agent(agent, &environment));
         checks.extend(isolated);
         checks.extend(sandbox);
         if can_run && has_values {

@@ -233,3 +233,90 @@ fn doctor_says_which_credentials_are_used_and_which_are_kept() {
     assert!(!ran.stdout.contains("ANTHROPIC_API_KEY from"), "{}", ran.stdout);
     assert!(ran.stdout.contains("credentials.kept"), "{}", ran.stdout);
 }
+
+/// A `claude` that writes its arguments to `args`, and ends.
+const TELLS_ARGUMENTS: &str =
+    r#"case "$*" in *--version*) echo 2.1.329;; *) echo "$*" > "$HOME/args"; exit 7;; esac"#;
+
+/// What `claude` got by this configuration, these variables and this command line.
+fn asked(config: &str, set: &[(&str, &str)], arguments: &[&str]) -> (String, super::Ran) {
+    let home = Home::new();
+    let path = with_programs(&home, &[("claude", TELLS_ARGUMENTS)]);
+    home.file("trunkline.json", config);
+    let mut command = home.command(arguments);
+    let ran = super::Ran::of(command.env("PATH", &path).envs(set.iter().copied()).output().unwrap());
+    (std::fs::read_to_string(home.path().join("args")).unwrap_or_default(), ran)
+}
+
+#[test]
+fn the_environment_names_the_agent_where_the_command_line_does_not() {
+    let config = r#"{ "agents": [{ "id": "e", "profile": "echo" }, { "id": "c", "profile": "claude-code" }],
+        "default_agent": "e" }"#;
+    let (args, _) = asked(config, &[("TRUNKLINE_AGENT", "c")], &["run", "hi"]);
+    assert!(args.contains("--output-format"), "{args}");
+    let (args, ran) = asked(config, &[("TRUNKLINE_AGENT", "c")], &["run", "--agent", "e", "hi"]);
+    assert_eq!((args.as_str(), ran.must_end_with(0).stdout.trim()), ("", "hi"));
+    let (_, ran) = asked(config, &[("TRUNKLINE_AGENT", " ")], &["run", "hi"]);
+    ran.must_end_with(0);
+    let (_, ran) = asked(config, &[("TRUNKLINE_AGENT", "no-such-agent")], &["run", "hi"]);
+    ran.must_end_with(2).must_say("no-such-agent").must_say("unset TRUNKLINE_AGENT");
+    let (_, ran) = asked(config, &[("TRUNKLINE_AGENT", "c")], &["agents"]);
+    assert!(ran.must_end_with(0).stdout.contains("c *"), "{}", ran.stdout);
+
+    let (_, ran) = asked(config, &[("TRUNKLINE_AGENT", "codex")], &["doctor", "e"]);
+    assert!(ran.stdout.contains("choice.agent"), "{}", ran.stdout);
+    let (_, ran) = asked(config, &[("TRUNKLINE_AGENT", "no-such-agent")], &["doctor", "e"]);
+    assert!(ran.stdout.contains("choice.unknown"), "{}", ran.stdout);
+}
+
+#[test]
+fn the_environment_names_the_model_where_the_command_line_does_not() {
+    let with = |model: &str| {
+        format!(
+            r#"{{ "agents": [{{ "id": "c", "profile": "claude-code", "claude_code": {{ {model} }} }}] }}"#
+        )
+    };
+    let set = [("TRUNKLINE_MODEL", "of-variable")];
+    for (config, set, options, model) in [
+        (with(""), &set[..], &[][..], "--model of-variable"),
+        (with(r#""model": "of-file""#), &set, &[], "--model of-variable"),
+        (with(r#""model": "of-file""#), &[], &[], "--model of-file"),
+        (with(""), &set, &["--model", "of-option"], "--model of-option"),
+        (with(""), &set, &["-c", "model=of-key"], "--model of-key"),
+    ] {
+        let (args, ran) = asked(&config, set, &[&["run", "hi"], options].concat());
+        assert!(args.contains(model), "{config} {set:?} {options:?}: {args} {}", ran.stderr);
+    }
+    let (_, ran) = asked(r#"{ "agents": [{ "id": "e", "profile": "echo" }] }"#, &set, &["run", "hi"]);
+    ran.must_end_with(0).must_say("TRUNKLINE_MODEL has no effect");
+
+    // The agent's own variable passes where its configuration names no model.
+    let own = [("ANTHROPIC_MODEL", "own")];
+    for (entry, passes) in
+        [(r#""profile": "claude-code""#, true), (r#""claude_code": { "model": "m" }"#, false)]
+    {
+        let (names, ran) = given(Some(entry), &own);
+        let passed = names.iter().any(|name| name == "ANTHROPIC_MODEL");
+        assert_eq!(passed, passes, "{entry}: {names:?} {}", ran.stderr);
+    }
+    let (_, ran) = asked(&with(""), &[own[0], set[0]], &["doctor", "c"]);
+    assert!(ran.stdout.contains("ANTHROPIC_MODEL from the environment"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("TRUNKLINE_MODEL names of-variable"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_start_is_logged_with_names_and_without_values() {
+    let home = Home::new();
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [{ "id": "a", "external": { "command": "sh",
+            "args": ["-c", "exit 3", "--token=canary-0123456789"], "env": { "PLAIN": "canary-in-a-variable" } } }] }"#,
+    );
+    home.run(["-vv", "--log-file", "log", "run", "hi"]);
+    let log = std::fs::read_to_string(home.path().join("log")).unwrap();
+    let line = log.lines().find(|line| line.contains("starts a child")).unwrap();
+    for said in ["-c exit 3", "PLAIN", "PATH", &*home.path().to_string_lossy()] {
+        assert!(line.contains(said), "{said}: {line}");
+    }
+    assert!(!log.contains("canary"), "{log}");
+}

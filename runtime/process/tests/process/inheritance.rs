@@ -34,7 +34,8 @@ async fn its_environment_is_the_list_and_nothing_else() {
         .filter(|n| host.contains_key(*n))
         .collect();
     expected.extend(host.keys().map(String::as_str).filter(|name| name.starts_with("LC_")));
-    expected.extend(["TMPDIR", "ADAPTER_CONFIG", "DECLARED"]);
+    expected.extend(["TMPDIR", "ADAPTER_CONFIG", "DECLARED", "TERM"]);
+    assert_eq!(child["TERM"], host.get("TERM").map_or("xterm-256color", String::as_str));
     assert_eq!(child.keys().map(String::as_str).collect::<BTreeSet<_>>(), expected);
     assert_eq!(child["DECLARED"], "yes");
     assert_ne!(child["TMPDIR"], std::env::temp_dir().to_str().unwrap());

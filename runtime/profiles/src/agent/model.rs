@@ -42,6 +42,82 @@ const MAKERS: &[(&str, &str)] = &[
     ("deepseek-", "deepseek"),
 ];
 
+/// Variables that choose an agent's model where neither session nor configuration names one.
+struct Variables {
+    profile: &'static str,
+    program: &'static str,
+    model: &'static str,
+    /// Names the provider of a model.
+    provider: Option<&'static str>,
+    reader: Reader,
+}
+
+/// What reads such variables.
+#[derive(PartialEq, Eq)]
+enum Reader {
+    /// The agent itself.
+    Agent,
+    /// The profile: the agent knows no such variable.
+    Profile,
+}
+
+const VARIABLES: &[Variables] = &[
+    Variables {
+        profile: "claude-code",
+        program: "claude",
+        model: "ANTHROPIC_MODEL",
+        provider: None,
+        reader: Reader::Agent,
+    },
+    Variables {
+        profile: "codex",
+        program: "codex",
+        model: "CODEX_DEFAULT_MODEL",
+        provider: None,
+        reader: Reader::Profile,
+    },
+    Variables {
+        profile: "github-copilot",
+        program: "copilot",
+        model: "COPILOT_MODEL",
+        provider: None,
+        reader: Reader::Agent,
+    },
+    Variables {
+        profile: "gemini-cli",
+        program: "gemini",
+        model: "GEMINI_MODEL",
+        provider: None,
+        reader: Reader::Agent,
+    },
+    Variables {
+        profile: "kilo-code",
+        program: "kilo",
+        model: "KILO_MODEL",
+        provider: Some("KILO_PROVIDER"),
+        reader: Reader::Profile,
+    },
+];
+
+/// The names of the variables that choose the model of a profile's agent.
+pub(crate) fn variables(profile: &str) -> impl Iterator<Item = &'static str> + use<> {
+    let known = VARIABLES.iter().find(|known| known.profile == profile);
+    known.into_iter().flat_map(|known| std::iter::once(known.model).chain(known.provider))
+}
+
+/// The configured model, else that of the variables that the profile reads, by `value`. Empty: the agent chooses.
+pub(crate) fn configured(model: &str, program: &str, value: impl Fn(&str) -> Option<String>) -> String {
+    let known = VARIABLES.iter().find(|known| known.program == program && known.reader == Reader::Profile);
+    let Some(known) = known.filter(|_| model.is_empty()) else { return model.to_owned() };
+    let set = |name| value(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    match (set(known.model), known.provider.and_then(set)) {
+        (Some(model), Some(provider)) if !model.starts_with(&format!("{provider}/")) => {
+            format!("{provider}/{model}")
+        }
+        (model, _) => model.unwrap_or_default(),
+    }
+}
+
 /// What a configured or asked-for name means by the configuration's `aliases`; a name that is none passes through.
 pub(crate) fn resolve(name: &str, aliases: &BTreeMap<String, String>) -> String {
     let name = name.trim();
@@ -76,6 +152,27 @@ pub(crate) fn maker(model: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_variable_chooses_the_model_where_the_configuration_names_none() {
+        for (program, model, set, chosen) in [
+            ("codex", "", &[("CODEX_DEFAULT_MODEL", "gpt-5.5")][..], "gpt-5.5"),
+            ("codex", "gpt-5", &[("CODEX_DEFAULT_MODEL", "gpt-5.5")], "gpt-5"),
+            ("codex", "", &[("CODEX_DEFAULT_MODEL", " "), ("KILO_MODEL", "m")], ""),
+            // Claude reads its own.
+            ("claude", "", &[("ANTHROPIC_MODEL", "opus")], ""),
+            ("kilo", "", &[("KILO_MODEL", "x/m"), ("KILO_PROVIDER", "openrouter")], "openrouter/x/m"),
+            ("kilo", "", &[("KILO_MODEL", "openrouter/m"), ("KILO_PROVIDER", "openrouter")], "openrouter/m"),
+            ("kilo", "", &[("KILO_MODEL", "m")], "m"),
+            ("kilo", "", &[("KILO_PROVIDER", "openrouter")], ""),
+            ("kilo", "a/b", &[("KILO_MODEL", "m"), ("KILO_PROVIDER", "openrouter")], "a/b"),
+        ] {
+            let value = |name: &str| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            };
+            assert_eq!(configured(model, program, value), chosen, "{program} {model} {set:?}");
+        }
+    }
 
     #[test]
     fn names_mean_what_the_table_says() {

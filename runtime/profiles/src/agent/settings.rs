@@ -185,7 +185,9 @@ macro_rules! settings {
                     args: self.args.clone(),
                     work_dir: self.work_dir.clone(),
                     env: self.env.clone(),
-                    model: self.model.clone(),
+                    model: $crate::agent::model::configured(&self.model, $program, |name| {
+                        self.env.get(name).cloned().or_else(|| std::env::var(name).ok())
+                    }),
                     model_aliases: self.model_aliases.clone(),
                     system_prompt: self.system_prompt.clone(),
                     prompt_template: self.prompt_template.clone(),

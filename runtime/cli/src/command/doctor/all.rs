@@ -39,7 +39,7 @@ pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<He
     let mut config = target::read(file, target::UNCHECKED)?;
     config.agents =
         advice::ALL.iter().map(|wrapped| AgentConfig::built_in(wrapped.profile, wrapped.profile)).collect();
-    config.agents.iter_mut().for_each(target::list_credentials);
+    config.agents.iter_mut().for_each(target::list_variables);
     config.default_agent = None;
     let host =
         Host::builder().config(config.clone()).build().map_err(|error| Fault::failed(anyhow!(error)))?;

@@ -87,6 +87,9 @@ codes! {
     PolicyNarrowed = "policy.narrowed", Info, "the policy takes something from what the entry says";
     PolicyRefused = "policy.refused", Error, "the policy forbids what the entry says";
     PolicyUnreadable = "policy.unreadable", Error, "the policy cannot be read, so no agent is run";
+    ChoiceAgent = "choice.agent", Info, "the environment names the agent of `run`, `chat` and `serve`";
+    ChoiceUnknown = "choice.unknown", Warn, "it names one that is neither configured nor built in";
+    ChoiceModel = "choice.model", Info, "a variable of the environment chooses the model";
     StateUsable = "state_dir.usable", Info, "records of live processes can be kept";
     StateUnusable = "state_dir.unusable", Warn, "they cannot: nothing ends what a power cut leaves";
     SpoolUsable = "spool_dir.usable", Info, "unread output can wait on disk";

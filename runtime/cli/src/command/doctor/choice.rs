@@ -1,0 +1,37 @@
+//! What variables of the environment choose: the agent, and its model.
+
+use std::ffi::OsStr;
+
+use trunkline_host::config::{AgentConfig, Config};
+use trunkline_host::process::Environment;
+
+use super::report::{Check, Code};
+use crate::target::{AGENT, MODEL, add_built_in, built_in, model_of, variable};
+
+/// What they choose for every command that talks to an agent.
+pub(super) fn of_host(config: &Config) -> Vec<Check> {
+    let agent = variable(AGENT).map(|id| {
+        let mut with_it = config.clone();
+        add_built_in(&mut with_it, &id);
+        match with_it.agent(&id) {
+            Some(_) => Check::new(Code::ChoiceAgent, format!("{AGENT} names {id}, where --agent names none")),
+            None => Check::new(Code::ChoiceUnknown, format!("{AGENT} names {id}, which is no agent"))
+                .hint("unset it, or name an agent that `trunkline agents` lists"),
+        }
+    });
+    let model = variable(MODEL).map(|model| {
+        let message =
+            format!("{MODEL} names {model}, where --model names none; it precedes the configuration");
+        Check::new(Code::ChoiceModel, message)
+    });
+    agent.into_iter().chain(model).collect()
+}
+
+/// What the variables of a built-in adapter's agent choose.
+pub(super) fn of_agent(agent: &AgentConfig, environment: &Environment) -> Option<Check> {
+    let profile = built_in(&agent.profile).filter(|_| model_of(agent).is_none())?;
+    let value = |name: &&str| environment.variables.contains_key(OsStr::new(name));
+    let set: Vec<_> = profile.model_variables().filter(value).collect();
+    (!set.is_empty())
+        .then(|| Check::new(Code::ChoiceModel, format!("{} from the environment", set.join(", "))))
+}
