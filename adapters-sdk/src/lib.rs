@@ -24,7 +24,8 @@
 //!
 //! - [`Adapter`] is what an author writes; [`Turn`], [`Session`] and [`Input`] are what the author gets.
 //! - [`Program`] and [`serve_stdio`] run an adapter as a process; [`serve`] and [`Server`] over any streams.
-//! - [`SystemPrompt`] puts a system prompt together from bounded sections.
+//! - [`SystemPrompt`] puts a system prompt together from bounded sections; [`skill`] puts a skill into an input.
+//! - [`preview`] shows texts and tool calls in short.
 //! - [`testing`] is a host in memory for an author's tests; [`probe`] is what the conformance suite asks.
 //!
 //! The messages' own types ([`protocol`]) are those of `trunkline-protocol`; clause ids such as `[turn.4]` point into
@@ -42,11 +43,13 @@ mod error;
 mod input;
 mod link;
 mod permission;
+pub mod preview;
 pub mod probe;
 mod program;
 mod question;
 mod server;
 mod session;
+pub mod skill;
 mod system_prompt;
 pub mod testing;
 mod turn;

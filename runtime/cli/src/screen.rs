@@ -202,7 +202,7 @@ impl Screen {
     /// Brings what the spinner says up to date.
     pub(crate) fn tick(&mut self, since: Instant) {
         if let Some(bar) = &self.spinner {
-            let doing = tools::cut(self.doing.as_deref().unwrap_or("waiting"), DOING);
+            let doing = trunkline_sdk::preview::cut(self.doing.as_deref().unwrap_or("waiting"), DOING);
             let hint = if self.stopping { "Ctrl-C again leaves" } else { "Ctrl-C stops" };
             bar.set_message(format!("{doing} · {} s · {hint}", since.elapsed().as_secs()));
         }

@@ -4,9 +4,8 @@
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`, `credentials`, `diagnose`, `native_id`
 //! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
 //! - what it says: `read`, `turn` (one turn, the same for every agent)
-//! - what is reported of it: `report`, `failure`, `title`, `tool_loop`, `ansi`
+//! - what is reported of it: `report`, `failure`, `tool_loop`
 
-pub(crate) mod ansi;
 pub(crate) mod attachment;
 pub(crate) mod credentials;
 pub(crate) mod deadlines;
@@ -33,7 +32,6 @@ pub(crate) mod skills;
 pub(crate) mod started;
 pub(crate) mod system_prompt;
 pub(crate) mod template;
-pub(crate) mod title;
 pub(crate) mod tokens;
 pub(crate) mod turn;
 pub(crate) mod variables;

@@ -2,7 +2,7 @@
 //! by JSON on lines.
 //!
 //! - `config`, `command_line`: how it is started
-//! - `given`, `agent_file`: what it is given by file
+//! - `given`, `agent_file`, `project_mcp`: what it is given by file
 //! - `native`, `event`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean; pure
 //! - `control`: its control protocol, by which it asks for permission and is interrupted
 //! - `sessions`, `transcript_summary`: the conversations that it has kept
@@ -22,6 +22,7 @@ mod given;
 mod native;
 mod outcome;
 mod process;
+mod project_mcp;
 mod sessions;
 mod talk;
 mod transcript_summary;
@@ -85,15 +86,20 @@ impl ClaudeCode {
         Self { settings: Arc::new(settings) }
     }
 
+    /// Whether a session may have MCP servers.
+    fn has_servers(&self, start: &SessionStart) -> bool {
+        let ClaudeCode { settings } = self;
+        start.mcp_servers.is_some() || settings.mcp_servers.is_some() || settings.project_mcp
+    }
+
     /// Whether a session reaches no other domains than it names: by Claude's sandbox, which MCP servers are not in, and
     /// which a settings file could open.
     fn holds_domains(&self, start: &SessionStart) -> bool {
         let is_closed = self.settings.setting_sources.as_ref().is_some_and(Vec::is_empty);
-        let servers = start.mcp_servers.is_some() || self.settings.mcp_servers.is_some();
         let is_within = |domain: &String| self.settings.allowed_domains.contains(domain);
         self.settings.sandbox
             && is_closed
-            && !servers
+            && !self.has_servers(start)
             && start.allowed_domains.iter().flatten().all(is_within)
     }
 }
@@ -158,7 +164,7 @@ impl Adapter for ClaudeCode {
         let holds = |name: &str| match name {
             // A list of patterns bounds what is asked for, and not what runs unasked.
             "allowed_tools" => start.allowed_tools.as_ref().is_none_or(|tools| {
-                let servers = start.mcp_servers.is_some() || self.settings.mcp_servers.is_some();
+                let servers = self.has_servers(start);
                 tools.iter().all(|tool| !tool.contains(['(', ',']) && !tool.starts_with("mcp__")) && !servers
             }),
             "allowed_domains" => self.holds_domains(start),

@@ -272,7 +272,7 @@ fn entry(thread: &Value) -> Option<SessionEntry> {
     let title = text("name").or_else(|| text("preview"));
     Some(SessionEntry {
         native_session_id: text("id")?.to_owned(),
-        title: title.map(|title| crate::agent::title::cut(title, 200)),
+        title: title.map(|title| trunkline_sdk::preview::cut(title, 200)),
         cwd: text("cwd").map(str::to_owned),
         message_count: None,
         created_at: time("createdAt"),

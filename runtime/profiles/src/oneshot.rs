@@ -29,7 +29,7 @@ use crate::agent::process::{Agent, Ended, Stdin, explained};
 use crate::agent::report::Report;
 use crate::agent::turn::{self, Engine, Grace, How, LineOut, Out};
 use crate::agent::version::{self, Version};
-use crate::agent::{model, resume, skills, system_prompt};
+use crate::agent::{model, resume, system_prompt};
 
 /// What an agent has to finish its files, after SIGTERM to its group.
 const TERM: Duration = Duration::from_millis(1500);
@@ -201,7 +201,8 @@ impl<K: Runs> Conversation<K> {
     /// Why it failed.
     pub(crate) async fn turn(&mut self, turn: Turn, mut input: Input) -> Result<(), Error> {
         let inline = self.given.skills.resolve(&input.content);
-        let is_call = matches!(inline.text, Cow::Borrowed(text) if skills::called(text).is_some());
+        let is_call =
+            matches!(inline.text, Cow::Borrowed(text) if trunkline_sdk::skill::called(text).is_some());
         let (content, note) = (inline.text.into_owned(), inline.note);
         input.content = content;
         for content in std::mem::take(&mut self.given.warnings).into_iter().chain(note) {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use trunkline_host::protocol::{Diff, Json, ToolCallId, ToolEnd, ToolStart, ToolUpdate};
+use trunkline_sdk::preview::{self, cut};
 
 use crate::{
     paint,
@@ -49,7 +50,8 @@ impl Tools {
     pub(super) fn start(&mut self, start: &ToolStart) -> String {
         let (act, bold, dim) = (paint::ACT, paint::STRONG, paint::DIM);
         let title = one_line(start.title.as_deref().unwrap_or(&start.tool));
-        let detail = start.input.as_ref().map(summary).filter(|_| start.title.is_none()).unwrap_or_default();
+        let detail = start.input.as_ref().filter(|_| start.title.is_none());
+        let detail = detail.map(|input| summary(&start.tool, input)).unwrap_or_default();
         if self.open.len() < OPEN {
             let title = format!("{title} {detail}").trim_end().to_owned();
             let tool = Tool { title, printed: 0, rest: String::new() };
@@ -210,22 +212,10 @@ fn in_common(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// A tool's input on one line: its one text where it has one, else the JSON.
-fn summary(input: &Json) -> String {
-    let value: serde_json::Value = input.to().unwrap_or_default();
-    let object = value.as_object();
-    let telling = ["command", "file_path", "path", "pattern", "url", "query", "description"];
-    let text = telling.iter().find_map(|key| object.and_then(|object| object.get(*key)?.as_str()));
-    one_line(text.unwrap_or_else(|| input.get()))
-}
-
-/// The beginning of a text, of so many characters.
-pub(super) fn cut(text: &str, length: usize) -> String {
-    let mut chars = text.char_indices();
-    match chars.nth(length) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
+/// A tool's input on one line: what it tells of the call, else the JSON.
+fn summary(tool: &str, input: &Json) -> String {
+    let told = input.to().ok().and_then(|value| preview::tool_input(tool, &value));
+    one_line(&told.unwrap_or_else(|| preview::text(input.get())))
 }
 
 #[cfg(test)]
@@ -244,7 +234,7 @@ mod tests {
     #[test]
     fn an_input_is_told_by_its_telling_member() {
         let input = Json::of(&serde_json::json!({ "timeout": 1, "command": "ls -l\n" })).unwrap();
-        assert_eq!(summary(&input), "ls -l");
-        assert_eq!(summary(&Json::of(&[1, 2]).unwrap()), "[1,2]");
+        assert_eq!(summary("run", &input), "ls -l");
+        assert_eq!(summary("run", &Json::of(&[1, 2]).unwrap()), "[1,2]");
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use trunkline_sdk::protocol::{Log, LogStream};
 
 use super::translate::Reader;
-use crate::agent::skills::{self, Roster};
+use crate::agent::skills::Roster;
 
 /// An input, read.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(crate) fn detect<'i>(input: &'i str, skills: &Roster, reader: &Reader) -> De
     }
     let inline = skills.resolve(input);
     let is_resolved = matches!(inline.text, Cow::Owned(_));
-    let may_be_command = !reader.knows_commands() && skills::called(input).is_some();
+    let may_be_command = !reader.knows_commands() && trunkline_sdk::skill::called(input).is_some();
     let note = |text| Note { name: word.to_owned(), text, is_skill: skills.has(word) };
     DetectedCommand {
         text: inline.text,

@@ -30,7 +30,7 @@ use crate::agent::deadlines::{Deadlines, Watch, while_working};
 use crate::agent::options::Options;
 use crate::agent::report::Report;
 use crate::agent::rpc::CallError;
-use crate::agent::skills::{self, Roster};
+use crate::agent::skills::Roster;
 use crate::agent::turn::{Dialect, Engine, Out, emit, run};
 
 /// How long an agent has to tell its commands, before an input that may be one of them or call a skill. Some have none.
@@ -268,7 +268,7 @@ impl Conversation {
         reader.begin();
         acp_session.begin();
         let first_word = self.acp.first_word(&self.options).map(|wait| (Instant::now() + wait, wait));
-        let may_call = self.skills.has_any() && skills::called(&input.content).is_some();
+        let may_call = self.skills.has_any() && trunkline_sdk::skill::called(&input.content).is_some();
         let waits = may_call && !self.has_waited;
         self.has_waited |= waits;
         let (mut running, mut out) =

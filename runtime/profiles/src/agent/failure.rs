@@ -20,7 +20,7 @@ const LOOKED_AT: usize = 32 * 1024;
 ///
 /// The text is what the agent gives as the error, never what it said or did before.
 pub(crate) fn classify(text: &str, http: Option<u16>) -> Category {
-    let text = super::ansi::strip(text);
+    let text = trunkline_sdk::preview::without_escapes(text);
     let text = ends(&text);
     table::by_words(&text)
         .or_else(|| http.and_then(|status| status::category(status, &text)))
@@ -30,13 +30,13 @@ pub(crate) fn classify(text: &str, http: Option<u16>) -> Category {
 
 /// Whether the agent says that it knows no session of the id that it was to resume.
 pub(crate) fn is_unknown_session(text: &str) -> bool {
-    let text = super::ansi::strip(text);
+    let text = trunkline_sdk::preview::without_escapes(text);
     table::is_unknown_session(&ends(&text))
 }
 
 /// When trying again makes sense, if the text says so: never before a minute from now, never after seven days.
 pub(crate) fn retry_at(text: &str, now: SystemTime) -> Option<SystemTime> {
-    let text = super::ansi::strip(text);
+    let text = trunkline_sdk::preview::without_escapes(text);
     retry::time(&ends(&text), now).map(|time| retry::clamp(time, now))
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn warning(category: Category, message: impl Into<String>) -> ErrorEv
 
 /// What a person reads of it: no escapes, no secrets, not too much.
 pub(crate) fn message(text: &str) -> String {
-    let text = super::ansi::strip(text);
+    let text = trunkline_sdk::preview::without_escapes(text);
     let text = text.trim();
     let text = trunkline_redact::text(start(text, LONGEST_MESSAGE * 2));
     let cut = start(&text, LONGEST_MESSAGE - '…'.len_utf8());

@@ -270,7 +270,7 @@ pub(crate) fn explained(error: Error, stderr: &str) -> Error {
 
 /// The last lines of a stderr, without escapes.
 fn last_lines(stderr: &str) -> String {
-    let said = super::ansi::strip(stderr);
+    let said = trunkline_sdk::preview::without_escapes(stderr);
     let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(5)..].join("\n")
 }

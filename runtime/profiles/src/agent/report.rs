@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{AdapterBody, ToolStart};
-use trunkline_sdk::{Category, Error, Turn};
+use trunkline_sdk::{Category, Error, Turn, preview};
 
-use super::title;
 use super::tool_loop::{ToolLoop, ToolLoopAction, Verdict};
 
 /// Emits a turn's events. Lives as long as its session: loops reach over turns.
@@ -36,7 +35,7 @@ impl Report {
     async fn tool_start(&mut self, turn: &Turn, mut start: ToolStart) -> Result<(), Error> {
         let input = start.input.as_ref().and_then(|input| input.to::<Value>().ok());
         if start.title.is_none() {
-            start.title = title::tool_title(&start.tool, input.as_ref());
+            start.title = preview::tool_call(&start.tool, input.as_ref());
         }
         let verdict = match self.action {
             ToolLoopAction::Off => Verdict::Fine,

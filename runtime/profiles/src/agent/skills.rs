@@ -2,16 +2,15 @@
 //! directory (census rows I01 to I09).
 
 mod document;
-mod inline;
 mod place;
 mod roster;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use trunkline_sdk::skill::{self, FILE};
 
 pub(crate) use self::document::commands;
-pub(crate) use self::inline::called;
 pub(crate) use self::place::{SkillsFolder, install};
 pub(crate) use self::roster::Roster;
 
@@ -33,20 +32,20 @@ impl Skill {
         if !path.is_absolute() || path.components().any(|part| part == std::path::Component::ParentDir) {
             return Err(format!("skill {shown}: an absolute path without `..` is needed"));
         }
-        let is_document = path.file_name().is_some_and(|name| name == document::FILE);
+        let is_document = path.file_name().is_some_and(|name| name == FILE);
         let folder = if is_document { path.parent().unwrap_or(path) } else { path };
         let name = match name {
             Some(name) => name.to_owned(),
             None => folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
         };
-        if !is_name(&name) {
+        if !skill::is_name(&name) {
             return Err(format!(
                 "skill {shown}: {:?} is not a skill name",
                 name.chars().take(64).collect::<String>()
             ));
         }
-        if !folder.join(document::FILE).is_file() {
-            return Err(format!("skill {name}: there is no {} in {}", document::FILE, folder.display()));
+        if !folder.join(FILE).is_file() {
+            return Err(format!("skill {name}: there is no {FILE} in {}", folder.display()));
         }
         Ok(Self { name, folder: folder.to_owned() })
     }
@@ -96,7 +95,7 @@ fn entries<'v>(skills: &'v Value) -> Vec<Entry<'v>> {
             let named = |(name, value): (&'v String, &'v Value)| {
                 let path = value.as_str().or_else(|| value.get("path")?.as_str());
                 let missing =
-                    || format!("skill {:?}: its path is missing", crate::agent::title::cut(name, 64));
+                    || format!("skill {:?}: its path is missing", trunkline_sdk::preview::cut(name, 64));
                 path.map(|path| (path, Some(name.as_str()))).ok_or_else(missing)
             };
             members.iter().map(named).collect()
@@ -115,15 +114,6 @@ fn entry(value: &Value) -> Entry<'_> {
             Err("a skill is a path, or an object with `path` and perhaps `name`: one is neither".to_owned())
         }
     }
-}
-
-/// Whether a skill may be called so: it becomes the name of a file and a word after `/`.
-pub(crate) fn is_name(name: &str) -> bool {
-    let is_part = |char: char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-' | ':' | '.');
-    (1..=64).contains(&name.len())
-        && name.chars().all(is_part)
-        && !name.starts_with(['.', '-'])
-        && !name.contains("..")
 }
 
 /// How an agent's input calls a skill.

@@ -16,7 +16,7 @@ impl Version {
     /// The first version that stands in what `--version` printed: `2.1.329 (Claude Code)`, `codex-cli 0.169.0`,
     /// `GitHub Copilot CLI 1.0.102.`. What follows the third number, such as `-beta.1`, is not compared.
     pub(crate) fn parse(output: &str) -> Option<Self> {
-        let output = super::ansi::strip(output);
+        let output = trunkline_sdk::preview::without_escapes(output);
         let is_apart = |char: char| !(char.is_ascii_alphanumeric() || matches!(char, '.' | '-' | '+' | '_'));
         output.split(is_apart).take(256).find_map(Self::of_word)
     }

@@ -3,12 +3,11 @@
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
-use trunkline_sdk::{Error, SystemPrompt};
+use trunkline_sdk::{Error, SystemPrompt, skill};
 
 use super::command_line::{self, Mode};
 use super::config::ClaudeCode;
 use crate::agent::options::Options;
-use crate::agent::skills;
 
 /// What the file is called where the configuration does not say.
 const NAME: &str = "trunkline";
@@ -51,7 +50,7 @@ pub(super) fn compose(
     warnings: &mut Vec<String>,
 ) -> Result<String, Error> {
     let name = agent.name();
-    if !skills::is_name(name) {
+    if !skill::is_name(name) {
         return Err(Error::other(format!(
             "`agent.name`: {name:?} must be up to 64 letters, digits, `_`, `-`, `:` and `.`"
         )));

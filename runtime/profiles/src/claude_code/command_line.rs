@@ -129,7 +129,7 @@ pub(super) fn launch(
         SINCE.need("--setting-sources", "`setting_sources`", version)?;
         launch = launch.arg("--setting-sources").arg(sources.join(","));
     }
-    if settings.strict_mcp_config || options.allowed_domains.is_some() {
+    if settings.strict_mcp_config || settings.project_mcp || options.allowed_domains.is_some() {
         launch = launch.arg("--strict-mcp-config");
     }
     if let Some(file) = files.mcp {
@@ -249,7 +249,7 @@ pub(super) fn known_mode(mode: &str, settings: &ClaudeCode) -> Result<&'static s
         )),
         other => Err(Error::refused(format!(
             "claude has no permission mode {:?}; there are default, plan, acceptEdits, dontAsk and auto",
-            crate::agent::title::cut(other, 64)
+            trunkline_sdk::preview::cut(other, 64)
         ))),
     }
 }

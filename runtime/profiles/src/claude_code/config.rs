@@ -58,6 +58,9 @@ settings! {
         setting_sources: Option<Vec<String>> = None,
         /// Only the MCP servers of this configuration and of the session; not those of Claude's own files.
         strict_mcp_config: bool = false,
+        /// Takes the servers of `.mcp.json` files from the working directory upwards without asking, joined with those of
+        /// this configuration and of the session by their names; Claude reads no other file for them.
+        project_mcp: bool = false,
         /// Lets commands and sub-agents go on in the background after the turn that started them.
         background_tasks: bool = false,
         /// Runs every tool without asking. Claude refuses it as root, unless `IS_SANDBOX=1` says that it is in a sandbox.

@@ -5,7 +5,6 @@ use trunkline_sdk::protocol::{Choice, OptionKind, QuestionField};
 use trunkline_sdk::{Answer, FieldKind, Json, Permission, Question, ToolCallId};
 
 use super::native::{is_true, list, text};
-use crate::agent::title;
 use crate::agent::turn::{self, Reply};
 
 /// The most choices of "always" that a request offers.
@@ -67,7 +66,7 @@ impl Ask {
 
     /// What a person is asked.
     pub(super) fn permission(&self) -> Permission {
-        let headline = title::tool_title(&self.tool, Some(&self.input));
+        let headline = trunkline_sdk::preview::tool_call(&self.tool, Some(&self.input));
         let description = match (self.tool.as_str(), text(&self.input, "plan")) {
             ("ExitPlanMode", plan) => plan.unwrap_or("Carry out the plan").to_owned(),
             _ => match &self.description {
@@ -75,9 +74,12 @@ impl Ask {
                 None => headline.clone().unwrap_or_else(|| self.tool.clone()),
             },
         };
-        let mut permission =
-            Permission::new(title::cut(&self.tool, 256), title::cut(&description, LONGEST), self.resource())
-                .option("allow", "Allow once", OptionKind::AllowOnce);
+        let mut permission = Permission::new(
+            trunkline_sdk::preview::cut(&self.tool, 256),
+            trunkline_sdk::preview::cut(&description, LONGEST),
+            self.resource(),
+        )
+        .option("allow", "Allow once", OptionKind::AllowOnce);
         for (number, suggestion) in self.suggestions.iter().enumerate() {
             let label = always_label(suggestion);
             permission = permission.option(always_id(number), label, OptionKind::AllowAlways);
@@ -104,7 +106,7 @@ impl Ask {
         const TOLD_BY: [&str; 8] =
             ["command", "file_path", "notebook_path", "path", "url", "query", "pattern", "skill"];
         let told = TOLD_BY.iter().find_map(|name| text(&self.input, name)).or(self.blocked_path.as_deref());
-        title::cut(told.unwrap_or(&self.tool), LONGEST)
+        trunkline_sdk::preview::cut(told.unwrap_or(&self.tool), LONGEST)
     }
 
     /// The questions as fields.
@@ -115,7 +117,7 @@ impl Ask {
             _ => "Claude asks".to_owned(),
         };
         questions.iter().enumerate().fold(
-            Question::new(title::cut(&prompt, LONGEST)),
+            Question::new(trunkline_sdk::preview::cut(&prompt, LONGEST)),
             |question, (at, asked)| {
                 let choices: Vec<Choice> =
                     list(asked, "options").iter().take(MOST_QUESTIONS).filter_map(choice).collect();
@@ -128,7 +130,7 @@ impl Ask {
                     id: field_id(at),
                     label: text(asked, "question")
                         .or_else(|| text(asked, "header"))
-                        .map(|label| title::cut(label, LONGEST)),
+                        .map(|label| trunkline_sdk::preview::cut(label, LONGEST)),
                     kind: Some(kind),
                     choices: (!choices.is_empty()).then_some(choices),
                     required: Some(true),
@@ -230,7 +232,7 @@ fn always_id(number: usize) -> String {
 fn always_label(suggestion: &Value) -> String {
     let joined = |name: &str, each: fn(&Value) -> Option<String>| {
         let texts: Vec<_> = list(suggestion, name).iter().filter_map(each).collect();
-        title::cut(&texts.join(", "), 200)
+        trunkline_sdk::preview::cut(&texts.join(", "), 200)
     };
     match text(suggestion, "type") {
         Some("addRules") => {
@@ -255,8 +257,9 @@ fn choice(option: &Value) -> Option<Choice> {
     let label = text(option, "label").or_else(|| option.as_str())?;
     Some(Choice {
         id: label.to_owned(),
-        label: Some(title::cut(label, 200)),
-        description: text(option, "description").map(|description| title::cut(description, LONGEST)),
+        label: Some(trunkline_sdk::preview::cut(label, 200)),
+        description: text(option, "description")
+            .map(|description| trunkline_sdk::preview::cut(description, LONGEST)),
     })
 }
 
@@ -271,7 +274,7 @@ pub(super) fn request(request_id: &str, request: &Value) -> Value {
 
 /// The answer to a request that is not known here.
 pub(super) fn unsupported(request_id: &str, subtype: &str) -> Value {
-    let error = format!("unsupported request: {}", title::cut(subtype, 64));
+    let error = format!("unsupported request: {}", trunkline_sdk::preview::cut(subtype, 64));
     json!({"type": "control_response", "response": {"subtype": "error", "request_id": request_id, "error": error}})
 }
 

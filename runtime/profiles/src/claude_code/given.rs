@@ -8,11 +8,12 @@ use std::{fs, io};
 
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use trunkline_sdk::Error;
+use trunkline_sdk::{Error, skill};
 
 use super::agent_file;
 use super::command_line::Files;
 use super::config::ClaudeCode;
+use super::project_mcp;
 use crate::agent::options::Options;
 use crate::agent::skills::{self, Skill, SkillsFolder};
 use crate::agent::system_prompt::Carrier;
@@ -42,7 +43,11 @@ impl Given {
         session: &str,
         warnings: &mut Vec<String>,
     ) -> Result<Self, Error> {
-        let (servers, wrong) = mcp::parse(&options.mcp_servers);
+        let said = match options.work_dir().filter(|_| settings.project_mcp) {
+            Some(from) => &project_mcp::joined(&from, &options.mcp_servers, warnings),
+            None => &options.mcp_servers,
+        };
+        let (servers, wrong) = mcp::parse(said);
         warnings.extend(wrong);
         let mcp = match servers.is_empty() {
             true => None,
@@ -107,7 +112,7 @@ fn commands(folder: &str, skills: &[Skill], warnings: &mut Vec<String>) -> Vec<(
     };
     let file = |path: PathBuf| {
         let name = path.file_name()?.to_str()?.strip_suffix(".md")?.to_owned();
-        (skills::is_name(&name) && path.is_file()).then_some((name, path))
+        (skill::is_name(&name) && path.is_file()).then_some((name, path))
     };
     let found: BTreeSet<_> = entries.filter_map(|entry| file(entry.ok()?.path())).collect();
     let found = found.into_iter().filter(|(name, _)| skills.iter().all(|skill| skill.name() != name));

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use crate::agent::title::cut;
+use trunkline_sdk::preview::cut;
 
 /// The longest directory, in bytes, and the longest title, in characters.
 const LONGEST_CWD: usize = 4096;

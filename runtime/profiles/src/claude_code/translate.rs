@@ -267,7 +267,7 @@ impl Translator {
             let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
             let inner = words.strip_prefix(open.as_str()).and_then(|rest| rest.strip_suffix(close.as_str()));
             if let Some(printed) = inner.map(str::trim).filter(|printed| !printed.is_empty()) {
-                let printed = crate::agent::ansi::strip(printed);
+                let printed = trunkline_sdk::preview::without_escapes(printed);
                 self.printed = printed[..printed.floor_char_boundary(LONGEST_COMMAND_OUTPUT)].to_owned();
             }
         }

@@ -140,7 +140,7 @@ fn command(params: &Value) -> Ask {
     let amendment = params.get("proposedExecpolicyAmendment").filter(|words| words.is_array());
     if let Some(words) = amendment {
         let shown: Vec<_> = words.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let label = format!("Always allow `{}`", crate::agent::title::cut(&shown.join(" "), 200));
+        let label = format!("Always allow `{}`", trunkline_sdk::preview::cut(&shown.join(" "), 200));
         permission = permission.option("acceptWithExecpolicyAmendment", label, OptionKind::AllowAlways);
         let answer = json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": words } });
         options.push(("acceptWithExecpolicyAmendment".to_owned(), answer));
@@ -194,7 +194,7 @@ fn permissions(params: &Value) -> Ask {
     let wanted = params.get("permissions").cloned().unwrap_or_else(|| json!({}));
     let reason = text(params, "reason");
     let description = if reason.is_empty() { "Allow more than the sandbox does" } else { reason };
-    let shown = crate::agent::title::cut(&wanted.to_string(), 1000);
+    let shown = trunkline_sdk::preview::cut(&wanted.to_string(), 1000);
     let mut permission = asked(Permission::new("request_permissions", description, shown), params, "itemId")
         .option("turn", "Allow for this turn", OptionKind::AllowOnce)
         .option("session", "Allow for this session", OptionKind::AllowAlways)

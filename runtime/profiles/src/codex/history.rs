@@ -76,7 +76,7 @@ fn item_told(item: &Item<'_>) -> Vec<AdapterBody> {
             let (mut start, mut end) = (item.start(call.clone()), item.end(call));
             (start.history, end.history) = (history, history);
             if start.title.is_none() {
-                start.title = crate::agent::title::tool_title(&start.tool, Some(&item.input()));
+                start.title = trunkline_sdk::preview::tool_call(&start.tool, Some(&item.input()));
             }
             vec![start.into(), end.into()]
         }

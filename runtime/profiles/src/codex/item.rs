@@ -295,7 +295,7 @@ fn changing(item: &Value) -> &'static str {
 /// The first path, and how many more.
 fn paths(item: &Value) -> Option<String> {
     let paths: Vec<_> = changes(item).iter().filter_map(|change| change.get("path")?.as_str()).collect();
-    let first = crate::agent::title::cut(paths.first()?, 120);
+    let first = trunkline_sdk::preview::cut(paths.first()?, 120);
     Some(match paths.len() {
         1 => first,
         many => format!("{first} and {} more", many - 1),

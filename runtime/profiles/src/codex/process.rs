@@ -277,7 +277,7 @@ impl Handler for Routes {
 
 /// The failure of a turn whose app server ended.
 pub(super) fn gone(ended: &Ended) -> Error {
-    let said = crate::agent::ansi::strip(&ended.stderr);
+    let said = trunkline_sdk::preview::without_escapes(&ended.stderr);
     let chatter = |line: &&str| [" INFO ", " DEBUG ", " TRACE "].iter().any(|level| line.contains(level));
     let last: Vec<_> = said.lines().filter(|line| !line.trim().is_empty() && !chatter(line)).collect();
     let last = last[last.len().saturating_sub(3)..].join("\n");

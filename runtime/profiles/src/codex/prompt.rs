@@ -1,8 +1,11 @@
 //! What Codex is given for an input: by the template, with the skill that it calls.
 
+use std::path::PathBuf;
+
 use trunkline_sdk::Session;
 use trunkline_sdk::protocol::Command;
 
+use crate::acp::variable;
 use crate::agent::options::Options;
 use crate::agent::skills::Roster;
 
@@ -15,7 +18,9 @@ pub(super) struct Prompt {
 impl Prompt {
     /// Reads the skills; what cannot be used is reported.
     pub(super) fn new(options: &Options, warnings: &mut Vec<String>) -> Self {
-        Self { skills: Roster::of(&options.skills, warnings) }
+        Self {
+            skills: Roster::of(&options.skills, warnings).and_in(own_skills(|name| variable(options, name))),
+        }
     }
 
     /// The skills as commands of the session.
@@ -44,5 +49,30 @@ impl Prompt {
         let inline = self.skills.resolve(content);
         warnings.extend(inline.note);
         options.words(&inline.text, session)
+    }
+}
+
+/// Where Codex keeps skills of its own.
+fn own_skills(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let set = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || Some(set("CODEX_HOME").or_else(|| Some(set("HOME")?.join(".codex")))?.join("skills"));
+    set("CODEX_SKILLS_DIR").or_else(home)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codex_keeps_its_skills_where_its_variables_say() {
+        for (variables, folder) in [
+            (&["CODEX_SKILLS_DIR", "CODEX_HOME", "HOME"][..], Some("/CODEX_SKILLS_DIR")),
+            (&["CODEX_HOME", "HOME"], Some("/CODEX_HOME/skills")),
+            (&["HOME"], Some("/HOME/.codex/skills")),
+            (&[], None),
+        ] {
+            let found = own_skills(|name| variables.contains(&name).then(|| format!("/{name}")));
+            assert_eq!(found, folder.map(PathBuf::from));
+        }
     }
 }

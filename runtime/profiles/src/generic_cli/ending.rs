@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use regex::Regex;
 use trunkline_sdk::Channel;
 
-use crate::agent::ansi::strip;
+use trunkline_sdk::preview::without_escapes;
 
 /// How much of the end of an output is searched for a prompt, in bytes.
 const TAIL: usize = 4096;
@@ -105,7 +105,7 @@ impl<'a> Answer<'a> {
             tail.push_str(&text);
             let from = tail.floor_char_boundary(tail.len().saturating_sub(TAIL));
             tail.drain(..from);
-            let waits = self.tails.iter().any(|tail| prompt.is_match(&strip(tail)));
+            let waits = self.tails.iter().any(|tail| prompt.is_match(&without_escapes(tail)));
             self.settles = waits.then_some(now + SETTLED);
         }
         match &self.endings.sentinel {
@@ -121,7 +121,7 @@ impl<'a> Answer<'a> {
             let end = text.find('\n').map(|at| at + 1);
             let line = &text[..end.unwrap_or(text.len())];
             let is_whole_line = !self.in_line;
-            if is_whole_line && strip(line).trim_end() == sentinel {
+            if is_whole_line && without_escapes(line).trim_end() == sentinel {
                 let rest = text.split_off(line.len());
                 return Piece { shown, rest: Some(rest) };
             }
@@ -133,7 +133,7 @@ impl<'a> Answer<'a> {
                 }
                 None if is_whole_line
                     && line.len() <= sentinel.len() + HELD
-                    && sentinel.starts_with(strip(line).trim_end()) =>
+                    && sentinel.starts_with(without_escapes(line).trim_end()) =>
                 {
                     self.held = text;
                     break;

@@ -104,7 +104,8 @@ pub(crate) fn play(setup: &Setup, script: &Expected) -> Result<Observed, String>
     let played = driver.run(script);
     let ended = driver.end();
     let observed = std::mem::take(&mut driver.observed);
-    played.and(ended).map_err(|error| {
+    let clean = is_clean(&folder.path().join("proj"));
+    played.and(ended).and(clean).map_err(|error| {
         let last: Vec<_> = observed.sessions.iter().flat_map(|session| &session.turns).collect();
         format!(
             "{error}\n  CLI started as {:?}\n  it was told {}\n  adapter's stderr: {}\n  turns: {}",
@@ -115,6 +116,13 @@ pub(crate) fn play(setup: &Setup, script: &Expected) -> Result<Observed, String>
         )
     })?;
     Ok(observed)
+}
+
+/// A session leaves nothing in its working directory, whatever it is given.
+fn is_clean(cwd: &Path) -> Result<(), String> {
+    let left = std::fs::read_dir(cwd).map_err(|error| error.to_string())?;
+    let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
+    if left.is_empty() { Ok(()) } else { Err(format!("the working directory was written to: {left:?}")) }
 }
 
 /// Asks a profile for its report on itself.

@@ -178,5 +178,5 @@ fn is_name(name: &str) -> bool {
 }
 
 fn shown(name: &str) -> String {
-    crate::agent::title::cut(name, 64)
+    trunkline_sdk::preview::cut(name, 64)
 }

@@ -1,23 +1,9 @@
 //! A `SKILL.md`: its front matter and its text.
 
-use std::{
-    fs::OpenOptions,
-    io::{self, Read},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-};
-
-use rustix::fs::OFlags;
-
 use trunkline_sdk::protocol::Command;
+use trunkline_sdk::skill::read;
 
 use super::{CommandStyle, Skill};
-
-/// What it is called.
-pub(super) const FILE: &str = "SKILL.md";
-
-/// How much of it is read, in characters.
-pub(super) const LONGEST: usize = 100_000;
 
 /// What the front matter of a `SKILL.md` says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,24 +56,6 @@ fn unquoted(value: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// Reads at most [`LONGEST`] characters of a skill's document.
-pub(super) fn read(folder: &Path) -> std::io::Result<String> {
-    let mut bytes = Vec::new();
-    // A character has at most four bytes.
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(FILE))?;
-    if !file.metadata()?.is_file() {
-        // No one may ever write to a FIFO.
-        return Err(io::Error::other("not a regular file"));
-    }
-    file.take(4 * LONGEST as u64).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => text[..end].to_owned(),
-        None => text.into_owned(),
-    })
-}
-
 /// The skills in a list of names and descriptions, for an agent that has none of its own; the text of a skill is read
 /// when it is called (census row I09).
 pub(super) fn listing(skills: &[Skill]) -> String {
@@ -95,7 +63,7 @@ pub(super) fn listing(skills: &[Skill]) -> String {
         let document = read(skill.folder()).map(|text| Document::parse(&text)).unwrap_or_default();
         match document.description {
             Some(description) => {
-                format!("- {}: {}\n", skill.name(), crate::agent::title::cut(&description, 1024))
+                format!("- {}: {}\n", skill.name(), trunkline_sdk::preview::cut(&description, 1024))
             }
             None => format!("- {}\n", skill.name()),
         }
@@ -107,7 +75,7 @@ pub(super) fn listing(skills: &[Skill]) -> String {
 pub(crate) fn commands(skills: &[Skill], style: CommandStyle) -> Option<Vec<Command>> {
     let command = |skill: &Skill| {
         let document = read(skill.folder()).map(|text| Document::parse(&text)).unwrap_or_default();
-        let description = document.description.map(|text| crate::agent::title::cut(&text, 1024));
+        let description = document.description.map(|text| trunkline_sdk::preview::cut(&text, 1024));
         let text = Some(style.format_command(skill.name()));
         Command { name: skill.name().to_owned(), description, hint: None, text }
     };

@@ -1,11 +1,13 @@
 //! A session's skills for an agent that does not look for them itself: told as commands, listed for the model, and put
 //! into the input that calls one.
 
+use std::path::PathBuf;
+
 use serde_json::Value;
 use trunkline_sdk::SystemPrompt;
 use trunkline_sdk::protocol::Command;
+use trunkline_sdk::skill::{self, FILE, Inlined};
 
-use super::inline::{self, Inline};
 use super::{CommandStyle, Skill, document};
 
 /// What the model learns of skills that it finds nowhere by itself.
@@ -21,6 +23,8 @@ pub(crate) struct Roster {
     skills: Vec<Skill>,
     /// The skills by name and description, for the model.
     listing: Option<String>,
+    /// Where the agent keeps further ones.
+    further: Option<PathBuf>,
 }
 
 impl Roster {
@@ -37,7 +41,12 @@ impl Roster {
                 Some(composed.text)
             }
         };
-        Self { skills, listing }
+        Self { skills, listing, further: None }
+    }
+
+    /// With the skills of a folder, which are found when they are called.
+    pub(crate) fn and_in(self, further: Option<PathBuf>) -> Self {
+        Self { further, ..self }
     }
 
     /// The skills themselves.
@@ -77,13 +86,15 @@ impl Roster {
     }
 
     /// The input with the skill that it calls. Where there are no skills, nothing is said of one that is called.
-    pub(crate) fn resolve<'i>(&self, input: &'i str) -> Inline<'i> {
-        if self.skills.is_empty() {
-            return Inline { text: input.into(), note: None };
+    pub(crate) fn resolve<'i>(&self, input: &'i str) -> Inlined<'i> {
+        let further = self.further.as_deref().filter(|folder| folder.is_dir());
+        if self.skills.is_empty() && further.is_none() {
+            return Inlined::unchanged(input);
         }
-        let folder = |name: &str| {
-            self.skills.iter().find(|skill| skill.name() == name).map(|skill| skill.folder().to_owned())
-        };
-        inline::resolve(input, folder)
+        skill::inline(input, |name| {
+            let named = self.skills.iter().find(|skill| skill.name() == name);
+            let further = || Some(further?.join(name)).filter(|folder| folder.join(FILE).exists());
+            named.map(|skill| skill.folder().to_owned()).or_else(further)
+        })
     }
 }

@@ -5,7 +5,9 @@ use serde_json::json;
 
 use super::document::Document;
 use super::document::listing;
-use super::inline::{Inline, resolve};
+use trunkline_sdk::skill::Inlined;
+use trunkline_sdk::skill::inline as resolve;
+
 use super::*;
 
 /// A folder with a skill of each name and text.
@@ -123,7 +125,8 @@ fn a_called_skill_comes_before_the_request() {
         ("/", "/"),
         ("", ""),
     ] {
-        assert_eq!(resolve(input, find), Inline { text: text.into(), note: None }, "{input:?}");
+        let inlined = resolve(input, find);
+        assert_eq!((&*inlined.text, inlined.note), (text, None), "{input:?}");
     }
     let missing = resolve("/nope x", find);
     assert_eq!(missing.text, "/nope x");
@@ -179,7 +182,29 @@ fn a_session_s_skills_are_told_listed_and_put_into_its_inputs() {
     assert!(roster.has("b") && !roster.has("nope"));
     let none = Roster::default();
     assert_eq!((none.commands(), none.listing(), none.after(None, &mut warnings)), (None, None, None));
-    assert_eq!(none.resolve("/nope it"), Inline { text: "/nope it".into(), note: None });
+    assert_eq!(none.resolve("/nope it"), Inlined::unchanged("/nope it"));
+}
+
+#[test]
+fn a_skill_of_the_agent_s_own_folder_is_found_after_the_session_s() {
+    let (kept, made) = skills(&[("review", "The agent's."), ("other", "Other.")]);
+    let (_own, own) = skills(&[("review", "The session's.")]);
+    let own = Value::from(own[0].folder().to_string_lossy().into_owned());
+    let mut warnings = Vec::new();
+    let further = Some(kept.path().to_owned());
+    let roster = Roster::of(&[own], &mut warnings).and_in(further.clone());
+    assert_eq!(roster.resolve("/review").text, "The session's.");
+    assert_eq!(roster.resolve("/other now").text, "Other.\n\n---\n\nUser request: now");
+    let alone = Roster::default().and_in(further);
+    assert_eq!(alone.resolve("/review").text, "The agent's.");
+    let missing = alone.resolve("/nope");
+    assert_eq!((&*missing.text, missing.note.is_some()), ("/nope", true));
+    for up in ["/..", "/../x"] {
+        assert_eq!(alone.resolve(up), Inlined::unchanged(up));
+    }
+    let nowhere = Roster::default().and_in(Some("/no/such/folder".into()));
+    assert_eq!(nowhere.resolve("/review"), Inlined::unchanged("/review"));
+    drop(made);
 }
 
 #[test]

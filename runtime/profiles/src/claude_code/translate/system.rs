@@ -11,7 +11,7 @@ use trunkline_sdk::{Category, SessionInfo, ToolCallId};
 use super::super::event::ClaudeEvent;
 use super::super::native::{amount, count, list, text};
 use super::{LONGEST_COMMAND_OUTPUT, Translator, names};
-use crate::agent::{failure, title};
+use crate::agent::failure;
 
 /// The most commands that are reported.
 const MOST_COMMANDS: usize = 256;
@@ -69,7 +69,8 @@ impl Translator {
             if self.failed_servers.len() >= MOST_COMMANDS || !self.failed_servers.insert(name.to_owned()) {
                 continue;
             }
-            let message = format!("the MCP server {} is not used: {status}", title::cut(name, 128));
+            let message =
+                format!("the MCP server {} is not used: {status}", trunkline_sdk::preview::cut(name, 128));
             said.push(ClaudeEvent::Event(failure::warning(Category::Other, message).into()));
         }
     }
@@ -80,8 +81,9 @@ impl Translator {
             let name = text(command, "name")?;
             Some(Command {
                 name: name.to_owned(),
-                description: text(command, "description").map(|words| title::cut(words, 500)),
-                hint: text(command, "argumentHint").map(|hint| title::cut(hint, 200)),
+                description: text(command, "description")
+                    .map(|words| trunkline_sdk::preview::cut(words, 500)),
+                hint: text(command, "argumentHint").map(|hint| trunkline_sdk::preview::cut(hint, 200)),
                 text: Some(format!("/{name}")),
             })
         };
@@ -90,7 +92,7 @@ impl Translator {
         let model = |model: &Value| {
             Some(trunkline_sdk::protocol::Model {
                 id: text(model, "value")?.to_owned(),
-                label: text(model, "displayName").map(|label| title::cut(label, 100)),
+                label: text(model, "displayName").map(|label| trunkline_sdk::preview::cut(label, 100)),
             })
         };
         let models: Vec<_> = list(answer, "models").iter().filter_map(model).take(64).collect();
@@ -164,8 +166,8 @@ impl Translator {
         if call.is_some_and(|call| self.tools.is_open(call)) {
             return None;
         }
-        let status = title::cut(text(value, "status")?, 32);
-        let summary = title::cut(text(value, "summary").unwrap_or("a task"), 500);
+        let status = trunkline_sdk::preview::cut(text(value, "status")?, 32);
+        let summary = trunkline_sdk::preview::cut(text(value, "summary").unwrap_or("a task"), 500);
         let parent_tool_call_id = call.and_then(|id| ToolCallId::new(id).ok());
         let message = format!("{status}: {summary}");
         Some(ClaudeEvent::Event(Progress { message, parent_tool_call_id, ..Progress::default() }.into()))
@@ -208,7 +210,7 @@ fn retry(value: &Value) -> String {
         message.push_str(&format!(" in {:.1} s", delay / 1000.0));
     }
     if let Some(error) = text(value, "error").filter(|error| *error != "unknown") {
-        message.push_str(&format!(": {}", title::cut(error, 64)));
+        message.push_str(&format!(": {}", trunkline_sdk::preview::cut(error, 64)));
     }
     if let Some(status) = count(value, "error_status") {
         message.push_str(&format!(" (HTTP {status})"));
@@ -218,8 +220,10 @@ fn retry(value: &Value) -> String {
 
 /// A tool that a rule has denied: no one was asked.
 fn denied(value: &Value) -> ClaudeEvent {
-    let tool = title::cut(text(value, "tool_name").unwrap_or("a tool"), 128);
-    let why = text(value, "message").map(|why| format!(": {}", title::cut(why, 1_000))).unwrap_or_default();
+    let tool = trunkline_sdk::preview::cut(text(value, "tool_name").unwrap_or("a tool"), 128);
+    let why = text(value, "message")
+        .map(|why| format!(": {}", trunkline_sdk::preview::cut(why, 1_000)))
+        .unwrap_or_default();
     let message = format!("{tool} was denied{why}");
     ClaudeEvent::Event(failure::warning(Category::PermissionDenied, message).into())
 }

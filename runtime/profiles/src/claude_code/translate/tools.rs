@@ -8,7 +8,6 @@ use trunkline_sdk::{Json, PlanStatus, ToolCallId};
 
 use super::super::native::{content, is_true, list, text};
 use super::super::{diff, event::ClaudeEvent};
-use crate::agent::title;
 
 /// The most calls of a turn that are remembered.
 const MOST_CALLS: usize = 4_096;
@@ -72,7 +71,7 @@ impl Tools {
                 locations: locations(&input),
                 message_id: id,
                 parent_tool_call_id: parent_id.clone(),
-                ..ToolStart::new(tool_call_id, title::cut(tool, 256))
+                ..ToolStart::new(tool_call_id, trunkline_sdk::preview::cut(tool, 256))
             }
             .into(),
         ));
@@ -146,7 +145,7 @@ impl Tools {
                         let known = &mut self.plan[at].1;
                         known.status = status.and_then(plan_status).or(known.status);
                         if let Some(subject) = text(&call.input, "subject") {
-                            known.content = title::cut(subject, 1_000);
+                            known.content = trunkline_sdk::preview::cut(subject, 1_000);
                         }
                     }
                 }
@@ -192,7 +191,11 @@ fn todos(input: &Value) -> Vec<PlanEntry> {
 }
 
 fn entry(content: &str, status: Option<&str>) -> PlanEntry {
-    PlanEntry { content: title::cut(content, 1_000), status: status.and_then(plan_status), priority: None }
+    PlanEntry {
+        content: trunkline_sdk::preview::cut(content, 1_000),
+        status: status.and_then(plan_status),
+        priority: None,
+    }
 }
 
 fn plan_status(status: &str) -> Option<PlanStatus> {

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -58,20 +58,23 @@ fn a_title_tells_what_the_call_is_about() {
         ("Read", json!(null), "Read"),
         ("", json!({"command": "ls"}), "ls"),
     ] {
-        assert_eq!(tool_title(tool, Some(&input)).as_deref(), Some(title), "{tool} {input}");
+        assert_eq!(tool_call(tool, Some(&input)).as_deref(), Some(title), "{tool} {input}");
     }
-    assert_eq!(tool_title("Bash", None).as_deref(), Some("Bash"));
-    assert_eq!(tool_title(" ", None), None);
-    assert_eq!(tool_title("", Some(&json!({"n": 1}))), None);
+    assert_eq!(tool_call("Bash", None).as_deref(), Some("Bash"));
+    assert_eq!(tool_call(" ", None), None);
+    assert_eq!(tool_call("", Some(&json!({"n": 1}))), None);
 }
 
 #[test]
 fn a_long_title_is_cut_at_a_character() {
-    let title = tool_title("Bash", Some(&json!({"command": "ü".repeat(500)}))).unwrap();
-    assert_eq!(title.chars().count(), 120);
+    let title = tool_call("Bash", Some(&json!({"command": "ü".repeat(500)}))).unwrap();
+    assert_eq!(title.chars().count(), LONGEST);
     assert!(title.ends_with('…'));
-    assert_eq!(tool_title("Bash", Some(&json!({"command": "x".repeat(120)}))).unwrap(), "x".repeat(120));
-    assert_eq!(tool_title(&"n".repeat(500), None).unwrap().chars().count(), 120);
+    assert_eq!(
+        tool_call("Bash", Some(&json!({"command": "x".repeat(LONGEST)}))).unwrap(),
+        "x".repeat(LONGEST)
+    );
+    assert_eq!(tool_call(&"n".repeat(500), None).unwrap().chars().count(), LONGEST);
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
@@ -93,7 +96,21 @@ fn any_json() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn any_input_is_taken(tool in "TodoWrite|Bash|apply_patch|file_change|mcp__\\PC*|\\PC*", input in any_json()) {
-        let title = tool_title(&tool, Some(&input));
-        prop_assert!(title.is_none_or(|title| title.chars().count() <= 160));
+        let title = tool_call(&tool, Some(&input));
+        prop_assert!(title.is_none_or(|title| title.chars().count() <= LONGEST + 40));
     }
+}
+
+#[test]
+fn a_text_is_one_line_and_cut_at_a_character() {
+    for (whole, short) in
+        [("", ""), (" \n ", ""), ("\u{1b}[1mbold\u{1b}[0m\r\n\tand  more ", "bold and more")]
+    {
+        assert_eq!(text(whole), short);
+    }
+    assert_eq!(text(&"ü".repeat(200)), "ü".repeat(200));
+    let long = text(&"ü".repeat(100_000));
+    assert_eq!((long.chars().count(), long.ends_with("ü…")), (200, true));
+    let words = text(&"ab ".repeat(100_000));
+    assert_eq!((words.chars().count(), words.ends_with('…')), (200, true));
 }

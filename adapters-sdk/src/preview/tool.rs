@@ -1,9 +1,8 @@
-//! What a tool call is about, in a line: `tool.start.title` (census row S04).
+//! What a tool call is about, in a line.
 
 use serde_json::Value;
 
-/// The longest title, in characters.
-const LONGEST: usize = 120;
+use super::{LONGEST, cut, without_escapes};
 
 /// Which inputs tell what a call is about, for tools of any name, in this order.
 const TELLING: &[&str] = &[
@@ -22,12 +21,20 @@ const TELLING: &[&str] = &[
     "prompt",
 ];
 
-/// The title of a call of this tool: the path that it reads, the command that it runs. The name alone where the input
-/// tells nothing; nothing where there is no name either.
-pub(crate) fn tool_title(tool: &str, input: Option<&Value>) -> Option<String> {
+/// A call of this tool in up to [`LONGEST`] characters: the path that it reads, the command that it runs. The name alone
+/// where the input tells nothing; nothing where there is no name either.
+#[must_use]
+pub fn tool_call(tool: &str, input: Option<&Value>) -> Option<String> {
     let tool = tool.trim();
-    let about = input.and_then(|input| about(tool, input)).filter(|about| !about.is_empty());
-    about.or_else(|| (!tool.is_empty()).then(|| cut(&display(tool), LONGEST)))
+    input
+        .and_then(|input| tool_input(tool, input))
+        .or_else(|| (!tool.is_empty()).then(|| cut(&display(tool), LONGEST)))
+}
+
+/// What the input of a tool tells of the call in up to [`LONGEST`] characters; nothing where no member is known to.
+#[must_use]
+pub fn tool_input(tool: &str, input: &Value) -> Option<String> {
+    about(tool.trim(), input).filter(|about| !about.is_empty())
 }
 
 fn about(tool: &str, input: &Value) -> Option<String> {
@@ -144,20 +151,9 @@ fn display(tool: &str) -> String {
     }
 }
 
-/// The first line that says something, cut to the longest title.
+/// The first line that says something, cut.
 fn line(text: &str) -> String {
-    let text = super::ansi::strip(text);
+    let text = without_escapes(text);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     cut(line, LONGEST)
 }
-
-/// The first so many characters, the last of them an ellipsis where there are more.
-pub(crate) fn cut(text: &str, longest: usize) -> String {
-    match text.char_indices().nth(longest) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(longest.saturating_sub(1)).chain(['…']).collect(),
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -6,7 +6,8 @@ const ESCAPE: char = '\u{1b}';
 
 /// Removes what a terminal would act on and not show: CSI, OSC and other escape sequences, and control characters but
 /// tab and newline. A sequence that never ends is removed up to the end of its line.
-pub(crate) fn strip(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unseen) {
         return Cow::Borrowed(text);
     }
@@ -116,16 +117,16 @@ mod tests {
             ("\u{1b}ü", "ü"),
             ("bell\u{7} null\0", "bell null"),
         ] {
-            assert_eq!(strip(text), shown, "{text:?}");
+            assert_eq!(without_escapes(text), shown, "{text:?}");
         }
     }
 
     proptest! {
         #[test]
         fn any_text_is_taken_and_a_second_pass_finds_nothing(text in "(\\PC|[\u{1b}\u{7}\n\u{9b}\\[\\]0-9;m])*") {
-            let once = strip(&text).into_owned();
+            let once = without_escapes(&text).into_owned();
             prop_assert!(!once.contains(ESCAPE));
-            prop_assert_eq!(strip(&once), once.as_str());
+            prop_assert_eq!(without_escapes(&once), once.as_str());
         }
     }
 }
