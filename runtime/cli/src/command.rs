@@ -22,6 +22,7 @@ mod profiles;
 mod run;
 mod schema;
 mod serve;
+mod skills;
 pub(crate) mod table;
 mod usage;
 mod version;
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Config(config::Config),
     Usage(usage::Usage),
     Profiles(profiles::Profiles),
+    Skills(skills::Skills),
     Adapter(adapter::Adapter),
     Schema(schema::Schema),
     Version(version::Version),
@@ -65,6 +67,7 @@ impl Command {
             Self::Config(command) => command.run(config)?,
             Self::Usage(command) => command.run(config)?,
             Self::Profiles(command) => on_runtime(command.run())?,
+            Self::Skills(command) => command.run()?,
             Self::Schema(command) => command.run()?,
             Self::Version(command) => command.run()?,
             Self::Completions(command) => command.run()?,
@@ -85,6 +88,7 @@ impl Command {
             | Self::Config(_)
             | Self::Usage(_)
             | Self::Profiles(_)
+            | Self::Skills(_)
             | Self::Schema(_)
             | Self::Version(_)
             | Self::Completions(_)

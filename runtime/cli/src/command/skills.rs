@@ -1,0 +1,313 @@
+//! `trunkline skills`: skills for agents that look into folders of their own.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::json;
+
+use super::table;
+use crate::{
+    exit,
+    fault::{Done, Fault},
+};
+
+/// What makes a folder a skill.
+const DOCUMENT: &str = "SKILL.md";
+
+/// Manages the skills of agents
+#[derive(Debug, Args)]
+pub(crate) struct Skills {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Sync(Sync),
+}
+
+/// Links the skills of a folder into the folders of agents
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline skills sync /srv/skills --dry-run
+  trunkline skills sync /srv/skills --agent codex --agent pi
+
+Agents look for skills here:
+  claude-code  $CLAUDE_CONFIG_DIR/skills, or ~/.claude/skills
+  codex        $CODEX_SKILLS_DIR, $CODEX_HOME/skills, or ~/.codex/skills
+  pi           $PI_CODING_AGENT_DIR/skills, or ~/.pi/agent/skills
+
+An entry that is there already stays. Links into FOLDER whose skill is gone are
+removed. A session's own skills need none of this: see `skills` in the agent's
+configuration.")]
+struct Sync {
+    /// The folder with the skills: each a folder with a `SKILL.md`
+    #[arg(value_name = "FOLDER")]
+    folder: PathBuf,
+
+    /// The agents [default: those whose own folder is there]
+    #[arg(long = "agent", value_name = "NAME", value_enum)]
+    agents: Vec<Owner>,
+
+    /// Shows what it would do, and does nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// As one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// An agent with a folder of skills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Owner {
+    ClaudeCode,
+    Codex,
+    Pi,
+}
+
+/// What becomes of an entry of an agent's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It is made.
+    Link,
+    /// It leads to the skill already.
+    Current,
+    /// Something else is in its place.
+    Stays,
+    /// Its skill is gone.
+    Remove,
+}
+
+/// One entry of an agent's folder.
+#[derive(Debug)]
+struct Entry {
+    owner: Owner,
+    path: PathBuf,
+    skill: PathBuf,
+    step: Step,
+}
+
+impl Skills {
+    pub(super) fn run(self) -> Done {
+        let Action::Sync(sync) = self.action;
+        sync.run()
+    }
+}
+
+impl Sync {
+    fn run(self) -> Done {
+        let source = fs::canonicalize(&self.folder)
+            .with_context(|| format!("failed to read the folder {}", self.folder.display()))
+            .map_err(Fault::usage)?;
+        let skills = skills(&source)
+            .with_context(|| format!("failed to read the folder {}", source.display()))
+            .map_err(Fault::usage)?;
+        let mut plan = Vec::new();
+        for owner in Owner::value_variants() {
+            let folder = owner.folder(|name| std::env::var_os(name).map(PathBuf::from));
+            let is_asked = self.agents.contains(owner);
+            match folder {
+                Some(folder) if is_asked || (self.agents.is_empty() && is_installed(&folder)) => {
+                    plan.extend(entries(*owner, &folder, &source, &skills)?);
+                }
+                None if is_asked => {
+                    return Err(Fault::usage(anyhow!("{owner} has no folder for skills: set HOME")));
+                }
+                _ => {}
+            }
+        }
+        if !self.dry_run {
+            for entry in &plan {
+                entry.apply().with_context(|| format!("failed to change {}", entry.path.display()))?;
+            }
+        }
+        self.print(&plan)?;
+        Ok(exit::OK)
+    }
+
+    fn print(&self, plan: &[Entry]) -> io::Result<()> {
+        let mut stdout = anstream::stdout().lock();
+        if self.json {
+            let entries = plan.iter().map(|entry| {
+                json!({ "agent": entry.owner.to_string(), "path": entry.path, "skill": entry.skill,
+                    "step": entry.step.name(), "done": !self.dry_run })
+            });
+            return writeln!(stdout, "{}", json!(entries.collect::<Vec<_>>()));
+        }
+        let mut list = table::of(&["agent", "entry", "what"]);
+        for entry in plan {
+            let what = entry.step.told(self.dry_run);
+            list.add_row([entry.owner.to_string(), entry.path.display().to_string(), what.to_owned()]);
+        }
+        stdout.write_all(table::lines(&list).as_bytes())
+    }
+}
+
+impl Owner {
+    /// Where it looks for skills.
+    fn folder(self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+        let set = |name: &str| variable(name).filter(|path| path.is_absolute());
+        let home = |below: &str| Some(set("HOME")?.join(below));
+        match self {
+            Self::ClaudeCode => Some(set("CLAUDE_CONFIG_DIR").or_else(|| home(".claude"))?.join("skills")),
+            Self::Codex => set("CODEX_SKILLS_DIR")
+                .or_else(|| Some(set("CODEX_HOME").or_else(|| home(".codex"))?.join("skills"))),
+            Self::Pi => Some(set("PI_CODING_AGENT_DIR").or_else(|| home(".pi/agent"))?.join("skills")),
+        }
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Pi => "pi",
+        })
+    }
+}
+
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::Current => "current",
+            Self::Stays => "stays",
+            Self::Remove => "remove",
+        }
+    }
+
+    fn told(self, dry_run: bool) -> &'static str {
+        match (self, dry_run) {
+            (Self::Link, true) => "would be linked",
+            (Self::Link, false) => "linked",
+            (Self::Current, _) => "up to date",
+            (Self::Stays, _) => "left alone: something else is there",
+            (Self::Remove, true) => "would be removed: its skill is gone",
+            (Self::Remove, false) => "removed: its skill is gone",
+        }
+    }
+}
+
+impl Entry {
+    fn apply(&self) -> io::Result<()> {
+        match self.step {
+            Step::Link => {
+                self.path.parent().map_or(Ok(()), fs::create_dir_all)?;
+                symlink(&self.skill, &self.path)
+            }
+            Step::Remove => fs::remove_file(&self.path),
+            Step::Current | Step::Stays => Ok(()),
+        }
+    }
+}
+
+/// Whether the folder that an agent keeps its skills in belongs to an agent that is here.
+fn is_installed(folder: &Path) -> bool {
+    folder.is_dir() || folder.parent().is_some_and(Path::is_dir)
+}
+
+/// The skills of a folder, in order.
+fn skills(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut skills = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.join(DOCUMENT).is_file() {
+            skills.push(path);
+        }
+    }
+    skills.sort();
+    Ok(skills)
+}
+
+/// What becomes of the entries of an agent's folder.
+fn entries(owner: Owner, folder: &Path, source: &Path, skills: &[PathBuf]) -> io::Result<Vec<Entry>> {
+    let wanted = skills.iter().filter_map(|skill| Some((skill, folder.join(skill.file_name()?))));
+    let entry =
+        |skill: &Path, path: PathBuf, step: Step| Entry { owner, path, skill: skill.to_owned(), step };
+    let mut entries: Vec<_> = wanted
+        .map(|(skill, path)| {
+            let step = match fs::read_link(&path) {
+                Ok(target) if target == *skill => Step::Current,
+                _ if path.symlink_metadata().is_ok() => Step::Stays,
+                _ => Step::Link,
+            };
+            entry(skill, path, step)
+        })
+        .collect();
+    let there = match fs::read_dir(folder) {
+        Ok(there) => there,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(entries),
+        Err(error) => return Err(error),
+    };
+    let mut gone = Vec::new();
+    for path in there.map(|entry| entry.map(|entry| entry.path())) {
+        let path = path?;
+        let Ok(target) = fs::read_link(&path) else { continue };
+        if target.parent() == Some(source) && !target.join(DOCUMENT).exists() {
+            gone.push(entry(&target, path, Step::Remove));
+        }
+    }
+    gone.sort_by(|one, other| one.path.cmp(&other.path));
+    entries.extend(gone);
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_those_of_the_agents() {
+        let home = |name: &str| (name == "HOME").then(|| PathBuf::from("/h"));
+        let folders: Vec<_> =
+            Owner::value_variants().iter().map(|owner| owner.folder(home).unwrap()).collect();
+        assert_eq!(
+            folders,
+            ["/h/.claude/skills", "/h/.codex/skills", "/h/.pi/agent/skills"].map(PathBuf::from)
+        );
+        for (variable, owner, expected) in [
+            ("CLAUDE_CONFIG_DIR", Owner::ClaudeCode, "/v/skills"),
+            ("CODEX_HOME", Owner::Codex, "/v/skills"),
+            ("CODEX_SKILLS_DIR", Owner::Codex, "/v"),
+            ("PI_CODING_AGENT_DIR", Owner::Pi, "/v/skills"),
+        ] {
+            let folder = owner.folder(|name| (name == variable).then(|| PathBuf::from("/v")));
+            assert_eq!(folder, Some(PathBuf::from(expected)), "{variable}");
+        }
+        assert!(Owner::value_variants().iter().all(|owner| owner.folder(|_| None).is_none()));
+    }
+
+    #[test]
+    fn what_is_there_stays_and_what_is_gone_goes() {
+        let place = tempfile::tempdir().unwrap();
+        let (source, folder) = (place.path().join("src"), place.path().join("agent/skills"));
+        for name in ["a", "b", "c"] {
+            fs::create_dir_all(source.join(name)).unwrap();
+            fs::write(source.join(name).join(DOCUMENT), name).unwrap();
+        }
+        fs::create_dir_all(source.join("no-skill")).unwrap();
+        let steps = || -> Vec<_> {
+            let plan = entries(Owner::Codex, &folder, &source, &skills(&source).unwrap()).unwrap();
+            plan.iter().for_each(|entry| entry.apply().unwrap());
+            plan.iter().map(|entry| (entry.path.file_name().unwrap().to_owned(), entry.step)).collect()
+        };
+        fs::create_dir_all(folder.join("b")).unwrap();
+        fs::write(folder.join("b").join(DOCUMENT), "theirs").unwrap();
+        symlink("/elsewhere", folder.join("d")).unwrap();
+        let named = |steps: [(&str, Step); 3]| steps.map(|(name, step)| (name.into(), step)).to_vec();
+        assert_eq!(steps(), named([("a", Step::Link), ("b", Step::Stays), ("c", Step::Link)]));
+        fs::remove_dir_all(source.join("c")).unwrap();
+        assert_eq!(steps(), named([("a", Step::Current), ("b", Step::Stays), ("c", Step::Remove)]));
+        assert_eq!(fs::read_to_string(folder.join("b").join(DOCUMENT)).unwrap(), "theirs");
+        assert!(folder.join("a").join(DOCUMENT).is_file() && folder.join("c").symlink_metadata().is_err());
+        assert!(folder.join("d").symlink_metadata().is_ok());
+    }
+}
