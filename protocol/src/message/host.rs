@@ -28,6 +28,10 @@ objects! {
         pub task_id: Option<String>,
         /// The hub's name for this run of the task.
         pub run_id: Option<String>,
+        /// The agent's role in the hub's work.
+        pub role: Option<String>,
+        /// Which try of the task this is, as the hub counts.
+        pub iteration: Option<u64>,
         /// Context for prompts and for the environment of what the adapter starts.
         pub variables: Option<BTreeMap<String, String>>,
         /// The session's working directory, absolute.

@@ -26,6 +26,8 @@ pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<
         user_id: _,
         task_id: _,
         run_id: _,
+        role: _,
+        iteration: _,
         variables: _,
         cwd,
         add_dirs,

@@ -82,6 +82,8 @@ pub(crate) const TABLES: &[Table] = &[
             with(Options, "user_id", Text),
             with(Options, "task_id", Text),
             with(Options, "run_id", Text),
+            with(Options, "role", Text),
+            with(Options, "iteration", Uint),
             with(Options, "variables", Map(&Text)),
             with(Options, "cwd", Path),
             with(Options, "add_dirs", Strings),

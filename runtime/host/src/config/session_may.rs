@@ -72,6 +72,8 @@ pub(crate) const HARMLESS: &[&str] = &[
     "user_id",
     "task_id",
     "run_id",
+    "role",
+    "iteration",
     "variables",
     "model",
     "reasoning_effort",

@@ -152,7 +152,7 @@ fn every_session_may_set_what_is_harmless() {
         agent.command.work_dir = here.path().to_owned();
         agent.allowed_domains = Some(vec!["example.com".to_owned()]);
         let harmless = json!({
-            "resume": {"native_session_id": "n"}, "user_id": "u", "task_id": "t", "run_id": "r",
+            "resume": {"native_session_id": "n"}, "user_id": "u", "task_id": "t", "run_id": "r", "role": "w", "iteration": 2,
             "variables": {"ticket": "42"}, "cwd": inside, "add_dirs": [here.path()], "model": "m",
             "reasoning_effort": "high", "temperature": 0.2, "system_prompt": "Be brief.",
             "system_prompt_mode": "append", "denied_tools": ["Bash"], "allowed_domains": ["example.com"],

@@ -283,6 +283,8 @@ pub(crate) const DOWN: &[Shape] = &[
             ("user_id", Str, false, O),
             ("task_id", Str, false, O),
             ("run_id", Str, false, O),
+            ("role", Str, false, O),
+            ("iteration", Uint, false, O),
             ("variables", Map(&Str), false, O),
             ("cwd", Str, false, O),
             ("add_dirs", STRINGS, false, O),

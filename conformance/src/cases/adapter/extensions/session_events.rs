@@ -133,7 +133,7 @@ pub(super) fn update_lasts(t: &mut Trial<'_>) -> Outcome {
 pub(super) fn applied(t: &mut Trial<'_>) -> Outcome {
     let folder = t.folder().display().to_string();
     let mut options = json!({
-        "user_id":"u-1","task_id":"task-1","run_id":"run-1","variables":{"a":"b"},"cwd":folder,"add_dirs":[folder],
+        "user_id":"u-1","task_id":"task-1","run_id":"run-1","role":"r","iteration":1,"variables":{"a":"b"},"cwd":folder,"add_dirs":[folder],
         "exchange_dir":folder,"model":"m","reasoning_effort":"low","temperature":0.5,"system_prompt":"Be brief.",
         "system_prompt_mode":"append","mode":"code","permission_mode":"ask","allowed_tools":["shell"],
         "denied_tools":["Fetch"],"allowed_domains":["example.org"],"max_turns":5,"max_cost_usd":1.5,
