@@ -214,6 +214,7 @@ impl Doctor {
         let isolated: Vec<_> = [isolation::containment(agent, &means.containment)]
             .into_iter()
             .chain(isolation::limits(&agent.resources, &means.limits))
+            .chain(isolation::exfiltration(agent))
             .collect();
         let sandbox = isolation::sandbox(agent, inside).await;
         let folders = folders::of_agent(agent, &work_dir);

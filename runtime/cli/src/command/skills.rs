@@ -21,6 +21,9 @@ const DOCUMENT: &str = "SKILL.md";
 
 /// Manages the skills of agents
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  trunkline skills sync /srv/skills --dry-run")]
 pub(crate) struct Skills {
     #[command(subcommand)]
     action: Action,

@@ -115,6 +115,31 @@ pub(super) fn image(agent: &AgentConfig) -> Option<&str> {
     }
 }
 
+/// Skills and MCP servers bring in texts and programs of others. With an open network they can carry data out.
+pub(super) fn exfiltration(agent: &AgentConfig) -> Option<Check> {
+    let is_open = agent.sandbox.as_ref().is_none_or(|sandbox| matches!(sandbox.network, Network::All));
+    let brought = brought(agent.config.as_ref()?);
+    if !is_open || brought.is_empty() {
+        return None;
+    }
+    let what = brought.iter().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+    let check =
+        Check::new(Code::NetworkOpen, format!("{what} and an open network: what the agent reads can leave"));
+    Some(check.hint("give it a `sandbox` with `allowed_domains`, or leave them out"))
+}
+
+/// The keys of a profile's object that bring in skills or servers.
+fn brought(config: &serde_json::Value) -> Vec<&'static str> {
+    let is_given = |key: &&str| match &config[*key] {
+        serde_json::Value::Null | serde_json::Value::Bool(false) => false,
+        serde_json::Value::String(text) => !text.is_empty(),
+        serde_json::Value::Array(list) => !list.is_empty(),
+        serde_json::Value::Object(map) => !map.is_empty(),
+        _ => true,
+    };
+    ["skills", "mcp_servers", "commands_dir", "project_mcp"].into_iter().filter(is_given).collect()
+}
+
 /// The sandbox. `inside` is whether what it is to be given can be given.
 pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> Vec<Check> {
     let Some(sandbox) = &agent.sandbox else {
@@ -243,5 +268,37 @@ mod tests {
         assert_eq!(weaker.detail.as_deref(), Some("nothing better works here: no"));
         agent.containment = Containment::Namespace;
         assert_eq!(code(&agent, &support(no(), Ok(()))), "containment.unavailable");
+    }
+
+    #[test]
+    fn skills_and_servers_with_an_open_network_are_warned_of() {
+        let agent = |config: serde_json::Value, network: Option<Network>| {
+            let mut agent = AgentConfig::external("a", "x");
+            agent.config = Some(config);
+            agent.sandbox = network.map(|network| {
+                let mut sandbox = sandbox::Sandbox::new(Backend::Bubblewrap);
+                sandbox.network = network;
+                sandbox
+            });
+            exfiltration(&agent).map(|check| (check.code, check.level))
+        };
+        let warned = Some(("network.open".to_owned(), super::super::report::Level::Warn));
+        let skills = || serde_json::json!({"skills": ["/srv/skills/review"]});
+        assert_eq!(agent(skills(), None), warned);
+        assert_eq!(agent(skills(), Some(Network::All)), warned);
+        assert_eq!(agent(skills(), Some(Network::None)), None);
+        assert_eq!(agent(skills(), Some(Network::Allow(vec!["a.org".to_owned()]))), None);
+        for (config, is_warned) in [
+            (serde_json::json!({"mcp_servers": {"files": {"command": "x"}}}), true),
+            (serde_json::json!({"project_mcp": true}), true),
+            (serde_json::json!({"commands_dir": "/srv/commands"}), true),
+            (
+                serde_json::json!({"skills": [], "mcp_servers": {}, "commands_dir": "", "project_mcp": false}),
+                false,
+            ),
+            (serde_json::json!({}), false),
+        ] {
+            assert_eq!(agent(config.clone(), None).is_some(), is_warned, "{config}");
+        }
     }
 }

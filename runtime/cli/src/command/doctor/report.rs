@@ -124,6 +124,7 @@ codes! {
     LimitsWeaker = "limits.weaker", Warn, "a limit that was asked for holds for less than the whole tree, or not";
     SandboxNone = "sandbox.none", Info, "it has the rights of the user who runs the host";
     SandboxUsed = "sandbox.used", Info, "what makes the sandbox, and what can be reached from it";
+    NetworkOpen = "network.open", Warn, "skills or MCP servers can carry data out: nothing bounds what is reached";
     SandboxWeaker = "sandbox.weaker", Warn, "the sandbox works, and could be stronger";
     SandboxRefused = "sandbox.refused", Error, "what it is to be given is missing, or the program is not there inside";
     SandboxImageMissing = "sandbox.image_missing", Error, "the image of its container is not on this machine";

@@ -195,17 +195,20 @@ impl Total {
 
 /// Fills in what a turn without a cost has cost by its tokens, as far as the models' prices are known.
 fn estimate(record: &mut Record, prices: &Prices) {
-    if record.cost_usd.is_some() || record.models.values().any(|part| part.cost_usd.is_some()) {
+    let has_cost = record.cost_usd.is_some() || record.models.values().any(|part| part.cost_usd.is_some());
+    if has_cost && !record.estimated {
         return;
     }
+    // The prices here stand over those by which another program has estimated.
     for (model, part) in &mut record.models {
-        part.cost_usd = prices.cost(model, priced(part.usage));
+        part.cost_usd = prices.cost(model, priced(part.usage)).or(part.cost_usd);
     }
-    record.cost_usd = if record.models.is_empty() {
+    let cost = if record.models.is_empty() {
         record.model.as_deref().and_then(|model| prices.cost(model, priced(record.usage)))
     } else {
         record.models.values().map(|part| part.cost_usd).sum()
     };
+    record.cost_usd = cost.or(record.cost_usd);
     record.estimated |=
         record.cost_usd.is_some() || record.models.values().any(|part| part.cost_usd.is_some());
 }
@@ -295,6 +298,15 @@ mod tests {
         let mut said = of("gpt-5");
         said["cost_usd"] = json!(0.0);
         check(&[Key::Session], &[said], &["s: 1/1000000/0"], "1/1000000/0");
+        // An estimate gives way to the prices at hand, and stands where they know no better.
+        let estimate = |model: &str| {
+            let mut estimated = of(model);
+            (estimated["cost_usd"], estimated["usage"]["estimated"]) = (json!(9.0), json!(true));
+            estimated["estimated"] = json!(true);
+            estimated
+        };
+        check(&[Key::Session], &[estimate("gpt-5")], &["s: 1/1000000/1.25"], "1/1000000/1.25");
+        check(&[Key::Session], &[estimate("no such model")], &["s: 1/1000000/9"], "1/1000000/9");
         // Of several models, the whole is known if each part is.
         let parts = |other: &str| {
             let models = json!({ "gpt-5": { "usage": million }, other: { "usage": million } });
