@@ -25,6 +25,7 @@
 //! - [`Adapter`] is what an author writes; [`Turn`], [`Session`] and [`Input`] are what the author gets.
 //! - [`Program`] and [`serve_stdio`] run an adapter as a process; [`serve`] and [`Server`] over any streams.
 //! - [`SystemPrompt`] puts a system prompt together from bounded sections; [`skill`] puts a skill into an input.
+//! - [`template`] fills prompt templates.
 //! - [`preview`] shows texts and tool calls in short.
 //! - [`testing`] is a host in memory for an author's tests; [`probe`] is what the conformance suite asks.
 //!
@@ -51,6 +52,7 @@ mod server;
 mod session;
 pub mod skill;
 mod system_prompt;
+pub mod template;
 pub mod testing;
 mod turn;
 mod wire;

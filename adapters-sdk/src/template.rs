@@ -1,8 +1,19 @@
-//! Prompt templates: `{{path.to.value}}` (census row C10).
+//! Prompt templates: `{{path.to.value}}`.
+//!
+//! ```
+//! use trunkline_sdk::template;
+//!
+//! let variables = [("agentId".to_owned(), "a1".to_owned())].into();
+//! assert_eq!(template::fill("{{agent.id}}: {{input}}", "Hello", "s1", &variables), "a1: Hello");
+//! ```
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use trunkline_protocol::SessionStart;
+
+/// A template that says who the agent is, then the input.
+pub const DEFAULT: &str = "You are agent {{agent.id}} ({{agent.name}}). Continue your work.\n\n{{input}}";
 
 /// The most parts of a variable's name that become levels.
 const MOST_PARTS: usize = 8;
@@ -11,12 +22,8 @@ const MOST_PARTS: usize = 8;
 ///
 /// Known are `input`, `session.id`, and a session's variables: as `variables.NAME`, by their own names, by their parts
 /// (`agent.name`, `agentId` also as `agent.id`), and below `context`.
-pub(crate) fn words(
-    template: &str,
-    input: &str,
-    session: &str,
-    variables: &BTreeMap<String, String>,
-) -> String {
+#[must_use]
+pub fn fill(template: &str, input: &str, session: &str, variables: &BTreeMap<String, String>) -> String {
     if template.is_empty() {
         return input.to_owned();
     }
@@ -35,6 +42,23 @@ pub(crate) fn words(
     render(template, &Value::Object(values))
 }
 
+/// What a session's templates know beside the input: its variables, and its `agentId`, `taskId`, `runId`, `role` and
+/// `iteration` where no variable has that name.
+#[must_use]
+pub fn variables(start: &SessionStart) -> BTreeMap<String, String> {
+    let iteration = start.iteration.map(|iteration| iteration.to_string());
+    let ids = [
+        ("agentId", &start.agent_id),
+        ("taskId", &start.task_id),
+        ("runId", &start.run_id),
+        ("role", &start.role),
+        ("iteration", &iteration),
+    ];
+    let named = ids.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
+    let own = start.variables.iter().flatten().map(|(name, value)| (name.clone(), value.clone()));
+    named.chain(own).collect()
+}
+
 /// Sets the value at a path, unless something else is there.
 fn insert(values: &mut Map<String, Value>, path: &[&str], value: &str) {
     let Some((key, rest)) = path.split_first() else { return };
@@ -47,7 +71,8 @@ fn insert(values: &mut Map<String, Value>, path: &[&str], value: &str) {
 
 /// Fills a template: each `{{path}}` becomes the text of the value at that path, and nothing where there is none.
 /// Numbers index lists. What is not a path stays as it is; a value is not looked through for further paths.
-pub(crate) fn render(template: &str, values: &Value) -> String {
+#[must_use]
+pub fn render(template: &str, values: &Value) -> String {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once("{{") {
@@ -141,14 +166,35 @@ mod tests {
                 "r1 t t r1 d ",
             ),
         ] {
-            assert_eq!(words(template, "do {{team}}", "s1", &variables), filled, "{template}");
+            assert_eq!(fill(template, "do {{team}}", "s1", &variables), filled, "{template}");
         }
+    }
+
+    #[test]
+    fn a_session_s_own_fields_are_variables_unless_it_names_them() {
+        let start = SessionStart {
+            agent_id: Some("a1".to_owned()),
+            task_id: Some("t1".to_owned()),
+            role: Some("worker".to_owned()),
+            iteration: Some(2),
+            variables: Some(
+                [("role", "lead"), ("agentName", "Ada"), ("agent.name", "Ada")]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .into(),
+            ),
+            ..SessionStart::default()
+        };
+        let variables = variables(&start);
+        let template = "{{agent.id}} {{task.id}} {{role}} {{iteration}} {{context.iteration}}";
+        assert_eq!(fill(template, "", "s1", &variables), "a1 t1 lead 2 2");
+        let default = "You are agent a1 (Ada). Continue your work.\n\nGo.";
+        assert_eq!(fill(DEFAULT, "Go.", "s1", &variables), default);
     }
 
     proptest! {
         #[test]
         fn any_template_is_taken(template in "(\\PC|[{}. a])*") {
-            render(&template, &json!({"a": {"a": "{{a.a}}"}}));
+            drop(render(&template, &json!({"a": {"a": "{{a.a}}"}})));
         }
     }
 }

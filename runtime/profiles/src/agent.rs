@@ -1,10 +1,10 @@
 //! What every wrapped agent needs, written once.
 //!
-//! - how one is configured and asked: `settings`, `options`, `secrets`, `started`, `variables`, `model`, `template`, `resume`
+//! - how one is configured and asked: `settings`, `options`, `secrets`, `started`, `variables`, `model`, `resume`
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`, `credentials`, `diagnose`, `native_id`
 //! - what it is given: `system_prompt`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
 //! - what it says: `read`, `turn` (one turn, the same for every agent)
-//! - what is reported of it: `report`, `failure`, `tool_loop`
+//! - what is reported of it: `report`, `gist`, `failure`, `tool_loop`
 
 pub(crate) mod attachment;
 pub(crate) mod credentials;
@@ -12,6 +12,7 @@ pub(crate) mod deadlines;
 pub(crate) mod describe;
 pub(crate) mod diagnose;
 pub(crate) mod failure;
+mod gist;
 pub(crate) mod json_size;
 pub(crate) mod launch;
 pub(crate) mod lines;
@@ -31,7 +32,6 @@ pub(crate) mod settings;
 pub(crate) mod skills;
 pub(crate) mod started;
 pub(crate) mod system_prompt;
-pub(crate) mod template;
 pub(crate) mod tokens;
 pub(crate) mod turn;
 pub(crate) mod variables;

@@ -88,7 +88,7 @@ impl ClaudeCode {
 
     /// Whether a session may have MCP servers.
     fn has_servers(&self, start: &SessionStart) -> bool {
-        let ClaudeCode { settings } = self;
+        let Self { settings } = self;
         start.mcp_servers.is_some() || settings.mcp_servers.is_some() || settings.project_mcp
     }
 

@@ -215,8 +215,11 @@ impl Adapter for GenericHttp {
     type State = Options;
 
     async fn start(&self, _: &Session, options: SessionStart) -> Result<Options, Error> {
-        let SessionStart { agent_id, user_id, task_id, run_id, model, system_prompt, .. } = options;
-        let given = OPTIONS.into_iter().zip([agent_id, user_id, task_id, run_id, model, system_prompt]);
+        let SessionStart { agent_id, user_id, task_id, run_id, role, model, system_prompt, .. } = options;
+        let iteration = options.iteration.map(|iteration| iteration.to_string());
+        let temperature = options.temperature.map(|temperature| temperature.to_string());
+        let given = [agent_id, user_id, task_id, run_id, role, iteration, model, temperature, system_prompt];
+        let given = OPTIONS.into_iter().zip(given);
         let named = given.filter_map(|(name, value)| Some((name, value?))).collect();
         Ok(Options { named, variables: options.variables.unwrap_or_default() })
     }

@@ -1,7 +1,7 @@
 //! Kilo Code: `kilo acp`, or `kilo run --format json` once a turn, as [`opencode`](crate::opencode).
 
 use crate::acp::Transport;
-use crate::agent::settings::{Wait, settings};
+use crate::agent::settings::{Common, Wait, settings};
 use crate::agent::version::{Since, Version};
 use crate::opencode::Family;
 
@@ -37,7 +37,8 @@ pub(crate) fn family(mut settings: Kilo) -> Family {
         configuration: "KILO_CONFIG_CONTENT",
         since: SINCE,
         use_when: "one agent is to work with many providers",
-        common: settings.common(),
+        common: Common { takes_temperature: true, ..settings.common() },
+        default_mode: "code",
         transport: settings.transport,
         dangerous: settings.dangerous,
         provider: settings.provider,

@@ -250,7 +250,7 @@ impl<K: Runs> Conversation<K> {
         }
         end.native_session_id = self.memory.native.id().map(str::to_owned);
         end.session_params = self.options.session_params(self.memory.native.id());
-        turn.finish(end);
+        self.report.finish(turn, end, self.options.model.as_deref()).await;
         Ok(())
     }
 

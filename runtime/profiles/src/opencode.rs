@@ -46,7 +46,8 @@ pub(crate) fn family(settings: Opencode) -> Family {
         configuration: "OPENCODE_CONFIG_CONTENT",
         since: SINCE,
         use_when: "one agent is to work with many providers, with agents and commands of one's own",
-        common: settings.common(),
+        common: Common { takes_temperature: true, ..settings.common() },
+        default_mode: "build",
         transport: settings.transport,
         dangerous: settings.dangerous,
         provider: settings.provider,
@@ -69,9 +70,18 @@ pub(crate) struct Family {
     pub(crate) dangerous: bool,
     pub(crate) provider: String,
     pub(crate) mode: String,
+    /// The mode that it works in when none is asked for.
+    pub(crate) default_mode: &'static str,
 }
 
 impl Family {
+    /// The temperature that a session asks for, and the mode that it is for.
+    pub(crate) fn temperature<'a>(&'a self, options: &'a Options) -> Option<(&'a str, f64)> {
+        let configured = Some(self.mode.as_str()).filter(|mode| !mode.is_empty());
+        let mode = options.mode.as_deref().or(configured).unwrap_or(self.default_mode);
+        Some((mode, options.temperature?))
+    }
+
     /// What becomes of tools that no one has allowed, unless all of them are.
     pub(crate) fn unallowed(&self, unallowed: Unallowed) -> Option<Unallowed> {
         Some(unallowed).filter(|_| !self.dangerous)
@@ -92,7 +102,7 @@ impl Kind for Family {
         Facts {
             profile: self.profile,
             use_when: [self.use_when, "a turn must begin at once: it starts slowly"],
-            honours: &["skills"],
+            honours: &["skills", "temperature"],
             transport: self.transport,
             since: self.since.of("acp"),
             is_dangerous: self.dangerous,
@@ -116,8 +126,16 @@ impl Kind for Family {
         let prompt = options.system_prompt.as_deref().map(|prompt| shared.prompt(prompt)).transpose()?;
         let configured = variable(options, self.configuration);
         let asked = self.unallowed(Unallowed::Asked);
+        let temperature = self.temperature(options);
         let (skills_folder, prompt_file) = (skills.as_deref(), prompt.as_deref());
-        match opencode_config::content(configured.as_deref(), asked, &[], skills_folder, prompt_file) {
+        match opencode_config::content(
+            configured.as_deref(),
+            asked,
+            &[],
+            skills_folder,
+            prompt_file,
+            temperature,
+        ) {
             Ok(Some(content)) => {
                 prepared.launch = prepared.launch.env(self.configuration, content);
                 prepared.preface = None;
@@ -161,5 +179,32 @@ mod tests {
             let options = Options::configured(&family.common);
             assert!(family.prepare(&options, None, &Shared::default()).is_err(), "it cannot be made to ask");
         }
+    }
+
+    #[test]
+    fn a_temperature_is_that_of_the_mode_and_other_agents_refuse_it() {
+        let start = |mode: Option<&str>| trunkline_sdk::SessionStart {
+            temperature: Some(0.2),
+            mode: mode.map(str::to_owned),
+            ..Default::default()
+        };
+        for (mut family, mode) in
+            [(family(Opencode::default()), "build"), (kilo_code::family(Default::default()), "code")]
+        {
+            let of = |family: &Family, mode| {
+                let options = Options::of(&family.common, start(mode)).unwrap();
+                let prepared = family.prepare(&options, None, &Shared::default()).unwrap();
+                let content = &prepared.launch.env[std::ffi::OsStr::new(family.configuration)];
+                serde_json::from_str::<serde_json::Value>(content.to_str().unwrap()).unwrap()["agent"].take()
+            };
+            assert_eq!(of(&family, None)[mode]["temperature"], 0.2);
+            assert_eq!(of(&family, Some("plan"))["plan"]["temperature"], 0.2);
+            family.mode = "own".to_owned();
+            assert_eq!(of(&family, None)["own"]["temperature"], 0.2);
+        }
+        let claude = crate::claude_code::Settings::default().common();
+        let refused = Options::of(&claude, start(None)).err().unwrap();
+        assert_eq!(refused.status(), trunkline_sdk::Status::Refused);
+        assert!(refused.to_string().contains("`temperature`: claude takes none"), "{refused}");
     }
 }

@@ -198,7 +198,7 @@ impl Conversation {
         self.has_answered |= end.status == Some(Status::Completed);
         end.session_params = self.options.session_params(Some(&native));
         end.native_session_id = Some(native);
-        turn.finish(end);
+        self.report.finish(turn, end, self.options.model.as_deref()).await;
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use trunkline_sdk::protocol::{
     AdapterBody, Command, ContextUsage, Message, MessageId, Output, Plan, Progress, SessionInfo, Thinking,
 };
-use trunkline_sdk::{PlanEntry, PlanStatus};
+use trunkline_sdk::{PlanEntry, PlanStatus, preview};
 
 use self::tools::Call;
 use super::choices::Choices;
@@ -65,6 +65,7 @@ pub(crate) struct Reader {
     /// The session's skills, which are commands too.
     skills: Vec<Command>,
     context: Option<ContextUsage>,
+    title: Option<String>,
     restarts: Restarts,
     /// What came last was nothing but what had been said before.
     repeats: bool,
@@ -207,6 +208,11 @@ impl Reader {
             }
             "usage_update" => self.usage(update, when, out),
             "session_info_update" => {
+                let title = text(update, "title").filter(|title| !title.trim().is_empty()).map(preview::text);
+                if title.is_some() && title != self.title {
+                    self.title.clone_from(&title);
+                    out.push(info(SessionInfo { display_id: title, ..SessionInfo::default() }));
+                }
                 let status = update.pointer("/_meta/codex/threadStatus/type").and_then(Value::as_str);
                 if status == Some("systemError") && when == When::Now {
                     out.push(UpdateEvent::SystemError);

@@ -12,8 +12,8 @@ use super::{
     system_prompt::PromptFile,
 };
 
-/// The content of the variable: what the configuration sets it to, and on top of it the session's servers, skills and
-/// system prompt, and beneath it what asks. Nothing where there is nothing to set.
+/// The content of the variable: what the configuration sets it to, and on top of it the session's servers, skills,
+/// system prompt and temperature, and beneath it what asks. Nothing where there is nothing to set.
 ///
 /// The files and folders must live as long as the agent.
 ///
@@ -25,6 +25,7 @@ pub(crate) fn content(
     servers: &[McpServer],
     skills: Option<&SkillsFolder>,
     prompt: Option<&PromptFile>,
+    temperature: Option<(&str, f64)>,
 ) -> Result<Option<String>, String> {
     let Configured { members: mut config, permission } = read(configured)?;
     let mut added = Map::new();
@@ -38,6 +39,9 @@ pub(crate) fn content(
     }
     if let Some(prompt) = prompt {
         added.insert("instructions".to_owned(), json!([prompt.path().to_string_lossy()]));
+    }
+    if let Some((mode, temperature)) = temperature {
+        added.insert("agent".to_owned(), json!({ mode: { "temperature": temperature } }));
     }
     added.values_mut().for_each(mark);
     merge(&mut config, added);
@@ -134,7 +138,7 @@ mod tests {
         let configured =
             json!({"model": "m", "instructions": ["mine.md"], "mcp": {"own": {"type": "local"}}}).to_string();
         let content =
-            content(Some(&configured), None, &servers, Some(&folder), Some(&prompt)).unwrap().unwrap();
+            content(Some(&configured), None, &servers, Some(&folder), Some(&prompt), None).unwrap().unwrap();
         let content: Value = serde_json::from_str(&content).unwrap();
         assert_eq!(content["model"], "m");
         assert_eq!(content["instructions"], json!(["mine.md", prompt.path()]));
@@ -145,12 +149,20 @@ mod tests {
     }
 
     #[test]
+    fn a_temperature_is_that_of_its_mode() {
+        let own = r#"{"agent":{"build":{"model":"m"}}}"#;
+        let content = content(Some(own), None, &[], None, None, Some(("build", 0.2))).unwrap().unwrap();
+        let content: Value = serde_json::from_str(&content).unwrap();
+        assert_eq!(content["agent"], json!({"build": {"model": "m", "temperature": 0.2}}));
+    }
+
+    #[test]
     fn what_is_added_is_taken_word_for_word() {
         let server =
             json!({"files": {"command": "x", "args": ["{env:HOME}"], "env": {"A": "{file:/etc/passwd}"}}});
         let (servers, _) = mcp::parse(&[server]);
         let content =
-            content(Some(r#"{"theme":"{env:THEME}"}"#), None, &servers, None, None).unwrap().unwrap();
+            content(Some(r#"{"theme":"{env:THEME}"}"#), None, &servers, None, None, None).unwrap().unwrap();
         assert!(content.contains("{env:THEME}"), "{content}");
         assert!(!content.contains("{env:HOME}") && !content.contains("{file:"), "{content}");
         let content: Value = serde_json::from_str(&content).unwrap();
@@ -160,18 +172,22 @@ mod tests {
 
     #[test]
     fn nothing_to_add_sets_no_variable() {
-        assert_eq!(content(None, None, &[], None, None), Ok(None));
-        assert_eq!(content(Some(" "), None, &[], None, None), Ok(None));
-        assert_eq!(content(Some(r#"{"a":1}"#), None, &[], None, None), Ok(Some(r#"{"a":1}"#.to_owned())));
+        assert_eq!(content(None, None, &[], None, None, None), Ok(None));
+        assert_eq!(content(Some(" "), None, &[], None, None, None), Ok(None));
+        assert_eq!(
+            content(Some(r#"{"a":1}"#), None, &[], None, None, None),
+            Ok(Some(r#"{"a":1}"#.to_owned()))
+        );
         let prompt = PromptFile::new("Be brief.").unwrap();
-        content(Some("no JSON"), None, &[], None, Some(&prompt)).unwrap_err();
-        content(Some("[]"), None, &[], None, Some(&prompt)).unwrap_err();
-        assert!(content(None, None, &[], None, Some(&prompt)).unwrap().is_some());
+        content(Some("no JSON"), None, &[], None, Some(&prompt), None).unwrap_err();
+        content(Some("[]"), None, &[], None, Some(&prompt), None).unwrap_err();
+        assert!(content(None, None, &[], None, Some(&prompt), None).unwrap().is_some());
     }
 
     #[test]
     fn what_the_configuration_allows_stands_word_for_word_and_the_rest_asks() {
-        let content = |configured: &str| content(Some(configured), Some(Unallowed::Asked), &[], None, None);
+        let content =
+            |configured: &str| content(Some(configured), Some(Unallowed::Asked), &[], None, None, None);
         let own = r#"{"theme":"dark","permission":{"edit":{"z*":"allow","a*":"deny"},"bash":"allow"}}"#;
         let text = content(own).unwrap().unwrap();
         let end = r#","edit":{"z*":"allow","a*":"deny"},"bash":"allow"}"#;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use trunkline_redact::HeldSecrets;
 use trunkline_sdk::protocol::{Resume, SystemPromptMode};
-use trunkline_sdk::{Error, Json, Session, SessionStart};
+use trunkline_sdk::{Error, Json, Session, SessionStart, template};
 
 use super::deadlines::Deadlines;
 use super::launch::Launch;
 use super::settings::Common;
 use super::tool_loop::ToolLoopAction;
-use super::{model, secrets, template, variables};
+use super::{model, secrets, variables};
 
 /// A session's options: those of `session.start`, else the configuration's. An empty string is none.
 #[derive(Clone)]
@@ -38,6 +38,7 @@ pub(crate) struct Options {
     pub(crate) allowed_domains: Option<Vec<String>>,
     pub(crate) max_turns: Option<u64>,
     pub(crate) max_cost_usd: Option<f64>,
+    pub(crate) temperature: Option<f64>,
     /// MCP servers: the configuration's, then the session's.
     pub(crate) mcp_servers: Vec<Value>,
     /// Skills: the configuration's folders, then the session's.
@@ -56,8 +57,12 @@ impl Options {
     /// use.
     ///
     /// # Errors
-    /// Where they hold more secrets than can be hidden.
+    /// Where they hold more secrets than can be hidden, or name a temperature that the agent does not take.
     pub(crate) fn of(common: &Common, start: SessionStart) -> Result<Self, Error> {
+        if start.temperature.is_some() && !common.takes_temperature {
+            let text = format!("`temperature`: {} takes none; leave it out", common.command);
+            return Err(Error::refused(text));
+        }
         let secrets = secrets::hold(&start)?;
         Ok(Self { _secrets: secrets, ..Self::merged(common, start) })
     }
@@ -75,7 +80,7 @@ impl Options {
         let mut env = common.env.clone();
         let is_configured = |name: &str| common.env.contains_key(name);
         env.extend(variables::environment(&common.variables_prefix, &start, is_configured));
-        let variables = start.variables.unwrap_or_default();
+        let variables = template::variables(&start);
         env.extend(start.env.unwrap_or_default());
         let model =
             asked(start.model, &common.model).map(|name| model::resolve(&name, &common.model_aliases));
@@ -97,6 +102,7 @@ impl Options {
             allowed_domains: start.allowed_domains,
             max_turns: start.max_turns,
             max_cost_usd: start.max_cost_usd,
+            temperature: start.temperature,
             mcp_servers: common.mcp_servers.clone().into_iter().chain(session(start.mcp_servers)).collect(),
             skills: common
                 .skills
@@ -128,7 +134,11 @@ impl Options {
 
     /// What the agent is sent for an input, but for its files.
     pub(crate) fn words(&self, input: &str, session: &Session) -> String {
-        template::words(&self.prompt_template, input, session.id().as_str(), &self.variables)
+        let template = match self.prompt_template.as_str() {
+            "default" => template::DEFAULT,
+            own => own,
+        };
+        template::fill(template, input, session.id().as_str(), &self.variables)
     }
 
     /// How the agent is started: its program, the arguments of configuration and session, its directory and

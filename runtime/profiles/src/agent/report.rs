@@ -1,35 +1,96 @@
-//! What a turn tells of the agent's work: titles for its tools, and an eye on their repetition.
+//! What a turn tells of the agent's work: titles for its tools, an eye on their repetition, and what its end says again.
+
+use std::sync::LazyLock;
+use std::time::Duration;
 
 use serde_json::Value;
-use trunkline_sdk::protocol::{AdapterBody, ToolStart};
-use trunkline_sdk::{Category, Error, Turn, preview};
+use tokio::time::Instant;
+use trunkline_prices::{Prices, Tokens};
+use trunkline_sdk::protocol::{AdapterBody, ContextUsage, ToolStart, Usage};
+use trunkline_sdk::{Category, Error, Turn, TurnComplete, preview};
 
+use super::gist::Gist;
 use super::tool_loop::{ToolLoop, ToolLoopAction, Verdict};
+
+/// How long a report on the context stands before the next one is sent.
+const CONTEXT: Duration = Duration::from_secs(30);
+
+static PRICES: LazyLock<Prices> = LazyLock::new(Prices::built_in);
 
 /// Emits a turn's events. Lives as long as its session: loops reach over turns.
 #[derive(Debug)]
 pub(crate) struct Report {
     action: ToolLoopAction,
     tools: ToolLoop,
+    gist: Gist,
+    context: Context,
+}
+
+/// Reports on the context: agents send one after each step of the model.
+#[derive(Debug, Default)]
+struct Context {
+    sent: Option<Instant>,
+    /// The last one, which is still to be sent.
+    held: Option<ContextUsage>,
 }
 
 impl Report {
     pub(crate) fn new(action: ToolLoopAction) -> Self {
-        Self { action, tools: ToolLoop::default() }
+        Self { action, tools: ToolLoop::default(), gist: Gist::default(), context: Context::default() }
     }
 
-    /// Emits an event. A tool call gets its title where the agent gives none.
+    /// Forgets what an earlier turn has said.
+    pub(crate) fn begin(&mut self) {
+        self.gist = Gist::default();
+    }
+
+    /// Emits an event. A tool call gets its title where the agent gives none; of reports on the context that follow each
+    /// other closely only the last is sent.
     ///
     /// # Errors
     /// `tool_loop` when the agent turns in circles, and such a turn must end.
     pub(crate) async fn emit(&mut self, turn: &Turn, event: impl Into<AdapterBody>) -> Result<(), Error> {
-        match event.into() {
+        let event = event.into();
+        self.gist.saw(&event);
+        match event {
             AdapterBody::ToolStart(start) => self.tool_start(turn, *start).await,
+            AdapterBody::ContextUsage(usage) => {
+                self.context.held = Some(usage);
+                if self.context.sent.is_none_or(|sent| sent.elapsed() >= CONTEXT) {
+                    self.flush(turn).await;
+                }
+                Ok(())
+            }
             event => {
                 turn.emit(event).await;
                 Ok(())
             }
         }
+    }
+
+    /// Sends what was held back.
+    pub(crate) async fn flush(&mut self, turn: &Turn) {
+        if let Some(usage) = self.context.held.take() {
+            self.context.sent = Some(Instant::now());
+            turn.emit(usage).await;
+        }
+    }
+
+    /// Ends a turn: with a summary and what was made, where the agent names neither, and with what its tokens cost, where
+    /// it reports no cost. `model` is the one that works where the end names none.
+    pub(crate) async fn finish(&mut self, turn: Turn, mut end: TurnComplete, model: Option<&str>) {
+        tokio::select! {
+            biased;
+            () = self.flush(&turn) => {}
+            // The host does not read, and the end must come.
+            () = turn.stopped() => {}
+        }
+        std::mem::take(&mut self.gist).fill(&mut end);
+        let named = end.model.clone();
+        if let Some(usage) = &mut end.usage {
+            price(usage, named.as_deref().or(model));
+        }
+        turn.finish(end);
     }
 
     async fn tool_start(&mut self, turn: &Turn, mut start: ToolStart) -> Result<(), Error> {
@@ -54,5 +115,100 @@ impl Report {
             }
         }
         Ok(())
+    }
+}
+
+/// What tokens cost by list prices, marked as an estimate; nothing where the agent says it, or the model has no price.
+fn price(usage: &mut Usage, model: Option<&str>) {
+    let has_cost = usage.models.iter().flatten().any(|(_, part)| part.cost_usd.is_some());
+    if usage.cost_usd.is_some() || has_cost {
+        return;
+    }
+    let prices = &*PRICES;
+    let cost = match usage.models.as_mut().filter(|models| !models.is_empty()) {
+        None => usage.model.as_deref().or(model).and_then(|model| {
+            let tokens = Tokens {
+                input: usage.input_tokens,
+                output: usage.output_tokens,
+                cache_read: usage.cache_read_tokens,
+                cache_write: usage.cache_write_tokens,
+            };
+            prices.cost(model, tokens)
+        }),
+        Some(models) => {
+            let of_each = models.iter().map(|(model, part)| {
+                let tokens = Tokens {
+                    input: part.input_tokens,
+                    output: part.output_tokens,
+                    cache_read: part.cache_read_tokens,
+                    cache_write: part.cache_write_tokens,
+                };
+                prices.cost(model, tokens)
+            });
+            // One without a price leaves the whole unknown.
+            of_each.sum()
+        }
+    };
+    if cost.is_some() {
+        (usage.cost_usd, usage.estimated) = (cost, Some(true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_sdk::testing::Host;
+    use trunkline_sdk::{Input, adapter};
+
+    use super::*;
+
+    fn context(used: u64) -> ContextUsage {
+        ContextUsage { used_tokens: Some(used), total_tokens: Some(1000) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reports_on_the_context_come_every_half_minute_and_the_last_is_never_lost() {
+        let host = Host::start(adapter(|turn: Turn, _: Input| async move {
+            let mut report = Report::new(ToolLoopAction::Off);
+            for step in 0..100 {
+                report.emit(&turn, context(step)).await?;
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            report.finish(turn, TurnComplete::default(), None).await;
+            Ok(())
+        }));
+        let turn = host.open().send("go").await;
+        let used = turn.messages.iter().filter_map(|message| match &message.body {
+            AdapterBody::ContextUsage(usage) => usage.used_tokens,
+            _ => None,
+        });
+        assert_eq!(used.collect::<Vec<_>>(), [0, 30, 60, 90, 99]);
+    }
+
+    #[test]
+    fn tokens_have_a_cost_where_the_agent_names_none() {
+        let tokens = || Usage { input_tokens: Some(1_000_000), output_tokens: Some(0), ..Usage::default() };
+        let priced = |mut usage: Usage, model: Option<&str>| {
+            price(&mut usage, model);
+            (usage.cost_usd, usage.estimated)
+        };
+        assert_eq!(priced(tokens(), Some("gpt-5")), (Some(1.25), Some(true)));
+        assert_eq!(
+            priced(Usage { model: Some("gpt-5".into()), ..tokens() }, Some("x")),
+            (Some(1.25), Some(true))
+        );
+        assert_eq!(priced(tokens(), Some("no-such-model")), (None, None));
+        assert_eq!(priced(tokens(), None), (None, None));
+        assert_eq!(priced(Usage { cost_usd: Some(0.5), ..tokens() }, Some("gpt-5")), (Some(0.5), None));
+        let part = || trunkline_sdk::protocol::ModelUsage {
+            input_tokens: Some(1_000_000),
+            output_tokens: Some(0),
+            ..Default::default()
+        };
+        let models = |names: [&str; 2]| Usage {
+            models: Some(names.map(|name| (name.to_owned(), part())).into()),
+            ..Usage::default()
+        };
+        assert_eq!(priced(models(["gpt-5", "gpt-5.1"]), None), (Some(2.5), Some(true)));
+        assert_eq!(priced(models(["gpt-5", "no-such-model"]), None), (None, None));
     }
 }

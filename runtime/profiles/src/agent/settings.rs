@@ -94,6 +94,8 @@ pub(crate) struct Common {
     pub(crate) mcp_servers: Option<Value>,
     pub(crate) tool_loop: ToolLoopAction,
     pub(crate) deadlines: Deadlines,
+    /// It has a temperature.
+    pub(crate) takes_temperature: bool,
 }
 
 impl Common {
@@ -134,7 +136,7 @@ macro_rules! settings {
             /// Instructions for the model, when a session brings none.
             pub(crate) system_prompt: String,
             /// What the agent is sent for an input: `{{input}}`, `{{session.id}}`, `{{variables.NAME}}`, … Empty: the
-            /// input as it is.
+            /// input as it is. `default`: who the agent is, then the input.
             pub(crate) prompt_template: String,
             /// The prefix under which a session's `variables` become environment of the agent. Empty: they do not.
             pub(crate) variables_prefix: String,
@@ -200,6 +202,7 @@ macro_rules! settings {
                         silence: self.silence_timeout.0,
                         turn: self.turn_timeout.0,
                     },
+                    takes_temperature: false,
                 }
             }
         }

@@ -94,16 +94,15 @@ pub(super) fn compose(
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use trunkline_sdk::SessionStart;
+    use trunkline_sdk::{SessionStart, template};
 
     use super::*;
-    use crate::agent::template;
 
     fn text(configured: serde_json::Value, start: SessionStart) -> (Result<String, Error>, Vec<String>) {
         let settings: ClaudeCode = serde_json::from_value(configured).unwrap();
         let options = Options::of(&settings.common(), start).unwrap();
         let mut warnings = Vec::new();
-        let fill = |text: &str| template::words(text, "", "s1", &options.variables);
+        let fill = |text: &str| template::fill(text, "", "s1", &options.variables);
         let agent = settings.agent.clone().unwrap();
         (compose(&agent, &settings, &options, fill, &mut warnings), warnings)
     }

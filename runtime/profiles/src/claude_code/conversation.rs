@@ -96,7 +96,8 @@ impl Conversation {
     /// Serves a turn.
     pub(super) async fn turn(&mut self, turn: Turn, input: Input) {
         let (end, process) = self.serve(&turn, input).await;
-        turn.finish(self.completed(end));
+        let end = self.completed(end);
+        self.report.finish(turn, end, self.options.model.as_deref()).await;
         self.idle = process.map(|process| IdleProcess::new(process, self.session.clone()));
     }
 

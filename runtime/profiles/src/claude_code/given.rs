@@ -8,16 +8,16 @@ use std::{fs, io};
 
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use trunkline_sdk::{Error, skill};
+use trunkline_sdk::{Error, skill, template};
 
 use super::agent_file;
 use super::command_line::Files;
 use super::config::ClaudeCode;
 use super::project_mcp;
+use crate::agent::mcp;
 use crate::agent::options::Options;
 use crate::agent::skills::{self, Skill, SkillsFolder};
 use crate::agent::system_prompt::Carrier;
-use crate::agent::{mcp, template};
 
 /// The most command files.
 const MOST_COMMANDS: usize = 256;
@@ -66,7 +66,7 @@ impl Given {
                 add_command(folder, name, file)?;
             }
             if let Some(own) = &settings.agent {
-                let fill = |text: &str| template::words(text, "", session, &options.variables);
+                let fill = |text: &str| template::fill(text, "", session, &options.variables);
                 let text = agent_file::compose(own, settings, options, fill, warnings)?;
                 let agents = folder.path().join(".claude/agents");
                 fs::create_dir_all(&agents)?;

@@ -1,11 +1,14 @@
 //! How a turn ended, by Claude's `result` and what it said before.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trunkline_sdk::protocol::Failure;
-use trunkline_sdk::{Category, Error, Status, TurnComplete};
+use trunkline_sdk::{Category, Error, Json, Status, TurnComplete};
 
 use super::native::{count, is_true, list, text, texts};
 use crate::agent::failure;
+
+/// The longest result, in bytes: every host reads a line of 1 MiB.
+const LONGEST_RESULT: usize = 256 * 1024;
 
 /// What an assistant line says of an error of the API. Such a line is not part of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -37,6 +40,8 @@ pub(super) struct Outcome {
     api_error: Option<ApiError>,
     /// When a provider's limit begins anew.
     resets_at: Option<String>,
+    /// An answer by a schema.
+    structured: Option<Value>,
 }
 
 impl Outcome {
@@ -61,6 +66,7 @@ impl Outcome {
             has_no_tokens: has_no_tokens(result),
             api_error,
             resets_at,
+            structured: result.get("structured_output").filter(|output| !output.is_null()).cloned(),
         }
     }
 
@@ -92,6 +98,7 @@ impl Outcome {
             stop_reason: self.stop_reason.clone(),
             num_turns: self.num_turns,
             duration_ms: self.duration_ms,
+            result: self.result(),
             ..TurnComplete::default()
         };
         let cut = self.is_aborted() || (self.is_error && self.subtype == "error_during_execution");
@@ -107,6 +114,24 @@ impl Outcome {
                 ..told
             },
         }
+    }
+
+    /// What Claude says of the end beside its text: the kind, and an answer by a schema.
+    fn result(&self) -> Option<Json> {
+        if self.subtype.is_empty() {
+            return None;
+        }
+        let mut result = json!({ "subtype": self.subtype });
+        if !self.terminal_reason.is_empty() {
+            result["terminal_reason"] = self.terminal_reason.as_str().into();
+        }
+        if self.denials > 0 {
+            result["permission_denials"] = self.denials.into();
+        }
+        if let Some(output) = &self.structured {
+            result["structured_output"] = output.clone();
+        }
+        Json::of(&result).ok().filter(|result| result.get().len() <= LONGEST_RESULT)
     }
 
     /// What went wrong, if anything. An error of the API calls itself a success and is known by `is_error`.

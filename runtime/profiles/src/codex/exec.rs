@@ -185,7 +185,7 @@ impl Exec {
             Err(error) if error.status() == Status::Stopped => (Status::Stopped, None),
             Err(error) => (error.status(), Some(error.failure().clone())),
         };
-        turn.finish(TurnComplete {
+        let end = TurnComplete {
             status: Some(status),
             error,
             usage,
@@ -195,7 +195,8 @@ impl Exec {
             native_session_id: self.thread.id.clone(),
             session_params: self.options.session_params(self.thread.id.as_deref()),
             ..TurnComplete::default()
-        });
+        };
+        self.report.finish(turn, end, None).await;
     }
 
     /// The first input of a thread.

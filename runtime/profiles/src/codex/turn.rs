@@ -41,14 +41,15 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
             TurnComplete { status: Some(error.status()), error: error_of, ..TurnComplete::default() }
         }
     };
-    turn.finish(TurnComplete {
+    let end = TurnComplete {
         usage,
         model: thread.model.clone(),
         provider: thread.provider.clone(),
         native_session_id: Some(link.thread.clone()),
         session_params: thread.options.session_params(Some(&link.thread)),
         ..end
-    });
+    };
+    thread.report.finish(turn, end, None).await;
 }
 
 /// Waits for the end of an earlier turn that was left running: an input now would join it.

@@ -28,7 +28,17 @@ impl<'a> Values<'a> {
 }
 
 /// The placeholders that hold an option of the session.
-pub(super) const OPTIONS: [&str; 6] = ["agent_id", "user_id", "task_id", "run_id", "model", "system_prompt"];
+pub(super) const OPTIONS: [&str; 9] = [
+    "agent_id",
+    "user_id",
+    "task_id",
+    "run_id",
+    "role",
+    "iteration",
+    "model",
+    "temperature",
+    "system_prompt",
+];
 
 /// Where values are put, and so how they are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,7 +24,7 @@ use crate::oneshot::{Extras, Native, Reader, RunEvent, Runs};
 const MOST_CUTS: u32 = 3;
 
 impl Runs for Family {
-    const HONOURS: &'static [&'static str] = &["mode", "reasoning_effort", "mcp_servers"];
+    const HONOURS: &'static [&'static str] = &["mode", "reasoning_effort", "mcp_servers", "temperature"];
 
     type Reader = OpencodeReader;
 
@@ -75,7 +75,14 @@ impl Runs for Family {
         let folder = given.folder(skills);
         let configured = variable(options, self.configuration);
         let denied = self.unallowed(Unallowed::Denied);
-        match opencode_config::content(configured.as_deref(), denied, servers, folder.as_ref(), None) {
+        match opencode_config::content(
+            configured.as_deref(),
+            denied,
+            servers,
+            folder.as_ref(),
+            None,
+            self.temperature(options),
+        ) {
             Ok(content) => {
                 let content = content.map(|content| (self.configuration.into(), content.into()));
                 given.env.extend(content);

@@ -139,7 +139,7 @@ impl Conversation {
                 let mut end = end?;
                 end.native_session_id.clone_from(&self.native);
                 end.session_params = self.options.session_params(self.native.as_deref());
-                turn.finish(end);
+                self.report.finish(turn, end, self.options.model.as_deref()).await;
                 Ok(())
             }
             Err(None) => {

@@ -104,7 +104,7 @@ pub(crate) fn play(setup: &Setup, script: &Expected) -> Result<Observed, String>
     let played = driver.run(script);
     let ended = driver.end();
     let observed = std::mem::take(&mut driver.observed);
-    let clean = is_clean(&folder.path().join("proj"));
+    let clean = is_clean(&folder.path().join("proj"), &observed);
     played.and(ended).and(clean).map_err(|error| {
         let last: Vec<_> = observed.sessions.iter().flat_map(|session| &session.turns).collect();
         format!(
@@ -118,10 +118,15 @@ pub(crate) fn play(setup: &Setup, script: &Expected) -> Result<Observed, String>
     Ok(observed)
 }
 
-/// A session leaves nothing in its working directory, whatever it is given.
-fn is_clean(cwd: &Path) -> Result<(), String> {
+/// A session leaves nothing in its working directory but what its prompts have the agent write.
+fn is_clean(cwd: &Path, observed: &Observed) -> Result<(), String> {
     let left = std::fs::read_dir(cwd).map_err(|error| error.to_string())?;
-    let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
+    let is_asked = |name: &String| {
+        let asked = format!("/{name};;");
+        observed.told.iter().any(|line| line.to_string().contains(&asked))
+    };
+    let left = left.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let left: Vec<_> = left.filter(|name| !is_asked(name)).collect();
     if left.is_empty() { Ok(()) } else { Err(format!("the working directory was written to: {left:?}")) }
 }
 

@@ -83,6 +83,7 @@ pub(crate) async fn run<D: Dialect>(
     turn: &Turn,
     report: &mut Report,
 ) -> (D, Finish) {
+    report.begin();
     drive(engine, agent, Scope::Turn(turn), Some(report)).await
 }
 

@@ -24,6 +24,7 @@ fn the_command_line_names_model_and_session_and_no_bypass() {
         dangerous: false,
         provider: "p".to_owned(),
         mode: "plan".to_owned(),
+        default_mode: "code",
     };
     let known = Native::Known("ses_1".into());
     assert_eq!(
@@ -50,6 +51,7 @@ fn older_versions_get_what_they_know() {
         dangerous: true,
         provider: String::new(),
         mode: String::new(),
+        default_mode: "build",
     };
     for (version, line) in [
         (None, "run --format json --auto --thinking --variant high"),
