@@ -282,6 +282,12 @@ impl Playing {
         if line.is_null() {
             return;
         }
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        if let (Some(recorded), Some(live)) =
+            (line.get_mut("permissionMode"), option(&words, &["--permission-mode"]))
+        {
+            *recorded = live.into();
+        }
         let answer = dialect::answers(mode, &line).is_some();
         if answer {
             let Some(live) = dialect::asks(mode, &self.prompt).cloned().filter(|_| mode != Mode::StreamJson)
