@@ -150,6 +150,11 @@ pub(crate) fn facts(agreed: Agreed, options: &Options, native_id: &str, context:
     facts
 }
 
+/// Whether an approval may change the input of a tool.
+pub(crate) fn takes_changed_inputs() -> bool {
+    broken(Mutant::ChangedInputRuns) || varied(Variant::TakesChangedInputs)
+}
+
 /// Whether the agent's own id of a session reaches the host.
 pub(crate) fn tells_native_ids() -> bool {
     !broken(Mutant::NativeIdsClaimed) && !varied(Variant::ResumesByParams)
@@ -171,6 +176,7 @@ fn capabilities(agreed: Agreed) -> Value {
         "turn_completion": true,
         "resume_attach": resumes,
         "exec_model": "interactive",
+        "updated_input": varied(Variant::TakesChangedInputs),
     });
     if let Some((declared, _)) = most_sessions() {
         capabilities["max_sessions"] = declared.into();

@@ -237,4 +237,8 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[RESUME])
         .when("with `native_session_ids`: a turn")
         .then("the agent's own id"),
+    Case::choice("A-EXT-54", "ext.5", "an input that was changed", requests::changed_input)
+        .needs(&[CONTROL, Need::Probe(&["ask"])])
+        .when("without capability `updated_input`: an approval with another input; one without a change")
+        .then("only the second approves"),
 ];

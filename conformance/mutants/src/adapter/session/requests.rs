@@ -8,7 +8,7 @@ use super::{Announced, Phase, Session, State};
 use crate::{
     fields::Fields,
     message::{Members, Message},
-    negotiation::Extension,
+    negotiation::{Extension, takes_changed_inputs},
     switches::{Mutant, Variant, broken, varied},
 };
 
@@ -202,7 +202,9 @@ fn decision(approved: bool, fields: &Fields<'_>, choices: &[Choice]) -> Answer {
             choice.allows.is_some_and(|allows| allows != approved) && !broken(Mutant::RejectOptionApproves)
         }
     };
-    Answer { approved: approved && !contradicted, option_id, ..Answer::default() }
+    // No tool here has an input that could be changed ([ext.5]).
+    let changed = fields.raw("updated_input").is_some() && !takes_changed_inputs();
+    Answer { approved: approved && !contradicted && !changed, option_id, ..Answer::default() }
 }
 
 /// Whether an option's kind allows, where it is known.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::declared::capability;
 use crate::{
     trial::{Ask, Request, Session, Trial},
     verdict::{FailureContext, Outcome},
@@ -90,6 +91,31 @@ pub(super) fn unknown_option(t: &mut Trial<'_>) -> Outcome {
     t.end_of(&s, request.from)?;
     t.settle_ledger(&s)?;
     t.demand(!ask.done(), "an option that was not offered denies", "the action has happened")
+}
+
+pub(super) fn changed_input(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = t.agree(&["control"], &json!({}))?;
+    if capability(t, &s, "updated_input") == json!(true) {
+        return t.skip("an adapter without capability `updated_input`");
+    }
+    let hint = "an agent that cannot run a changed input would run the original, which no one approved";
+    for changed in [true, false] {
+        let ask = t.action();
+        let request = ask_with(t, &s, &ask, &json!({}), &[])?;
+        let mut members = json!({"request_id":request.id(),"approved":true});
+        // What it has asked for, where it says that, is no change.
+        match request.seen.get("input") {
+            _ if changed => members["updated_input"] = json!({"changed":t.token()}),
+            Some(input) => members["updated_input"] = input.clone(),
+            None => {}
+        }
+        t.tell(&s, "permission.response", &members)?;
+        t.end_of(&s, request.from)?;
+        let expected = if changed { "a changed input denies" } else { "an input as it was is approved" };
+        let got = if changed { "the action has happened" } else { "the action has not happened" };
+        t.demand(ask.done() != changed, expected, got).hint(hint)?;
+    }
+    t.settle_ledger(&s)
 }
 
 /// Has a question asked and returns its id and the place of its input.
