@@ -106,6 +106,11 @@ pub(crate) fn read_config(path: &Path, side: Side) -> Result<Subject, ConfigErro
             .map_err(|error| bad(format!("`build_s`: {error}")))?;
         subject.build = Some(Build { command: program.build, folder: base.clone(), within });
     }
+    if file.recipes.nonce.as_ref().is_some_and(|recipe| !recipe.contains("{nonce}")) {
+        return Err(
+            bad("recipe `nonce` has no {nonce}, so no session could be told from another".to_owned()),
+        );
+    }
     subject.recipes = file.recipes;
     subject.redact = file.redact;
     for (name, has) in file.abilities {
@@ -183,6 +188,12 @@ mod tests {
         let file = folder.path().join("conform.toml");
         fs::write(&file, format!("{text}\n[adapter]\ncommand = [\"true\"]")).unwrap();
         read_config(&file, Side::Adapter).map(|subject| subject.class)
+    }
+
+    #[test]
+    fn a_nonce_that_cannot_come_back_is_refused() {
+        assert!(class("[recipes]\nnonce = \"hello\"").is_err());
+        assert!(class("[recipes]\nnonce = \"say {nonce}\"").is_ok());
     }
 
     #[test]

@@ -23,7 +23,8 @@ import (
 // answer is one turn. Say as much as you like; its return ends the turn, and an error is shown to the user.
 //
 // ctx ends with stop and with the session: hand it to whatever you wait for. t.Say writes output; t.Ask asks for
-// permission: act only on true. t.Files are the files that the user sent; t.File sends one.
+// permission: act only on true. t.Files are the files that came with this input; t.File sends one: write it into TMPDIR, and
+// leave it there.
 func answer(ctx context.Context, t *turn, text string) error {
 	// To try it out, and for the recipes in conform.toml. Your agent replaces all of this.
 	command, rest, _ := strings.Cut(text, " ")
@@ -61,11 +62,16 @@ var stdout = log.New(os.Stdout, "", 0)
 type session struct {
 	id     string
 	mu     sync.Mutex
-	inputs []string
-	files  []file
+	inputs []input
+	files  []file // of the next input
 	turn   *turn
 	closed bool
 	probe  probe // for the conformance suite; without CONFORM_PROBE=1 it obeys nothing
+}
+
+type input struct {
+	text  string
+	files []file
 }
 
 // file is one that the user sent.
@@ -78,6 +84,7 @@ type turn struct {
 	over    bool
 	asked   map[string]chan bool
 	asks    int
+	Files   []file
 }
 
 // write writes a message of a turn, unless the turn is over; the caller holds the session.
@@ -102,13 +109,6 @@ func (t *turn) Say(text string) { t.send("output", fields{"content": text, "chan
 // File sends a file.
 func (t *turn) File(path, mime string) {
 	t.send("file.output", fields{"file_path": path, "file_name": filepath.Base(path), "file_mime_type": mime})
-}
-
-// Files are the files that the user has sent in this session.
-func (t *turn) Files() []file {
-	t.session.mu.Lock()
-	defer t.session.mu.Unlock()
-	return append([]file{}, t.session.files...)
 }
 
 // Ask asks for permission and waits for the answer; the end of the turn denies.
@@ -146,13 +146,13 @@ func (s *session) begin() {
 	if s.turn != nil || s.closed || len(s.inputs) == 0 {
 		return
 	}
-	text := s.inputs[0]
+	in := s.inputs[0]
 	s.inputs = s.inputs[1:]
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &turn{session: s, ctx: ctx, cancel: cancel, asked: map[string]chan bool{}}
+	t := &turn{session: s, ctx: ctx, cancel: cancel, asked: map[string]chan bool{}, Files: in.files}
 	s.turn = t
 	go func() {
-		if err := guarded(ctx, t, text); err != nil {
+		if err := guarded(ctx, t, in.text); err != nil {
 			t.send("output", fields{"content": err.Error(), "channel": "system"})
 		}
 		s.mu.Lock()
@@ -181,7 +181,8 @@ func (s *session) handle(m fields) {
 	defer s.mu.Unlock()
 	switch content, isText := m["content"].(string); {
 	case m["type"] == "user.input" && (isText || m["content"] == nil):
-		s.inputs = append(s.inputs, content)
+		s.inputs = append(s.inputs, input{content, s.files})
+		s.files = nil
 		s.begin()
 	case m["type"] == "file.input":
 		name, _ := m["file_name"].(string)

@@ -26,7 +26,8 @@ public final class Adapter {
      * One turn, in a thread of its own. Say as much as you like; the return ends the turn, and an exception is shown to
      * the user. `stop` and the end of the session interrupt the thread: let the InterruptedException pass.
      * `turn.say(text)` writes output; `turn.ask(tool, description, resource)` asks for permission: act only on true.
-     * `turn.files()` are the files that the user sent; `turn.file(path, mime)` sends one.
+     * `turn.files` are the files that came with this input; `turn.file(path, mime)` sends one: write it into TMPDIR, and
+     * leave it there.
      */
     static void answer(Turn turn, String text) throws Exception {
         // To try it out, and for the recipes in conform.toml. Your agent replaces all of this.
@@ -56,15 +57,18 @@ public final class Adapter {
     private static final Map<String, Session> sessions = new ConcurrentHashMap<>();
     private static final LinkedBlockingQueue<byte[]> outbox = new LinkedBlockingQueue<>();
     private static final AtomicLong requests = new AtomicLong();
+    private static final Thread writer = new Thread(() -> writeAll(new FileOutputStream(FileDescriptor.out)));
 
     /** A file that the user sent. */
     record Sent(String name, String mime, String path) { }
 
+    record Input(String text, List<Sent> files) { }
+
     /** A conversation. Its fields belong to who holds its lock. */
     static final class Session {
         final String id;
-        final Deque<String> inputs = new ArrayDeque<>();
-        final List<Sent> files = new ArrayList<>();
+        final Deque<Input> inputs = new ArrayDeque<>();
+        List<Sent> files = new ArrayList<>(); // of the next input
         final Probe probe = PROBING ? new Probe() : null;
         Turn turn;
         boolean closed;
@@ -80,7 +84,8 @@ public final class Adapter {
             switch (message.get("type") instanceof String type ? type : "") {
                 case "user.input" -> {
                     if (content != null && !(content instanceof String)) return;
-                    inputs.add(content == null ? "" : Json.wellFormed((String) content));
+                    inputs.add(new Input(content == null ? "" : Json.wellFormed((String) content), files));
+                    files = new ArrayList<>();
                     begin();
                 }
                 case "file.input" -> {
@@ -115,12 +120,14 @@ public final class Adapter {
     /** One input and all that follows. */
     static final class Turn {
         final Map<String, CompletableFuture<Boolean>> asked = new HashMap<>();
+        final List<Sent> files;
         private final Session session;
         private final Thread thread;
 
-        Turn(Session session, String text) {
+        Turn(Session session, Input input) {
             this.session = session;
-            thread = new Thread(() -> run(text));
+            files = input.files();
+            thread = new Thread(() -> run(input.text()));
             thread.setDaemon(true);
         }
 
@@ -131,12 +138,6 @@ public final class Adapter {
         void file(String path, String mime) throws InterruptedException {
             String name = Path.of(path).getFileName().toString();
             send("file.output", Json.object("file_path", path, "file_name", name, "file_mime_type", mime));
-        }
-
-        List<Sent> files() {
-            synchronized (session) {
-                return List.copyOf(session.files);
-            }
         }
 
         boolean ask(String tool, String description, String resource) throws InterruptedException {
@@ -259,7 +260,6 @@ public final class Adapter {
 
     public static void main(String[] arguments) throws InterruptedException {
         System.setOut(System.err); // what a library prints is not a message
-        Thread writer = new Thread(() -> writeAll(new FileOutputStream(FileDescriptor.out)));
         writer.setDaemon(true);
         writer.start();
         Thread reader = new Thread(null, () -> {
@@ -269,8 +269,24 @@ public final class Adapter {
                 // As the end of stdin.
             }
         }, "stdin", STACK);
+        reader.setDaemon(true);
         reader.start();
+        Thread leaving = new Thread(Adapter::leave); // SIGTERM is like the end of stdin
+        Runtime.getRuntime().addShutdownHook(leaving);
         reader.join();
+        System.exit(0);
+    }
+
+    private static void leave() {
+        try {
+            finish();
+        } catch (InterruptedException hurried) {
+            // At once, then.
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void finish() throws InterruptedException {
         Thread.sleep(50); // running turns get a moment
         for (Session session : sessions.values())
             synchronized (session) {
@@ -278,6 +294,5 @@ public final class Adapter {
             }
         outbox.add(new byte[0]);
         writer.join(2000);
-        Runtime.getRuntime().halt(0);
     }
 }

@@ -10,7 +10,8 @@ const { setTimeout: sleep } = require("node:timers/promises");
  * One turn. Say as much as you like; the end of this function ends the turn, and an error is shown to the user.
  * `turn.say(text)` writes output; `await turn.ask({ tool, description, resource })` asks for permission: act only on
  * true. `turn.signal` is aborted by `stop` and by the end of the session: hand it to whatever you wait for.
- * `turn.files` are the files that the user sent: `{ name, mime, path }`; `turn.file(path)` sends one.
+ * `turn.files` are the files that came with this input: `{ name, mime, path }`; `turn.file(path)` sends one: write it
+ * into `TMPDIR`, and leave it there.
  * `turn.state` is yours, and lives as long as the session.
  */
 async function answer(turn, text) {
@@ -37,10 +38,10 @@ class Turn {
   over = false;
   #stop = new AbortController();
 
-  constructor(session) {
+  constructor(session, files) {
     this.session = session;
     this.state = session.state;
-    this.files = session.files;
+    this.files = files;
     this.signal = this.#stop.signal;
   }
 
@@ -94,13 +95,13 @@ function send(session, type, fields) {
 }
 
 function open(id) {
-  sessions.set(id, { id, inputs: [], turn: null, files: [], state: {}, probe: probing ? new Probe() : undefined });
+  sessions.set(id, { id, inputs: [], turn: null, sent: [], state: {}, probe: probing ? new Probe() : undefined });
 }
 
 function begin(session) { // inputs wait for the turn before
   if (session.turn || session.inputs.length === 0) return;
-  const text = session.inputs.shift();
-  const turn = (session.turn = new Turn(session));
+  const { text, files } = session.inputs.shift();
+  const turn = (session.turn = new Turn(session, files));
   turn.run(text)
     .catch((error) => turn.say(error, "system")) // a failure ends its turn like any other end
     .then(() => turn.end());
@@ -115,10 +116,10 @@ function handle(message) {
   } else if (!session) {
     return; // unknown or closed
   } else if (type === "user.input" && typeof (content ?? "") === "string") {
-    session.inputs.push((content ?? "").toWellFormed());
+    session.inputs.push({ text: (content ?? "").toWellFormed(), files: session.sent.splice(0) });
     begin(session);
   } else if (type === "file.input" && typeof path === "string") {
-    session.files.push({ name: message.file_name, mime: message.file_mime_type, path });
+    session.sent.push({ name: message.file_name, mime: message.file_mime_type, path });
   } else if (type === "permission.response" && session.turn?.asked.has(request_id)) {
     session.turn.asked.get(request_id)(approved === true); // anything but true denies
     session.turn.asked.delete(request_id);

@@ -8,7 +8,8 @@ async def answer(session, text):
 
     `stop` cancels it at its next `await`. `session.say(text)` writes output, and
     `await session.ask(tool, description, resource)` asks for permission: act only on True.
-    `session.files` are the files that the user sent: `{"name", "mime", "path"}`; `session.file(path)` sends one.
+    `session.files` are the files that came with this input: `{"name", "mime", "path"}`; `session.file(path)` sends
+    one: write it into `TMPDIR`, and leave it there. `await session.room()` waits for a slow host: between many outputs.
     `session.state` is yours, and lives as long as the session.
     """
     # To try it out, and for the recipes in conform.toml. Your agent replaces all of this.
@@ -25,7 +26,7 @@ async def answer(session, text):
 # What follows is the protocol. Nothing below here needs to change.
 
 HALF = re.compile("[\ud800-\udfff]")  # half a surrogate pair: JSON can spell it, UTF-8 cannot
-BACKLOG = 64  # lines that wait for a slow host, before a script of the conformance suite waits as well
+BACKLOG = 64  # lines that wait for a slow host, before `room` waits as well
 PARSE = json.JSONDecoder(parse_constant=int, parse_int=float).decode  # no NaN, numbers of any length
 sessions, outbox, numbers = {}, queue.SimpleQueue(), itertools.count(1)
 loop = asyncio.new_event_loop()
@@ -37,7 +38,8 @@ else:
 
 class Session:
     def __init__(self, id):
-        self.id, self.inputs, self.turn, self.asked, self.files, self.state = id, [], None, {}, [], {}
+        self.id, self.inputs, self.turn, self.asked, self.state = id, [], None, {}, {}
+        self.sent, self.files = [], []  # of the next input, of the running turn
         self.probe = Probe and Probe()
 
     def send(self, type, **fields):  # never waits: a thread writes
@@ -79,7 +81,8 @@ class Session:
             self.turn, self.asked = None, {}
             self.send("turn.complete")
         if self.inputs and not self.turn and sessions.get(self.id) is self:
-            self.turn = loop.create_task(self.run(self.inputs.pop(0)))
+            text, self.files = self.inputs.pop(0)
+            self.turn = loop.create_task(self.run(text))
             self.turn.add_done_callback(self.advance)
 
 
@@ -95,10 +98,11 @@ def handle(message):  # what is unknown, closed or of the wrong type is ignored
     if session.probe:
         session.probe.note(message)
     if kind == "user.input" and isinstance(text := message.get("content"), str | None):
-        session.inputs.append(HALF.sub("\ufffd", text or ""))
+        session.inputs.append((HALF.sub("\ufffd", text or ""), session.sent))
+        session.sent = []
         session.advance()
     elif kind == "file.input" and isinstance(path := message.get("file_path"), str):
-        session.files.append({"name": message.get("file_name"), "mime": message.get("file_mime_type"), "path": path})
+        session.sent.append({"name": message.get("file_name"), "mime": message.get("file_mime_type"), "path": path})
     elif kind == "permission.response" and isinstance(request := message.get("request_id"), str):
         verdict = session.asked.pop(request, None)
         if verdict and not verdict.done():

@@ -15,9 +15,9 @@ type Message = Record<string, unknown>;
 
 interface Session {
   id: string;
-  inputs: string[];
+  inputs: { text: string; files: SentFile[] }[];
   turn: Turn | null;
-  files: SentFile[];
+  sent: SentFile[]; // of the next input
   state: Record<string, unknown>;
   probe?: import("./probe.js").Probe;
 }
@@ -26,7 +26,8 @@ interface Session {
  * One turn. Say as much as you like; the end of this function ends the turn, and an error is shown to the user.
  * `turn.say(text)` writes output; `await turn.ask({ tool, description, resource })` asks for permission: act only on
  * true. `turn.signal` is aborted by `stop` and by the end of the session: hand it to whatever you wait for.
- * `turn.files` are the files that the user sent: `{ name, mime, path }`; `turn.file(path)` sends one.
+ * `turn.files` are the files that came with this input: `{ name, mime, path }`; `turn.file(path)` sends one: write it
+ * into `TMPDIR`, and leave it there.
  * `turn.state` is yours, and lives as long as the session.
  */
 async function answer(turn: Turn, text: string): Promise<void> {
@@ -53,12 +54,10 @@ class Turn {
   readonly #stop = new AbortController();
   readonly signal = this.#stop.signal;
   readonly state: Record<string, unknown>;
-  readonly files: readonly SentFile[];
   #over = false;
 
-  constructor(readonly session: Session) {
+  constructor(readonly session: Session, readonly files: readonly SentFile[]) {
     this.state = session.state;
-    this.files = session.files;
   }
 
   say(text: unknown, channel = "stdout"): void {
@@ -111,14 +110,14 @@ function send(session: Session, type: string, fields: Message): void {
 }
 
 function open(id: string): void {
-  sessions.set(id, { id, inputs: [], turn: null, files: [], state: {}, probe: suite && new suite.Probe() });
+  sessions.set(id, { id, inputs: [], turn: null, sent: [], state: {}, probe: suite && new suite.Probe() });
 }
 
 function begin(session: Session): void { // inputs wait for the turn before
-  const text = session.turn ? undefined : session.inputs.shift();
-  if (text === undefined) return;
-  const turn = (session.turn = new Turn(session));
-  turn.run(text)
+  const input = session.turn ? undefined : session.inputs.shift();
+  if (!input) return;
+  const turn = (session.turn = new Turn(session, input.files));
+  turn.run(input.text)
     .catch((error) => turn.say(error, "system")) // a failure ends its turn like any other end
     .then(() => turn.end());
 }
@@ -132,10 +131,10 @@ function handle(message: Message): void {
   } else if (!session) {
     return; // unknown or closed
   } else if (type === "user.input" && (content == null || typeof content === "string")) {
-    session.inputs.push((content ?? "").toWellFormed());
+    session.inputs.push({ text: (content ?? "").toWellFormed(), files: session.sent.splice(0) });
     begin(session);
   } else if (type === "file.input" && typeof path === "string") {
-    session.files.push({ name: message.file_name, mime: message.file_mime_type, path });
+    session.sent.push({ name: message.file_name, mime: message.file_mime_type, path });
   } else if (type === "permission.response" && session.turn) {
     session.turn.asked.get(request_id)?.(approved === true); // anything but true denies
     session.turn.asked.delete(request_id);

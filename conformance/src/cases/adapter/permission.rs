@@ -80,10 +80,13 @@ pub(in crate::cases) static CASES: &[Case] = &[
 
 const SETTLE_ONE: &str = "look requests up by session and `request_id`, and ignore answers to others";
 
-/// Whether it can be seen that the action happened.
-fn visible(t: &Trial<'_>) -> bool {
-    t.has_probe(&["ask"])
-        || t.subject.recipes.permission.as_ref().is_some_and(|recipe| recipe.contains("{effect_path}"))
+/// A session in which an action is asked for that can be seen when it happens.
+fn asked_visibly(t: &mut Trial<'_>) -> Outcome<(Session, Ask, Request)> {
+    let recipe = t.subject.recipes.permission.as_ref();
+    if !t.has_probe(&["ask"]) && !recipe.is_some_and(|recipe| recipe.contains("{effect_path}")) {
+        return t.skip("recipe `permission` with {effect_path}, a file that the action makes");
+    }
+    asked(t)
 }
 
 /// Answers a request, and all others that the same turn makes, until it ends: a model may ask again.
@@ -140,23 +143,21 @@ fn request_says_all(t: &mut Trial<'_>) -> Outcome {
 }
 
 fn approval(t: &mut Trial<'_>) -> Outcome {
-    let (s, ask, request) = asked(t)?;
+    let (s, ask, request) = asked_visibly(t)?;
     answer_to_the_end(t, &s, &request, true)?;
-    if visible(t) {
-        t.demand(ask.done(), "the approved action has happened when the turn ends", "it has not")?;
-    }
+    t.demand(ask.done(), "the approved action has happened when the turn ends", "it has not")?;
     t.settle_ledger(&s)
 }
 
 fn denial(t: &mut Trial<'_>) -> Outcome {
-    let (s, ask, request) = asked(t)?;
+    let (s, ask, request) = asked_visibly(t)?;
     answer_to_the_end(t, &s, &request, false)?;
     t.settle_ledger(&s)?;
     undone(t, &ask, "it happened after `approved: false`")
 }
 
 fn no_answer(t: &mut Trial<'_>) -> Outcome {
-    let (s, ask, request) = asked(t)?;
+    let (s, ask, request) = asked_visibly(t)?;
     undone(t, &ask, "it had happened when the request came")?;
     t.pass_time(Duration::from_secs(3));
     if ask.done() {

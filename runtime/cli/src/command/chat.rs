@@ -19,7 +19,7 @@ use self::{
 };
 use super::{
     doctor::installed::must_be_here,
-    run::{next_after, shut_down},
+    run::{next_after, own_path, shut_down},
 };
 use crate::{
     ask::Asker,
@@ -204,7 +204,7 @@ impl Talk {
     async fn give(&mut self, session: &Session, path: &Path) {
         let screen = &mut self.conversation.screen;
         let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
-        match session.deliver_file(path, None, None).await {
+        match session.deliver_file(own_path(path), None, None).await {
             Ok(()) => {
                 let text = format!("{} · {} · goes with what you say next", path.display(), bytes(size));
                 screen.note("↑", paint::ACT, &text);

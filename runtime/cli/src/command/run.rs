@@ -126,6 +126,11 @@ enum Pace {
     Hurried,
 }
 
+/// A file as the user means it, from where they are: with links and `..` followed, which a host follows for no one.
+pub(super) fn own_path(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
 async fn turn(
     chosen: &Chosen,
     start: SessionStart,
@@ -137,7 +142,7 @@ async fn turn(
     let asked: Vec<_> = start.options().collect();
     let session = chosen.open(session_options(start))?;
     for file in files {
-        session.deliver_file(file, None, None).await.map_err(|error| {
+        session.deliver_file(own_path(file), None, None).await.map_err(|error| {
             Fault::usage(anyhow!(error).context(format!("failed to give {}", file.display())))
         })?;
     }

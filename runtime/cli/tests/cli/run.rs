@@ -127,6 +127,14 @@ fn a_file_of_the_agent_is_saved() {
 }
 
 #[test]
+fn a_file_above_the_folder_is_given_as_the_user_means_it() {
+    let home = Home::new();
+    home.file("notes.txt", "mine");
+    let own = home.path().file_name().unwrap().to_str().unwrap().to_owned();
+    home.run(["run", "--file", &format!("../{own}/notes.txt"), "hello"]).must_end_with(0);
+}
+
+#[test]
 fn a_file_that_is_not_there_is_wrong_usage() {
     Home::new().run(["run", "--file", "nothing.txt", "hello"]).must_end_with(2).must_say("nothing.txt");
 }
