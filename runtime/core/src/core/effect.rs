@@ -29,7 +29,7 @@ pub enum Effect {
     Ask { key: Key, scope: TurnScope, request: Box<PermissionRequest>, serial: u64, meta: Option<Box<Meta>> },
     /// Ask the session's user a question.
     AskInput { key: Key, scope: TurnScope, request: Box<InputRequest>, serial: u64, meta: Option<Box<Meta>> },
-    /// Report that a running turn is silent, and for how long it may be yet; `None`: for ever.
+    /// Report that a running turn is silent, and for how long it may be yet; `None`: without end.
     Stalled { key: Key, turn: TurnNo, silent_for: Duration, deadline_in: Option<Duration> },
     /// Check a file, copy it, and report it to the session's user, in this place among the events.
     CheckFile { key: Key, scope: TurnScope, file: FileOutput, meta: Option<Box<Meta>> },

@@ -19,7 +19,7 @@ pub(crate) enum Asks {
     ForCommands,
     ToLeaveItsSandbox,
     /// Whatever is configured to run runs unasked.
-    Nobody,
+    NoOne,
 }
 
 /// What an agent cannot do: a scenario, what it shows instead, and the line of the facts that says so.
@@ -63,7 +63,7 @@ const TIMEOUT: &str = "\"category\":\"timeout\"";
 const NO_PERMISSIONS: &str = "No permission popups";
 
 /// Said by the fact sheet.
-const ASKS_NOBODY: &str = "asks its caller";
+const ASKS_NO_ONE: &str = "asks its caller";
 
 /// Said by the fact sheet of kilo.
 const UNNAMED_FAILURE: &str = "without a provider its failure does not speak of credentials";
@@ -182,9 +182,9 @@ const OPENCODE: Agent = Agent {
 
 /// Agents run once a turn, which ask no one.
 const RUN_ONCE: &[Cannot] = &[
-    Cannot { scenario: "allow", shows: "one permission request", line: ASKS_NOBODY },
-    Cannot { scenario: "deny", shows: "one permission request", line: ASKS_NOBODY },
-    Cannot { scenario: "changed command", shows: "one permission request", line: ASKS_NOBODY },
+    Cannot { scenario: "allow", shows: "one permission request", line: ASKS_NO_ONE },
+    Cannot { scenario: "deny", shows: "one permission request", line: ASKS_NO_ONE },
+    Cannot { scenario: "changed command", shows: "one permission request", line: ASKS_NO_ONE },
 ];
 
 /// The same of kilo and opencode.
@@ -221,7 +221,7 @@ pub(crate) const AGENTS: &[Agent] = &[
     Agent {
         name: "codex: exec",
         streams: false,
-        asks: Asks::Nobody,
+        asks: Asks::NoOne,
         configuration: |_| {
             Some((
                 "codex",
@@ -234,7 +234,7 @@ pub(crate) const AGENTS: &[Agent] = &[
     GEMINI,
     Agent {
         name: "gemini-cli: json",
-        asks: Asks::Nobody,
+        asks: Asks::NoOne,
         configuration: |_| {
             let own = json!({"model": "gemini-2.5-flash", "approval_mode": "yolo", "dangerous": true});
             Some(("gemini", once(own)))
@@ -245,7 +245,7 @@ pub(crate) const AGENTS: &[Agent] = &[
     COPILOT,
     Agent {
         name: "github-copilot: json",
-        asks: Asks::Nobody,
+        asks: Asks::NoOne,
         configuration: |_| Some(("copilot", once(json!({"allowed_tools": ["shell", "write"]})))),
         cannot: RUN_ONCE,
         ..COPILOT
@@ -254,7 +254,7 @@ pub(crate) const AGENTS: &[Agent] = &[
     Agent {
         name: "kilo-code: json",
         streams: false,
-        asks: Asks::Nobody,
+        asks: Asks::NoOne,
         configuration: |_| Some(("kilo", once(json!({"dangerous": true})))),
         cannot: FORKS_ONCE,
         ..KILO
@@ -263,7 +263,7 @@ pub(crate) const AGENTS: &[Agent] = &[
     Agent {
         name: "opencode: json",
         streams: false,
-        asks: Asks::Nobody,
+        asks: Asks::NoOne,
         configuration: |_| Some(("opencode", once(json!({"dangerous": true})))),
         cannot: FORKS_ONCE,
         ..OPENCODE
@@ -272,7 +272,7 @@ pub(crate) const AGENTS: &[Agent] = &[
         name: "pi",
         profile: "pi",
         cli: "pi",
-        asks: Asks::Nobody,
+        asks: Asks::NoOne,
         configuration: |_| Some(("pi", json!({}))),
         environment: |_| vec![("FAKE_KEY", "dummy".to_owned()), ("PI_OFFLINE", "1".to_owned())],
         secrets: &["FAKE_KEY"],

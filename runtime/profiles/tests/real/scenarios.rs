@@ -89,7 +89,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "changed command",
-        means: "a command that the hub changes runs as changed where `capabilities` say so; else it is denied, the reason is told, and nothing runs",
+        means: "a command that the hub changes runs as changed where `capabilities` say so; else it is denied, the reason is said, and nothing runs",
         run: replies::changed_command,
     },
     Scenario {
@@ -205,7 +205,7 @@ fn within_a_turn(turn: &Turn) -> Step {
 /// The input that makes the model run a command which leaves a file.
 fn touch(place: &Place, file: &str) -> String {
     match place.agent.asks {
-        Asks::ForCommands | Asks::Nobody => format!("FAKE:bash:touch {file};;"),
+        Asks::ForCommands | Asks::NoOne => format!("FAKE:bash:touch {file};;"),
         Asks::ToLeaveItsSandbox => format!("FAKE:esc:touch {file};;"),
     }
 }

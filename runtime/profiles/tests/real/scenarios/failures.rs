@@ -157,7 +157,7 @@ pub(super) fn stop_in_tool(place: &Place) -> Step {
     hub.turn("s", "FAKE:text pipit-one")?.says(HELLO)?;
     let command = "touch begun; sleep 97";
     let input = match place.agent.asks {
-        Asks::ForCommands | Asks::Nobody => format!("FAKE:bash:{command};;"),
+        Asks::ForCommands | Asks::NoOne => format!("FAKE:bash:{command};;"),
         Asks::ToLeaveItsSandbox => format!("FAKE:esc:{command};;"),
     };
     let id = hub.input("s", &input)?;

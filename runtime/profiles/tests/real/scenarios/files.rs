@@ -39,7 +39,7 @@ fn written(place: &Place, directive: &str) -> Step {
 
 pub(super) fn two_tools(place: &Place) -> Step {
     let directive = match place.agent.asks {
-        Asks::ForCommands | Asks::Nobody => "two",
+        Asks::ForCommands | Asks::NoOne => "two",
         Asks::ToLeaveItsSandbox => "esctwo",
     };
     let (turn, requests) =
@@ -47,7 +47,7 @@ pub(super) fn two_tools(place: &Place) -> Step {
     for file in ["first-made", "second-made"] {
         expect(place.work().join(file).exists(), format_args!("the file {file}"), turn.told())?;
         let named = requests.iter().filter(|request| request.to_string().contains(file)).count();
-        let expected = usize::from(place.agent.asks != Asks::Nobody);
+        let expected = usize::from(place.agent.asks != Asks::NoOne);
         expect(
             named == expected,
             format_args!("{expected} requests for {file}"),

@@ -141,7 +141,7 @@ pub(super) fn mcp_server(place: &Place) -> Step {
         format_args!("{content:?}; {}", turn.told()),
     )?;
     expect(turn.of("tool.end").any(|end| end["is_error"] != true), "a tool that succeeded", turn.told())?;
-    let is_asked = place.agent.asks != Asks::Nobody;
+    let is_asked = place.agent.asks != Asks::NoOne;
     expect(
         is_asked != requests.is_empty(),
         "a question only where the agent asks",
