@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 25] = [
+const ELSEWHERE: [(&str, &str); 27] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -29,6 +29,14 @@ const ELSEWHERE: [(&str, &str); 25] = [
     ("trunkline-conformance adapter A-STP A-FRM-1* -- ./my-adapter", "the reader's own adapter"),
     ("trunkline-conformance adapter -- ", "every case: minutes; `.ci/run suite` does"),
     ("trunkline-conformance adapter --class core -- python3 capitals.py", "a test of the suite runs it"),
+    (
+        "trunkline run --adapter 'trunkline-conformance tap --out pipe.tap -- ./my-adapter'",
+        "the reader's own adapter",
+    ),
+    (
+        "trunkline-conformance matrix ",
+        "every case of each: minutes; `conformance/tests/matrix.rs` runs a few",
+    ),
     ("trunkline-conformance adapter --config examples/", "every case: minutes; `.ci/run suite` does"),
     ("trunkline-conformance adapter --config conform.toml", "every case of the reader's own adapter"),
     ("trunkline-conformance host --config runtime/relay/", "every case: minutes; `.ci/run suite` does"),
