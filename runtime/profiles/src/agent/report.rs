@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
-use trunkline_prices::{Prices, Tokens};
+use trunkline_prices::Prices;
 use trunkline_sdk::protocol::{AdapterBody, ContextUsage, ToolStart, Usage};
 use trunkline_sdk::{Category, Error, Turn, TurnComplete, preview};
 
 use super::gist::Gist;
+use super::tokens::Tokens;
 use super::tool_loop::{ToolLoop, ToolLoopAction, Verdict};
 
 /// How long a report on the context stands before the next one is sent.
@@ -126,25 +127,13 @@ fn price(usage: &mut Usage, model: Option<&str>) {
     }
     let prices = &*PRICES;
     let cost = match usage.models.as_mut().filter(|models| !models.is_empty()) {
-        None => usage.model.as_deref().or(model).and_then(|model| {
-            let tokens = Tokens {
-                input: usage.input_tokens,
-                output: usage.output_tokens,
-                cache_read: usage.cache_read_tokens,
-                cache_write: usage.cache_write_tokens,
-            };
-            prices.cost(model, tokens)
-        }),
+        None => {
+            let model = usage.model.as_deref().or(model);
+            model.and_then(|model| prices.cost(model, Tokens::of(usage).priced()))
+        }
         Some(models) => {
-            let of_each = models.iter().map(|(model, part)| {
-                let tokens = Tokens {
-                    input: part.input_tokens,
-                    output: part.output_tokens,
-                    cache_read: part.cache_read_tokens,
-                    cache_write: part.cache_write_tokens,
-                };
-                prices.cost(model, tokens)
-            });
+            let of_each =
+                models.iter().map(|(model, part)| prices.cost(model, Tokens::of_model(part).priced()));
             // One without a price leaves the whole unknown.
             of_each.sum()
         }

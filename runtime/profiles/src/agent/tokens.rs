@@ -64,6 +64,12 @@ impl Tokens {
         }
     }
 
+    /// Those that a price is for.
+    pub(crate) fn priced(self) -> trunkline_prices::Tokens {
+        let Self { input, output, cache_read, cache_write, .. } = self;
+        trunkline_prices::Tokens { input, output, cache_read, cache_write }
+    }
+
     /// Joins two counts of each kind.
     pub(crate) fn with(self, other: Self, join: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Self {
         Self {
