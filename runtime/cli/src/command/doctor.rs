@@ -4,7 +4,6 @@
 //! adapters themselves only with `--start`.
 
 use std::{
-    ffi::OsStr,
     io::Write,
     path::Path,
     time::{Duration, SystemTime},
@@ -17,7 +16,7 @@ use trunkline_host::{
     config::{self, AgentConfig, Config, Profile},
     process::ChildSpec,
 };
-use trunkline_process::{DEFAULT_PATH, program_candidates};
+use trunkline_process::program_candidates;
 use trunkline_profiles::PROFILES;
 
 use self::isolation::Means;
@@ -194,12 +193,8 @@ impl Doctor {
         means: &Means,
     ) -> Vec<Check> {
         let environment = environment::of(&spec);
-        let path = environment.variables.get(OsStr::new("PATH")).cloned();
-        let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
-        let work_dir = match &spec.work_dir {
-            Some(work_dir) => std::path::absolute(work_dir).unwrap_or_else(|_| work_dir.clone()),
-            None => std::env::current_dir().unwrap_or_else(|_| ".".into()),
-        };
+        let path = environment::search_path(&environment);
+        let work_dir = program::work_dir(&spec);
         let image = isolation::image(agent);
         let mut found = program::find(&spec.program, &path, &work_dir);
         let mut inside = Ok(());

@@ -52,11 +52,9 @@ impl Talk {
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
         if name.is_none() {
-            let learned = &self.conversation.learned;
+            let learned = self.conversation.learned.clone();
             let models = learned.models.iter().flatten();
-            let list: Vec<_> = models.map(|model| (model.id.clone(), model.label.clone())).collect();
-            let current = learned.model.clone();
-            self.list("model", current.as_deref(), &list);
+            self.list("model", learned.model.as_deref(), models.map(|model| (&*model.id, &model.label)));
             return Ok(Next::Talk);
         }
         self.change(SessionUpdate { model: name, ..SessionUpdate::default() }, session, interrupts).await
@@ -69,23 +67,26 @@ impl Talk {
         interrupts: &mut Interrupts,
     ) -> Result<Next, Fault> {
         if name.is_none() {
-            let learned = &self.conversation.learned;
+            let learned = self.conversation.learned.clone();
             let modes = learned.modes.iter().flatten();
-            let list: Vec<_> = modes.map(|mode| (mode.id.clone(), mode.name.clone())).collect();
-            let current = learned.mode.clone();
-            self.list("mode", current.as_deref(), &list);
+            self.list("mode", learned.mode.as_deref(), modes.map(|mode| (&*mode.id, &mode.name)));
             return Ok(Next::Talk);
         }
         self.change(SessionUpdate { mode: name, ..SessionUpdate::default() }, session, interrupts).await
     }
 
-    fn list(&mut self, what: &str, current: Option<&str>, list: &[(String, Option<String>)]) {
+    fn list<'a>(
+        &mut self,
+        what: &str,
+        current: Option<&str>,
+        list: impl Iterator<Item = (&'a str, &'a Option<String>)>,
+    ) {
         let screen = &mut self.conversation.screen;
         match current {
             Some(current) => screen.remark(&format!("{what} {}", one_line(current))),
             None => screen.remark(&format!("the agent has not said which {what} it uses")),
         }
-        for (id, label) in list.iter().take(SHOWN) {
+        for (id, label) in list.take(SHOWN) {
             screen.remark(
                 format!("  {:20} {}", one_line(id), one_line(label.as_deref().unwrap_or_default()))
                     .trim_end(),

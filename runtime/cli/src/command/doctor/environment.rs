@@ -11,6 +11,7 @@ use serde_json::Value;
 use trunkline_host::config::{AgentConfig, EnvValue};
 use trunkline_host::process::{ChildSpec, Environment, Inherit, child_environment};
 use trunkline_host::redact::{self, is_sensitive};
+use trunkline_process::DEFAULT_PATH;
 
 use super::report::{Check, Code};
 
@@ -49,6 +50,12 @@ pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
         }
     });
     checks
+}
+
+/// Where the child's programs are looked up.
+pub(super) fn search_path(environment: &Environment) -> OsString {
+    let path = environment.variables.get(OsStr::new("PATH")).cloned();
+    path.unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
 /// What the process would find in its environment.

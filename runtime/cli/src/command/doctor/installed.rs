@@ -1,12 +1,11 @@
 //! Whether the program of an agent is here: its own, or the one that a built-in adapter wraps.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::anyhow;
 use trunkline_host::config::{AgentConfig, Profile};
 use trunkline_host::process::ChildSpec;
-use trunkline_process::DEFAULT_PATH;
 
 use super::environment;
 use super::program::{self, Found};
@@ -28,14 +27,8 @@ pub(in crate::command) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<
             named.or_else(|| advice::of(agent).map(|wrapped| wrapped.program))?.into()
         }
     };
-    let environment = environment::of(spec);
-    let path = environment.variables.get(OsStr::new("PATH")).cloned();
-    let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
-    let work_dir = match &spec.work_dir {
-        Some(work_dir) => std::path::absolute(work_dir).unwrap_or_else(|_| work_dir.clone()),
-        None => std::env::current_dir().unwrap_or_else(|_| ".".into()),
-    };
-    let found = program::find(&program, &path, &work_dir);
+    let found =
+        program::find(&program, &environment::search_path(&environment::of(spec)), &program::work_dir(spec));
     Some((program, found))
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
-use trunkline_process::program_candidates;
+use trunkline_process::{ChildSpec, program_candidates};
 
 use super::report::{Check, Code};
 
@@ -24,6 +24,14 @@ pub(in crate::command) enum Found {
     NotExecutable(PathBuf),
     /// It is a script whose first line names a program that is nowhere.
     NoInterpreter(PathBuf, OsString),
+}
+
+/// Where a child runs.
+pub(super) fn work_dir(spec: &ChildSpec) -> PathBuf {
+    match &spec.work_dir {
+        Some(work_dir) => std::path::absolute(work_dir).unwrap_or_else(|_| work_dir.clone()),
+        None => std::env::current_dir().unwrap_or_else(|_| ".".into()),
+    }
 }
 
 /// Searches as a start does: in the child's `PATH`, and from its working directory. Starts nothing.
