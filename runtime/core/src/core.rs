@@ -60,6 +60,8 @@ pub struct Rules {
     pub tool_loop: ToolLoopAction,
     /// True if the end of the process ends its sessions.
     pub close_on_exit: bool,
+    /// True if the process is started before a session asks for it, and again when it has ended.
+    pub standby: bool,
     /// The options without which a session is refused ([ext.7]).
     pub relied_on: ReliedOn,
     /// The waits before a process that failed is started again.

@@ -11,7 +11,7 @@
 //!   [`Core::handle_file`], [`Core::handle_pause`], [`Core::handle_resume`], [`Core::handle_unread`],
 //!   [`Core::handle_read_down`], [`Core::handle_close`]. From the process: [`Core::handle_started`],
 //!   [`Core::handle_start_failed`], [`Core::handle_line`], [`Core::handle_written_at`],
-//!   [`Core::handle_ended`]. From the operator: [`Core::handle_retry`],
+//!   [`Core::handle_ended`]. From the operator: [`Core::handle_standby`], [`Core::handle_retry`],
 //!   [`Core::handle_shutdown`].
 //! - **Outputs** are [`Effect`]s. After each input, call [`Core::poll_effect`] until it returns nothing, and do them in
 //!   order. An effect never waits for an answer within the call: a request carries a serial, a caller a [`Ticket`].

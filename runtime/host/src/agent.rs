@@ -164,6 +164,7 @@ pub(crate) fn rules(config: &AgentConfig) -> Rules {
         permission_timeout: timeouts.permission,
         max_turn_output: config.limits.max_turn_output,
         tool_loop: config.tool_loop,
+        standby: config.standby,
         close_on_exit: config.on_adapter_exit == OnAdapterExit::Close,
         relied_on: match config.unenforced {
             Unenforced::Allow => ReliedOn::Nothing,

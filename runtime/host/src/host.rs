@@ -42,8 +42,9 @@ const RECORDS: &str = "children";
 
 /// Runs adapters and routes many sessions over each one's pipe.
 ///
-/// Clones are handles to the same host. An agent's process is started with its first session and serves all of its
-/// sessions. Dropping the last handle signals every process to end; [`Host::shutdown`] waits until they have.
+/// Clones are handles to the same host. An agent's process is started with its first session, or before by
+/// [`Host::stand_by`], and serves all of its sessions. Dropping the last handle signals every process to end;
+/// [`Host::shutdown`] waits until they have.
 #[derive(Debug, Clone)]
 pub struct Host {
     inner: Arc<Inner>,
@@ -416,6 +417,25 @@ impl Host {
         let meta = meta.map(Box::new);
         session.command(Command::Open { session: session.clone(), chosen, start, meta });
         Ok(Session::new(session))
+    }
+
+    /// Starts the process of each agent that is to stand by (`standby`), where it does not run yet. Each has one process
+    /// at most, which [`Host::shutdown`] ends. An agent that may not run is left out, with a warning.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime, where an agent is to stand by.
+    pub fn stand_by(&self) {
+        if self.inner.down.load(Ordering::Acquire) {
+            return;
+        }
+        let agents = self.inner.agents.iter().filter(|entry| entry.shared.config.standby);
+        let agents: Vec<_> = agents.map(|entry| entry.shared.id.clone()).collect();
+        for agent in agents {
+            match self.link(&agent) {
+                Ok((_, inbox)) => inbox.push(Command::Standby),
+                Err(error) => tracing::warn!(agent = &*agent, %error, "the agent does not stand by"),
+            }
+        }
     }
 
     /// Counts a session in, unless the agent's or the host's limit is reached.

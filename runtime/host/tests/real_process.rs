@@ -252,3 +252,53 @@ read()
     assert_eq!(end.status, Status::Stopped);
     soon(host.shutdown()).await;
 }
+
+/// The processes that a script has said are its own, once there are this many.
+async fn started(file: &std::path::Path, processes: usize) -> Vec<String> {
+    soon(async {
+        loop {
+            let pids = std::fs::read_to_string(file).unwrap_or_default();
+            if pids.lines().count() >= processes {
+                return pids.lines().map(str::to_owned).collect();
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_process_stands_by_before_the_first_session_and_again_after_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pids");
+    let program = format!(
+        r#"echo $$ >> {}
+        while read -r line; do case $line in
+            *die*) kill -9 $$;;
+            *user.input*) echo '{{"type":"turn.complete","session_id":"s"}}';;
+        esac; done"#,
+        file.display()
+    );
+    let mut agent = script(&program);
+    agent.standby = true;
+    // So that it knows its number outside.
+    agent.containment = trunkline_host::process::Containment::Group;
+    let host = Host::builder().agent(agent).build().unwrap();
+    assert!(!file.exists(), "a host that is built starts nothing");
+    host.stand_by();
+    host.stand_by();
+    assert_eq!(started(&file, 1).await.len(), 1);
+    let session = host.open("sh", named("s")).unwrap();
+    assert_eq!(soon(session.send("hello").unwrap().end()).await.cause, Cause::Complete);
+    assert_eq!(started(&file, 1).await.len(), 1, "the session has started none");
+    let end = soon(session.send("die").unwrap().end()).await;
+    assert_eq!(end.cause, Cause::ProcessExit);
+    // No one asks for it.
+    let pids = started(&file, 2).await;
+    assert_eq!(soon(session.send("hello").unwrap().end()).await.cause, Cause::Complete);
+    soon(host.shutdown()).await;
+    assert_eq!(started(&file, 2).await, pids, "never more than one at a time, and none after the end");
+    for pid in pids {
+        assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists(), "{pid} is left");
+    }
+}

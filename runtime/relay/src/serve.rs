@@ -110,6 +110,7 @@ async fn run(
     mut stop: Boxed<'_, ()>,
     hung_up: Boxed<'_, ()>,
 ) -> Report {
+    host.stand_by();
     let upstream = Arc::new(Upstream::default());
     let mut writing = JoinSet::new();
     writing.spawn(upstream.clone().write(writer));

@@ -23,7 +23,8 @@ use crate::{
 ///                 └── Waiting (back-off), or Failed after too many
 /// ```
 ///
-/// A start that fails leads there too. `handle_retry` makes it Idle, `handle_shutdown` Down for good.
+/// A process that stands by is demanded at all times but while it has failed. A start that fails leads there too.
+/// `handle_retry` makes it Idle, `handle_shutdown` Down for good.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum State {
     /// It does not run; the next session or input starts it.
@@ -131,6 +132,13 @@ impl Core {
         self.effect(Effect::Start);
     }
 
+    /// Starts the process without a session, where the rules want one to stand by.
+    pub fn handle_standby(&mut self, now: Instant) {
+        if self.rules.standby && self.process.state == State::Idle {
+            self.start_process(now);
+        }
+    }
+
     /// The process runs.
     pub fn handle_started(&mut self, now: Instant) {
         if let State::Starting { .. } = self.process.state {
@@ -200,6 +208,7 @@ impl Core {
         if waits {
             self.demand_process(now);
         }
+        self.handle_standby(now);
     }
 
     fn failure_of(end: &ProcessEnd) -> Failure {

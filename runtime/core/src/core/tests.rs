@@ -6,5 +6,6 @@ mod endings;
 mod flow;
 mod shares;
 mod stalls;
+mod standby;
 mod waits;
 mod walk;

@@ -29,7 +29,7 @@ const SPARE_TIMERS: usize = 1024;
 /// | timer | set by | length | its end |
 /// |---|---|---|---|
 /// | `Start` | a start of the process; an input that waits for one | `start_timeout` | a start under way is killed; inputs that wait end with [`Cause::StartTimeout`] |
-/// | `Restart` | a failed start, while an input waits | the back-off | the process is started again |
+/// | `Restart` | a failed start, while an input waits or the process is to stand by | the back-off | the process is started again |
 /// | `FirstMessage` | the first input written to a process that has said nothing | `start_timeout` | the process is killed, as [`Ended::StartTimeout`] |
 ///
 /// Of a session; [`Core::session_timeout`] does what is due:
@@ -77,7 +77,9 @@ impl Timer {
                 }
             },
             Self::Restart => match process.state {
-                State::Waiting { until } => process.waiting_since.map(|_| until),
+                State::Waiting { until } => {
+                    (rules.standby || process.waiting_since.is_some()).then_some(until)
+                }
                 State::Idle
                 | State::Starting { .. }
                 | State::Running { .. }

@@ -54,6 +54,9 @@ pub struct AgentConfig {
     pub resources: Resources,
     /// The sandbox of these processes. `None`: they see and reach what the host does.
     pub sandbox: Option<Sandbox>,
+    /// True if [`Host::stand_by`](crate::Host::stand_by) starts its process, and its end does so again: a session then
+    /// waits for no start.
+    pub standby: bool,
     /// The fate of its sessions when its process ends.
     pub on_adapter_exit: OnAdapterExit,
     /// The reaction to an agent that calls the same tools over and over, whichever adapter it has.
@@ -147,6 +150,7 @@ impl AgentConfig {
             at_least: Containment::default(),
             resources: Resources::default(),
             sandbox: None,
+            standby: false,
             on_adapter_exit: OnAdapterExit::default(),
             tool_loop: ToolLoopAction::default(),
             permission: Policy::default(),

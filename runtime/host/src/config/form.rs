@@ -140,6 +140,14 @@ leaves! {
         |value| size(value, defaults::MIN_MAX_LINE as u64);
     /// A number above 0.
     Count: usize = COUNT, { "type": "integer", "minimum": 1 }, |value| count(value, 1);
+    /// A number of processes that stand by: one serves all sessions of an agent.
+    Standby: bool = COUNT, { "type": "integer", "minimum": 0, "maximum": 1 }, |value| count(value, 0).map(|number| {
+        match number? {
+            0_u64 => Ok(false),
+            1 => Ok(true),
+            more => Err(format!("{more} is above 1: one process serves all sessions of an agent")),
+        }
+    });
     /// A number of failures, above 0.
     Failures: u32 = COUNT, { "type": "integer", "minimum": 1 }, |value| count(value, 1);
     /// A number of sessions, of which 0 is none.

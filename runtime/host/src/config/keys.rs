@@ -10,7 +10,7 @@ use super::form::{
     Allowed, AmurgMode, Any, AnyObject, As, BackendWord, Bytes, BytesLimit, BytesOrNone, ContainmentWord,
     Count, CountOrNone, ExitWord, Extension, Failures, Filled, Flag, Id, Line, List, Location, LoopWord,
     Memory, Options, Part, Positive, Processes, Reach, Reachable, RequiredWord, SandboxOrNone, Sessions,
-    SomeMemory, Text, UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
+    SomeMemory, Standby, Text, UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
 };
 use super::limits::Restart;
 use super::read::place;
@@ -180,6 +180,8 @@ keys! {
         pass_credentials: Flag => pass_credentials,
         /// What happens to sessions when the process ends.
         on_adapter_exit: ExitWord => on_adapter_exit,
+        /// 1: its process is started with the host, before a session asks for it, and again when it has ended.
+        standby: Standby => standby,
         /// Folders that files from the adapter may come from.
         file_roots: List<Location>,
         /// Folders that a session may choose.

@@ -113,7 +113,7 @@ fn every_key_of_an_agent_applies() {
     let read = agent(
         r#""name": "A", "description": "d", "config": {"k": 1}, "extensions": ["turns", "control"],
            "inherit_env": true, "env_passthrough": ["API_KEY"], "pass_credentials": false,
-           "on_adapter_exit": "close",
+           "on_adapter_exit": "close", "standby": 1,
            "permission": {"default": "deny", "allow": ["Read"], "deny": ["Bash(rm*)"]},
            "start_timeout": "5s", "turn_timeout": 0, "inactivity_timeout": "1h30m", "stop_timeout": 2.5,
            "stall_after": "10m", "tool_loop": "end",
@@ -135,6 +135,7 @@ fn every_key_of_an_agent_applies() {
     expected.env_passthrough = vec!["API_KEY".into()];
     expected.pass_credentials = false;
     expected.on_adapter_exit = OnAdapterExit::Close;
+    expected.standby = true;
     expected.permission = Policy::new(Unmatched::Deny, ["Read"], ["Bash(rm*)"]).unwrap();
     expected.tool_loop = ToolLoopAction::End;
     expected.timeouts = Timeouts {

@@ -63,6 +63,8 @@ pub(crate) enum Command {
         session: Arc<SessionShared>,
         done: Option<oneshot::Sender<()>>,
     },
+    /// Starts a process that is to stand by.
+    Standby,
     /// Tries a failed agent again now.
     Retry,
     Shutdown {
@@ -94,6 +96,7 @@ impl Command {
             | Self::Resume(_)
             | Self::ReadDown(_)
             | Self::Close { .. }
+            | Self::Standby
             | Self::Retry
             | Self::Shutdown { .. } => {}
         }

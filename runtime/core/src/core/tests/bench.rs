@@ -54,6 +54,7 @@ pub(super) fn rules(offered: Extensions) -> Rules {
         max_turn_output: None,
         tool_loop: trunkline_protocol::tool_loop::ToolLoopAction::Off,
         close_on_exit: false,
+        standby: false,
         relied_on: crate::ReliedOn::Restrictions,
         backoff: Backoff {
             base: Duration::from_millis(250),

@@ -79,6 +79,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
     with.stall_after = (chance.below(2) == 0).then_some(Duration::from_secs(15));
     with.permission_timeout = (chance.below(2) == 0).then_some(Duration::from_secs(20));
     with.close_on_exit = chance.below(4) == 0;
+    with.standby = chance.below(4) == 0;
     let by_id = !offered.is_empty();
     let mut bench = Bench::new(with);
     let mut model = Model::default();
@@ -117,6 +118,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                     (chance.below(2) == 0).then(|| TurnNo(1 + chance.below(turns.max(1) as usize) as u64));
                 bench.core.handle_stop(key, turn, trunkline_protocol::StopReason::User, now);
             }
+            (7, ..) if chance.below(6) == 0 => bench.core.handle_standby(now),
             (7, Some(key), _) if chance.below(6) == 0 => bench.core.handle_close(key, WhyClosed::User, now),
             (8, ..) if model.wants_start => {
                 model.wants_start = false;

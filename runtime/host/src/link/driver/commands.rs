@@ -82,6 +82,7 @@ impl Driver {
                     let _ = done.send(());
                 }
             }
+            Command::Standby => self.core.handle_standby(now),
             Command::Retry => self.core.handle_retry(now),
             Command::Shutdown { steps, done } => {
                 self.stopped.extend(done);
