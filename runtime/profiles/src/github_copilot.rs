@@ -2,10 +2,13 @@
 
 mod json;
 
+use std::ffi::OsString;
+
 use trunkline_sdk::Error;
 
 use crate::acp::{Facts, Kind, Prepared, Shared, Transport, home_folder, variable};
 use crate::agent::launch::Launch;
+use crate::agent::mcp;
 use crate::agent::options::Options;
 use crate::agent::settings::{Common, settings};
 use crate::agent::version::{Since, Version};
@@ -91,6 +94,7 @@ impl Kind for Copilot {
             prepared.kept.push(Box::new(folder));
             prepared.preface = None;
         }
+        Self::give_servers(options, shared, &mut prepared)?;
         let home = home_folder(options, "COPILOT_HOME", ".copilot").map(|home| home.join("skills"));
         prepared.install_skills(options, home.as_deref());
         Ok(prepared)
@@ -102,6 +106,24 @@ impl Kind for Copilot {
 }
 
 impl Copilot {
+    /// Gives MCP servers by a file, since over ACP the agent drops those that are programs, without a word.
+    fn give_servers(options: &Options, shared: &Shared, prepared: &mut Prepared) -> Result<(), Error> {
+        let (servers, warnings) = mcp::parse(&options.mcp_servers);
+        prepared.warnings.extend(warnings);
+        prepared.has_servers = true;
+        if servers.is_empty() {
+            return Ok(());
+        }
+        let (config, variables) = mcp::copilot_config(&servers);
+        let file = shared.servers(&config)?;
+        let mut at = OsString::from("@");
+        at.push(file.path());
+        let launch = prepared.launch.clone().arg("--additional-mcp-config").arg(at);
+        prepared.launch = variables.iter().fold(launch, |launch, (name, value)| launch.env(name, value));
+        prepared.kept.push(Box::new(file));
+        Ok(())
+    }
+
     /// Gives effort, autopilot, tools and folders, however the agent is spoken to.
     fn permitted(&self, launch: Launch, options: &Options, version: Option<Version>) -> Launch {
         let has = |option| SINCE.has(option, version);
@@ -135,5 +157,33 @@ impl Copilot {
             Some(asked) => asked.iter().filter(is_allowed).collect(),
             None => self.allowed_tools.iter().collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn servers_go_by_one_file_for_all_sessions_that_give_the_same() {
+        let (copilot, shared) = (Copilot::default(), Shared::default());
+        let mut options = Options::configured(&copilot.common());
+        let prepare = |options: &Options| Kind::prepare(&copilot, options, None, &shared).unwrap();
+        let none = prepare(&options);
+        assert!(none.has_servers && !format!("{:?}", none.launch.args).contains("mcp"));
+        options.mcp_servers =
+            vec![json!({"notes": {"command": "notes", "env": {"A_TOKEN": "a$b"}}, "bad name": {}})];
+        let (one, two) = (prepare(&options), prepare(&options));
+        assert!(one.launch == two.launch && one.warnings.len() == 1);
+        let args: Vec<_> = one.launch.args.iter().map(|arg| arg.to_string_lossy()).collect();
+        let at = args.iter().position(|arg| arg == "--additional-mcp-config").unwrap();
+        let path = args[at + 1].strip_prefix('@').unwrap().to_owned();
+        let config = std::fs::read_to_string(&path).unwrap();
+        assert!(config.contains(r#""command":"notes""#) && !config.contains("a$b"), "{config}");
+        assert!(one.launch.env.values().any(|value| value == "a$b"));
+        drop((one, two));
+        assert!(!std::path::Path::new(&path).exists());
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Prepared {
     pub(crate) kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
     /// What could not be done as it was asked.
     pub(crate) warnings: Vec<String>,
+    /// Whether the launch gives the session's MCP servers: the protocol then has none to name.
+    pub(crate) has_servers: bool,
     /// Skills that are put into the inputs which call them, for want of a channel of the agent's own.
     pub(crate) skills: Roster,
 }
@@ -34,6 +36,7 @@ impl Prepared {
             preface: options.system_prompt.clone(),
             kept: Vec::new(),
             warnings: Vec::new(),
+            has_servers: false,
             skills: Roster::default(),
         }
     }

@@ -71,7 +71,7 @@ impl Opening {
     /// # Errors
     /// Why the agent did not start or did not take it.
     pub(crate) async fn open(mut self) -> Result<Open, Error> {
-        let Prepared { launch, preface, kept, mut warnings, skills } =
+        let Prepared { launch, preface, kept, mut warnings, has_servers, skills } =
             self.acp.prepare(&self.options).await?;
         // A list of skills alone takes the place of nothing.
         self.options.replaces_system_prompt &= self.options.system_prompt.is_some();
@@ -79,6 +79,9 @@ impl Opening {
         let mut preface = skills.after(preface.as_deref(), &mut Vec::new());
         for warning in warnings {
             self.warn(Category::Other, warning).await;
+        }
+        if has_servers {
+            self.options.mcp_servers.clear();
         }
         let link = self.acp.link(&launch).await?;
         let mut inbox = Arc::new(Inbox::default());

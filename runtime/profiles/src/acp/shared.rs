@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use tempfile::TempDir;
+use serde_json::Value;
+use tempfile::{NamedTempFile, TempDir};
 
+use crate::agent::mcp;
 use crate::agent::skills::{Skill, SkillsFolder};
 use crate::agent::system_prompt::PromptFile;
 
@@ -16,6 +18,7 @@ pub(crate) struct Shared {
     prompts: Mutex<Vec<(String, Weak<PromptFile>)>>,
     folders: Mutex<Vec<(String, Weak<InstructionsFolder>)>>,
     skills: Mutex<Vec<(Vec<Skill>, Weak<SkillsFolder>)>>,
+    servers: Mutex<Vec<(Value, Weak<NamedTempFile>)>>,
 }
 
 /// Where Copilot finds instructions in a folder, and the head that applies them to everything. It reads no `AGENTS.md`
@@ -52,6 +55,11 @@ impl Shared {
     /// A folder with these instructions.
     pub(crate) fn instructions(&self, instructions: &str) -> io::Result<Arc<InstructionsFolder>> {
         one(&self.folders, &instructions.to_owned(), || InstructionsFolder::new(instructions))
+    }
+
+    /// A private file with this configuration of MCP servers.
+    pub(crate) fn servers(&self, config: &Value) -> io::Result<Arc<NamedTempFile>> {
+        one(&self.servers, config, || mcp::private_file(config))
     }
 
     /// A folder with these skills.
