@@ -14,6 +14,7 @@ mod fault;
 mod history;
 mod inbox;
 mod item;
+mod login;
 mod models;
 mod policy;
 mod process;

@@ -394,6 +394,18 @@ fn a_version_that_cannot_be_driven_says_which_can() {
 }
 
 #[test]
+fn exec_that_only_tries_again_without_a_login_fails_at_once() {
+    for (login, category) in [("1", "auth"), ("0", "timeout")] {
+        let env = json!({"FAKE_VERSION": "0.65.0", "FAKE_LOGIN": login, "CODEX_HOME": "/nonexistent"});
+        let mut hub = Hub::with(&json!({"env": env, "retry_timeout": "1s"}));
+        hub.open("a", &json!({}));
+        let turn = hub.turn("a", "retries");
+        assert_eq!((turn.status(), turn.category()), ("failed", category));
+        assert_eq!(hub.turn("a", "hello").status(), "completed");
+    }
+}
+
+#[test]
 fn a_version_without_an_app_server_is_driven_by_exec() {
     let mut hub = Hub::with(&json!({"env": {"FAKE_VERSION": "0.65.0"}}));
     hub.open("a", &json!({}));

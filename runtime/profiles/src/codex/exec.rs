@@ -13,6 +13,7 @@ use trunkline_sdk::{Category, Error, LogStream, SessionInfo, SessionUpdate, Stat
 
 use self::line::{Lines, Meaning};
 use super::command_line::{self, Run, SINCE};
+use super::login;
 use super::policy::Policy;
 use super::prompt::Prompt;
 use super::retries::Retries;
@@ -49,6 +50,8 @@ pub(super) struct Exec {
     base: Option<PromptFile>,
     /// What the first input begins with.
     before: Option<String>,
+    /// Whether someone is known to have logged in, or not to need it.
+    has_login: bool,
     warnings: Vec<String>,
 }
 
@@ -111,6 +114,7 @@ impl Exec {
             prompt,
             base,
             before,
+            has_login: false,
             warnings,
         })
     }
@@ -237,15 +241,17 @@ impl Exec {
         for (name, value) in &overrides.env {
             launch = launch.env(name.as_str(), value.reveal());
         }
+        if !self.has_login {
+            self.has_login = !login::exec_lacks_one(&self.options, &self.settings.profile).await;
+        }
+        let mut retries = Retries::new(&self.settings);
+        if !self.has_login {
+            retries.has_no_login();
+        }
         let mut agent = Agent::start(&launch, Stdin::Owned).await?;
         agent.write_input(text.to_owned()).await;
         self.thread.lines.begin();
-        let running = Running {
-            thread: &mut self.thread,
-            retries: Retries::new(&self.settings),
-            end: None,
-            has_worked: false,
-        };
+        let running = Running { thread: &mut self.thread, retries, end: None, has_worked: false };
         let engine = Engine::new(running, Watch::new(self.options.deadlines));
         let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
         let Running { thread, end, has_worked, .. } = running;

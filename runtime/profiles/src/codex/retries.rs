@@ -15,11 +15,23 @@ pub(super) struct Retries<'s> {
     settings: &'s Settings,
     /// Since when, and why.
     since: Option<(Instant, Fault)>,
+    /// Whether Codex says that no one has logged in: trying again helps nothing.
+    has_no_login: bool,
 }
 
 impl<'s> Retries<'s> {
     pub(super) fn new(settings: &'s Settings) -> Self {
-        Self { settings, since: None }
+        Self { settings, since: None, has_no_login: false }
+    }
+
+    /// Codex says that no one has logged in.
+    pub(super) fn has_no_login(&mut self) {
+        self.has_no_login = true;
+    }
+
+    /// Whether Codex does nothing but try again.
+    pub(super) fn is_trying(&self) -> bool {
+        self.since.is_some()
     }
 
     /// Emits an event of the turn. Gives how the turn ended, once it has.
@@ -50,12 +62,17 @@ impl<'s> Retries<'s> {
 
     /// When the turn has failed.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.since.as_ref().and_then(|(since, _)| Some(*since + self.settings.retry_timeout.0?))
+        let (since, _) = self.since.as_ref()?;
+        if self.has_no_login { Some(*since) } else { Some(*since + self.settings.retry_timeout.0?) }
     }
 
     /// The failure of a turn in which Codex did nothing but try again.
     pub(super) fn gave_up(&self) -> Error {
         let fault = self.since.as_ref().map(|(_, fault)| fault.clone()).unwrap_or_default();
+        if self.has_no_login {
+            let why = format!("codex is not logged in, and does not reach its model: {}", fault.told());
+            return failure::of(Category::Auth, why, None);
+        }
         let category = match fault.category() {
             Category::Other => Category::Timeout,
             category => category,

@@ -5,6 +5,9 @@ case "$*" in
     echo "codex-cli ${FAKE_VERSION:-0.169.0}"
     exit 0
     ;;
+*login*status*)
+    exit "${FAKE_LOGIN:-0}"
+    ;;
 *exits*)
     echo "Error: the configuration is broken" >&2
     exit 3
@@ -20,6 +23,10 @@ case "$*" in
     esac
     echo '{"type":"thread.started","thread_id":"exec-thread"}'
     [ "$text" = hang ] && exec sleep 60
+    if [ "$text" = retries ]; then
+        echo '{"type":"error","message":"Reconnecting... 2/5 (no address)"}'
+        exec sleep 60
+    fi
     printf '{"type":"item.completed","item":{"id":"item_0","type":"agent_message","text":"exec said %s"}}\n' "$text"
     echo '{"type":"turn.completed","usage":{"input_tokens":5,"output_tokens":2}}'
     exit 0

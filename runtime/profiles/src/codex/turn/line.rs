@@ -20,11 +20,16 @@ pub(super) const INTERRUPT: Duration = Duration::from_secs(10);
 /// How long a stopped turn has to end, within the grace that the host has.
 pub(super) const STOP: Duration = Duration::from_millis(1500);
 
+/// How long the app server may take to say whether someone has logged in.
+const ACCOUNT: Duration = Duration::from_secs(15);
+
 /// A call, by what it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     Begin,
     Interrupt,
+    /// Whether someone has logged in.
+    Account,
     /// An input that the user added, by its number.
     Steer(u64),
     /// What a person said to a denial, which has no place for words.
@@ -36,6 +41,7 @@ impl Call {
         match self {
             Self::Begin => "turn/start",
             Self::Interrupt => "turn/interrupt",
+            Self::Account => "account/read",
             Self::Steer(_) | Self::Word => "turn/steer",
         }
     }
@@ -57,6 +63,11 @@ pub(super) enum Command {
 }
 
 impl Command {
+    /// Asks whether someone has logged in.
+    pub(super) fn account() -> Self {
+        Self::Call(Call::Account, json!({ "refreshToken": false }), ACCOUNT)
+    }
+
     /// Interrupts a turn of a thread.
     pub(super) fn interrupt(thread: &str, turn: &str) -> Self {
         Self::Call(Call::Interrupt, json!({ "threadId": thread, "turnId": turn }), INTERRUPT)

@@ -9,6 +9,7 @@ use trunkline_sdk::{Category, Error, Status};
 use super::super::approval::{Answers, Ask, Form};
 use super::super::conversation::{ANSWER, Thread};
 use super::super::inbox::Mail;
+use super::super::login;
 use super::super::request;
 use super::super::retries::Retries;
 use super::super::translate::{End, Translator};
@@ -52,6 +53,8 @@ pub(super) struct Running<'t> {
     /// Whether the thread has something to remember.
     spoken: &'t mut bool,
     retries: Retries<'t>,
+    /// Whether the app server was asked if someone has logged in.
+    is_account_asked: bool,
     /// Requests that a person is asked.
     asked: HashMap<String, (Id, ReplyForm)>,
     /// Steers without an answer.
@@ -74,6 +77,7 @@ impl<'t> Running<'t> {
             unfinished,
             spoken,
             retries: Retries::new(settings),
+            is_account_asked: false,
             asked: HashMap::new(),
             steers: 0,
             is_leaving: false,
@@ -124,6 +128,10 @@ impl<'t> Running<'t> {
                         *self.unfinished = None;
                         return self.is_over(Over::Ended(end), out);
                     }
+                }
+                if self.retries.is_trying() && !self.is_account_asked {
+                    self.is_account_asked = true;
+                    out.send(Command::account());
                 }
             }
             Mail::Request { id, method, params } => {
@@ -194,6 +202,13 @@ impl Dialect for Running<'_> {
             // It does not even answer; the turns of others may go on yet.
             Message::Called(Call::Interrupt, Err(CallError::Late(_))) => out.send(Command::Retire),
             Message::Called(Call::Interrupt, _) => {}
+            Message::Called(Call::Account, answer) => {
+                if answer.is_ok_and(|answer| login::is_missing(&answer)) {
+                    self.retries.has_no_login();
+                    // Another one reads a login that is made meanwhile.
+                    out.send(Command::Retire);
+                }
+            }
             Message::Called(Call::Steer(number), answer) => {
                 self.steers -= 1;
                 let refused = |error: CallError| failure::message(&error.to_string());

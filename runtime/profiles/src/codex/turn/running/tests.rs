@@ -48,6 +48,7 @@ fn turn(inputs: impl IntoIterator<Item = Input<Message>>) -> (Vec<String>, Optio
         unfinished: &mut unfinished,
         spoken: &mut spoken,
         retries: Retries::new(&settings),
+        is_account_asked: false,
         asked: HashMap::new(),
         steers: 0,
         is_leaving: false,
@@ -139,4 +140,23 @@ fn an_earlier_turn_is_interrupted_once_it_is_known_and_waited_for() {
     assert_eq!((interrupts(&done), done.len()), (1, 2));
     let done = earlier("u", vec![Wait(3)]);
     assert!(done.last().is_some_and(|end| end.contains("did not end the previous turn")));
+}
+
+#[test]
+fn where_codex_only_tries_again_it_is_asked_once_for_a_login() {
+    let retries = || {
+        let error = json!({"turnId": "u", "error": {"message": "Reconnecting... 2/5"}, "willRetry": true});
+        said("error", &error)
+    };
+    let account = |needed: bool| {
+        let answer = json!({"account": null, "requiresOpenaiAuth": needed});
+        Says(Message::Called(Call::Account, Ok(answer)))
+    };
+    let asked = |done: &[String]| done.iter().filter(|done| done.contains("Account")).count();
+    let (done, _) = turn([begun(), retries(), retries(), account(true), Wait(1), completed("interrupted")]);
+    assert!(asked(&done) == 1 && done.contains(&"send Retire".to_owned()), "{done:?}");
+    assert!(done.last().is_some_and(|end| end.starts_with("ended: codex is not logged in")), "{done:?}");
+    let (done, _) = turn([begun(), retries(), account(false), Wait(1)]);
+    assert!(asked(&done) == 1 && interrupts(&done) == 0, "{done:?}");
+    assert_eq!(asked(&turn([begun(), delta(), completed("completed")]).0), 0);
 }
