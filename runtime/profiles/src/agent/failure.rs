@@ -2,6 +2,7 @@
 //! write about rate limits, too.
 
 mod retry;
+mod sentence;
 mod status;
 mod table;
 
@@ -47,10 +48,10 @@ pub(crate) fn failed(text: impl Into<String>, http: Option<u16>) -> Error {
     of(classify(&text, http), text, http)
 }
 
-/// [`failed`], for a category that is known already.
+/// [`failed`], for a category that is known already. Of a provider's JSON its message is shown.
 pub(crate) fn of(category: Category, text: impl Into<String>, http: Option<u16>) -> Error {
     let text = text.into();
-    let message = message(&text);
+    let message = message(&sentence::of(&text));
     let error = match category {
         Category::MaxTurns | Category::UsageLimit => Error::limit(category, message),
         _ => Error::new(category, message),

@@ -165,6 +165,12 @@ fn status_in(text: &str) -> Option<u64> {
     words.filter_map(|word| word.parse().ok()).find(|status| (400..600).contains(status))
 }
 
+/// What a message of the CLI says in words: of a provider's JSON the sentence in it.
+fn in_words(message: &str) -> String {
+    let object: Value = serde_json::from_str(message).unwrap_or_default();
+    object.pointer("/error/message").and_then(Value::as_str).unwrap_or(message).to_owned()
+}
+
 fn number(value: &Value, pointer: &str) -> Option<u64> {
     value.pointer(pointer).and_then(Value::as_u64)
 }

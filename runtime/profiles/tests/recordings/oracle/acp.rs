@@ -11,7 +11,7 @@ use super::{
     },
     category_of,
     dialogue::{Dialogue, answer_to, refused},
-    number, status_in, text,
+    in_words, number, status_in, text,
 };
 
 /// The code of an error that wants a login.
@@ -255,7 +255,7 @@ fn fail(turn: &mut Turn, error: &Value) {
     let message = text(error, "/message").unwrap_or_default();
     let status = u64::try_from(code).ok().or_else(|| status_in(message));
     let category = if code == AUTH_REQUIRED { &["auth"] } else { category_of(status) };
-    turn.fails(category, (!message.is_empty()).then(|| message.chars().take(16).collect()));
+    turn.fails(category, (!message.is_empty()).then(|| in_words(message).chars().take(16).collect()));
 }
 
 fn permission(line: &Value, recording: &Recording) -> Permission {

@@ -7,7 +7,7 @@ use super::{
         expected::{Expected, Session, Text, Turn, Usage},
         recording::Recording,
     },
-    category_of, number, one_turn, status_in, text,
+    category_of, in_words, number, one_turn, status_in, text,
 };
 
 pub(super) fn expect(recording: &Recording) -> Expected {
@@ -40,7 +40,10 @@ pub(super) fn expect(recording: &Recording) -> Expected {
             }
             "turn.failed" => {
                 let message = line.str("/error/message").unwrap_or_default();
-                turn.fails(category_of(status_in(message)), Some(message.chars().take(24).collect()));
+                turn.fails(
+                    category_of(status_in(message)),
+                    Some(in_words(message).chars().take(24).collect()),
+                );
             }
             _ => {}
         }
