@@ -21,6 +21,7 @@ It is stateless: the reply is chosen from a directive in the newest user text of
   FAKE:slow:<n>:<sec>  n text chunks, sec apart
   FAKE:mcp:<text>;;    a call of the tool leave_note of fake_mcp.py, then text
   FAKE:long:<bytes>    a very long text
+  FAKE:why:<text>;;    HTTP error 400 with this text
 A request without a directive gets a short fixed text. If the newest item is a tool result the
 reply is text "after tool: <start of the result>" (unless the directive is FAKE:loop).
 Usage: fake_model.py PORT [REQUEST_LOG]
@@ -32,7 +33,7 @@ LOG = open(sys.argv[2], "a", buffering=1) if len(sys.argv) > 2 else None
 LOCK = threading.Lock()
 SEQ = itertools.count(1)
 ERR = {}
-DIRECTIVE = re.compile(r"FAKE:(text|think|multi|loop|errmid|drop(?::(\d+))?|err:(\d+)(?::(\d+))?|slow:(\d+):([\d.]+)|long:(\d+)|bash:(.*?);;|write:(.*?);;|esc:(.*?);;|over:(.*?);;|(?:esc)?two:(.*?);;(.*?);;|mcp:(.*?);;)", re.S)
+DIRECTIVE = re.compile(r"FAKE:(text|think|multi|loop|errmid|drop(?::(\d+))?|err:(\d+)(?::(\d+))?|slow:(\d+):([\d.]+)|long:(\d+)|bash:(.*?);;|write:(.*?);;|esc:(.*?);;|over:(.*?);;|(?:esc)?two:(.*?);;(.*?);;|mcp:(.*?);;|why:(.*?);;)", re.S)
 USAGE = dict(i=1200, o=34, cached=1000, reason=0)
 
 
@@ -129,10 +130,19 @@ def escape_call(tools, cmd):
     return shell_call(tools, cmd)
 
 
+def note_call(tools, text, results):
+    """The call of leave_note, or the search that must come before it where tools of MCP servers are listed only then."""
+    n = next((n for n in tools if n.endswith("leave_note")), None)
+    if n:
+        return None if any("noted" in result for result in results) or len(results) > 1 else (n, {"text": text}, tools[n])
+    n = pick(tools, ["ToolSearch", "tool_search"])
+    return (n, {"query": "leave note"}, tools[n]) if n and not results else None
+
+
 class Reply:
     """What to say: think, text chunks (with delay), calls, and how it goes wrong."""
     def __init__(self):
-        self.think = None; self.chunks = []; self.delay = 0.0; self.calls = []; self.err = None; self.mid = None
+        self.think = None; self.chunks = []; self.delay = 0.0; self.calls = []; self.err = None; self.why = None; self.mid = None
 
 
 def nth(d):
@@ -154,6 +164,11 @@ def decide(user_texts, results, tools, want_json):
         if call:
             r.chunks = ["I will change a file."]; r.calls.append(call)
             return r
+    if d.startswith("mcp"):
+        call = note_call(tools, m.group(14), results)
+        if call:
+            r.chunks = ["I will leave a note."]; r.calls.append(call)
+            return r
     if results and d != "loop":
         r.chunks = ["after tool: ", results[-1][:200].strip()]
         return r
@@ -161,6 +176,8 @@ def decide(user_texts, results, tools, want_json):
         r.chunks = ["(no directive) hello"]
     elif d == "text":
         r.chunks = ["Hello ", "from the ", "fake model."]
+    elif d.startswith("mcp"):
+        r.chunks = ["no such tool among: ", ",".join(sorted(tools))]
     elif d == "think":
         r.think = ["Let me think ", "about it."]; r.chunks = ["Thought ", "about it."]
     elif d.startswith("err:"):
@@ -175,11 +192,8 @@ def decide(user_texts, results, tools, want_json):
         r.chunks = ["partial ", "text "]; r.mid = "drop"
         if m.group(2) and nth(d) > int(m.group(2)):
             r.chunks = ["recovered after ", m.group(2), " errors"]; r.mid = None
-    elif d.startswith("mcp"):
-        n = next((n for n in tools if n.endswith("leave_note")), None)
-        r.chunks = ["I will leave a note."] if n else ["no such tool among: ", ",".join(sorted(tools))]
-        if n:
-            r.calls.append((n, {"text": m.group(14)}, tools[n]))
+    elif d.startswith("why"):
+        r.err = 400; r.why = m.group(15)
     elif d.startswith("slow"):
         r.delay = float(m.group(6)); r.chunks = ["tick%d " % i for i in range(int(m.group(5)))]
     elif d.startswith("long"):
@@ -319,7 +333,7 @@ class H(BaseHTTPRequestHandler):
         etype = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error"}
         if r.err:
             h = [("retry-after", "1")] if r.err == 429 else []
-            return self.send_json({"type": "error", "error": {"type": etype.get(r.err, "api_error"), "message": "fake error %d" % r.err}, "request_id": "req_fake_%d" % self.n}, r.err, h)
+            return self.send_json({"type": "error", "error": {"type": etype.get(r.err, "api_error"), "message": r.why or "fake error %d" % r.err}, "request_id": "req_fake_%d" % self.n}, r.err, h)
         mid = "msg_fake_%04d" % self.n
         usage = {"input_tokens": USAGE["i"] - USAGE["cached"], "cache_creation_input_tokens": 0, "cache_read_input_tokens": USAGE["cached"], "output_tokens": 1, "service_tier": "standard"}
         if not b.get("stream"):
@@ -358,7 +372,7 @@ class H(BaseHTTPRequestHandler):
 
     # -- OpenAI Responses -------------------------------------------------
     def openai_responses(self, b):
-        users, results, extra = [], [], {}
+        users, results, extra, found = [], [], {}, {}
         inp = b.get("input")
         if isinstance(inp, str):
             inp = [{"type": "message", "role": "user", "content": inp}]
@@ -371,6 +385,9 @@ class H(BaseHTTPRequestHandler):
                     for v in u.get("tools", []) if u.get("type") == "namespace" else [u]:
                         extra[v.get("name")] = (v.get("type", "function"), u.get("name") if u.get("type") == "namespace" else None)
             elif t.endswith("_output"):
+                for u in it.get("tools") or []:     # what a search has found
+                    for v in u.get("tools", []) if u.get("type") == "namespace" else [u]:
+                        found[(u["name"] + "." if u.get("type") == "namespace" else "") + v.get("name", "?")] = u.get("type")
                 o = it.get("output")
                 results.append(o if isinstance(o, str) else (texts(o) if isinstance(o, list) else json.dumps(o)))
         tools = {}
@@ -379,17 +396,18 @@ class H(BaseHTTPRequestHandler):
                 tools[t["name"]] = "function"
             elif t.get("type") == "custom":
                 tools[t["name"]] = "custom"
-            elif t.get("type") == "local_shell":
-                tools["local_shell"] = "local_shell"
+            elif t.get("type") in ("local_shell", "tool_search"):
+                tools[t["type"]] = t["type"]
             elif t.get("type") == "namespace":
                 for u in t.get("tools", []):
                     tools[t["name"] + "." + u.get("name", "?")] = "namespace"
         for n, (kind, _) in extra.items():
             tools.setdefault(n, kind)
+        tools.update(found)
         r = decide(users, results, tools, bool((b.get("text") or {}).get("format", {}).get("type") == "json_schema"))
         if r.err:
             h = [("retry-after", "1")] if r.err == 429 else []
-            return self.send_json({"error": {"message": "fake error %d" % r.err, "type": {401: "invalid_request_error", 429: "rate_limit_exceeded"}.get(r.err, "server_error"), "code": {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(r.err)}}, r.err, h)
+            return self.send_json({"error": {"message": r.why or "fake error %d" % r.err, "type": {401: "invalid_request_error", 429: "rate_limit_exceeded"}.get(r.err, "server_error"), "code": {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(r.err)}}, r.err, h)
         rid = "resp_fake_%04d" % self.n
         base = {"id": rid, "object": "response", "created_at": int(time.time()), "model": b.get("model"), "status": "in_progress", "output": [], "error": None, "incomplete_details": None}
         usage = {"input_tokens": USAGE["i"], "input_tokens_details": {"cached_tokens": USAGE["cached"]}, "output_tokens": USAGE["o"], "output_tokens_details": {"reasoning_tokens": 5}, "total_tokens": USAGE["i"] + USAGE["o"]}
@@ -440,6 +458,9 @@ class H(BaseHTTPRequestHandler):
                 ev("response.output_item.added", output_index=ix, item=dict(item, status="in_progress", input=""))
                 ev("response.custom_tool_call_input.delta", item_id=item["id"], output_index=ix, delta=a)
                 ev("response.custom_tool_call_input.done", item_id=item["id"], output_index=ix, input=a)
+            elif kind == "tool_search":
+                item = {"id": "tsc_%04d_%d" % (self.n, i), "type": "tool_search_call", "status": "completed", "call_id": cid, "execution": "client", "arguments": a}
+                ev("response.output_item.added", output_index=ix, item=dict(item, status="in_progress"))
             else:
                 args = json.dumps(a)
                 item = {"id": "fc_%04d_%d" % (self.n, i), "type": "function_call", "status": "completed", "call_id": cid, "name": n, "arguments": args}
@@ -468,7 +489,7 @@ class H(BaseHTTPRequestHandler):
         r = decide(users, results, tools, False)
         if r.err:
             h = [("retry-after", "1")] if r.err == 429 else []
-            return self.send_json({"error": {"message": "fake error %d" % r.err, "type": "fake", "code": {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(r.err)}}, r.err, h)
+            return self.send_json({"error": {"message": r.why or "fake error %d" % r.err, "type": "fake", "code": {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(r.err)}}, r.err, h)
         usage = {"prompt_tokens": USAGE["i"], "completion_tokens": USAGE["o"], "total_tokens": USAGE["i"] + USAGE["o"], "prompt_tokens_details": {"cached_tokens": USAGE["cached"]}, "completion_tokens_details": {"reasoning_tokens": 5}}
         calls = [{"index": i, "id": "call_fake_%04d_%d" % (self.n, i), "type": "function", "function": {"name": n, "arguments": json.dumps(a)}} for i, (n, a, _) in enumerate(r.calls)]
         cid = "chatcmpl-fake-%04d" % self.n
@@ -516,7 +537,7 @@ class H(BaseHTTPRequestHandler):
         r = decide(users, results, tools, gc.get("responseMimeType") == "application/json")
         if r.err:
             st = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}.get(r.err, "UNKNOWN")
-            return self.send_json({"error": {"code": r.err, "message": "fake error %d" % r.err, "status": st}}, r.err)
+            return self.send_json({"error": {"code": r.err, "message": r.why or "fake error %d" % r.err, "status": st}}, r.err)
         um = {"promptTokenCount": USAGE["i"], "candidatesTokenCount": USAGE["o"], "totalTokenCount": USAGE["i"] + USAGE["o"], "cachedContentTokenCount": USAGE["cached"], "thoughtsTokenCount": 5}
         calls = [{"functionCall": {"id": "call_fake_%04d_%d" % (self.n, i), "name": n, "args": a}} for i, (n, a, _) in enumerate(r.calls)]
         model = self.path.split("/models/")[-1].split(":")[0]

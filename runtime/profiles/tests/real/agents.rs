@@ -53,6 +53,8 @@ pub(crate) struct Agent {
     pub(crate) streams: bool,
     /// A model that is not the configured one.
     pub(crate) other_model: &'static str,
+    /// A mode that is not the configured one, and a text of a request in it.
+    pub(crate) mode: Option<(&'static str, &'static str)>,
     pub(crate) cannot: &'static [Cannot],
 }
 
@@ -64,6 +66,14 @@ const NO_PERMISSIONS: &str = "No permission popups";
 
 /// Said by the fact sheet.
 const ASKS_NO_ONE: &str = "asks its caller";
+
+/// Said by the fact sheet.
+const NO_STEER: Cannot =
+    Cannot { scenario: "steer", shows: "takes no input", line: "a prompt that runs takes no further input" };
+
+/// Said by the fact sheet.
+const IMAGE_BY_PATH: Cannot =
+    Cannot { scenario: "image", shows: "a request with the image", line: "an image is named by its path" };
 
 /// Said by the fact sheet of kilo.
 const UNNAMED_FAILURE: &str = "without a provider its failure does not speak of credentials";
@@ -91,6 +101,7 @@ const CODEX: Agent = Agent {
     session: no_members,
     streams: true,
     other_model: "gpt-5.2",
+    mode: Some(("auto", "workspace-write")),
     cannot: &[],
 };
 
@@ -112,7 +123,8 @@ const GEMINI: Agent = Agent {
     session: no_members,
     streams: true,
     other_model: "gemini-2.5-pro",
-    cannot: &[],
+    mode: Some(("plan", "Plan Mode")),
+    cannot: &[NO_STEER],
 };
 
 const COPILOT: Agent = Agent {
@@ -143,7 +155,8 @@ const COPILOT: Agent = Agent {
     session: no_members,
     streams: true,
     other_model: "gpt-5-mini",
-    cannot: &[],
+    mode: Some(("plan", "plan")),
+    cannot: &[NO_STEER],
 };
 
 const KILO: Agent = Agent {
@@ -158,11 +171,15 @@ const KILO: Agent = Agent {
     session: no_members,
     streams: true,
     other_model: "fake/other-model",
-    cannot: &[Cannot {
-        scenario: "no credentials",
-        shows: TIMEOUT,
-        line: "session/new succeeds, session/prompt hangs (>60 s offline)",
-    }],
+    mode: Some(("plan", "plan_exit")),
+    cannot: &[
+        Cannot {
+            scenario: "no credentials",
+            shows: TIMEOUT,
+            line: "session/new succeeds, session/prompt hangs (>60 s offline)",
+        },
+        NO_STEER,
+    ],
 };
 
 const OPENCODE: Agent = Agent {
@@ -177,7 +194,11 @@ const OPENCODE: Agent = Agent {
     session: no_members,
     streams: true,
     other_model: "fake/other-model",
-    cannot: &[Cannot { scenario: "no credentials", shows: "the category auth", line: UNNAMED_FAILURE }],
+    mode: Some(("plan", "lan mode")),
+    cannot: &[
+        Cannot { scenario: "no credentials", shows: "the category auth", line: UNNAMED_FAILURE },
+        NO_STEER,
+    ],
 };
 
 /// Agents run once a turn, which ask no one.
@@ -185,6 +206,11 @@ const RUN_ONCE: &[Cannot] = &[
     Cannot { scenario: "allow", shows: "one permission request", line: ASKS_NO_ONE },
     Cannot { scenario: "deny", shows: "one permission request", line: ASKS_NO_ONE },
     Cannot { scenario: "changed command", shows: "one permission request", line: ASKS_NO_ONE },
+    NO_STEER,
+    IMAGE_BY_PATH,
+    Cannot { scenario: "MCP", shows: "policy is never", line: ASKS_NO_ONE },
+    Cannot { scenario: "mode", shows: "No such agent", line: "a mode is a custom agent of the user's own" },
+    Cannot { scenario: "MCP", shows: "no such tool", line: "takes MCP servers from its own settings alone" },
 ];
 
 /// The same of kilo and opencode.
@@ -192,6 +218,8 @@ const FORKS_ONCE: &[Cannot] = &[
     RUN_ONCE[0],
     RUN_ONCE[1],
     RUN_ONCE[2],
+    NO_STEER,
+    IMAGE_BY_PATH,
     Cannot { scenario: "no credentials", shows: "the category auth", line: UNNAMED_FAILURE },
 ];
 
@@ -214,7 +242,8 @@ pub(crate) const AGENTS: &[Agent] = &[
         settle: nothing,
         session: no_members,
         streams: true,
-        other_model: "claude-opus-4-1",
+        other_model: "claude-opus-5-5",
+        mode: Some(("plan", "Plan mode is active")),
         cannot: &[],
     },
     CODEX,
@@ -246,7 +275,7 @@ pub(crate) const AGENTS: &[Agent] = &[
     Agent {
         name: "github-copilot: json",
         asks: Asks::NoOne,
-        configuration: |_| Some(("copilot", once(json!({"allowed_tools": ["shell", "write"]})))),
+        configuration: |_| Some(("copilot", once(json!({"allowed_tools": ["shell", "write", "notes"]})))),
         cannot: RUN_ONCE,
         ..COPILOT
     },
@@ -280,10 +309,13 @@ pub(crate) const AGENTS: &[Agent] = &[
         session: no_members,
         streams: true,
         other_model: "other-model",
+        mode: None,
         cannot: &[
             Cannot { scenario: "allow", shows: "one permission request", line: NO_PERMISSIONS },
             Cannot { scenario: "deny", shows: "one permission request", line: NO_PERMISSIONS },
             Cannot { scenario: "changed command", shows: "one permission request", line: NO_PERMISSIONS },
+            Cannot { scenario: "MCP", shows: "ended the session", line: "No MCP" },
+            Cannot { scenario: "mode", shows: "a mode to choose", line: "No plan mode" },
         ],
     },
     Agent {
@@ -301,8 +333,9 @@ pub(crate) const AGENTS: &[Agent] = &[
         settle: nothing,
         session: no_members,
         streams: true,
-        other_model: "opus",
-        cannot: &[],
+        other_model: "claude-opus-5-5",
+        mode: Some(("plan", "Plan mode is active")),
+        cannot: &[NO_STEER],
     },
     Agent {
         name: "acp: codex-acp",
@@ -316,8 +349,9 @@ pub(crate) const AGENTS: &[Agent] = &[
         // Its default mode lets a model judge, instead of the user.
         session: || json!({"mode": "read-only"}),
         streams: true,
-        other_model: "gpt-5.2",
-        cannot: &[],
+        other_model: "gpt-6-sol",
+        mode: Some(("workspace-write", "workspace-write")),
+        cannot: &[NO_STEER],
     },
 ];
 
@@ -336,7 +370,10 @@ fn codex(place: &Place) -> Vec<(&'static str, String)> {
     vec![("CODEX_HOME", home), ("FAKE_KEY", "dummy".to_owned())]
 }
 
-fn codex_home(place: &Place, _: Credentials) -> Step {
+fn codex_home(place: &Place, credentials: Credentials) -> Step {
+    if credentials == Credentials::NoLogin {
+        return place.write("home/.codex/config.toml", "");
+    }
     let base = place.model.base();
     place.write(
         "home/.codex/config.toml",
@@ -399,7 +436,7 @@ fn opencode(_: &Place) -> Vec<(&'static str, String)> {
 
 /// The configuration of kilo and opencode, which have one origin.
 fn forked_home(place: &Place, credentials: Credentials, file: &str) -> Step {
-    if credentials == Credentials::Missing {
+    if credentials != Credentials::There {
         return Ok(());
     }
     let settings = json!({
@@ -421,7 +458,7 @@ fn forked_home(place: &Place, credentials: Credentials, file: &str) -> Step {
 }
 
 fn pi_home(place: &Place, credentials: Credentials) -> Step {
-    if credentials == Credentials::Missing {
+    if credentials != Credentials::There {
         return Ok(());
     }
     let models = json!({"providers": {"fake": {

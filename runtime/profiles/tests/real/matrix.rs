@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     agents::{self, AGENTS, Agent},
-    scenarios::SCENARIOS,
+    scenarios::{FURTHER, SCENARIOS, Scenario},
 };
 
 /// What a cell says.
@@ -35,13 +35,17 @@ pub(crate) fn read() -> Cells {
     let columns = |line: &'_ str| -> Vec<String> {
         line.trim_matches('|').split('|').map(|column| column.trim().to_owned()).collect()
     };
-    let mut rows = text.lines().filter(|line| line.starts_with('|')).map(columns);
-    let header = rows.next().unwrap_or_default();
-    for row in rows.filter(|row| row.len() == header.len()) {
+    let mut header = Vec::new();
+    for row in text.lines().filter(|line| line.starts_with('|')).map(columns) {
+        if row[0] == "profile" {
+            header = row;
+            continue;
+        }
         for (scenario, said) in header.iter().zip(&row).skip(1) {
-            let cell = match (said.as_str(), said.strip_prefix("cli: ")) {
-                ("pass", _) => Cell::Pass,
-                (_, Some(line)) => Cell::Cli(line.to_owned()),
+            let cell = match said.split_once(": ") {
+                None if said == "pass" => Cell::Pass,
+                Some(("cli", line)) => Cell::Cli(line.to_owned()),
+                Some(("fail", why)) => Cell::Fail(why.to_owned()),
                 _ => continue,
             };
             cells.insert((row[0].clone(), scenario.clone()), cell);
@@ -50,25 +54,23 @@ pub(crate) fn read() -> Cells {
     cells
 }
 
+/// How much of a failure is shown, in characters.
+const SHOWN: usize = 160;
+
 /// Writes the file.
 ///
 /// # Panics
 /// When it cannot be written.
 pub(crate) fn write(cells: &Cells) {
-    let header: Vec<_> = SCENARIOS.iter().map(|scenario| scenario.name).collect();
     let mut text = format!(
         "# Real agents\n\nWritten by `cargo test -p trunkline-profiles --test real -- --ignored`, which drives the agents' own programs \
-         through\n`trunkline serve`, against a fake model, without a network. `cli:` is what an agent cannot do, in words of the\nfact sheet; of opencode and pi, on which it is silent, in their own words or in those of what was seen.\n\n\
-         | profile | {} |\n|---{}|\n",
-        header.join(" | "),
-        "|---".repeat(header.len())
+         through\n`trunkline serve`, against a fake model, without a network. `cli:` is what an agent cannot do, in words of the\nfact sheet; of opencode and pi, on which it is silent, in their own words or in those of what was seen.\n\n{}\n\
+         What else was tried:\n\n{}",
+        table(cells, SCENARIOS),
+        table(cells, FURTHER)
     );
-    for agent in AGENTS {
-        let row: Vec<_> = SCENARIOS.iter().map(|scenario| shown(cells, agent, scenario.name)).collect();
-        text += &format!("| {} | {} |\n", agent.name, row.join(" | "));
-    }
     text += "\n`pass` means:\n\n";
-    for scenario in SCENARIOS {
+    for scenario in SCENARIOS.iter().chain(FURTHER) {
         text += &format!("- {}: {}.\n", scenario.name, scenario.means);
     }
     text += "\nThe programs:\n\n| profile | program | version |\n|---|---|---|\n";
@@ -79,11 +81,24 @@ pub(crate) fn write(cells: &Cells) {
     fs::write(path(), text).expect("the matrix can be written");
 }
 
+fn table(cells: &Cells, scenarios: &[Scenario]) -> String {
+    let header: Vec<_> = scenarios.iter().map(|scenario| scenario.name).collect();
+    let mut table = format!("| profile | {} |\n|---{}|\n", header.join(" | "), "|---".repeat(header.len()));
+    for agent in AGENTS {
+        let row: Vec<_> = scenarios.iter().map(|scenario| shown(cells, agent, scenario.name)).collect();
+        table += &format!("| {} | {} |\n", agent.name, row.join(" | "));
+    }
+    table
+}
+
 fn shown(cells: &Cells, agent: &Agent, scenario: &str) -> String {
     match cells.get(&(agent.name.to_owned(), scenario.to_owned())) {
         Some(Cell::Pass) => "pass".to_owned(),
         Some(Cell::Cli(line)) => format!("cli: {line}"),
-        Some(Cell::Fail(_)) => "fail".to_owned(),
+        Some(Cell::Fail(why)) => {
+            let why: String = why.chars().take(SHOWN).collect();
+            format!("fail: {}", why.replace(['|', '\n'], " ").trim())
+        }
         None => "not tried".to_owned(),
     }
 }

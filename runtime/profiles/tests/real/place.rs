@@ -24,11 +24,16 @@ const ID: &str = "agent";
 /// The variable that chooses how agents are spoken to, where they can be in several ways.
 const TRANSPORT: &str = "TRUNKLINE_REAL_TRANSPORT";
 
+/// A secret that the agent's entry names; no agent needs it.
+pub(crate) const SECRET: &str = "trial-4f1c9e0b7a6d2835";
+
 /// Whether the agent's credentials are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credentials {
     There,
     Missing,
+    /// Nor is there a provider of one's own: what remains is a login.
+    NoLogin,
 }
 
 /// A place of its own. Dropping removes it.
@@ -48,7 +53,7 @@ impl Place {
             TempDir::with_prefix("real-").map_err(|error| format!("failed to make a folder: {error}"))?;
         let model = Model::start(folder.path().join("requests.jsonl"))?;
         let place = Self { folder, program: program.to_owned(), agent, model, deadline };
-        for part in ["home", "work", "tmp", "spool"] {
+        for part in ["home", "work", "elsewhere", "tmp", "spool"] {
             fs::create_dir(place.path(part)).map_err(|error| format!("failed to make a folder: {error}"))?;
         }
         let made =
@@ -81,14 +86,29 @@ impl Place {
 
     /// Starts a host with this agent.
     pub(crate) fn host(&self, credentials: Credentials) -> Step<Hub> {
+        let mut serve = self.serve(credentials)?;
+        Hub::start(&mut serve, self.deadline)
+    }
+
+    /// Starts a host that logs all there is, its adapter's lines too, into a file: the path of that.
+    pub(crate) fn logging_host(&self) -> Step<(Hub, PathBuf)> {
+        let mut serve = self.serve(Credentials::There)?;
+        let log = self.path("log");
+        serve.arg("--log-file").arg(&log).env("TRUNKLINE_LOG", "trace");
+        Ok((Hub::start(&mut serve, self.deadline)?, log))
+    }
+
+    /// The command that starts a host; its configuration is written.
+    fn serve(&self, credentials: Credentials) -> Step<Command> {
         (self.agent.settle)(self, credentials)?;
         let environment: BTreeMap<_, _> = (self.agent.environment)(self)
             .into_iter()
             .filter(|(name, _)| credentials == Credentials::There || !self.agent.secrets.contains(name))
+            .chain([("TRIAL_TOKEN", SECRET.to_owned())])
             .collect();
         let mut entry = json!({
-            "id": ID, "profile": self.agent.profile, "env": environment, "allowed_dirs": [self.work()],
-            "session_may": ["mcp_servers"], "start_timeout": "90s", "turn_timeout": "150s", "stop_timeout": "30s",
+            "id": ID, "profile": self.agent.profile, "env": environment, "allowed_dirs": [self.work(), self.path("elsewhere")],
+            "session_may": ["mcp_servers", "mode"], "start_timeout": "90s", "turn_timeout": "150s", "stop_timeout": "30s",
         });
         if let Some((key, object)) = (self.agent.configuration)(self) {
             entry[key] = object;
@@ -104,7 +124,7 @@ impl Place {
         let mut serve = Command::new(&self.program);
         serve.arg("--config").arg(self.path("trunkline.json")).arg("serve").current_dir(self.work());
         serve.env_clear().envs(self.variables());
-        Hub::start(&mut serve, self.deadline)
+        Ok(serve)
     }
 
     /// The environment of a host.

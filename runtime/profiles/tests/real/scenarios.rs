@@ -15,6 +15,7 @@ use super::{
 
 mod failures;
 mod files;
+mod kept;
 mod replies;
 
 /// Something that is tried with each agent.
@@ -99,7 +100,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Scenarios without a column yet, since not every agent was tried: they run where they are named.
+/// Scenarios of a table of their own, in which not every cell was tried: they run where they are named.
 pub(crate) const FURTHER: &[Scenario] = &[
     Scenario {
         name: "404",
@@ -172,6 +173,26 @@ pub(crate) const FURTHER: &[Scenario] = &[
         name: "many turns",
         means: "15 turns, of which the model sees the first in the last",
         run: replies::many_turns,
+    },
+    Scenario {
+        name: "no login",
+        means: "without a login and a provider of one's own the turn fails as `auth` within a minute",
+        run: failures::no_login,
+    },
+    Scenario {
+        name: "mode",
+        means: "the mode of the session is the one that the agent is in: its model hears of it, and what it says of its mode is that",
+        run: kept::mode,
+    },
+    Scenario {
+        name: "native id",
+        means: "a session tells one id of the agent's own with its first turn, keeps it, and the agent keeps it too",
+        run: kept::native_id,
+    },
+    Scenario {
+        name: "secret",
+        means: "a secret of the configuration that a tool prints is passed on as it is; logs, failures and the host's own files hide it",
+        run: kept::secret,
     },
 ];
 

@@ -61,6 +61,20 @@ pub(super) fn never_there(place: &Place) -> Step {
     place.end(hub)
 }
 
+/// How long a turn may take for which no one has logged in.
+const SOON: Duration = Duration::from_secs(60);
+
+pub(super) fn no_login(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::NoLogin)?;
+    place.open(&mut hub, "s", &json!({}))?;
+    let begun = Instant::now();
+    let turn = hub.turn("s", "FAKE:text")?;
+    turn.failed(&["auth"])?;
+    let passed = begun.elapsed();
+    expect(passed < SOON, "a failure soon", format_args!("{passed:?}; {}", turn.told()))?;
+    place.end(hub)
+}
+
 pub(super) fn slow(place: &Place) -> Step {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "s", &json!({}))?;

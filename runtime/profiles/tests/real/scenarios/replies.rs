@@ -43,7 +43,7 @@ pub(super) fn changed_command(place: &Place) -> Step {
 }
 
 /// What a session said last of a member, of what came up to the end of a turn.
-fn said(turn: &Turn, member: &str) -> Option<Value> {
+pub(super) fn said(turn: &Turn, member: &str) -> Option<Value> {
     turn.messages.iter().rev().map(|message| &message[member]).find(|value| !value.is_null()).cloned()
 }
 
@@ -156,7 +156,6 @@ pub(super) fn elsewhere(place: &Place) -> Step {
     let native = two_turns(&mut hub)?;
     place.end(hub)?;
     let other = place.path("elsewhere");
-    std::fs::create_dir(&other).map_err(|error| format!("failed to make a folder: {error}"))?;
     let mut hub = place.host(Credentials::There)?;
     let (id, params) = native;
     let resume = json!({"native_session_id": id, "params": params, "history": false});

@@ -1,0 +1,106 @@
+//! What a session keeps for itself: its mode, its own id, and secrets that pass through a tool.
+
+use std::{fs, path::Path};
+
+use serde_json::json;
+
+use super::{HELLO, Place, goes_on, replies::said, tools_are_whole};
+use crate::real::{
+    agents::Asks,
+    hub::{Step, expect},
+    place::{Credentials, SECRET},
+};
+
+pub(super) fn mode(place: &Place) -> Step {
+    let Some((asked, shows)) = place.agent.mode else {
+        return Err("expected a mode to choose; came none".to_owned());
+    };
+    let mut hub = place.host(Credentials::There)?;
+    place.open(&mut hub, "s", &json!({ "mode": asked }))?;
+    let turn = hub.turn("s", "FAKE:text dotterel-one")?;
+    turn.is("completed")?;
+    // One of them says its mode first.
+    expect(turn.text.ends_with(HELLO), "the answer", turn.told())?;
+    // Run once a turn, an agent says nothing of its mode.
+    let told = said(&turn, "mode").and_then(|mode| Some(mode.as_str()?.rsplit('#').next()?.to_owned()));
+    let is_it = told.as_ref().is_none_or(|mode| mode == asked);
+    expect(is_it, format_args!("the mode {asked}"), format_args!("{told:?}; {}", turn.told()))?;
+    let seen = place.model.was_told_at_once(&["dotterel-one", shows]);
+    expect(seen, format_args!("a request that says {shows:?}"), "none")?;
+    place.end(hub)
+}
+
+pub(super) fn native_id(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    let mut ids = Vec::new();
+    for session in ["a", "b"] {
+        place.open(&mut hub, session, &json!({}))?;
+        let mut own = Vec::new();
+        for word in ["one", "two"] {
+            let turn = hub.turn(session, &format!("FAKE:text godwit-{session}-{word}"))?;
+            turn.says(HELLO)?;
+            let told = turn.messages.iter().chain([&turn.end]);
+            own.extend(told.filter_map(|message| message["native_session_id"].as_str().map(str::to_owned)));
+            expect(!own.is_empty(), "a native session id with the first turn", turn.told())?;
+        }
+        own.dedup();
+        expect(own.len() == 1, "one id over all turns of a session", format_args!("{own:?}"))?;
+        ids.extend(own);
+    }
+    expect(ids[0] != ids[1], "an id of its own for each session", format_args!("{ids:?}"))?;
+    place.end(hub)?;
+    for id in &ids {
+        let known = holds(&place.home(), id, DEEPEST);
+        expect(known, format_args!("the id {id} among what the agent keeps"), "none")?;
+    }
+    Ok(())
+}
+
+/// How deep folders are looked into.
+const DEEPEST: usize = 12;
+
+/// Whether a folder has a file with this text in its name or content. The host's own files do not count.
+fn holds(folder: &Path, text: &str, deepest: usize) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| {
+        let (path, name) = (entry.path(), entry.file_name());
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => name != "state" && deepest > 0 && holds(&path, text, deepest - 1),
+            Ok(kind) if kind.is_file() => {
+                let content = || fs::read(&path).unwrap_or_default();
+                name.to_string_lossy().contains(text)
+                    || memchr::memmem::find(&content(), text.as_bytes()).is_some()
+            }
+            _ => false,
+        }
+    })
+}
+
+/// A tool prints a secret, and then the model's server does in a failure: what was said is passed on as it is, and what
+/// is logged or tells of a failure hides it.
+pub(super) fn secret(place: &Place) -> Step {
+    place.write("work/note.txt", &format!("{SECRET}\n"))?;
+    let (mut hub, log) = place.logging_host()?;
+    place.open(&mut hub, "s", &json!({}))?;
+    let input = match place.agent.asks {
+        Asks::ForCommands | Asks::NoOne => "FAKE:bash:cat note.txt;;",
+        Asks::ToLeaveItsSandbox => "FAKE:esc:cat note.txt;;",
+    };
+    let turn = hub.input("s", input)?;
+    let turn = hub.follow("s", &turn, |_| true)?;
+    turn.is("completed")?;
+    tools_are_whole(&turn)?;
+    expect(turn.text.contains(SECRET), "what the model said, unchanged", turn.told())?;
+    let failed = hub.turn("s", &format!("FAKE:why:{SECRET};;"))?;
+    failed.is("failed")?;
+    let shown = failed.end["error"].to_string();
+    expect(!shown.contains(SECRET), "a failure that hides the secret", &shown)?;
+    goes_on(&mut hub)?;
+    place.end(hub)?;
+    let log = fs::read_to_string(log).unwrap_or_default();
+    expect(!log.is_empty(), "a log", "none")?;
+    let line = log.lines().find(|line| line.contains(SECRET));
+    expect(line.is_none(), "a log without the secret", line.unwrap_or_default())?;
+    let state = place.home().join("state");
+    expect(!holds(&state, SECRET, DEEPEST), "no secret in the host's own files", "one")
+}
