@@ -3,9 +3,7 @@
 use std::{
     backtrace::{Backtrace, BacktraceStatus},
     fmt,
-    fs::{File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
     panic,
     path::{Path, PathBuf},
     sync::Arc,
@@ -27,13 +25,19 @@ use tracing_subscriber::{
 };
 use trunkline_host::redact;
 
+use self::file::LogFile;
 use crate::fault::Fault;
+
+mod file;
 
 /// The variable that says what is logged: `level` or `target=level`, with commas between.
 pub(crate) const VARIABLE: &str = "TRUNKLINE_LOG";
 
 /// The line editor logs each key that is pressed, and so what is said.
 const SILENT: (&str, LevelFilter) = ("rustyline", LevelFilter::WARN);
+
+/// The size at which a log file becomes the older one, in bytes.
+const MOST: u64 = 16 * 1024 * 1024;
 
 /// How much is logged, and where.
 #[derive(Debug, Args)]
@@ -42,7 +46,7 @@ pub(crate) struct Logs {
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
     verbose: u8,
 
-    /// Appends logs to a file, and not to stderr
+    /// Appends logs to a file, and not to stderr; at 16 MiB it becomes FILE.1, in the place of the last one
     #[arg(long, value_name = "FILE", global = true)]
     log_file: Option<PathBuf>,
 
@@ -86,7 +90,7 @@ pub(crate) fn start(logs: &Logs, reader: Reader) -> Result<(), Fault> {
     let is_file = file.is_some();
     let sink = move || -> redact::Writer<Box<dyn Write>> {
         redact::Writer::new(match &file {
-            Some(file) => Box::new(file.clone()),
+            Some(file) => Box::new(Shared(file.clone())),
             None => Box::new(io::stderr()),
         })
     };
@@ -114,12 +118,24 @@ pub(crate) fn start(logs: &Logs, reader: Reader) -> Result<(), Fault> {
 }
 
 /// Opens a log for its owner alone: names and ids stand there.
-fn open(path: &Path) -> Result<Arc<File>, Fault> {
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-    file.map(Arc::new).map_err(|error| {
+fn open(path: &Path) -> Result<Arc<LogFile>, Fault> {
+    LogFile::open(path, MOST).map(Arc::new).map_err(|error| {
         let failed = anyhow!(error).context(format!("failed to open the log {}", path.display()));
         Fault::usage(failed).next("name a file that you may write by --log-file")
     })
+}
+
+/// The log file, for one event.
+struct Shared(Arc<LogFile>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.append(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The time of a line in a file.
