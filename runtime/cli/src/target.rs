@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::{Value, json};
 use trunkline_host::{
-    BuildError, Host, OpenError, Session, SessionOptions,
+    BuildError, Host, HostBuilder, OpenError, Session, SessionOptions,
     config::{
         self, AgentConfig, CheckProfile, Command, Config, ConfigError, Document, Refused, SessionMay, Source,
         defaults,
@@ -87,7 +87,7 @@ pub(crate) fn config(file: Option<&Path>) -> Result<Config, Fault> {
 /// When there is no room for its folder, or the policy cannot be read.
 pub(crate) fn build(mut config: Config) -> Result<Host, Fault> {
     config.agents.iter_mut().for_each(list_variables);
-    let host = Host::builder().config(config).usage_log(true).build().map_err(|error| match error {
+    let host = host(config).usage_log(true).build().map_err(|error| match error {
         error @ BuildError::Policy(_) => {
             Fault::usage(error).next("correct that file; no agent runs before that")
         }
@@ -126,6 +126,17 @@ pub(crate) fn model_of(agent: &AgentConfig) -> Option<&str> {
 pub(crate) fn built_in(profile: &config::Profile) -> Option<&'static Profile> {
     let config::Profile::BuiltIn(name) = profile else { return None };
     PROFILES.iter().find(|known| known.name == name)
+}
+
+/// A host whose built-in adapters are those of this program, wherever it is installed.
+pub(crate) fn host(config: Config) -> HostBuilder {
+    let builder = Host::builder().config(config);
+    match std::env::current_exe() {
+        Ok(program) => {
+            builder.profile_command([program.to_string_lossy().into_owned(), "adapter".to_owned()])
+        }
+        Err(_) => builder,
+    }
 }
 
 fn tell(notices: &[String]) {

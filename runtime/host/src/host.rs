@@ -181,7 +181,7 @@ impl HostBuilder {
     }
 
     /// Sets the command for a built-in adapter: program and arguments, to which the profile's name is added.
-    /// Without it: the running program with the argument `adapter`.
+    /// Without it: the program `trunkline`, found in `PATH`, with the argument `adapter`.
     #[must_use]
     pub fn profile_command(mut self, command: impl IntoIterator<Item: Into<String>>) -> Self {
         self.profiles = Some(command.into_iter().map(Into::into).collect());
@@ -248,10 +248,8 @@ impl HostBuilder {
         let folder = Arc::new(HostFolder::new(records.clone())?);
         let spool_dir = self.spool_dir.unwrap_or_else(config::spool_dir);
         let store = Arc::new(Store::new(spool_dir, self.buffers));
-        let profiles = self.profiles.unwrap_or_else(|| {
-            let program = std::env::current_exe().unwrap_or_else(|_| "trunkline".into());
-            vec![program.to_string_lossy().into_owned(), "adapter".to_owned()]
-        });
+        let profiles =
+            self.profiles.unwrap_or_else(|| config::defaults::PROFILE_COMMAND.map(str::to_owned).to_vec());
         let agents = DashMap::new();
         // What a policy forbids is not run to clean up either.
         let allowed = self.agents.values().filter(|(config, _)| !refusals.contains_key(&config.id));

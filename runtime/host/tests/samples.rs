@@ -161,3 +161,11 @@ fn a_name_that_is_neither_profile_nor_agent_gets_both_lists() {
     }
     assert!(error("one").contains("`one` is an agent, not a profile; "), "{}", error("one"));
 }
+
+#[test]
+fn a_built_in_adapter_is_never_the_embedding_program() {
+    let agent = AgentConfig::built_in("a", "codex");
+    let host = Host::builder().agent(agent).build().expect("a host");
+    let spec = host.child_spec("a").expect("the agent").expect("its values are there");
+    assert_eq!((spec.program, spec.args), ("trunkline".into(), vec!["adapter".into(), "codex".into()]));
+}

@@ -26,7 +26,7 @@ use crate::{
     exit,
     fault::{Done, Fault},
     interrupt::Interrupts,
-    target::{Chosen, Target},
+    target::{self, Chosen, Target},
 };
 
 mod load;
@@ -110,10 +110,7 @@ impl Demo {
         let Some(agent) = echo.agents.first().cloned() else {
             return Err(Fault::usage(anyhow::anyhow!("no echo")));
         };
-        let host = trunkline_host::Host::builder()
-            .config(echo)
-            .build()
-            .context("failed to make the host's private folder")?;
+        let host = target::host(echo).build().context("failed to make the host's private folder")?;
         Ok(Chosen { host, agent })
     }
 

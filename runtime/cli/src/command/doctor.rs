@@ -41,6 +41,12 @@ mod report;
 mod start;
 mod text;
 
+/// How long a program may take to answer.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// How long one may take to be ready that need not say so: a core-only adapter is silent until its first input.
+const CORE_READY: Duration = Duration::from_secs(5);
+
 /// Checks what agents need: programs, folders, environment, containment
 ///
 /// For each agent: is its command there, and which version; its working directory; the names of its variables and
@@ -79,9 +85,10 @@ pub(crate) struct Doctor {
     #[arg(long)]
     strict: bool,
 
-    /// How long a program may take to answer, and to be ready with --start
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
-    timeout: Duration,
+    /// How long a program may take to answer, and to be ready with --start [default: 30s; 5s to be ready, where it may
+    /// know the core of the protocol only]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    timeout: Option<Duration>,
 
     /// Lists the codes that checks may have, and what they mean
     #[arg(long, conflicts_with_all = ["agents", "start", "strict"])]
@@ -101,7 +108,7 @@ impl Doctor {
         }
         drop(out);
         if self.all {
-            let all = all::look(file, self.timeout).await?;
+            let all = all::look(file, self.timeout()).await?;
             let mut out = anstream::stdout().lock();
             if self.json {
                 let json = serde_json::to_string(&all).map_err(|error| Fault::failed(anyhow!(error)))?;
@@ -124,6 +131,10 @@ impl Doctor {
             Status::Warn if !self.strict => exit::OK,
             Status::Warn | Status::Fail => exit::FAILED,
         })
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(ANSWER)
     }
 
     async fn examine(&self, file: Option<&Path>) -> Result<Report, Fault> {
@@ -150,7 +161,7 @@ impl Doctor {
         let mut allowed = narrowed.iter().map(Result::is_ok);
         config.agents.retain(|_| allowed.next().unwrap_or(false));
         // An error is that of the policy or of the folder for temporary files, which have their checks.
-        let host = Host::builder().config(config).build();
+        let host = target::host(config).build();
         let means = tokio::task::spawn_blocking(Means::look).await;
         let means = means.map_err(|error| Fault::failed(anyhow!(error)))?;
 
@@ -223,7 +234,7 @@ impl Doctor {
             None => program::check(&spec.program, &found, &path),
         }];
         if can_run {
-            checks.extend(adapter::version(agent, &spec, self.timeout).await);
+            checks.extend(adapter::version(agent, &spec, self.timeout()).await);
         }
         checks.extend(folders);
         checks.extend(environment::names(agent, &spec, &environment));
@@ -235,10 +246,11 @@ impl Doctor {
         checks.extend(isolated);
         checks.extend(sandbox);
         if can_run && has_values {
-            checks.extend(adapter::diagnose(agent, &spec, self.timeout).await);
+            checks.extend(adapter::diagnose(agent, &spec, self.timeout()).await);
         }
         if self.start && has_values && is_held {
-            checks.extend(start::start(agent, spec, self.timeout).await);
+            let ready = if agent.sdk { ANSWER } else { CORE_READY };
+            checks.extend(start::start(agent, spec, self.timeout.unwrap_or(ready)).await);
         }
         checks
     }

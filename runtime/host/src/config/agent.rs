@@ -128,6 +128,9 @@ impl AgentConfig {
     }
 
     /// An agent of a built-in profile such as `claude-code`, with defaults for all else.
+    ///
+    /// A host starts it as `trunkline adapter claude-code`. The built-in adapters are in that program, not in this
+    /// crate: an embedder names it by [`HostBuilder::profile_command`](crate::HostBuilder::profile_command).
     pub fn built_in(id: impl Into<String>, profile: impl Into<String>) -> Self {
         let agent = Self::new(id.into(), Profile::BuiltIn(profile.into()), Command::default());
         Self { sdk: true, ..agent }

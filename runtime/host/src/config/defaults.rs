@@ -58,5 +58,8 @@ pub const USAGE_LOG_BYTES: u64 = 16 * 1024 * 1024;
 /// The organisation's policy, where there is one.
 pub const POLICY: &str = "/etc/trunkline/policy.json";
 
+/// The command of a built-in adapter, before the name of its profile: the embedding program has none of them.
+pub const PROFILE_COMMAND: [&str; 2] = ["trunkline", "adapter"];
+
 /// The profile of the agent that a host without a configuration has, and its id.
 pub const BUILT_IN_AGENT: &str = "echo";

@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::anyhow;
 use serde::Serialize;
 use tokio::task::JoinSet;
-use trunkline_host::Host;
 use trunkline_host::config::AgentConfig;
 use trunkline_host::process::ChildSpec;
 
@@ -41,8 +40,7 @@ pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<He
         advice::ALL.iter().map(|wrapped| AgentConfig::built_in(wrapped.profile, wrapped.profile)).collect();
     config.agents.iter_mut().for_each(target::list_variables);
     config.default_agent = None;
-    let host =
-        Host::builder().config(config.clone()).build().map_err(|error| Fault::failed(anyhow!(error)))?;
+    let host = target::host(config.clone()).build().map_err(|error| Fault::failed(anyhow!(error)))?;
     let mut looking = JoinSet::new();
     for (index, (wrapped, agent)) in advice::ALL.iter().zip(config.agents).enumerate() {
         let spec = host.child_spec(&agent.id).and_then(Result::ok);
