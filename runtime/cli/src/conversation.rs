@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use anyhow::anyhow;
+use rustix::fs::Access;
 use trunkline_host::{
     Event, EventDelivery, EventKind, File, Session, SessionEnd, SessionOptions, TurnEnd, TurnNo,
     protocol::{Channel, SessionInfo, SessionStart, StopReason},
@@ -15,6 +17,7 @@ use trunkline_host::{
 use crate::{
     ask::{Asker, Asking, Request, Settled},
     command::{Speaker, Transcript},
+    fault::Fault,
     interrupt::{Interrupt, Interrupts},
     jsonl::Lines,
     paint,
@@ -39,6 +42,8 @@ pub(crate) struct Conversation {
     pub(crate) asker: Asker,
     /// Where files of the agent are copied to.
     pub(crate) save: Option<PathBuf>,
+    /// Whether a file could not be saved there.
+    pub(crate) lost_files: bool,
     /// What is learnt of the session: which models, modes and commands there are.
     pub(crate) learned: SessionInfo,
     /// What is said, where it may be exported.
@@ -54,6 +59,22 @@ pub(crate) enum Outcome {
     Closed(Option<Box<TurnEnd>>, Box<SessionEnd>),
     /// The person leaves, or the program is asked to end.
     Leave(Interrupt),
+}
+
+/// Makes the folder for the agent's files, where it is not there.
+///
+/// # Errors
+/// When it cannot be one that takes files: before the turn, since its files are gone after it.
+pub(crate) fn make_folder(folder: Option<&Path>) -> Result<(), Fault> {
+    let Some(folder) = folder else { return Ok(()) };
+    let made = fs::create_dir_all(folder).and_then(|()| {
+        rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from)
+    });
+    made.map_err(|error| {
+        let failed =
+            anyhow!(error).context(format!("failed to make the folder {} for files", folder.display()));
+        Fault::usage(failed).next("name a folder that you may write to by --save")
+    })
 }
 
 /// How a session is opened for a conversation: all its events come in one order.
@@ -215,6 +236,7 @@ impl Conversation {
             match save(file, folder) {
                 Ok(path) => self.screen.remark(&format!("saved as {}", path.display())),
                 Err(error) => {
+                    self.lost_files = true;
                     let text = format!("failed to save it in {}: {error}", folder.display());
                     self.screen.note("✗", paint::BAD, &text);
                 }

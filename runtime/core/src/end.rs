@@ -224,9 +224,10 @@ pub struct ProcessEnd {
 impl ProcessEnd {
     /// How it ended, for people.
     pub(crate) fn how(&self) -> String {
+        let how = if self.exit.signal.is_some() { "was" } else { "ended with" };
         match self.memory_kills {
-            0 => self.exit.to_string(),
-            killed => format!("{}; its memory limit killed {killed} of its processes", self.exit),
+            0 => format!("{how} {}", self.exit),
+            killed => format!("{how} {}; its memory limit killed {killed} of its processes", self.exit),
         }
     }
 }

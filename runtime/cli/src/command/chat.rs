@@ -90,6 +90,7 @@ impl Chat {
             lines: None,
             asker: Asker::new(),
             save: self.save,
+            lost_files: false,
             learned: SessionInfo::default(),
             transcript: Some(Transcript::new(&chosen.agent.name)),
         };

@@ -18,7 +18,7 @@ use trunkline_host::{
 use crate::{
     advice,
     ask::Asker,
-    conversation::{Conversation, Outcome, session_options},
+    conversation::{self, Conversation, Outcome, session_options},
     exit,
     fault::{Done, Fault},
     interrupt::Interrupts,
@@ -69,7 +69,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "PATH")]
     file: Vec<PathBuf>,
 
-    /// Where files that the agent gives are saved; without it they are gone at the end
+    /// Where files that the agent gives are saved, made if it is not there; without it they are gone at the end
+    ///
+    /// A file that cannot be saved makes the exit code 1.
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
 
@@ -83,6 +85,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
+        conversation::make_folder(self.save.as_deref())?;
         let (chosen, start) = self.target.host_for(config, &self.overrides)?;
         let is_ad_hoc = self.target.adapter.is_some();
         let prompt = prompt(self.prompt)?;
@@ -92,6 +95,7 @@ impl Run {
             lines: self.json.then(Lines::new),
             asker: Asker::new(),
             save: self.save,
+            lost_files: false,
             learned: SessionInfo::default(),
             transcript: None,
         };
@@ -102,7 +106,7 @@ impl Run {
         }
         let hurried = matches!(done, Ok((_, Pace::Hurried)));
         shut_down(&chosen.host, hurried.then_some(HURRIED), &mut interrupts).await;
-        done.map(|(code, _)| code)
+        done.map(|(code, _)| if code == exit::OK && conversation.lost_files { exit::FAILED } else { code })
     }
 }
 

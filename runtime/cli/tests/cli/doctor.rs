@@ -314,6 +314,12 @@ fn a_start_is_timed_to_its_stop() {
     check(&ran, "start.quiet");
     check(ran.must_end_with(0), "start.killed");
 
+    let home =
+        home_with(r#""external": { "command": "sh", "args": ["-c", "cat > /dev/null"] }, "extensions": []"#);
+    let ran = home.run(["doctor", "--json", "--start"]);
+    let quiet = check(ran.must_end_with(0), "start.quiet");
+    assert!(quiet["message"].as_str().unwrap().starts_with("it runs; "), "{quiet}");
+
     let home = home_with(r#""external": { "command": "no-such-adapter" }"#);
     check(home.run(["doctor", "--json", "--start"]).must_end_with(1), "start.failed");
 }

@@ -138,3 +138,21 @@ fn a_file_above_the_folder_is_given_as_the_user_means_it() {
 fn a_file_that_is_not_there_is_wrong_usage() {
     Home::new().run(["run", "--file", "nothing.txt", "hello"]).must_end_with(2).must_say("nothing.txt");
 }
+
+#[test]
+fn a_folder_for_files_is_made_or_refused_before_the_turn() {
+    let home = Home::new();
+    home.run(["run", "--save", "new/folder", "/file report.txt"]).must_end_with(0).must_say("saved as");
+    assert!(home.path().join("new/folder/report.txt").metadata().unwrap().len() > 0);
+    home.file("taken", "a file");
+    let ran = home.run(["run", "--save", "taken/folder", "/file report.txt"]);
+    ran.must_end_with(2).must_say("failed to make the folder taken/folder").must_say("--save");
+    assert!(!ran.stderr.contains("report.txt"), "no turn began: {}", ran.stderr);
+}
+
+#[test]
+fn a_signal_that_ended_the_adapter_reads_as_english() {
+    let home = Home::new();
+    let ran = home.run(["run", "--adapter", "sh -c 'read start; read input; kill -9 $$'", "hi"]);
+    ran.must_end_with(3).must_say("the adapter's process was killed by signal 9");
+}

@@ -194,7 +194,7 @@ impl Core {
             self.fail_updates(index);
             let error = ErrorEvent {
                 category: Some(Category::ProcessExit),
-                message: format!("the adapter's process ended with {}", end.how()),
+                message: format!("the adapter's process {}", end.how()),
                 fatal: Some(false),
                 ..ErrorEvent::default()
             };
@@ -212,7 +212,7 @@ impl Core {
     }
 
     fn failure_of(end: &ProcessEnd) -> Failure {
-        let mut why = format!("the adapter ended with {} before it completed a turn", end.how());
+        let mut why = format!("the adapter {} before it completed a turn", end.how());
         if let Some(tail) = end.stderr_tail.as_deref().filter(|tail| !tail.is_empty()) {
             why.push_str("; its last words on stderr:\n");
             why.push_str(tail);

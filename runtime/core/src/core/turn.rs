@@ -146,7 +146,7 @@ const UNREAD: &str = "; no message was read from its stdout: is each line flushe
 /// no message of it was read.
 fn host_failure(cause: Cause, end: Option<&ProcessEnd>, silent: bool, why: Option<&str>) -> Option<Failure> {
     let category = cause.category()?;
-    let exit = || end.map_or_else(|| "ended".to_owned(), |end| format!("ended with {}", end.how()));
+    let exit = || end.map_or_else(|| "ended".to_owned(), ProcessEnd::how);
     let mut text = match cause {
         Cause::Complete | Cause::StoppedUnsent | Cause::Closed | Cause::Shutdown => return None,
         Cause::ProcessExit => format!("the adapter's process {}", exit()),

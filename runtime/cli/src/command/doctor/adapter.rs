@@ -26,7 +26,8 @@ struct Described {
 /// What `--diagnose` says.
 #[derive(Debug, Deserialize)]
 struct Diagnosed {
-    status: String,
+    #[serde(rename = "status")]
+    _status: String,
     #[serde(default)]
     checks: Vec<Own>,
 }
@@ -118,7 +119,7 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
     };
     let (all, left_out) = (diagnosed.checks.len(), diagnosed.checks.len().saturating_sub(MOST));
     let mut message =
-        format!("{}: {all} {} of its own", diagnosed.status, if all == 1 { "check" } else { "checks" });
+        format!("it answers with {all} {} of its own", if all == 1 { "check" } else { "checks" });
     if left_out > 0 {
         message.push_str(&format!("; {left_out} are left out"));
     }
