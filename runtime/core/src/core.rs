@@ -2,6 +2,7 @@
 
 mod close;
 mod effect;
+mod figures;
 mod flow;
 mod key;
 mod known;
@@ -25,6 +26,7 @@ use trunkline_protocol::{Extensions, SessionId, tool_loop::ToolLoopAction};
 pub use self::{
     close::WhyClosed,
     effect::{Counter, Effect, Ticket},
+    figures::{Figures, SessionState},
     flow::Reader,
     key::Key,
     request::Answer,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
 use trunkline_protocol::TurnId;
 
 /// Numbers the turns of one session, from 1.
@@ -39,6 +40,13 @@ impl TurnNo {
 impl fmt::Display for TurnNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "t{}", self.0)
+    }
+}
+
+/// Its id on the wire.
+impl Serialize for TurnNo {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -23,7 +23,7 @@ use trunkline_process::ChildSpec;
 use trunkline_protocol::{AgentState, Capabilities, Model, SessionId, SessionStart};
 
 use crate::{
-    Counters, Session, SessionOptions,
+    Counters, Session, SessionOptions, SessionStatus,
     agent::{self, AgentShared, Folders},
     config::{self, AgentConfig, Buffers, Config, EnvValue, Organisation, Source, StopSteps},
     declared::Declared,
@@ -520,6 +520,27 @@ impl Host {
     #[must_use]
     pub fn agent(&self, id: &str) -> Option<AgentStatus> {
         self.inner.agents.get(id).map(|entry| entry.status())
+    }
+
+    /// Every open session of every agent, by agent and then by age, the oldest first.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn sessions(&self) -> Vec<SessionStatus> {
+        let ask = |agent: &Agent| {
+            let (reply, answer) = oneshot::channel();
+            agent.inbox.push(Command::Status { of: None, reply });
+            answer
+        };
+        let linked = self.inner.agents.iter().filter(|entry| entry.is_linked());
+        let asked: Vec<_> = linked.map(|entry| ask(&entry)).collect();
+        let mut sessions = Vec::new();
+        for answer in asked {
+            // An error means that the link is gone, and its sessions with it.
+            sessions.extend(answer.await.unwrap_or_default());
+        }
+        sessions.sort_by(|one, other| one.agent.cmp(&other.agent).then(other.age.cmp(&one.age)));
+        sessions
     }
 
     /// What `describe` works on: the agents that it has not asked yet, and of which nothing is known.

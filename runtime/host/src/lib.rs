@@ -65,10 +65,12 @@ pub use event::{Event, EventKind, File};
 pub use host::{AgentStatus, Host, HostBuilder};
 pub use progress_text::ProgressText;
 pub use request::{Decision, Permission, Question};
-pub use session::{EventDelivery, Input, Session, SessionOptions};
+pub use session::{EventDelivery, Input, Session, SessionOptions, SessionStatus};
 pub use turn::Turn;
 
-pub use trunkline_core::{Cause, ExitStatus, SessionEnd, SteerError, TurnEnd, TurnNo, TurnScope, policy};
+pub use trunkline_core::{
+    Cause, ExitStatus, SessionEnd, SessionState, SteerError, TurnEnd, TurnNo, TurnScope, policy,
+};
 pub use trunkline_process as process;
 pub use trunkline_protocol as protocol;
 pub use trunkline_redact as redact;

@@ -1,6 +1,7 @@
 //! A session, as its user holds it.
 
 mod shared;
+mod status;
 
 use std::{
     path::Path,
@@ -13,6 +14,7 @@ use trunkline_protocol::{
 };
 
 pub(crate) use self::shared::SessionShared;
+pub use self::status::SessionStatus;
 use crate::{
     Event, SteerError, Turn, TurnNo,
     counters::SessionCounters,
@@ -246,6 +248,17 @@ impl Session {
     #[must_use]
     pub fn counters(&self) -> SessionCounters {
         self.shared().counted.snapshot()
+    }
+
+    /// What the session does, has and takes now. `None` after its end.
+    ///
+    /// # Cancel safety
+    /// It changes nothing.
+    pub async fn status(&self) -> Option<SessionStatus> {
+        let (reply, answer) = oneshot::channel();
+        self.shared().command(Command::Status { of: Some(self.shared().clone()), reply });
+        // An error means that the link is gone, and the session with it.
+        answer.await.ok()?.pop()
     }
 
     /// Returns true if the session has ended.

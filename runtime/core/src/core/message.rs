@@ -24,7 +24,7 @@ impl Core {
         match item {
             // Read in place: a head that is moved costs as much as finding its members.
             Item::Line(line) => match &mut Head::read(line) {
-                Ok(head) => return self.handle_head(head, now),
+                Ok(head) => return self.handle_head(head, line.len() as u64 + 1, now),
                 Err(unread) => {
                     let unread = unread.clone();
                     if let Unread::Bad { session_id: Some(id), .. } = &unread {
@@ -54,7 +54,7 @@ impl Core {
         Ok(())
     }
 
-    fn handle_head(&mut self, head: &mut Head<'_>, now: Instant) -> Result<(), Unread> {
+    fn handle_head(&mut self, head: &mut Head<'_>, bytes: u64, now: Instant) -> Result<(), Unread> {
         let kind = head.kind_of::<AdapterBody>()?;
         self.hear_process();
         if kind.is_of_pipe() {
@@ -78,7 +78,7 @@ impl Core {
                 return Ok(());
             }
         };
-        self.agree(index, kind, now);
+        self.agree(index, kind, bytes, now);
         let agreed = self.get(index).and_then(|session| session.agreed).unwrap_or_default();
         if !kind.is_agreed(agreed) && kind != AdapterKind::SessionReady {
             self.count_of(index, Counter::UnknownType);
@@ -137,9 +137,10 @@ impl Core {
         running.map_or(TurnScope::Outside, |running| TurnScope::Running(running.no))
     }
 
-    /// Settles what is agreed on by the adapter's first message of the session, and reports whether context was kept.
-    fn agree(&mut self, index: u32, kind: AdapterKind, now: Instant) {
+    /// Counts a message, settles what is agreed on by the first of the session, and reports whether context was kept.
+    fn agree(&mut self, index: u32, kind: AdapterKind, bytes: u64, now: Instant) {
         let Some(session) = self.get(index) else { return };
+        session.bytes_in += bytes;
         // A sign of life from an agent that is still resuming says nothing of what it remembers.
         let is_silent_on_context =
             matches!(kind, AdapterKind::SessionReady | AdapterKind::SessionInfo | AdapterKind::Working);

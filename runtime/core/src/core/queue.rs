@@ -13,7 +13,7 @@ use crate::{Cause, ProcessEnd, SteerError, TurnNo, UpdateError};
 /// One thing that is held back.
 #[derive(Debug)]
 pub(super) enum Queued {
-    Input { turn: TurnNo, input: UserInput, meta: Option<Meta> },
+    Input { turn: TurnNo, input: UserInput, meta: Option<Meta>, given: Instant },
     File(Box<FileInput>),
     Update { update: Box<SessionUpdate>, ticket: Ticket, given: Instant },
 }
@@ -30,7 +30,7 @@ impl Core {
     ) {
         let Some(index) = self.index_of(key) else { return };
         let Some(session) = self.get(index) else { return };
-        session.work().queue.push_back(Queued::Input { turn, input, meta });
+        session.work().queue.push_back(Queued::Input { turn, input, meta, given: now });
         self.flush(index, now);
         self.settle_flow(index, now);
     }
@@ -121,7 +121,8 @@ impl Core {
                     return self.arm(index, now);
                 }
                 Some(_) => match work.queue.pop_front() {
-                    Some(Queued::Input { turn, input, meta }) => {
+                    Some(Queued::Input { turn, input, meta, given }) => {
+                        session.queue_time += now.saturating_duration_since(given);
                         let with_turns = session.may_use(Extensions::TURNS, offered);
                         self.begin(index, turn, input, meta.filter(|_| has_meta), with_turns, now);
                         continue;

@@ -1,6 +1,10 @@
 //! One session: its state on the wire, what is known of it, what waits.
 
-use std::{collections::VecDeque, path::Path, time::Instant};
+use std::{
+    collections::VecDeque,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use trunkline_protocol::{
     AdapterBody, EnforcedOption, Envelope, Extensions, Meta, PROTOCOL, SessionId, SessionStart,
@@ -64,6 +68,10 @@ pub(super) struct Session {
     pub(super) paused: bool,
     /// Whether the adapter was told to hold back the session's messages.
     pub(super) held: bool,
+    /// Bytes of its messages.
+    pub(super) bytes_in: u64,
+    /// How long the inputs that were written had waited, added up.
+    pub(super) queue_time: Duration,
     /// The highest number of a turn that was written.
     pub(super) written: u64,
     pub(super) armed: Option<Instant>,
@@ -170,6 +178,8 @@ impl Core {
             options_due: false,
             paused: false,
             held: false,
+            bytes_in: 0,
+            queue_time: Duration::ZERO,
             written: 0,
             armed: None,
             known: None,

@@ -3,6 +3,7 @@
 mod bad_lines;
 mod bench;
 mod endings;
+mod figures;
 mod flow;
 mod shares;
 mod stalls;

@@ -9,8 +9,8 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    Event, EventKind, TurnEnd, TurnNo, TurnScope, config::StopSteps, error::UpdateError, mailbox::Mailbox,
-    session::SessionShared,
+    Event, EventKind, SessionStatus, TurnEnd, TurnNo, TurnScope, config::StopSteps, error::UpdateError,
+    mailbox::Mailbox, session::SessionShared,
 };
 
 /// One thing that is asked.
@@ -63,6 +63,11 @@ pub(crate) enum Command {
         session: Arc<SessionShared>,
         done: Option<oneshot::Sender<()>>,
     },
+    /// Reports on one session, or on all.
+    Status {
+        of: Option<Arc<SessionShared>>,
+        reply: oneshot::Sender<Vec<SessionStatus>>,
+    },
     /// Starts a process that is to stand by.
     Standby,
     /// Tries a failed agent again now.
@@ -96,6 +101,7 @@ impl Command {
             | Self::Resume(_)
             | Self::ReadDown(_)
             | Self::Close { .. }
+            | Self::Status { .. }
             | Self::Standby
             | Self::Retry
             | Self::Shutdown { .. } => {}

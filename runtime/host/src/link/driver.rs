@@ -9,6 +9,7 @@ mod effects;
 mod lifecycle;
 mod lines;
 mod spans;
+mod status;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -89,6 +90,9 @@ struct Entry {
     shared: Arc<SessionShared>,
     /// The turns under way; the first is mostly the one that speaks.
     turns: VecDeque<(TurnNo, Mailbox)>,
+    opened: Instant,
+    /// Bytes of messages for it that were handed to the writer.
+    bytes_out: u64,
     /// What the usage log is to know of it, where there is one.
     usage_so_far: Option<Box<SessionUsage>>,
     /// What a subscriber of traces sees of it, where there is one.

@@ -88,6 +88,11 @@ impl SessionShared {
         self.mailbox.get_or_init(|| Mailbox::new(self.inbox.store()))
     }
 
+    /// Bytes of events outside turns that were not read; of every event where delivery is merged.
+    pub(crate) fn unread(&self) -> u64 {
+        self.mailbox.get().map_or(0, Mailbox::unread)
+    }
+
     /// The exchange folder, made now if it is not there.
     pub(crate) fn exchange(&self) -> io::Result<&Exchange> {
         if self.exchange.get().is_none() {

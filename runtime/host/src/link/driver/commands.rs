@@ -21,8 +21,14 @@ impl Driver {
                 }
                 let usage_so_far = self.agent.usage.as_ref().map(|_| Box::default());
                 let spans = Spans::opened(&session.id);
-                let turns = VecDeque::new();
-                self.sessions[index] = Some(Entry { shared: session.clone(), turns, usage_so_far, spans });
+                self.sessions[index] = Some(Entry {
+                    shared: session.clone(),
+                    turns: VecDeque::new(),
+                    opened: now,
+                    bytes_out: 0,
+                    usage_so_far,
+                    spans,
+                });
                 if self.down {
                     self.core.handle_close(key, WhyClosed::Shutdown, now);
                 }
@@ -81,6 +87,10 @@ impl Driver {
                     // A caller that no longer waits needs no answer.
                     let _ = done.send(());
                 }
+            }
+            Command::Status { of, reply } => {
+                // A caller that no longer waits needs no answer.
+                let _ = reply.send(self.statuses(of.as_deref(), now));
             }
             Command::Standby => self.core.handle_standby(now),
             Command::Retry => self.core.handle_retry(now),

@@ -58,7 +58,11 @@ impl Driver {
                         self.core.handle_written_at(key, turn, at);
                     }
                     let Some(connection) = writer else { continue };
+                    let before = connection.outbox.end();
                     connection.outbox.push(&message);
+                    if let Some(entry) = self.entry(key) {
+                        entry.bytes_out += connection.outbox.end() - before;
+                    }
                     if connection.outbox.answers() > ANSWERS.max(2 * self.agent.limits.outbox) {
                         // It asks and asks, and does not read the answers.
                         connection.kill(Ended::Exit);

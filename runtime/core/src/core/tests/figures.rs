@@ -1,0 +1,43 @@
+//! What a session is counted.
+
+use std::time::Duration;
+
+use trunkline_protocol::Extensions;
+
+use super::bench::{Bench, rules};
+use crate::{Ended, SessionState};
+
+const S: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_session_has_its_own_figures() {
+    let (mut bench, key) = Bench::running(rules(Extensions::all()));
+    let other = bench.open("other");
+    let before = bench.core.figures(key, bench.now).unwrap();
+    assert_eq!((before.state, before.turn), (SessionState::Idle, None));
+    let turn = bench.send(key, "1");
+    bench.send(key, "2");
+    bench.send(key, "3");
+    let line = format!(r#"{{"type":"output","session_id":"s","turn_id":"{turn}","content":"x"}}"#);
+    bench.say(&line);
+    bench.pass(5 * S);
+    let figures = bench.core.figures(key, bench.now).unwrap();
+    assert_eq!((figures.state, figures.turn), (SessionState::Running, Some((turn, 5 * S))));
+    assert_eq!((figures.queued_inputs, figures.queue_age), (2, Some(5 * S)));
+    assert_eq!(figures.queue_time, Duration::ZERO);
+    assert_eq!(figures.bytes_in - before.bytes_in, line.len() as u64 + 1);
+    bench.say(&format!(r#"{{"type":"turn.complete","session_id":"s","turn_id":"{turn}"}}"#));
+    bench.pass(S);
+    let figures = bench.core.figures(key, bench.now).unwrap();
+    assert_eq!((figures.queued_inputs, figures.queue_age, figures.queue_time), (1, Some(6 * S), 5 * S));
+    bench.stop(key, None);
+    assert_eq!(bench.core.figures(key, bench.now).unwrap().state, SessionState::Stopping);
+    let neighbour = bench.core.figures(other, bench.now).unwrap();
+    assert_eq!((neighbour.state, neighbour.bytes_in), (SessionState::Idle, 0));
+    assert_eq!((neighbour.queued_inputs, neighbour.queue_time), (0, Duration::ZERO));
+    bench.die(Ended::Exit, Some(1));
+    let figures = bench.core.figures(key, bench.now).unwrap();
+    assert_eq!((figures.state, figures.queued_inputs), (SessionState::Unstarted, 0));
+    bench.core.handle_close(key, crate::WhyClosed::User, bench.now);
+    assert_eq!(bench.core.figures(key, bench.now), None);
+}
