@@ -9,6 +9,7 @@ mod known;
 mod message;
 mod process;
 mod queue;
+mod rate;
 mod request;
 mod session;
 mod timers;
@@ -29,6 +30,7 @@ pub use self::{
     figures::{Figures, SessionState},
     flow::Reader,
     key::Key,
+    rate::OutputRate,
     request::Answer,
     session::NewSession,
 };
@@ -58,6 +60,10 @@ pub struct Rules {
     pub permission_timeout: Option<Duration>,
     /// The limit of a turn's output, in bytes. `None`: no limit.
     pub max_turn_output: Option<u64>,
+    /// How fast a session may put out while a turn runs. `None`: no limit.
+    pub output_rate: Option<OutputRate>,
+    /// How many requests of a session may wait for an answer; one more is denied at once.
+    pub max_open_requests: usize,
     /// What happens when an agent calls the same tools over and over.
     pub tool_loop: ToolLoopAction,
     /// True if the end of the process ends its sessions.

@@ -70,7 +70,7 @@ pub enum Cause {
     Shutdown,
     /// Its `turn.complete` was longer than a line may be.
     Oversize,
-    /// `max_turn_output` or the spool's limit was reached.
+    /// `max_turn_output`, `max_output_rate` or the spool's limit was reached.
     Limit,
     /// The agent called the same tools over and over (`tool_loop`).
     ToolLoop,

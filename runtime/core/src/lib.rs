@@ -40,8 +40,8 @@ pub mod share;
 mod supervise;
 
 pub use self::core::{
-    Answer, Core, Counter, Effect, Figures, Key, NewSession, Reader, ReliedOn, Rules, SessionState, Ticket,
-    WhyClosed,
+    Answer, Core, Counter, Effect, Figures, Key, NewSession, OutputRate, Reader, ReliedOn, Rules,
+    SessionState, Ticket, WhyClosed,
 };
 pub use end::{Cause, Ended, ExitStatus, ProcessEnd, SessionEnd, TurnEnd};
 pub use error::{SteerError, UpdateError};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
-use trunkline_core::{Backoff, ReliedOn, Rules};
+use trunkline_core::{Backoff, OutputRate, ReliedOn, Rules};
 use trunkline_process::{ChildSpec, Inherit, ShownArguments};
 use trunkline_protocol::{AgentState, Extensions, SessionStart};
 use trunkline_redact::{self as redact, HeldSecrets, SecretInputs};
@@ -149,7 +149,7 @@ pub(crate) fn roots(config: &AgentConfig) -> Vec<Pinned> {
 
 /// What the core decides by.
 pub(crate) fn rules(config: &AgentConfig) -> Rules {
-    let timeouts = &config.timeouts;
+    let (timeouts, limits) = (&config.timeouts, &config.limits);
     let named = work_dir(config);
     let real = named.as_ref().and_then(|dir| dir.canonicalize().ok());
     Rules {
@@ -162,7 +162,11 @@ pub(crate) fn rules(config: &AgentConfig) -> Rules {
         stall_after: timeouts.stall_after(),
         stop_timeout: timeouts.stop,
         permission_timeout: timeouts.permission,
-        max_turn_output: config.limits.max_turn_output,
+        max_turn_output: limits.max_turn_output,
+        output_rate: limits
+            .max_output_rate
+            .map(|bytes_per_second| OutputRate { bytes_per_second, burst: limits.output_burst }),
+        max_open_requests: limits.max_open_requests,
         tool_loop: config.tool_loop,
         standby: config.standby,
         close_on_exit: config.on_adapter_exit == OnAdapterExit::Close,

@@ -243,3 +243,35 @@ async fn reading_pauses_while_the_disk_is_behind_and_loses_nothing() {
     let (text, end) = soon(turn.text()).await;
     assert_eq!((text.len(), end.cause), (lines * content.len(), Cause::Complete));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_session_over_its_rate_keeps_no_neighbour_waiting() {
+    let mut agent = agent();
+    (agent.limits.max_output_rate, agent.limits.output_burst) = (Some(64 * KIB as u64), 256 * KIB as u64);
+    let (host, mut peers) = played(agent, 1024 * KIB);
+    let session = host.open("a", named("s")).unwrap();
+    let mut peer = soon(peers.recv()).await.unwrap();
+    peer.read("session.start").await;
+    peer.say("session.ready", "s", ALL).await;
+    let turn = session.send("x").unwrap();
+    let reading = tokio::spawn(turn.text());
+    output(&mut peer, "s", "t1", 128).await;
+    assert_eq!(wrote(&mut peer).await, ["user.input"]);
+    output(&mut peer, "s", "t1", 130).await;
+    assert_eq!(wrote(&mut peer).await, ["flow.pause"]);
+    assert!(soon(session.status()).await.unwrap().held_back);
+
+    let other = opened(&host, &mut peer, "other").await;
+    let turn = other.send("x").unwrap();
+    let others = tokio::spawn(turn.text());
+    output(&mut peer, "other", "t1", 128).await;
+    peer.say("turn.complete", "other", r#","turn_id":"t1""#).await;
+    assert_eq!(soon(others).await.unwrap().0.len(), 128 * KIB);
+    assert_eq!(wrote(&mut peer).await, ["user.input"], "it is held back still");
+
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(wrote(&mut peer).await, ["flow.resume"]);
+    peer.say("turn.complete", "s", r#","turn_id":"t1""#).await;
+    let (text, end) = soon(reading).await.unwrap();
+    assert_eq!((text.len(), end.cause), (258 * KIB, Cause::Complete));
+}

@@ -1,6 +1,6 @@
 //! When the adapter is asked to hold back a session's messages ([flow.1]).
 //!
-//! It is asked while a turn runs that its user does not read, or whose user has paused the session. Nothing that the user
+//! It is asked while a turn runs that its user does not read or that is over its rate, or whose user has paused the session. Nothing that the user
 //! waits for may be held back with it: a pause ends before a stop, a steer and an update are written, and with the turn.
 
 use std::time::Instant;
@@ -34,7 +34,7 @@ impl Session {
         };
         let answer_is_due =
             !work.steers.is_empty() || !work.updates.is_empty() || work.queue.iter().any(is_update);
-        (self.paused || is_unread) && !answer_is_due
+        (self.paused || is_unread || running.over_rate) && !answer_is_due
     }
 }
 
@@ -89,6 +89,7 @@ impl Core {
         session.held = is_wanted;
         if let Some(running) = session.running() {
             running.rested_until(now);
+            running.held_bytes = 0;
         }
         let body: HostBody =
             if is_wanted { FlowPause::default().into() } else { FlowResume::default().into() };

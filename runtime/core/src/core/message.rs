@@ -79,6 +79,7 @@ impl Core {
             }
         };
         self.agree(index, kind, bytes, now);
+        self.limit_rate(index, kind, bytes, now);
         let agreed = self.get(index).and_then(|session| session.agreed).unwrap_or_default();
         if !kind.is_agreed(agreed) && kind != AdapterKind::SessionReady {
             self.count_of(index, Counter::UnknownType);

@@ -19,9 +19,7 @@ use crate::{
     share::may_take,
 };
 
-/// How many requests of one session may wait. One more is denied at once.
-const PENDING: usize = 4096;
-/// How many bytes of them may wait, since all wait in memory. One more is denied at once.
+/// How many bytes of one session's requests may wait, since all wait in memory. One more is denied at once.
 const PENDING_BYTES: usize = 16 * 1024 * 1024;
 /// How many requests of all sessions of an adapter may wait.
 pub(super) const PENDING_OF_ALL: u64 = 64 * 1024;
@@ -215,6 +213,7 @@ impl Core {
 
     /// Whether no one may be asked: the turn is stopping or has ended, or too many requests wait, which is counted.
     fn must_deny(&mut self, index: u32, turn: Option<TurnNo>, scope: TurnScope, bytes: usize) -> bool {
+        let most = self.rules.max_open_requests;
         let Some(session) = self.get(index) else { return true };
         let stopping = turn.is_some() && session.running().is_some_and(|running| running.is_stopping());
         if stopping || matches!(scope, TurnScope::Ended(_)) {
@@ -222,7 +221,7 @@ impl Core {
         }
         let waiting = session.work.as_ref().map_or(&[][..], |work| &work.requests);
         let (count, own) = (waiting.len(), waiting.iter().map(|request| request.bytes).sum::<usize>());
-        let full = count >= PENDING
+        let full = count >= most
             || own >= PENDING_BYTES
             || !may_take(count as u64, 1, PENDING_OF_ALL - self.pending.requests)
             || !may_take(own as u64, bytes as u64, PENDING_BYTES_OF_ALL - self.pending.bytes);

@@ -70,6 +70,8 @@ pub(super) struct Session {
     pub(super) held: bool,
     /// Bytes of its messages.
     pub(super) bytes_in: u64,
+    /// When those that came during turns are within its rate.
+    pub(super) even_at: Option<Instant>,
     /// How long the inputs that were written had waited, added up.
     pub(super) queue_time: Duration,
     /// The highest number of a turn that was written.
@@ -179,6 +181,7 @@ impl Core {
             paused: false,
             held: false,
             bytes_in: 0,
+            even_at: None,
             queue_time: Duration::ZERO,
             written: 0,
             armed: None,

@@ -42,6 +42,7 @@ const SPARE_TIMERS: usize = 1024;
 /// | `Turn` | an input's write | `turn_timeout` | the turn is stopped, for [`Cause::TurnTimeout`] |
 /// | `Inactivity` | each message of the session while its turn runs; rests while a request waits, events are paused, or the process has said nothing | `inactivity_timeout` | the turn is stopped, for [`Cause::Inactivity`] |
 /// | `Stall` | as `Inactivity` | `stall_after` | its user learns of the silence, once ([`Effect::Stalled`]) |
+/// | `Rate` | a message beyond `output_rate`, where the adapter can hold the session back | until half of the burst is free | it goes on |
 /// | `Update` | an update before the adapter's first message of the session | [`READY_WAIT`] | it is written, or refused as unsupported |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timer {
@@ -54,14 +55,23 @@ enum Timer {
     Turn,
     Inactivity,
     Stall,
+    Rate,
     Update,
 }
 
 impl Timer {
     /// In the order in which they are looked at: an input that has waited too long needs no new start.
     const OF_PROCESS: [Self; 3] = [Self::Start, Self::Restart, Self::FirstMessage];
-    const OF_SESSION: [Self; 7] =
-        [Self::Options, Self::Request, Self::Stop, Self::Turn, Self::Inactivity, Self::Stall, Self::Update];
+    const OF_SESSION: [Self; 8] = [
+        Self::Options,
+        Self::Request,
+        Self::Stop,
+        Self::Turn,
+        Self::Inactivity,
+        Self::Stall,
+        Self::Rate,
+        Self::Update,
+    ];
 
     /// When it ends, if it runs. Only those of a session need one.
     fn ends_at(self, rules: &Rules, process: &Process, session: Option<&Session>) -> Option<Instant> {
@@ -101,6 +111,10 @@ impl Timer {
             Self::Inactivity => Some(unstopped?.last_heard + rules.inactivity_timeout?),
             Self::Stall => {
                 Some(unstopped.filter(|running| !running.stalled)?.last_heard + rules.stall_after?)
+            }
+            Self::Rate => {
+                unstopped.filter(|running| running.over_rate)?;
+                Some(rules.output_rate?.goes_on_at(session?.even_at?))
             }
             Self::Update => {
                 // What waits for the process or for its options is not due by itself.
@@ -165,6 +179,7 @@ impl Core {
         }
         self.request_timeout(index, now);
         self.turn_timeout(index, now);
+        self.rate_timeout(index, now);
         if self.has_queue(index) {
             self.flush(index, now);
         }

@@ -48,6 +48,10 @@ pub(super) struct Running {
     pub(super) why: Option<String>,
     /// Whether its user has learnt of the present silence.
     pub(super) stalled: bool,
+    /// Whether it waits for its session's rate.
+    pub(super) over_rate: bool,
+    /// Bytes that came since the adapter was asked to hold it back.
+    pub(super) held_bytes: u64,
     /// Who has much of it to read, if anyone.
     pub(super) unread: Option<Reader>,
     output: u64,
@@ -69,6 +73,8 @@ impl Running {
             stop_reason: None,
             why: None,
             stalled: false,
+            over_rate: false,
+            held_bytes: 0,
             unread: None,
             output: 0,
             open_tools: Vec::new(),

@@ -24,6 +24,11 @@ pub const QUEUED_INPUTS: usize = 64;
 /// Bytes that wait for one adapter's stdin; the next input is refused as `busy`.
 pub const OUTBOX: usize = 64 * 1024 * 1024;
 
+/// `output_burst`: bytes of one session that may come at once, where `max_output_rate` limits it.
+pub const OUTPUT_BURST: u64 = 16 * 1024 * 1024;
+/// `max_open_requests`: permissions and questions of one session that wait for an answer; the next is denied.
+pub const MAX_OPEN_REQUESTS: usize = 4096;
+
 /// `restart.base`: the first wait of the back-off, doubled at each failure, with full jitter.
 pub const RESTART_BASE: Duration = Duration::from_millis(250);
 /// `restart.cap`: the longest wait of the back-off.

@@ -142,6 +142,12 @@ keys! {
         outbox: SomeMemory => limits.outbox,
         /// Bytes of output of one turn; 0 is no limit.
         max_turn_output: BytesLimit => limits.max_turn_output,
+        /// Bytes a second of one session's messages while a turn runs; 0 is no limit.
+        max_output_rate: BytesLimit => limits.max_output_rate,
+        /// Bytes of one session that may come at once, beyond `max_output_rate`.
+        output_burst: Bytes => limits.output_burst,
+        /// Permissions and questions of a session that may wait for an answer; more are denied.
+        max_open_requests: Count => limits.max_open_requests,
         /// What happens when the agent calls the same tools over and over.
         tool_loop: LoopWord => tool_loop,
         /// How a process that ended is started again.

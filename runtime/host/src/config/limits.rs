@@ -46,6 +46,13 @@ pub struct Limits {
     pub max_sessions: Option<usize>,
     /// `max_turn_output`: bytes of output of one turn, which then ends with cause `limit`. `None` is no limit.
     pub max_turn_output: Option<u64>,
+    /// `max_output_rate`: bytes a second of one session's messages while a turn runs. Beyond it the adapter is asked to
+    /// hold the session back; where it cannot or goes on, the turn ends with cause `limit`. `None` is no limit.
+    pub max_output_rate: Option<u64>,
+    /// `output_burst`: bytes that may come at once, beyond `max_output_rate`.
+    pub output_burst: u64,
+    /// `max_open_requests`: permissions and questions of one session that wait for an answer; the next is denied.
+    pub max_open_requests: usize,
 }
 
 /// The restarts of a process that ended: waits of `base` · 2ⁿ up to `cap`, with full jitter; after `failures`
@@ -96,6 +103,9 @@ impl Default for Limits {
             outbox: defaults::OUTBOX,
             max_sessions: None,
             max_turn_output: None,
+            max_output_rate: None,
+            output_burst: defaults::OUTPUT_BURST,
+            max_open_requests: defaults::MAX_OPEN_REQUESTS,
         }
     }
 }

@@ -101,6 +101,8 @@ fn what_is_absent_has_its_default() {
     assert_eq!(read.limits.max_file_bytes, 10 << 20);
     assert_eq!((read.limits.queued_inputs, read.limits.outbox), (64, 64 << 20));
     assert_eq!((read.limits.max_sessions, read.limits.max_turn_output), (None, None));
+    assert_eq!((read.limits.max_output_rate, read.limits.output_burst), (None, 16 << 20));
+    assert_eq!(read.limits.max_open_requests, 4096);
     assert_eq!((read.on_adapter_exit, read.unenforced), (OnAdapterExit::Restart, Unenforced::Refuse));
     assert_eq!(read.permission, Policy::default());
     assert!(!read.inherit_env && !read.sdk && read.pass_credentials);
@@ -120,6 +122,7 @@ fn every_key_of_an_agent_applies() {
            "permission_timeout": "10m", "shutdown": {"close": "0", "eof": "1s", "term": "2s"},
            "max_line": "2MiB", "stderr_tail": 1024, "max_file_bytes": "1MB", "queued_inputs": 1,
            "outbox": "1KiB", "max_sessions": 3, "max_turn_output": "5MiB",
+           "max_output_rate": "1MiB", "output_burst": "2MiB", "max_open_requests": 16,
            "restart": {"base": "1s", "cap": "1m", "failures": 2, "window": "5m", "retry": "10s"},
            "file_roots": ["/data", "out"], "allowed_dirs": ["/w"], "allowed_domains": ["example.com"],
            "sandbox": {"backend": "bubblewrap"},
@@ -155,6 +158,9 @@ fn every_key_of_an_agent_applies() {
         outbox: 1024,
         max_sessions: Some(3),
         max_turn_output: Some(5 << 20),
+        max_output_rate: Some(1 << 20),
+        output_burst: 2 << 20,
+        max_open_requests: 16,
     };
     expected.restart =
         Restart { base: seconds(1), cap: seconds(60), failures: 2, window: seconds(300), retry: seconds(10) };

@@ -52,6 +52,8 @@ pub(super) fn rules(offered: Extensions) -> Rules {
         stop_timeout: Duration::from_secs(10),
         permission_timeout: None,
         max_turn_output: None,
+        output_rate: None,
+        max_open_requests: 4096,
         tool_loop: trunkline_protocol::tool_loop::ToolLoopAction::Off,
         close_on_exit: false,
         standby: false,

@@ -79,6 +79,8 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
     with.stall_after = (chance.below(2) == 0).then_some(Duration::from_secs(15));
     with.permission_timeout = (chance.below(2) == 0).then_some(Duration::from_secs(20));
     with.close_on_exit = chance.below(4) == 0;
+    with.output_rate =
+        (chance.below(3) == 0).then_some(crate::OutputRate { bytes_per_second: 10, burst: 200 });
     with.standby = chance.below(4) == 0;
     let by_id = !offered.is_empty();
     let mut bench = Bench::new(with);
