@@ -12,12 +12,16 @@ const MOST: usize = 512;
 /// What a session may choose, of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// Ids and what a person reads.
-    pub(crate) values: Vec<(String, Option<String>)>,
+    pub(crate) values: Vec<Named>,
     pub(crate) current: Option<String>,
     /// The configuration option that chooses, where no method of its own does.
     option: Option<String>,
+    /// An option beside that method, and the ids that it takes: they may be others.
+    beside: Option<(String, Vec<Named>)>,
 }
+
+/// An id, and what a person reads.
+type Named = (String, Option<String>);
 
 /// Modes, models and efforts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,17 +42,15 @@ pub(crate) struct Choosing {
 
 impl Choice {
     /// The id of a value that is asked for: an id, a name, or the last part of an id that is a URL.
-    pub(crate) fn find(&self, asked: &str) -> Option<&str> {
-        let ids = || self.values.iter().map(|(id, _)| id.as_str());
+    fn find<'v>(values: &'v [Named], asked: &str) -> Option<&'v str> {
+        let ids = || values.iter().map(|(id, _)| id.as_str());
         let last =
             |id: &&str| id.rsplit(['#', '/']).next().is_some_and(|last| last.eq_ignore_ascii_case(asked));
-        let named = |(_, name): &&(String, Option<String>)| {
-            name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(asked))
-        };
+        let named = |(_, name): &&Named| name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(asked));
         ids()
             .find(|id| *id == asked)
             .or_else(|| ids().find(|id| id.eq_ignore_ascii_case(asked)))
-            .or_else(|| self.values.iter().find(named).map(|(id, _)| id.as_str()))
+            .or_else(|| values.iter().find(named).map(|(id, _)| id.as_str()))
             .or_else(|| ids().filter(|id| id.contains("://")).find(last))
     }
 
@@ -81,22 +83,36 @@ impl Choice {
         if self.values.is_empty() || self.option.is_some() {
             self.option = Some(id.to_owned());
             self.values = values;
+        } else {
+            self.beside = Some((id.to_owned(), values));
         }
         if let Some(current) = text(option, "currentValue") {
             self.current = Some(current.to_owned());
         }
     }
 
-    fn choose(&self, session: &str, id: &str, method: &'static str, member: &str) -> Choosing {
-        let (method, params) = match &self.option {
-            Some(option) => (
-                "session/set_config_option",
-                json!({ "sessionId": session, "configId": option, "value": id }),
-            ),
-            None => (method, json!({ "sessionId": session, member: id })),
-        };
-        Choosing { method, params, id: id.to_owned() }
+    /// The request for a value that is asked for; nothing where there is none of that name.
+    fn choose(&self, session: &str, asked: &str, method: &'static str, member: &str) -> Option<Choosing> {
+        if let Some(id) = Self::find(&self.values, asked) {
+            return Some(self.choose_id(session, id, method, member));
+        }
+        let (option, values) = self.beside.as_ref()?;
+        Some(by_option(session, option, Self::find(values, asked)?))
     }
+
+    fn choose_id(&self, session: &str, id: &str, method: &'static str, member: &str) -> Choosing {
+        match &self.option {
+            Some(option) => by_option(session, option, id),
+            None => {
+                Choosing { method, params: json!({ "sessionId": session, member: id }), id: id.to_owned() }
+            }
+        }
+    }
+}
+
+fn by_option(session: &str, option: &str, id: &str) -> Choosing {
+    let params = json!({ "sessionId": session, "configId": option, "value": id });
+    Choosing { method: "session/set_config_option", params, id: id.to_owned() }
 }
 
 impl Choices {
@@ -121,8 +137,7 @@ impl Choices {
 
     /// The request for a mode; nothing where the agent has none of that name.
     pub(crate) fn choose_mode(&self, session: &str, asked: &str) -> Option<Choosing> {
-        let id = self.mode.find(asked)?;
-        Some(self.mode.choose(session, id, "session/set_mode", "modeId"))
+        self.mode.choose(session, asked, "session/set_mode", "modeId")
     }
 
     /// The request for a model. A model that the agent does not list may still be one.
@@ -130,15 +145,15 @@ impl Choices {
         if self.model.values.is_empty() {
             return None;
         }
-        let id = self.model.find(asked).unwrap_or(asked);
-        Some(self.model.choose(session, id, "session/set_model", "modelId"))
+        let (method, member) = ("session/set_model", "modelId");
+        let listed = self.model.choose(session, asked, method, member);
+        Some(listed.unwrap_or_else(|| self.model.choose_id(session, asked, method, member)))
     }
 
     /// The request for an effort.
     pub(crate) fn choose_effort(&self, session: &str, asked: &str) -> Option<Choosing> {
         self.effort.option.as_ref()?;
-        let id = self.effort.find(asked)?;
-        Some(self.effort.choose(session, id, "", ""))
+        self.effort.choose(session, asked, "", "")
     }
 
     /// What a host learns of them.
@@ -191,6 +206,27 @@ mod tests {
         );
         assert_eq!(choices.choose_effort("s", "high"), None);
         assert_eq!(choices.info().modes.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_model_that_only_the_option_knows_is_chosen_by_it() {
+        let mut choices = Choices::default();
+        choices.read(&json!({
+            "models": {"availableModels": [{"modelId": "a[low]"}, {"modelId": "a[high]"}], "currentModelId": "b[low]"},
+            "configOptions": [
+                {"id": "model", "category": "model", "currentValue": "b", "options": [{"value": "a", "name": "A"}, {"value": "b"}]},
+            ],
+        }));
+        for (asked, method, params) in [
+            ("a[high]", "session/set_model", json!({"sessionId": "s", "modelId": "a[high]"})),
+            ("a", "session/set_config_option", json!({"sessionId": "s", "configId": "model", "value": "a"})),
+            ("A", "session/set_config_option", json!({"sessionId": "s", "configId": "model", "value": "a"})),
+            ("c", "session/set_model", json!({"sessionId": "s", "modelId": "c"})),
+        ] {
+            let model = choices.choose_model("s", asked).unwrap();
+            assert_eq!((model.method, model.params), (method, params), "{asked}");
+        }
+        assert_eq!(choices.info().models.unwrap().len(), 2);
     }
 
     #[test]
