@@ -11,7 +11,7 @@ use trunkline_sdk::protocol::Context;
 use trunkline_sdk::{Category, Error, Input, Json, Session, SessionInfo, SessionUpdate, Turn, TurnComplete};
 use uuid::Uuid;
 
-use super::command_line::{self, Begin};
+use super::command_line::{self, Begin, Mode};
 use super::config::ClaudeCode;
 use super::given::Given;
 use super::native::{amount, text};
@@ -70,10 +70,10 @@ impl Conversation {
             options,
             given,
             memory: Memory {
-                native: native.unwrap_or_else(|| Uuid::new_v4().to_string()),
                 has_begun,
                 resumes: has_begun,
                 cost,
+                ..Memory::new(native.unwrap_or_else(|| Uuid::new_v4().to_string()))
             },
             clear_session: false,
             version: None,
@@ -117,23 +117,46 @@ impl Conversation {
         }
     }
 
-    /// Changes options between turns. What a running process cannot change takes effect with the next one.
+    /// Changes options between turns. What a running process cannot change takes effect with the next one. Gives all
+    /// options in force, changed or not.
     pub(super) async fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
         let mut process = match self.idle.take() {
             Some(idle) => idle.wake().await,
             None => None,
         };
+        if let Some(process) = &process {
+            self.memory.heard(&process.talk.translator);
+        }
         let updated = self.update_with(&mut process, update).await;
         self.idle = process.map(|process| IdleProcess::new(process, self.session.clone()));
-        updated
+        updated.map(|()| self.in_force())
+    }
+
+    /// The options in force, as far as they are known.
+    fn in_force(&self) -> SessionInfo {
+        let mode = self.memory.mode.clone().or_else(|| {
+            match command_line::permission_mode(&self.settings, &self.options) {
+                Ok(Mode::Of(mode)) => mode.map(str::to_owned),
+                Ok(Mode::Dangerous) => Some("bypassPermissions".to_owned()),
+                Err(_) => None,
+            }
+        });
+        SessionInfo {
+            model: self.memory.model.clone().or_else(|| self.options.model.clone()),
+            permission_mode: mode.clone(),
+            mode,
+            reasoning_effort: command_line::effort(&self.settings, &self.options).map(str::to_owned),
+            allowed_tools: self.options.allowed_tools.clone(),
+            denied_tools: self.options.denied_tools.clone(),
+            ..SessionInfo::default()
+        }
     }
 
     async fn update_with(
         &mut self,
         process: &mut Option<RunningProcess>,
         update: SessionUpdate,
-    ) -> Result<SessionInfo, Error> {
-        let mut info = SessionInfo::default();
+    ) -> Result<(), Error> {
         let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
         if let Some(model) = filled(update.model) {
             let model = crate::agent::model::resolve(&model, &self.settings.model_aliases);
@@ -143,8 +166,9 @@ impl Conversation {
                 let answer =
                     answer.map_err(|why| Error::other(format!("the model stays as it is: {why}")))?;
                 process.talk.translator.model = text(&answer, "model").map(str::to_owned);
+                process.talk.translator.told.model = Some(model.clone());
             }
-            info.model = Some(model.clone());
+            self.memory.model = Some(model.clone());
             self.options.model = Some(model);
         }
         if let Some(mode) = filled(update.permission_mode).or_else(|| filled(update.mode)) {
@@ -153,30 +177,29 @@ impl Conversation {
                 let request = json!({"subtype": "set_permission_mode", "mode": known});
                 let answer = process.ask(&request, &self.session).await;
                 answer.map_err(|why| Error::other(format!("the permission mode stays as it is: {why}")))?;
+                let told = &mut process.talk.translator.told;
+                (told.permission_mode, told.mode) = (Some(known.to_owned()), Some(known.to_owned()));
             }
             self.options.permission_mode = Some(known.to_owned());
-            (info.permission_mode, info.mode) = (Some(known.to_owned()), Some(known.to_owned()));
+            self.memory.mode = Some(known.to_owned());
         }
         let mut restarts = false;
         if let Some(effort) = filled(update.reasoning_effort) {
             restarts |= self.options.reasoning_effort.as_ref() != Some(&effort);
-            info.reasoning_effort = Some(effort.clone());
             self.options.reasoning_effort = Some(effort);
         }
         if let Some(tools) = update.allowed_tools {
             restarts |= self.options.allowed_tools.as_ref() != Some(&tools);
-            info.allowed_tools = Some(tools.clone());
             self.options.allowed_tools = Some(tools);
         }
         if let Some(tools) = update.denied_tools {
             restarts |= self.options.denied_tools.as_ref() != Some(&tools);
-            info.denied_tools = Some(tools.clone());
             self.options.denied_tools = Some(tools);
         }
         if restarts && let Some(process) = process.take() {
             process.end().await;
         }
-        Ok(info)
+        Ok(())
     }
 
     /// Ends the process.
@@ -210,8 +233,8 @@ impl Conversation {
 
     /// The conversation that was to go on is not there: begins a new one, and says so.
     async fn forget(&mut self, why: &str) {
-        let native = Uuid::new_v4().to_string();
-        self.memory = Memory { native, has_begun: false, resumes: false, cost: Total::NEW };
+        let (model, mode) = (self.memory.model.take(), self.memory.mode.take());
+        self.memory = Memory { model, mode, ..Memory::new(Uuid::new_v4().to_string()) };
         self.clear_session = true;
         self.session.info(SessionInfo { context: Some(Context::Lost), ..self.memory.info() });
         self.warn(format!("{why}; the conversation begins anew")).await;

@@ -47,7 +47,7 @@ pub(super) struct Translator {
     /// What was last told of the context.
     used: Option<u64>,
     /// What was last told of the session.
-    told: SessionInfo,
+    pub(super) told: SessionInfo,
     /// MCP servers whose failure was told.
     failed_servers: HashSet<String>,
     /// Whether a turn is under way.

@@ -32,9 +32,28 @@ pub(super) struct Memory {
     /// Whether the host waits to hear whether the conversation that it named goes on.
     pub(super) resumes: bool,
     pub(super) cost: Total,
+    /// The model and the mode in force, as they were last told to the host.
+    pub(super) model: Option<String>,
+    pub(super) mode: Option<String>,
 }
 
 impl Memory {
+    /// A conversation of which nothing is known yet but what it is called.
+    pub(super) fn new(native: String) -> Self {
+        Self { native, has_begun: false, resumes: false, cost: Total::NEW, model: None, mode: None }
+    }
+
+    /// What a process has told outlives it.
+    pub(super) fn heard(&mut self, translator: &Translator) {
+        let told = |told: &Option<String>, known: &mut Option<String>| {
+            if told.is_some() {
+                known.clone_from(told);
+            }
+        };
+        told(&translator.told.model, &mut self.model);
+        told(&translator.told.mode, &mut self.mode);
+    }
+
     /// The conversation that was to go on does.
     fn remembered(&mut self, out: &mut Out<LineOut>) {
         if std::mem::take(&mut self.resumes) {
@@ -113,6 +132,11 @@ impl<'c> Running<'c> {
             outcome: None,
         };
         (running, line)
+    }
+
+    /// Notes what was told in the turn.
+    pub(super) fn note(&mut self) {
+        self.memory.heard(&self.talk.translator);
     }
 
     /// Asks what was kept for the turn.

@@ -110,6 +110,7 @@ impl Conversation {
             }
             Err(_) => Finish { how: How::Closed, why: None },
         };
+        running.note();
         match (finish.how, running.outcome.take()) {
             (How::Ended, Some(outcome)) if running.is_unknown(&outcome) => {
                 process.kill().await;

@@ -86,6 +86,49 @@ async fn one_process_serves_turn_after_turn_and_costs_are_the_turns_own() {
     assert_eq!(place.starts().len(), 1);
 }
 
+/// What an update is answered by.
+async fn updated(session: &TestSession, update: SessionUpdate) -> Value {
+    session.say(update);
+    let info = session.wait_for(|body| match body {
+        // Nothing else tells an effort.
+        AdapterBody::SessionInfo(info) if info.reasoning_effort.is_some() => serde_json::to_value(info).ok(),
+        _ => None,
+    });
+    info.await
+}
+
+#[tokio::test]
+async fn an_update_is_answered_by_all_options_in_force() {
+    let place = Place::new(&json!({"reasoning_effort": "low"}));
+    let tools = Some(vec!["Read".to_owned()]);
+    let asked = SessionStart {
+        model: Some("haiku".into()),
+        mode: Some("plan".into()),
+        allowed_tools: tools.clone(),
+        denied_tools: tools,
+        ..SessionStart::default()
+    };
+    let session = place.host.open_with(asked);
+    let before = json!({
+        "model": "haiku", "mode": "plan", "permission_mode": "plan", "reasoning_effort": "low",
+        "allowed_tools": ["Read"], "denied_tools": ["Read"],
+    });
+    assert_eq!(updated(&session, SessionUpdate::default()).await, before);
+    // Claude says what is in force, with each turn.
+    session.send("hi").await;
+    let mut told = before;
+    told["model"] = "fake-model".into();
+    (told["mode"], told["permission_mode"]) = ("default".into(), "default".into());
+    assert_eq!(updated(&session, SessionUpdate::default()).await, told);
+    // That outlives the process, which a change of the effort ends.
+    told["reasoning_effort"] = "high".into();
+    let effort = SessionUpdate { reasoning_effort: Some("high".into()), ..SessionUpdate::default() };
+    assert_eq!(updated(&session, effort).await, told);
+    told["model"] = "sonnet".into();
+    let model = SessionUpdate { model: Some("sonnet".into()), ..SessionUpdate::default() };
+    assert_eq!(updated(&session, model).await, told);
+}
+
 #[tokio::test]
 async fn requests_are_answered_in_any_order_while_others_are_open() {
     let place = Place::new(&json!({}));

@@ -31,7 +31,7 @@ fn turn(
     let (mut talk, _) = Talk::begin();
     talk.has_spoken = has_spoken;
     let (native, cost) = ("n".to_owned(), Total::NEW);
-    let mut memory = Memory { native, has_begun: false, resumes: true, cost };
+    let mut memory = Memory { resumes: true, cost, ..Memory::new(native) };
     let now = Instant::now();
     let wait = Duration::from_secs(3);
     let allowed = Allowed { steers: true, sub_agents: true, first_sign: Some((now + wait, wait)) };
