@@ -41,9 +41,9 @@ impl Profile {
         (self.check)(config)
     }
 
-    /// The variables each of which its agent takes for a credential, the one that it prefers first.
+    /// The variables that its agent may take for a credential, the one that it prefers first.
     pub fn credential_variables(&self) -> impl Iterator<Item = &'static str> {
-        credentials::of(self.name).into_iter().flat_map(Credentials::variables)
+        credentials::of(self.name).into_iter().flat_map(Credentials::all_variables)
     }
 
     /// The variables of an environment that its agent needs for its credentials: of those for which `is_set` holds, each

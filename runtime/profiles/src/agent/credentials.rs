@@ -9,6 +9,8 @@ pub(crate) struct Credentials {
     /// Variables each of which is enough, in the order in which the agent prefers them; with each, those that it is of
     /// no use without.
     variables: &'static [(&'static str, &'static [&'static str])],
+    /// Variables that pass on in the same way and are not always enough: when they are of use.
+    partial: &'static [(&'static str, &'static [&'static str], &'static str)],
     file: LoginFile,
     login: &'static str,
     /// The arguments by which its program says, at no cost, whether it is logged in: by its exit code.
@@ -65,16 +67,17 @@ const ALL: &[Credentials] = &[
             (ANTHROPIC_API_KEY, &["ANTHROPIC_BASE_URL"]),
             ("CLAUDE_CODE_OAUTH_TOKEN", &[]),
         ],
+        partial: &[],
         file: LoginFile::at("CLAUDE_CONFIG_DIR", ".claude", ".credentials.json"),
         login: "`claude`, then `/login`",
         check: Some(&["auth", "status"]),
     },
     Credentials {
         profile: "codex",
-        variables: &[
-            ("OPENAI_API_KEY", &["OPENAI_BASE_URL"]),
-            ("CODEX_API_KEY", &["OPENAI_BASE_URL"]),
-            ("CODEX_ACCESS_TOKEN", &[]),
+        variables: &[("CODEX_ACCESS_TOKEN", &[])],
+        partial: &[
+            (CODEX_API_KEY, &["OPENAI_BASE_URL"], "by `codex exec`"),
+            ("OPENAI_API_KEY", &["OPENAI_BASE_URL"], "where a model provider of its configuration names it"),
         ],
         file: LoginFile::at("CODEX_HOME", ".codex", "auth.json"),
         login: "`codex login`",
@@ -89,6 +92,7 @@ const ALL: &[Credentials] = &[
             ("COPILOT_PROVIDER_API_KEY", &[]),
             ("COPILOT_PROVIDER_BASE_URL", &["COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_TYPE"]),
         ],
+        partial: &[],
         file: LoginFile {
             evidence: Evidence::None,
             ..LoginFile::at("COPILOT_HOME", ".copilot", "config.json")
@@ -107,6 +111,7 @@ const ALL: &[Credentials] = &[
             ),
             ("GOOGLE_GENAI_USE_GCA", &["GOOGLE_CLOUD_PROJECT"]),
         ],
+        partial: &[],
         file: LoginFile::at("", ".gemini", "oauth_creds.json"),
         login: "`gemini`, then `/auth`",
         check: None,
@@ -120,6 +125,7 @@ const ALL: &[Credentials] = &[
             ("OPENROUTER_API_KEY", &[]),
             ("GEMINI_API_KEY", &[]),
         ],
+        partial: &[],
         file: LoginFile::at("", ".local/share/kilo", "auth.json"),
         login: "`kilo auth login`",
         check: None,
@@ -132,6 +138,7 @@ const ALL: &[Credentials] = &[
             ("OPENROUTER_API_KEY", &[]),
             ("GEMINI_API_KEY", &[]),
         ],
+        partial: &[],
         file: LoginFile::at("", ".local/share/opencode", "auth.json"),
         login: "`opencode auth login`",
         check: None,
@@ -145,6 +152,7 @@ const ALL: &[Credentials] = &[
             ("OPENAI_API_KEY", &[]),
             ("GEMINI_API_KEY", &[]),
         ],
+        partial: &[],
         file: LoginFile::at("PI_CODING_AGENT_DIR", ".pi/agent", "auth.json"),
         login: "`pi`, then `/login`",
         check: None,
@@ -153,6 +161,9 @@ const ALL: &[Credentials] = &[
 
 /// The key of Anthropic's API. What it is used for is paid by it, even where there is a subscription.
 pub(crate) const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
+
+/// The key that `codex exec` takes, and the app server does not.
+pub(crate) const CODEX_API_KEY: &str = "CODEX_API_KEY";
 
 /// What a profile accepts; nothing for one that needs no credentials of ours.
 pub(crate) fn of(profile: &str) -> Option<&'static Credentials> {
@@ -204,11 +215,18 @@ impl Credentials {
         self.variables().filter(is_set).collect()
     }
 
+    /// The variables that may pass on as credentials: those each of which is enough, then the others.
+    pub(crate) fn all_variables(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.variables().chain(self.partial.iter().map(|(name, ..)| *name))
+    }
+
     /// Which variables pass on: those that are set, and what each of them needs.
     pub(crate) fn passed(&self, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
-        let set = self.variables.iter().filter(|(name, _)| is_set(name));
+        let all = self.variables.iter().copied();
+        let all = all.chain(self.partial.iter().map(|(name, needed, _)| (*name, *needed)));
+        let set = all.filter(|(name, _)| is_set(name));
         let mut passed: Vec<_> =
-            set.flat_map(|(name, needed)| std::iter::once(name).chain(*needed)).copied().collect();
+            set.flat_map(|(name, needed)| std::iter::once(name).chain(needed.iter().copied())).collect();
         passed.retain(|name| is_set(name));
         passed.sort_unstable();
         passed.dedup();
@@ -234,7 +252,9 @@ impl Credentials {
             }
             (_, None) => String::new(),
         };
-        format!("set {}, or log in with {}{place}", any_of(&names), self.login)
+        let partial = self.partial.iter().map(|(name, _, when)| format!("; {name} is taken only {when}"));
+        let partial: String = partial.collect();
+        format!("set {}, or log in with {}{place}{partial}", any_of(&names), self.login)
     }
 
     /// What to say where none are found.
@@ -321,6 +341,20 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_is_taken_only_at_times_passes_and_is_not_found() {
+        let codex = of("codex").unwrap();
+        let key = |name: &str| (name == "OPENAI_API_KEY").then(|| "k".to_owned());
+        assert!(codex.found(key).is_empty() && codex.sources(key).is_empty());
+        assert_eq!(codex.passed(|name| key(name).is_some()), ["OPENAI_API_KEY"]);
+        assert_eq!(
+            codex.hint(|name| (name == "HOME").then(|| "/h".to_owned())),
+            "set CODEX_ACCESS_TOKEN, or log in with `codex login`, which keeps its login in ~/.codex/auth.json; \
+             CODEX_API_KEY is taken only by `codex exec`; \
+             OPENAI_API_KEY is taken only where a model provider of its configuration names it"
+        );
+    }
+
+    #[test]
     fn the_source_that_is_preferred_comes_first() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join(".claude")).unwrap();
@@ -349,7 +383,7 @@ mod tests {
             assert!(credentials.login.starts_with('`'));
             let hint = credentials.hint(|name| (name == "HOME").then(|| "/h".to_owned()));
             assert!(hint.contains(credentials.login) && hint.contains("~/."), "{hint}");
-            assert!(credentials.variables().all(|name| hint.contains(name)), "{hint}");
+            assert!(credentials.all_variables().all(|name| hint.contains(name)), "{hint}");
         }
     }
 }

@@ -144,14 +144,14 @@ mod tests {
         for (profile, common, expected) in [
             (
                 "codex",
-                common(WORKS, &[("OPENAI_API_KEY", "k")]),
+                common(WORKS, &[("CODEX_ACCESS_TOKEN", "k")]),
                 &[("agent.installed", "info"), ("agent.credentials", "info"), ("agent.login", "info")][..],
             ),
             ("codex", common(WORKS, &[]), &[("agent.installed", "info"), ("agent.login", "info")][..]),
             ("codex", common(LOGGED_OUT, &[]), &[("agent.installed", "info"), ("agent.login", "warn")][..]),
             (
                 "codex",
-                common(LOGGED_OUT, &[("CODEX_API_KEY", "k")]),
+                common(LOGGED_OUT, &[("CODEX_ACCESS_TOKEN", "k")]),
                 &[("agent.installed", "info"), ("agent.credentials", "info"), ("agent.login", "warn")][..],
             ),
             (
@@ -161,7 +161,7 @@ mod tests {
             ),
             (
                 "codex",
-                common("exit 3", &[("OPENAI_API_KEY", "k")]),
+                common("exit 3", &[("CODEX_ACCESS_TOKEN", "k")]),
                 &[("agent.version", "warn"), ("agent.credentials", "info"), ("agent.login", "warn")][..],
             ),
             ("generic-cli", common(WORKS, &[]), &[("agent.installed", "info")][..]),
@@ -192,10 +192,10 @@ mod tests {
 
     #[tokio::test]
     async fn values_and_accounts_stay_untold() {
-        let common = common(LOGGED_OUT, &[("OPENAI_API_KEY", "sk-value")]);
+        let common = common(LOGGED_OUT, &[("CODEX_ACCESS_TOKEN", "sk-value")]);
         let told = serde_json::to_string(&checks("codex", &common).await).unwrap();
         assert!(
-            told.contains("OPENAI_API_KEY from the environment")
+            told.contains("CODEX_ACCESS_TOKEN from the environment")
                 && !told.contains("sk-value")
                 && !told.contains("secret@"),
             "{told}"

@@ -7,10 +7,11 @@ use trunkline_sdk::{Check, Error};
 use super::Settings;
 use super::command_line::Way;
 use super::policy::Policy;
+use crate::agent::credentials::{self, CODEX_API_KEY};
+use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::version::{self, ProgramOutput};
-use crate::agent::{credentials, failure};
 
 /// How long Codex may take to tell of its login.
 const LOGIN: Duration = Duration::from_secs(15);
@@ -34,13 +35,14 @@ pub(super) async fn checks(settings: &Settings) -> Vec<Check> {
             None
         }
     };
-    checks.push(match Way::of(version, settings) {
+    let way = Way::of(version, settings);
+    checks.push(match way {
         Way::AppServer => Check::info("transport", "codex app-server, one for all sessions"),
         Way::Exec => {
             Check::warn("transport", "codex exec, one process a turn: no one is asked for approvals")
         }
     });
-    checks.push(login(&launch, &options).await);
+    checks.push(login(&launch, &options, way).await);
     checks
 }
 
@@ -64,11 +66,13 @@ fn configured(settings: &Settings) -> Check {
 }
 
 /// Credentials by name, and what `codex login status` says: it asks no model.
-async fn login(launch: &Launch, options: &Options) -> Check {
+async fn login(launch: &Launch, options: &Options, way: Way) -> Check {
     let value = |name: &str| options.env.get(name).cloned().or_else(|| std::env::var(name).ok());
     let known = credentials::of("codex");
-    let found = known.map(|known| known.found(value)).unwrap_or_default();
-    let sources = known.map(|known| known.sources(value)).unwrap_or_default();
+    let has_key = way == Way::Exec && value(CODEX_API_KEY).is_some_and(|key| !key.trim().is_empty());
+    let is_found = has_key || known.is_some_and(|known| !known.found(value).is_empty());
+    let key = has_key.then(|| format!("{CODEX_API_KEY} from the environment"));
+    let sources: Vec<_> = key.into_iter().chain(known.into_iter().flat_map(|it| it.sources(value))).collect();
     let (code, said) = match version::hear(launch.clone().args(["login", "status"]), LOGIN).await {
         Err(error) => return Check::warn("login", error.to_string()),
         Ok(said) if said.is_late => (None, format!("no answer within {} s", LOGIN.as_secs())),
@@ -79,15 +83,37 @@ async fn login(launch: &Launch, options: &Options) -> Check {
         }
     };
     let said = failure::message(&said);
-    match (code, found.is_empty()) {
+    match (code, is_found) {
         (Some(0), _) if sources.is_empty() => Check::info("login", said),
         (Some(0), _) => Check::info("login", said).detail(sources.join(", ")),
-        (_, false) => Check::info("login", sources.join(", ")).detail(said),
-        (_, true) => {
+        (_, true) => Check::info("login", sources.join(", ")).detail(said),
+        (_, false) => {
             let missing = known.map(|known| known.missing(value)).unwrap_or_default();
             let hint =
                 format!("{missing}; a model provider of one's own in codex's configuration needs neither");
             Check::warn("login", said).hint(hint)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_key_of_the_environment_counts_for_codex_exec_alone() {
+        let script =
+            "case $1 in --version) echo codex-cli 0.169.0;; *) echo Not logged in >&2; exit 1;; esac";
+        for (transport, level) in [("exec", "info"), ("app-server", "warn")] {
+            let env = json!({"CODEX_API_KEY": "k", "CODEX_ACCESS_TOKEN": "", "CODEX_HOME": "/no/such/home"});
+            let settings = json!({
+                "command": "sh", "args": ["-c", script, "agent"], "transport": transport, "env": env,
+            });
+            let found = json!(checks(&serde_json::from_value(settings).unwrap()).await);
+            let login = found.as_array().unwrap().iter().find(|check| check["code"] == "login").unwrap();
+            assert_eq!(login["level"], level, "{login}");
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::agent::credentials::CODEX_API_KEY;
 use crate::agent::options::Options;
 use crate::agent::version;
 
@@ -17,7 +18,7 @@ const STATUS: Duration = Duration::from_secs(5);
 const LONGEST: u64 = 256 * 1024;
 
 /// The variables by which `codex exec` needs no login, and that which says where its model is.
-const ENOUGH: [&str; 3] = ["CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_BASE_URL"];
+const ENOUGH: [&str; 3] = [CODEX_API_KEY, "CODEX_ACCESS_TOKEN", "OPENAI_BASE_URL"];
 
 /// Whether the answer to `account/read` says that no one has logged in, where someone must have.
 pub(super) fn is_missing(account: &Value) -> bool {
