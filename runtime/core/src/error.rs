@@ -14,6 +14,9 @@ pub enum SteerError {
         "the agent takes no input while a turn runs; send it as a turn, which waits for the end of this one"
     )]
     Unsupported,
+    /// Too many (`queued_inputs`) wait for an answer already, or too many bytes (`outbox`) for the adapter.
+    #[error("too much is waiting for the adapter already; try again when some of it was answered")]
+    Busy,
     /// The adapter says that it was not delivered.
     #[error("the agent did not take the input: {0}")]
     NotDelivered(String),

@@ -167,6 +167,9 @@ pub enum UpdateError {
     /// The value of this option could widen what the agent's configuration says ([ext.7]).
     #[error("{}", widens(.0))]
     WouldWiden(SessionOption),
+    /// Too many (`queued_inputs`) wait for an answer already, or too many bytes (`outbox`) for the adapter.
+    #[error("too much is waiting for the adapter already; try again when some of it was answered")]
+    Busy,
     /// The session has ended.
     #[error("the session has ended; open another")]
     Closed,
@@ -191,6 +194,9 @@ pub enum FileError {
     /// It could not be copied.
     #[error("failed to copy the file")]
     Io(#[from] std::io::Error),
+    /// Too many (`queued_inputs`) wait already, or too many bytes (`outbox`) for the adapter.
+    #[error("too much is waiting for the adapter already; try again when a turn has ended")]
+    Busy,
     /// The session has ended.
     #[error("the session has ended; open another")]
     Closed,

@@ -11,9 +11,10 @@ use std::{
 use tokio::sync::oneshot;
 use trunkline_protocol::{
     InputMode, MessageId, Meta, SessionId, SessionInfo, SessionStart, SessionUpdate, StopReason, UserInput,
+    json_len,
 };
 
-pub(crate) use self::shared::SessionShared;
+pub(crate) use self::shared::{Admitted, SessionShared};
 pub use self::status::SessionStatus;
 use crate::{
     Event, SteerError, Turn, TurnNo,
@@ -130,7 +131,8 @@ impl Session {
     /// Adds to the running turn ([turn.10]).
     ///
     /// # Errors
-    /// [`SteerError`] when no turn is running, the agent cannot, or the session has ended; nothing has happened then.
+    /// [`SteerError`] when no turn is running, the agent cannot, too much waits already, or the session has ended; nothing
+    /// has happened then.
     ///
     /// # Cancel safety
     /// Dropping the future does not take the input back.
@@ -140,12 +142,19 @@ impl Session {
         if shared.is_closed() {
             return Err(SteerError::Closed);
         }
+        let admitted = shared.admit(input.content.len()).map_err(|_| SteerError::Busy)?;
         input.mode = Some(InputMode::Steer);
         let (reply, answer) = oneshot::channel();
         // Its answer names it by this ([turn.10]).
         let fresh = || MessageId::new(uuid::Uuid::new_v4().simple().to_string()).ok();
         input.message_id = input.message_id.or_else(fresh);
-        shared.command(Command::Steer { session: shared.clone(), input: Box::new(input), meta, reply });
+        shared.command(Command::Steer {
+            session: shared.clone(),
+            input: Box::new(input),
+            meta,
+            admitted,
+            reply,
+        });
         answer.await.unwrap_or(Err(SteerError::Closed))
     }
 
@@ -167,15 +176,17 @@ impl Session {
     /// Changes options of the live session ([ext.5] `options`); resolves with the values now in force.
     ///
     /// # Errors
-    /// [`UpdateError`] when the adapter does not know `options`, the session ends first, or the value would widen what
-    /// the configuration allows ([ext.7]).
+    /// [`UpdateError`] when the adapter does not know `options`, the session ends first, too much waits already, or the
+    /// value would widen what the configuration allows ([ext.7]).
     ///
     /// # Cancel safety
     /// Dropping the future does not take the change back.
     pub async fn update(&self, update: SessionUpdate) -> Result<SessionInfo, UpdateError> {
         let shared = self.shared();
+        let admitted = shared.admit(json_len(&update)).map_err(|_| UpdateError::Busy)?;
         let (reply, answer) = oneshot::channel();
-        shared.command(Command::Update { session: shared.clone(), update: Box::new(update), reply });
+        let update = Box::new(update);
+        shared.command(Command::Update { session: shared.clone(), update, admitted, reply });
         answer.await.unwrap_or(Err(UpdateError::Closed))
     }
 
@@ -184,6 +195,7 @@ impl Session {
     ///
     /// # Errors
     /// [`FileError::Refused`] when it is not a regular file, is too large, or cannot be read or copied,
+    /// [`FileError::Busy`] when too much waits already,
     /// [`FileError::Io`] when its path cannot be made absolute or the exchange folder cannot be made,
     /// [`FileError::Closed`] after the session's end, and when the task that copies it panics or is given up.
     ///
@@ -203,9 +215,11 @@ impl Session {
             return Err(FileError::Closed);
         }
         let path = std::path::absolute(path)?;
+        let admitted = shared.admit(path.as_os_str().len()).map_err(|_| FileError::Busy)?;
         let place = move || shared.place(&path, name.as_deref(), mime_type.as_deref());
         let placed = tokio::task::spawn_blocking(place).await.map_err(|_| FileError::Closed)??;
-        self.shared().command(Command::File { session: self.shared().clone(), file: Box::new(placed) });
+        let file = Box::new(placed);
+        self.shared().command(Command::File { session: self.shared().clone(), file, admitted });
         Ok(())
     }
 

@@ -34,7 +34,9 @@ pub enum Effect {
     /// Check a file, copy it, and report it to the session's user, in this place among the events.
     CheckFile { key: Key, scope: TurnScope, file: FileOutput, meta: Option<Box<Meta>> },
     /// An input of this many bytes has left the queue unwritten: its turn has ended.
-    Unqueued { key: Key, bytes: usize },
+    InputUnqueued { key: Key, bytes: usize },
+    /// A file has left the queue, written or not; or an update was written, and its answer is still to come.
+    Unqueued(Ticket),
     /// A turn has ended.
     End { key: Key, end: Box<TurnEnd>, meta: Option<Box<Meta>> },
     /// A steer was answered.

@@ -57,7 +57,7 @@ impl Session {
         let running = work.and_then(|work| work.running.as_ref());
         let given = |queued: &Queued| match queued {
             Queued::Input { given, .. } => Some(*given),
-            Queued::File(_) | Queued::Update { .. } => None,
+            Queued::File(..) | Queued::Update { .. } => None,
         };
         let inputs = || work.into_iter().flat_map(|work| &work.queue).filter_map(given);
         Figures {

@@ -14,7 +14,7 @@ use crate::{Cause, ProcessEnd, SteerError, TurnNo, UpdateError};
 #[derive(Debug)]
 pub(super) enum Queued {
     Input { turn: TurnNo, input: UserInput, meta: Option<Meta>, given: Instant },
-    File(Box<FileInput>),
+    File(Box<FileInput>, Ticket),
     Update { update: Box<SessionUpdate>, ticket: Ticket, given: Instant },
 }
 
@@ -36,10 +36,12 @@ impl Core {
     }
 
     /// Takes a file that lies in the exchange folder.
-    pub fn handle_file(&mut self, key: Key, file: Box<FileInput>, now: Instant) {
-        let Some(index) = self.index_of(key) else { return };
-        let Some(session) = self.get(index) else { return };
-        session.work().queue.push_back(Queued::File(file));
+    pub fn handle_file(&mut self, key: Key, file: Box<FileInput>, ticket: Ticket, now: Instant) {
+        let index = self.index_of(key);
+        let Some((index, session)) = index.and_then(|index| Some((index, self.get(index)?))) else {
+            return self.effect(Effect::Unqueued(ticket));
+        };
+        session.work().queue.push_back(Queued::File(file, ticket));
         self.flush(index, now);
     }
 
@@ -127,13 +129,17 @@ impl Core {
                         self.begin(index, turn, input, meta.filter(|_| has_meta), with_turns, now);
                         continue;
                     }
-                    Some(Queued::File(file)) => (*file).into(),
+                    Some(Queued::File(file, ticket)) => {
+                        self.effect(Effect::Unqueued(ticket));
+                        (*file).into()
+                    }
                     Some(Queued::Update { update, ticket, .. }) => {
                         if !agreed.is_some_and(|agreed| agreed.contains(Extensions::OPTIONS)) {
                             self.effect(Effect::Updated { ticket, result: Err(UpdateError::Unsupported) });
                             continue;
                         }
                         work.updates.push_back(ticket);
+                        self.effect(Effect::Unqueued(ticket));
                         HostBody::SessionUpdate(update)
                     }
                     None => return,
@@ -184,14 +190,14 @@ impl Core {
         for queued in std::mem::take(&mut work.queue) {
             match queued {
                 Queued::Input { turn, input, .. } => {
-                    self.effect(Effect::Unqueued { key, bytes: input.content.len() });
+                    self.effect(Effect::InputUnqueued { key, bytes: input.content.len() });
                     let end = super::turn::unsent(turn, cause, failure, end);
                     self.effect(Effect::End { key, end: Box::new(end), meta: None });
                 }
                 Queued::Update { ticket, .. } => {
                     self.effect(Effect::Updated { ticket, result: Err(UpdateError::Closed) });
                 }
-                Queued::File(_) => {}
+                Queued::File(_, ticket) => self.effect(Effect::Unqueued(ticket)),
             }
         }
     }
@@ -200,7 +206,7 @@ impl Core {
     pub(super) fn first_waiting(&mut self, index: u32) -> Option<TurnNo> {
         self.get(index)?.work.as_ref()?.queue.iter().find_map(|queued| match queued {
             Queued::Input { turn, .. } => Some(*turn),
-            Queued::File(_) | Queued::Update { .. } => None,
+            Queued::File(..) | Queued::Update { .. } => None,
         })
     }
 
@@ -214,7 +220,7 @@ impl Core {
         let Some(Queued::Input { input, .. }) = work.queue.remove(at) else { return false };
         let mut end = super::turn::unsent(turn, Cause::StoppedUnsent, None, None);
         end.complete.get_or_insert_default().stop_reason = Some(reason.as_str().to_owned());
-        self.effect(Effect::Unqueued { key, bytes: input.content.len() });
+        self.effect(Effect::InputUnqueued { key, bytes: input.content.len() });
         self.effect(Effect::End { key, end: Box::new(end), meta: None });
         true
     }

@@ -121,7 +121,7 @@ impl Timer {
                 let started = session.filter(|session| !session.options_due)?.started_at?;
                 match work?.queue.front()? {
                     Queued::Update { given, .. } if process.is_up() => Some(started.max(*given) + READY_WAIT),
-                    Queued::Update { .. } | Queued::Input { .. } | Queued::File(_) => None,
+                    Queued::Update { .. } | Queued::Input { .. } | Queued::File(..) => None,
                 }
             }
         }

@@ -136,7 +136,7 @@ keys! {
         stderr_tail: Memory => limits.stderr_tail,
         /// The largest file, in either direction.
         max_file_bytes: Bytes => limits.max_file_bytes,
-        /// Inputs that may wait in a session; more are refused as busy.
+        /// Inputs that may wait in a session, and as many steers, updates and files together; more are refused as busy.
         queued_inputs: Count => limits.queued_inputs,
         /// Bytes that may wait for an adapter; more are refused as busy.
         outbox: SomeMemory => limits.outbox,

@@ -38,7 +38,8 @@ pub struct Limits {
     pub stderr_tail: usize,
     /// `max_file_bytes`: the largest file in either direction, in bytes.
     pub max_file_bytes: u64,
-    /// `queued_inputs`: inputs that wait in one session; the next is refused as `busy`.
+    /// `queued_inputs`: inputs that wait in one session, and as many steers, updates and files together; the next is
+    /// refused as `busy`.
     pub queued_inputs: usize,
     /// `outbox`: bytes that wait for the adapter's stdin; the next input is refused as `busy`.
     pub outbox: usize,

@@ -9,8 +9,11 @@ use trunkline_protocol::{
 };
 
 use crate::{
-    Event, EventKind, SessionStatus, TurnEnd, TurnNo, TurnScope, config::StopSteps, error::UpdateError,
-    mailbox::Mailbox, session::SessionShared,
+    Event, EventKind, SessionStatus, TurnEnd, TurnNo, TurnScope,
+    config::StopSteps,
+    error::UpdateError,
+    mailbox::Mailbox,
+    session::{Admitted, SessionShared},
 };
 
 /// One thing that is asked.
@@ -33,16 +36,19 @@ pub(crate) enum Command {
         session: Arc<SessionShared>,
         input: Box<UserInput>,
         meta: Option<Meta>,
+        admitted: Admitted,
         reply: Reply<(), SteerError>,
     },
     Update {
         session: Arc<SessionShared>,
         update: Box<SessionUpdate>,
+        admitted: Admitted,
         reply: Reply<SessionInfo, UpdateError>,
     },
     File {
         session: Arc<SessionShared>,
         file: Box<FileInput>,
+        admitted: Admitted,
     },
     Stop {
         session: Arc<SessionShared>,

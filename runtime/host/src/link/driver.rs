@@ -34,7 +34,7 @@ use crate::{
     error::UpdateError,
     files::{Pinned, StoreDir},
     mailbox::Mailbox,
-    session::SessionShared,
+    session::{Admitted, SessionShared},
     spool::Pressure,
     usage::{EndedTurn, SessionUsage},
 };
@@ -99,9 +99,16 @@ struct Entry {
     spans: Option<Box<Spans>>,
 }
 
-enum Waiting {
+/// What was given to the core, until it is answered or, if it is a file, has left the queue.
+struct Waiting {
+    what: Asked,
+    admitted: Admitted,
+}
+
+enum Asked {
     Steer(oneshot::Sender<Result<(), SteerError>>),
     Update(oneshot::Sender<Result<SessionInfo, UpdateError>>),
+    File,
 }
 
 /// What one wake found.
@@ -313,10 +320,10 @@ impl Driver {
         self.sessions.get_mut(key.index() as usize)?.as_mut().filter(|entry| key_of(&entry.shared) == key)
     }
 
-    fn wait(&mut self, waiting: Waiting) -> Ticket {
+    fn wait(&mut self, what: Asked, admitted: Admitted) -> Ticket {
         self.ticket += 1;
         let ticket = Ticket(self.ticket);
-        self.waiting.insert(ticket, waiting);
+        self.waiting.insert(ticket, Waiting { what, admitted });
         ticket
     }
 }

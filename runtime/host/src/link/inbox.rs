@@ -18,14 +18,14 @@ use crate::{TurnNo, error::SendError, files::Exchanges, request::Answers, spool:
 
 /// The queue from the users of a link to its driver.
 ///
-/// Inputs are bounded by count a session and by bytes a link; every other command answers or ends something that is
-/// bounded itself. No one waits here.
+/// Inputs are bounded by count a session and by bytes a link; so are steers, updates and files together. Every other
+/// command answers or ends something that is bounded itself. No one waits here.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// The commands that wait; nothing once the driver has gone.
     commands: Mutex<Option<VecDeque<Command>>>,
     driver: AtomicWaker,
-    /// Bytes of inputs that were accepted and have not been handed to the writer.
+    /// Bytes that were accepted and have not been handed to the writer.
     accepted: AtomicUsize,
     /// Bytes that the writer has not written.
     pub(super) unwritten: AtomicUsize,
@@ -59,7 +59,7 @@ impl Inbox {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an input into account, or refuses it.
+    /// Takes an input or another thing into account among those of its session that wait, or refuses it.
     pub(crate) fn admit(&self, waiting: &AtomicU32, bytes: usize) -> Result<(), SendError> {
         let limit = u32::try_from(self.limits.queued_inputs).unwrap_or(u32::MAX);
         if waiting.fetch_add(1, Ordering::AcqRel) >= limit {
@@ -76,9 +76,14 @@ impl Inbox {
         Ok(())
     }
 
-    /// An accepted input waits no more.
-    pub(super) fn release(&self, waiting: &AtomicU32, bytes: usize) {
+    /// What was accepted waits no more.
+    pub(crate) fn release(&self, waiting: &AtomicU32, bytes: usize) {
         waiting.fetch_sub(1, Ordering::AcqRel);
+        self.release_bytes(bytes);
+    }
+
+    /// What was accepted has left the queue.
+    pub(crate) fn release_bytes(&self, bytes: usize) {
         self.accepted.fetch_sub(bytes, Ordering::AcqRel);
     }
 

@@ -17,7 +17,7 @@ use crate::{
     Event, EventKind, SessionEnd, TurnScope,
     agent::AgentShared,
     counters::LiveSessionCounters,
-    error::FileError,
+    error::{FileError, SendError},
     files::{self, Exchange, Pinned, Refusal},
     link::{Command, Inbox},
     mailbox::Mailbox,
@@ -47,6 +47,8 @@ pub(crate) struct SessionShared {
     pub(crate) counted: LiveSessionCounters,
     /// Inputs that were accepted and have not been written.
     pub(crate) waiting: AtomicU32,
+    /// Steers, updates and files that were accepted and have no answer, or have not been written.
+    asked: AtomicU32,
     pub(super) turns: AtomicU64,
     closed: AtomicBool,
 }
@@ -73,6 +75,7 @@ impl SessionShared {
             key: AtomicU64::new(u64::MAX),
             counted: LiveSessionCounters::default(),
             waiting: AtomicU32::new(0),
+            asked: AtomicU32::new(0),
             turns: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }
@@ -81,6 +84,12 @@ impl SessionShared {
     /// Sends a command that is bounded by what it answers or ends.
     pub(crate) fn command(&self, command: Command) {
         self.inbox.push(command);
+    }
+
+    /// Takes a steer, an update or a file into account, or refuses it.
+    pub(crate) fn admit(self: &Arc<Self>, bytes: usize) -> Result<Admitted, SendError> {
+        self.inbox.admit(&self.asked, bytes)?;
+        Ok(Admitted { session: self.clone(), bytes })
     }
 
     /// Events outside turns; every event where delivery is merged.
@@ -184,6 +193,26 @@ impl Drop for SessionShared {
             let _ = std::fs::remove_file(copy);
         }
         self.inbox.store().give_disk_back(copies.bytes);
+    }
+}
+
+/// A steer, an update or a file that counts until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    session: Arc<SessionShared>,
+    bytes: usize,
+}
+
+impl Admitted {
+    /// It has left the queue: its bytes count with the writer's, if at all.
+    pub(crate) fn unqueued(&mut self) {
+        self.session.inbox.release_bytes(std::mem::take(&mut self.bytes));
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.session.inbox.release(&self.session.asked, self.bytes);
     }
 }
 

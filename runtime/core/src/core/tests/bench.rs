@@ -183,7 +183,8 @@ impl Bench {
                     self.ends.push(*end);
                 }
                 Effect::Closed { .. } => self.did.push(Did::Closed),
-                Effect::Unqueued { .. }
+                Effect::InputUnqueued { .. }
+                | Effect::Unqueued(_)
                 | Effect::Steered { .. }
                 | Effect::Updated { .. }
                 | Effect::Count(..) => {}

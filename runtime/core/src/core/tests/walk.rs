@@ -7,7 +7,7 @@ use std::{
 };
 
 use trunkline_protocol::{
-    Extensions, HostBody, HostMessage, Item, PermissionResponse, SessionStart, UserInput,
+    Extensions, FileInput, HostBody, HostMessage, Item, PermissionResponse, SessionStart, UserInput,
 };
 
 use super::{
@@ -57,6 +57,8 @@ struct Model {
     closed: HashSet<Key>,
     /// Updates that no one has answered.
     updates: HashSet<Ticket>,
+    /// Files that wait in a queue.
+    files: HashSet<Ticket>,
     running_process: bool,
     wants_start: bool,
 }
@@ -164,6 +166,12 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 model.updates.insert(Ticket(requests));
                 bench.core.handle_update(key, Box::default(), Ticket(requests), now);
             }
+            (12, Some(key), _) => {
+                requests += 1;
+                model.files.insert(Ticket(requests));
+                let file = FileInput { file_name: None, file_mime_type: None, file_path: "/x".to_owned() };
+                bench.core.handle_file(key, Box::new(file), Ticket(requests), now);
+            }
             (13, Some(key), _) => match chance.below(5) {
                 0 => bench.core.handle_pause(key, now),
                 1 => bench.core.handle_resume(key, now),
@@ -222,6 +230,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
     check(&mut bench, &mut model);
     let open: Vec<_> = model.accepted.keys().filter(|turn| !model.ended.contains(turn)).collect();
     assert!(open.is_empty(), "every accepted input has ended: {open:?}");
+    assert!(model.files.is_empty(), "every file has left its queue: {:?}", model.files);
     assert!(model.updates.is_empty(), "every update has its answer: {:?}", model.updates);
 }
 
@@ -282,7 +291,11 @@ fn check(bench: &mut Bench, model: &mut Model) {
             }
             Effect::Closed { key, .. } => assert!(model.closed.insert(key), "a session ends once"),
             Effect::Updated { ticket, .. } => assert!(model.updates.remove(&ticket), "one answer an update"),
-            Effect::Unqueued { .. } | Effect::Steered { .. } | Effect::Count(..) => {}
+            Effect::Unqueued(ticket) => {
+                let is_known = model.updates.contains(&ticket) || model.files.remove(&ticket);
+                assert!(is_known, "a file leaves the queue once");
+            }
+            Effect::InputUnqueued { .. } | Effect::Steered { .. } | Effect::Count(..) => {}
         }
     }
 }

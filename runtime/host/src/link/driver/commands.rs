@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 
 use trunkline_core::{NewSession, WhyClosed};
 
-use super::{Driver, Entry, Waiting, key_of, spans::Spans};
+use super::{Asked, Driver, Entry, key_of, spans::Spans};
 use crate::{Event, EventDelivery, EventKind, TurnScope, error::UpdateError, link::Command, session_options};
 
 impl Driver {
@@ -57,20 +57,25 @@ impl Driver {
                     }
                 }
             }
-            Command::Steer { session, input, meta, reply } => {
-                let ticket = self.wait(Waiting::Steer(reply));
+            Command::Steer { session, input, meta, mut admitted, reply } => {
+                // It is written now, or not at all.
+                admitted.unqueued();
+                let ticket = self.wait(Asked::Steer(reply), admitted);
                 self.core.handle_steer(key_of(&session), *input, meta, ticket, now);
             }
-            Command::Update { session, update, reply } => {
+            Command::Update { session, update, admitted, reply } => {
                 match session_options::update(&self.agent.config, &update) {
                     Ok(()) => {
-                        let ticket = self.wait(Waiting::Update(reply));
+                        let ticket = self.wait(Asked::Update(reply), admitted);
                         self.core.handle_update(key_of(&session), update, ticket, now);
                     }
                     Err(option) => drop(reply.send(Err(UpdateError::WouldWiden(option)))),
                 }
             }
-            Command::File { session, file } => self.core.handle_file(key_of(&session), file, now),
+            Command::File { session, file, admitted } => {
+                let ticket = self.wait(Asked::File, admitted);
+                self.core.handle_file(key_of(&session), file, ticket, now);
+            }
             Command::Stop { session, turn, reason } => {
                 self.core.handle_stop(key_of(&session), turn, reason, now)
             }

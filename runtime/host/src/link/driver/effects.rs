@@ -8,7 +8,7 @@ use std::{
 use trunkline_core::{Counter, Effect, Ended, Key, Reader, WhyClosed};
 use trunkline_protocol::{HostBody, Meta};
 
-use super::{ANSWERS, Driver, Entry, Waiting};
+use super::{ANSWERS, Asked, Driver, Entry, Waiting};
 use crate::{
     Event, EventDelivery, EventKind, TurnScope,
     link::{connection::Connection, file_checks::FileCheck},
@@ -93,12 +93,17 @@ impl Driver {
                     self.file_checks.begin(FileCheck { key, session, temp_dir, scope, file, meta }, promise);
                     self.pushed(key, &mailbox, pushed, now);
                 }
-                Effect::Unqueued { key, bytes } => {
+                Effect::InputUnqueued { key, bytes } => {
                     if let Some(entry) = self.entry(key) {
                         let shared = &entry.shared;
                         shared.inbox.release(&shared.waiting, bytes);
                     }
                 }
+                Effect::Unqueued(ticket) => match self.waiting.get_mut(&ticket) {
+                    Some(Waiting { what: Asked::File, .. }) => drop(self.waiting.remove(&ticket)),
+                    Some(waiting) => waiting.admitted.unqueued(),
+                    None => {}
+                },
                 Effect::End { key, end, meta } => self.handle_end(key, end, meta, now),
                 Effect::Closed { key, end } => {
                     let Some(entry) = self.sessions.get_mut(key.index() as usize).and_then(Option::take)
@@ -116,13 +121,13 @@ impl Driver {
                     }
                 }
                 Effect::Steered { ticket, result } => {
-                    if let Some(Waiting::Steer(reply)) = self.waiting.remove(&ticket) {
+                    if let Some(Waiting { what: Asked::Steer(reply), .. }) = self.waiting.remove(&ticket) {
                         // A caller that no longer waits needs no answer; so below.
                         let _ = reply.send(result);
                     }
                 }
                 Effect::Updated { ticket, result } => {
-                    if let Some(Waiting::Update(reply)) = self.waiting.remove(&ticket) {
+                    if let Some(Waiting { what: Asked::Update(reply), .. }) = self.waiting.remove(&ticket) {
                         let _ = reply.send(result.map(|info| *info).map_err(Into::into));
                     }
                 }
