@@ -16,11 +16,11 @@ const READY: &str = r#","extensions":["turns","events","options"],"input_modes":
 /// A session whose adapter can be steered and changes options; its first turn runs.
 async fn running(agent: AgentConfig, pipe: usize) -> (Host, Session, Peer) {
     let (host, mut peers) = played(agent, pipe);
-    let session = host.open("a", named("s")).unwrap();
-    let mut peer = soon(peers.recv()).await.unwrap();
+    let session = host.open("a", named("s")).expect("a session");
+    let mut peer = soon(peers.recv()).await.expect("a start");
     peer.read("session.start").await;
     peer.say("session.ready", "s", READY).await;
-    session.send("x").unwrap().detach();
+    session.send("x").expect("room").detach();
     peer.read("user.input").await;
     (host, session, peer)
 }
