@@ -24,8 +24,8 @@ impl Permission {
             request: PermissionRequest {
                 request_id: RequestId::new("unsent").expect("six bytes are an id"),
                 tool: tool.into(),
-                description: description.into(),
-                resource: resource.into(),
+                description: Some(description.into()),
+                resource: Some(resource.into()),
                 input: None,
                 title: None,
                 tool_call_id: None,

@@ -236,7 +236,7 @@ async fn fifty_at_once_have_ids_of_their_own_and_any_order_of_answers() {
                 session
                     .wait_for(|body| match body {
                         AdapterBody::PermissionRequest(request) => {
-                            Some((session, request.request_id.clone(), request.resource.clone()))
+                            Some((session, request.request_id.clone(), request.resource.clone().unwrap()))
                         }
                         _ => None,
                     })

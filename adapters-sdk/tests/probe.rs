@@ -16,7 +16,7 @@ fn script(steps: impl Into<Value>) -> String {
 }
 
 async fn run(session: &TestSession, steps: Value) -> TestTurn {
-    session.send_with(script(steps), |request| request.resource.contains("yes")).await
+    session.send_with(script(steps), |request| request.resource.iter().any(|file| file.contains("yes"))).await
 }
 
 fn data(turn: &TestTurn) -> Value {

@@ -72,14 +72,15 @@ async fn talk(
 /// Asks the person at the terminal, one request at a time. The other session continues meanwhile.
 async fn ask(name: &str, permission: Permission, terminal: &Mutex<()>) -> Result<(), Box<dyn Error>> {
     if !io::stdin().is_terminal() {
-        show(name, "denied", &permission.request().description)?;
+        show(name, "denied", permission.request().description.as_deref().unwrap_or_default())?;
         permission.deny();
         return Ok(());
     }
     let _one_at_a_time = terminal.lock().await;
     let request = permission.request();
-    let prompt =
-        format!("[{name}] {}: {} ({}). Allow? [y/N] ", request.tool, request.description, request.resource);
+    let [description, resource] =
+        [&request.description, &request.resource].map(|text| text.as_deref().unwrap_or_default());
+    let prompt = format!("[{name}] {}: {description} ({resource}). Allow? [y/N] ", request.tool);
     let answer = tokio::task::spawn_blocking(move || {
         io::stderr().write_all(prompt.as_bytes())?;
         let mut answer = String::new();

@@ -20,7 +20,7 @@ const FAMILIES: [(&str, usize); 10] = [
     ("msg", 7),
     ("session", 8),
     ("turn", 11),
-    ("permission", 5),
+    ("permission", 6),
     ("file", 7),
     ("process", 7),
     ("ext", 9),

@@ -12,7 +12,7 @@ const REQUIRED = {
   output: ['content'],
   'turn.complete': [],
   'file.output': ['file_path'],
-  'permission.request': ['request_id', 'tool', 'description', 'resource'],
+  'permission.request': ['request_id', 'tool'],
 };
 const OPTIONAL = { __proto__: null, output: ['channel'], 'file.output': ['file_name', 'file_mime_type'] };
 const PASSED = ['HOME', 'PATH', 'TERM', 'LANG', 'USER', 'LOGNAME', 'SHELL'];
@@ -201,6 +201,9 @@ class Relay {
         return;
       }
       session.requests.add(message.request_id);
+      for (const [name, ours] of [['description', `${message.tool} asks`], ['resource', '']]) {
+        told[name] = typeof message[name] === 'string' ? message[name] : ours;
+      }
     } else if (message.type === 'file.output' && !this.copy(told)) {
       told = { type: 'output', session_id: sid, content: 'a file was refused', channel: 'system' };
     }

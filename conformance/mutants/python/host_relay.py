@@ -15,7 +15,7 @@ REQUIRED = {
     "output": ("content",),
     "turn.complete": (),
     "file.output": ("file_path",),
-    "permission.request": ("request_id", "tool", "description", "resource"),
+    "permission.request": ("request_id", "tool"),
 }
 OPTIONAL = {"output": ("channel",), "file.output": ("file_name", "file_mime_type")}
 
@@ -205,6 +205,8 @@ class Relay:
                 if told["request_id"] in session.requests:
                     return
                 session.requests.append(told["request_id"])
+                for name, ours in (("description", told["tool"] + " asks"), ("resource", "")):
+                    told[name] = message[name] if isinstance(message.get(name), str) else ours
             elif kind == "file.output" and not self.copy(told):
                 told = {"type": "output", "session_id": sid, "content": "a file was refused", "channel": "system"}
             self.say(told)

@@ -147,6 +147,7 @@ impl Judge {
         let Some(value) = value else {
             return match field.presence {
                 Presence::Required => self.drop("msg.3", format!("{name} is missing")),
+                Presence::Owed => self.fault("msg.3", Level::Must, format!("{name} is missing")),
                 // What is absent denies, so a host that means to approve has lost its answer ([permission.4]).
                 Presence::Written if name == "approved" => {
                     self.fault("permission.4", Level::Must, "approved is missing".to_owned());
@@ -166,6 +167,7 @@ impl Judge {
         match field.presence {
             Presence::Required if wrong == Wrong::NotAbsolute => self.fault("file.1", Level::Must, text),
             Presence::Required if matches!(wrong, Wrong::Type | Wrong::Within) => self.drop("msg.3", text),
+            Presence::Owed => self.fault("msg.3", Level::Must, text),
             Presence::Written if name == "approved" => self.fault("permission.4", Level::Must, text),
             // The one field whose absence is fine and whose wrong type is not ([msg.3]).
             Presence::Written if table.name == "user.input" => self.drop("msg.3", text),

@@ -38,6 +38,8 @@ pub(crate) enum Kind {
 pub(crate) enum Presence {
     /// Its absence makes the message bad.
     Required,
+    /// It must be written, and a reader makes do without ([permission.6]).
+    Owed,
     /// A reader bears its absence; "writers always write it".
     Written,
     /// It may be left out.
@@ -88,6 +90,10 @@ pub(crate) fn find(name: &str) -> Option<&'static Table> {
 
 pub(super) const fn required(name: &'static str, kind: Kind) -> Field {
     Field { name, kind, presence: Presence::Required, gate: Gate::Open }
+}
+
+pub(super) const fn owed(name: &'static str, kind: Kind) -> Field {
+    Field { name, kind, presence: Presence::Owed, gate: Gate::Open }
 }
 
 pub(super) const fn written(name: &'static str, kind: Kind) -> Field {

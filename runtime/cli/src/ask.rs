@@ -349,8 +349,8 @@ mod tests {
         PermissionRequest {
             request_id: RequestId::new("r").unwrap(),
             tool: tool.to_owned(),
-            description: String::new(),
-            resource,
+            description: Some(String::new()),
+            resource: Some(resource),
             input: None,
             title: None,
             tool_call_id: None,

@@ -77,7 +77,11 @@ pub(crate) fn learnt(info: SessionInfo) -> SessionInfo {
 }
 
 fn permission(request: PermissionRequest) -> Permission {
-    let mut permission = Permission::new(request.tool, request.description, request.resource);
+    let mut permission = Permission::new(
+        request.tool,
+        request.description.unwrap_or_default(),
+        request.resource.unwrap_or_default(),
+    );
     if let Some(input) = request.input {
         permission = permission.input(input);
     }

@@ -190,6 +190,14 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
             None if shape.kind == "user.input" && name == "content" && !here => {
                 message.set(name, "\"\"".to_owned());
             }
+            // [permission.6]
+            None if shape.kind == "permission.request"
+                && matches!(name, "description" | "resource")
+                && !(deep || broken(M::IncompleteRequestDropped)) =>
+            {
+                let tool = message.text("tool").filter(|_| name == "description");
+                message.set(name, json::quote(&tool.map(|tool| tool + " asks").unwrap_or_default()));
+            }
             None if required && broken(M::ContentInvented) => message.set(name, "\"\"".to_owned()),
             None if required || deep => {
                 return Err(bad(&format!("{} without a good {name}", shape.kind)));

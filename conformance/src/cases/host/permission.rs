@@ -52,7 +52,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .then("no one is asked and nothing is answered"),
     Case::choice("H-PRM-09", "permission.2", "bad requests", refused::bad_requests)
         .needs(NEEDS)
-        .when("requests without an id, a tool, a description, a resource, and with wrong types")
+        .when("requests without an id or a tool, and with wrong types there")
         .then("no one is asked, nothing is approved, the turn goes on"),
     Case::choice(
         "H-PRM-10",
@@ -80,6 +80,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(NEEDS)
         .when("a request after the end of a turn; one turn ends, another is stopped; then the hub approves")
         .then("nothing before the approval, which reaches the adapter once"),
+    Case::choice("H-PRM-14", "permission.6", "requests that say too little", refused::incomplete)
+        .needs(NEEDS)
+        .when("requests without a description, a resource or both, and with wrong types there")
+        .then("each reaches the hub with a description that names the tool, and gets the hub's answer"),
 ];
 
 /// An action that asks under an id; its resource is the token by which the hub knows it.

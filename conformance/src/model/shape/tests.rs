@@ -71,8 +71,8 @@ fn bad_messages_are_told_by_clause() {
         ),
         (
             Side::Adapter,
-            r#"{"type":"permission.request","session_id":"s","request_id":"r","tool":"T"}"#,
-            &["msg.3", "msg.3"],
+            r#"{"type":"permission.request","session_id":"s","request_id":"r","description":7}"#,
+            &["msg.3", "msg.3", "msg.3"],
         ),
     ];
     for (by, line, clauses) in table {
@@ -97,6 +97,18 @@ fn faults_that_leave_the_message_standing() {
             Side::Host,
             r#"{"type":"permission.response","session_id":"s","request_id":"r","approved":"true"}"#,
             "permission.4",
+            Must,
+        ),
+        (
+            Side::Adapter,
+            r#"{"type":"permission.request","session_id":"s","request_id":"r","tool":"T","resource":"x"}"#,
+            "msg.3",
+            Must,
+        ),
+        (
+            Side::Adapter,
+            r#"{"type":"permission.request","session_id":"s","request_id":"r","tool":"T","description":"x","resource":7}"#,
+            "msg.3",
             Must,
         ),
         (Side::Adapter, r#"{"type":"output","session_id":"s","content":"","channel":7}"#, "msg.5", Should),

@@ -4,7 +4,7 @@ use super::super::extension::Extension::{Control, Events, Flow, Options, Questio
 use super::Kind::{Any, Bool, Id, Int, List, Map, Number, Object, OneOf, Path, Strings, Text, Time, Uint};
 use super::{
     CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, MODELS, OF_USAGE, REASON, Table, core,
-    joined, of, optional, pipe, required, with, written,
+    joined, of, optional, owed, pipe, required, with, written,
 };
 use crate::clauses::Side::{Adapter, Host};
 
@@ -139,8 +139,8 @@ pub(crate) const TABLES: &[Table] = &[
         &[
             required("request_id", Id),
             required("tool", Text),
-            required("description", Text),
-            required("resource", Text),
+            owed("description", Text),
+            owed("resource", Text),
             with(Control, "input", Any),
             with(Control, "title", Text),
             with(Control, "tool_call_id", Id),

@@ -38,9 +38,12 @@ impl Page {
         let mut page = Self::new(whole);
         let headline = page.name(&super::headline(request));
         page.lines.push(format!("  {care}?{care:#} {bold}{headline}{bold:#}"));
-        page.text(&request.description, |line| format!("    {line}"));
-        if ![request.description.as_str(), request.tool.as_str()].contains(&request.resource.as_str()) {
-            page.text(&request.resource, |line| format!("    {dim}{line}{dim:#}"));
+        let [description, resource] = [&request.description, &request.resource].map(Option::as_deref);
+        page.text(description.unwrap_or_default(), |line| format!("    {line}"));
+        if let Some(resource) =
+            resource.filter(|text| ![description, Some(&request.tool)].contains(&Some(text)))
+        {
+            page.text(resource, |line| format!("    {dim}{line}{dim:#}"));
         }
         let diffs = request.diffs.as_deref().unwrap_or_default();
         page.input(request, diffs);
@@ -83,7 +86,7 @@ impl Page {
             };
             diffs.iter().any(of)
         };
-        let above = [Some(request.description.as_str()), Some(&request.resource), request.title.as_deref()];
+        let above = [&request.description, &request.resource, &request.title].map(Option::as_deref);
         let texts: Vec<_> = members
             .into_iter()
             .map(|(name, value)| match value {
@@ -228,7 +231,7 @@ mod tests {
             Diff { path: long.clone(), new_text: Some("a\n".repeat(100_000)), old_text: None, patch: None };
         let option = PermissionOption { id: "o".to_owned(), label: Some(long.clone()), kind: None };
         let mut request = request(long.clone());
-        (request.tool, request.title, request.description) = (long.clone(), Some(long.clone()), long);
+        (request.tool, request.title, request.description) = (long.clone(), Some(long.clone()), Some(long));
         request.diffs = Some(vec![diff; 200]);
         request.options = Some(vec![option; 2000]);
         let page = Page::of_permission(&request, false);

@@ -15,7 +15,7 @@ use trunkline_protocol::{
 use super::{Core, Counter, Effect, Key};
 use crate::{
     TurnNo, TurnScope,
-    policy::{Action, Decision},
+    policy::{Action, Decision, Unmatched},
     share::may_take,
 };
 
@@ -70,13 +70,18 @@ impl Core {
         index: u32,
         turn: Option<TurnNo>,
         scope: TurnScope,
-        request: Box<PermissionRequest>,
+        mut request: Box<PermissionRequest>,
         meta: Option<Box<Meta>>,
         now: Instant,
     ) {
         if self.phase_of(index, &request.request_id, RequestStep::Ask) == RequestRule::Reject {
             return self.count_of(index, Counter::Bad);
         }
+        let says_on_what = request.resource.is_some();
+        let PermissionRequest { tool, description, resource, .. } = &mut *request;
+        description
+            .get_or_insert_with(|| format!("{tool} asks for permission, and does not describe the action."));
+        resource.get_or_insert_default();
         let read = |input: &Json| {
             // A number too large, half a character: what cannot be read is not an absent input.
             serde_json::from_str(input.get()).unwrap_or(serde_json::Value::Bool(false))
@@ -89,14 +94,17 @@ impl Core {
             paths: &paths,
             work_dir: dirs.first().copied(),
             deny_dirs: &dirs,
-            ..Action::new(&request.tool, &request.resource)
+            ..Action::new(&request.tool, request.resource.as_deref().unwrap_or_default())
         };
         let bytes = json_len(&request);
         let decision = match self.rules.policy.decide(&action) {
             _ if self.must_deny(index, turn, scope, bytes) => Some((false, StopReason::Stopped)),
             Decision::Deny => Some((false, StopReason::Policy)),
-            Decision::Allow => Some((true, StopReason::Policy)),
-            Decision::Ask => None,
+            Decision::Allow if says_on_what => Some((true, StopReason::Policy)),
+            Decision::Allow if self.rules.policy.unmatched() == Unmatched::Deny => {
+                Some((false, StopReason::Policy))
+            }
+            Decision::Allow | Decision::Ask => None,
         };
         if let Some((approved, reason)) = decision {
             return self.respond(index, &request.request_id, approved, reason);

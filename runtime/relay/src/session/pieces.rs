@@ -26,11 +26,8 @@ pub(super) fn lines(message: AdapterMessage, mut put: impl FnMut(Vec<u8>)) {
 
 /// Whether a request may be too long for a line. It cannot be split.
 pub(super) fn is_too_long(request: &PermissionRequest) -> bool {
-    [&request.tool, &request.description, &request.resource]
-        .into_iter()
-        .map(|text| written(text))
-        .sum::<usize>()
-        > PIECE
+    let texts = [Some(&request.tool), request.description.as_ref(), request.resource.as_ref()];
+    texts.into_iter().flatten().map(|text| written(text)).sum::<usize>() > PIECE
 }
 
 /// How many bytes of a text fit into a piece, one character at least.

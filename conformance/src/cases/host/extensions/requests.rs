@@ -215,7 +215,7 @@ fn not_understood(t: &mut Trial<'_>) -> Outcome {
         &s,
         &json!([
             request(json!({"request_id":"r-1","tool":null})),
-            request(json!({"request_id":"r-2","resource":7})),
+            request(json!({"request_id":"r-2","tool":7})),
             request(json!({})),
             request(json!({"request_id":3})),
             request(json!({"request_id":""})),

@@ -1,11 +1,12 @@
-//! Requests that the hub must never see.
+//! Requests that the hub must never see, and those that it must see though they say too little.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{super::demand_unheard, ask, demand_no_approval};
+use super::{super::demand_unheard, answer_of, answered, ask, demand_answers, demand_no_approval};
 use crate::{
     trial::{Seen, Trial},
     verdict::Outcome,
+    wire,
 };
 
 pub(super) fn strangers(t: &mut Trial<'_>) -> Outcome {
@@ -41,12 +42,9 @@ pub(super) fn bad_requests(t: &mut Trial<'_>) -> Outcome {
     let token = t.token();
     let whole = json!({"request_id":"r-1","tool":"shell","description":"run it","resource":token});
     let mut actions = Vec::new();
-    for (member, values) in [
-        ("request_id", json!([null, 7, "", {"a":1}])),
-        ("tool", json!([null, 7, ["shell"]])),
-        ("description", json!([null, false])),
-        ("resource", json!([null, {"path":token}])),
-    ] {
+    for (member, values) in
+        [("request_id", json!([null, 7, "", {"a":1}])), ("tool", json!([null, 7, ["shell"]]))]
+    {
         for value in values.as_array().into_iter().flatten() {
             let mut request = whole.clone();
             request["request_id"] = json!(format!("bad-{}", actions.len()));
@@ -60,4 +58,41 @@ pub(super) fn bad_requests(t: &mut Trial<'_>) -> Outcome {
     t.settle()?;
     demand_no_approval(t)?;
     demand_no_one_asked(t, &token)
+}
+
+pub(super) fn incomplete(t: &mut Trial<'_>) -> Outcome {
+    let s = t.open()?;
+    let token = t.token();
+    let said = [
+        json!({"description":"run it"}),
+        json!({"resource":"rm -r logs"}),
+        json!({}),
+        json!({"description":null,"resource":null}),
+        json!({"description":7,"resource":["rm"]}),
+    ];
+    for (n, said) in said.iter().enumerate() {
+        let (id, tool, approved) = (format!("r-{n}"), format!("{token}-{n}"), n % 2 == 0);
+        let request = wire::with(json!({"request_id":id,"tool":tool}), said);
+        let script = json!([["ask", request], answered(&id), ["say", "went on"], ["complete"]]);
+        let from = t.instruct(&s, &script)?;
+        let seen = t.expect_that(from, &s, "the `permission.request` for the hub", |seen| {
+            seen.kind() == "permission.request" && seen.text("tool") == tool
+        })?;
+        for member in ["description", "resource"] {
+            let (got, given) = (seen.get(member), said[member].as_str());
+            let holds = match (got.and_then(Value::as_str), given) {
+                (Some(got), Some(given)) => got == given,
+                (Some(got), None) => member == "resource" || got.contains(&tool),
+                (None, _) => false,
+            };
+            let wanted =
+                given.map_or_else(|| "a text of the host's".to_owned(), |given| format!("{given:?}"));
+            t.demand(holds, format!("`{member}`: {wanted}"), json!(got))?;
+        }
+        t.send(answer_of(&s, &seen, approved))?;
+        t.demand_end(&s, from, "went on")?;
+        t.settle()?;
+        demand_answers(t, &t.lower(&s)?, &id, &[approved])?;
+    }
+    Ok(())
 }

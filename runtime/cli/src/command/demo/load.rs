@@ -223,7 +223,7 @@ impl Watcher<'_> {
             EventKind::ToolEnd(end) => self.hear(end.content.as_deref().unwrap_or_default()),
             EventKind::Permission(permission) => {
                 self.tally.permissions += 1;
-                self.hear(&permission.request().description);
+                self.hear(permission.request().description.as_deref().unwrap_or_default());
                 if self.approve { permission.allow() } else { permission.deny() }
             }
             EventKind::End(end) => {

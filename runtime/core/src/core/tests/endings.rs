@@ -400,6 +400,36 @@ fn an_input_or_a_diff_that_does_not_match_is_not_allowed_past_it() {
 }
 
 #[test]
+fn a_request_that_does_not_say_on_what_is_approved_by_no_rule() {
+    let ask = |id: &str, tool: &str, more: &str| {
+        format!(
+            r#"{{"type":"permission.request","session_id":"s","request_id":"{id}","tool":"{tool}"{more}}}"#
+        )
+    };
+    let input = r#","description":"d","input":{"command":"ls"}"#;
+    for unmatched in [Unmatched::Ask, Unmatched::Deny] {
+        let mut with = rules(Extensions::all());
+        with.policy = Policy::new(unmatched, ["*"], ["Nuke", "Bash(rm*)"]).unwrap();
+        let (mut bench, _) = Bench::running(with);
+        bench.say(&ask("whole", "Read", r#","description":"d","resource":"""#));
+        assert!(bench.lines()[0].contains("\"approved\":true"), "an empty resource is one");
+        bench.say(&ask("denied", "Nuke", ""));
+        assert!(bench.lines()[0].contains("\"approved\":false"));
+        for (id, more) in
+            [("none", ""), ("input", input), ("null", r#","resource":null"#), ("odd", r#","resource":7"#)]
+        {
+            bench.say(&ask(id, "Read", more));
+            let lines = bench.lines();
+            match unmatched {
+                Unmatched::Ask => assert!(lines.is_empty(), "{id}: {lines:?}"),
+                Unmatched::Deny => assert!(lines[0].contains("\"approved\":false"), "{id}: {lines:?}"),
+            }
+        }
+        assert_eq!(bench.serials.len(), if unmatched == Unmatched::Ask { 4 } else { 0 });
+    }
+}
+
+#[test]
 fn a_reused_id_is_a_new_request_that_an_old_answer_does_not_settle() {
     let (mut bench, key) = core_only();
     bench.send(key, "1");
