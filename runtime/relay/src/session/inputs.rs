@@ -161,7 +161,9 @@ impl HubSession {
                     let updating = async move {
                         match session.update(*update).await {
                             Ok(info) if info != SessionInfo::default() => Answer::Updated(Values::Reported),
-                            Err(refused @ UpdateError::WouldWiden(_)) => Answer::Refused(refused),
+                            Err(refused @ (UpdateError::WouldWiden(_) | UpdateError::Busy)) => {
+                                Answer::Refused(refused)
+                            }
                             Ok(_) | Err(_) => Answer::Updated(Values::Unreported),
                         }
                     };
@@ -234,7 +236,11 @@ impl HubSession {
             Answer::Updated(Values::Reported) => {}
             Answer::Updated(Values::Unreported) => self.say_values(),
             Answer::Refused(why) => {
-                self.say_error(Category::PermissionDenied, &why.to_string());
+                let category = match why {
+                    UpdateError::Busy => Category::Busy,
+                    _ => Category::PermissionDenied,
+                };
+                self.say_error(category, &why.to_string());
                 self.say_values();
             }
         }

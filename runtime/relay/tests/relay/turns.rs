@@ -219,6 +219,35 @@ async fn an_input_too_many_is_refused_as_busy() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn steers_and_updates_too_many_are_refused_as_busy() {
+    let mut world = World::with(|mut agent| {
+        agent.limits.queued_inputs = 1;
+        agent
+    });
+    let mut adapter = world.open("s").await;
+    world.hub.input("s", "a", "one").await;
+    adapter.turn().await;
+    let update = |model: &str| json!({"type": "session.update", "session_id": "s", "model": model});
+    world.hub.say(update("m")).await;
+    adapter.expect("session.update").await;
+    world.hub.say(update("n")).await;
+    let error = world.hub.expect("error").await;
+    assert_eq!((&error["category"], &error["fatal"]), (&json!("busy"), &json!(false)));
+    world.hub.expect("session.info").await;
+    world
+        .hub
+        .say(json!({"type": "user.input", "session_id": "s", "mode": "steer", "message_id": "x", "content": "x"}))
+        .await;
+    let result = world.hub.expect("steer.result").await;
+    assert_eq!((&result["message_id"], &result["delivered"]), (&json!("x"), &json!(false)));
+    assert!(result["reason"].as_str().unwrap().contains("too much is waiting"), "{result}");
+    adapter.say(json!({"type": "session.info", "session_id": "s", "model": "m"})).await;
+    assert_eq!(world.hub.expect("session.info").await["model"], "m");
+    world.hub.say(update("n")).await;
+    adapter.expect("session.update").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_core_only_hub_reads_the_ends_of_its_inputs_in_their_order() {
     let mut world = World::with(|mut agent| {
         agent.limits.queued_inputs = 1;
