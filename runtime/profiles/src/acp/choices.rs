@@ -9,6 +9,9 @@ use super::read::{list, text};
 /// The most modes and models that are reported.
 const MOST: usize = 512;
 
+/// The providers of the agents that name a model as `PROVIDER/MODEL` and are one themselves.
+const GATEWAYS: [&str; 2] = ["kilo", "opencode"];
+
 /// What a session may choose, of one kind.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
@@ -148,6 +151,13 @@ impl Choices {
         let (method, member) = ("session/set_model", "modelId");
         let listed = self.model.choose(session, asked, method, member);
         Some(listed.unwrap_or_else(|| self.model.choose_id(session, asked, method, member)))
+    }
+
+    /// Whether the model in force is one of a provider that the user has configured: a gateway of the agent's own needs a
+    /// login.
+    pub(crate) fn has_configured_provider(&self) -> bool {
+        let provider = self.model.current.as_deref().and_then(|model| model.split_once('/'));
+        provider.is_some_and(|(provider, _)| !GATEWAYS.contains(&provider))
     }
 
     /// The request for an effort.

@@ -216,7 +216,7 @@ impl Dialect for Running<'_> {
     fn late(&mut self) -> Error {
         let wait = self.first_word.take().map(|(_, wait)| wait).unwrap_or_default();
         let late = deadlines::late("said nothing within", wait);
-        if self.has_answered {
+        if self.has_answered || self.reader.choices.has_configured_provider() {
             let why = format!("{late}: check that its model can be reached, and send the input again");
             return Error::new(Category::Timeout, why);
         }

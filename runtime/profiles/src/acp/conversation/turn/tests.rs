@@ -68,7 +68,17 @@ fn turn_after(
     is_prompted: bool,
     inputs: impl IntoIterator<Item = Input<Message>>,
 ) -> (Vec<String>, usize) {
-    let (mut reader, terminals) = (Reader::new(Quirks::default()), Terminals::default());
+    turn_of(Reader::new(Quirks::default()), has_answered, permissions, is_prompted, inputs)
+}
+
+fn turn_of(
+    mut reader: Reader,
+    has_answered: bool,
+    permissions: Permissions,
+    is_prompted: bool,
+    inputs: impl IntoIterator<Item = Input<Message>>,
+) -> (Vec<String>, usize) {
+    let terminals = Terminals::default();
     let allowed_runs = AtomicUsize::new(0);
     let now = Instant::now();
     let wait = Duration::from_secs(9);
@@ -118,6 +128,12 @@ fn a_model_that_never_speaks_has_no_provider() {
     assert!(done.last().is_some_and(|end| end.contains("without a provider")), "{done:?}");
     let (done, _) = turn_after(true, Permissions::Ask, true, [Wait(9), prompted()]);
     assert!(done.last().is_some_and(|end| end.contains("its model can be reached")), "{done:?}");
+    for (model, said) in [("kilo/a/b", "without a provider"), ("mine/a", "its model can be reached")] {
+        let mut reader = Reader::new(Quirks::default());
+        reader.choices.read(&json!({"configOptions": [{"id": "model", "currentValue": model}]}));
+        let (done, _) = turn_of(reader, false, Permissions::Ask, true, [Wait(9), prompted()]);
+        assert!(done.last().is_some_and(|end| end.contains(said)), "{model}: {done:?}");
+    }
     let done = ask([says("a"), Wait(20), prompted()]);
     assert!(done.last().is_some_and(|end| end.contains("said nothing for 20s")), "{done:?}");
 }
