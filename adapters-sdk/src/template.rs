@@ -46,17 +46,21 @@ pub fn fill(template: &str, input: &str, session: &str, variables: &BTreeMap<Str
 /// `iteration` where no variable has that name.
 #[must_use]
 pub fn variables(start: &SessionStart) -> BTreeMap<String, String> {
-    let iteration = start.iteration.map(|iteration| iteration.to_string());
-    let ids = [
-        ("agentId", &start.agent_id),
-        ("taskId", &start.task_id),
-        ("runId", &start.run_id),
-        ("role", &start.role),
-        ("iteration", &iteration),
-    ];
-    let named = ids.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?)));
+    let named = ids(start).map(|(name, value)| (name.to_owned(), value));
     let own = start.variables.iter().flatten().map(|(name, value)| (name.clone(), value.clone()));
     named.chain(own).collect()
+}
+
+/// The members of a session's start that are variables too, by the names that they have as such; those that it has.
+pub fn ids(start: &SessionStart) -> impl Iterator<Item = (&'static str, String)> {
+    let ids = [
+        ("agentId", start.agent_id.clone()),
+        ("taskId", start.task_id.clone()),
+        ("runId", start.run_id.clone()),
+        ("role", start.role.clone()),
+        ("iteration", start.iteration.map(|iteration| iteration.to_string())),
+    ];
+    ids.into_iter().filter_map(|(name, value)| Some((name, value?)))
 }
 
 /// Sets the value at a path, unless something else is there.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use trunkline_sdk::SessionStart;
+use trunkline_sdk::{SessionStart, template};
 
 /// The prefix whose eleven names are fixed.
 pub(crate) const GALYARDER: &str = "GALYARDER_";
@@ -62,15 +62,7 @@ pub(crate) fn environment(
 
 /// The variables by their shouted names, with the ids of the start where no variable gives them.
 fn known(start: &SessionStart) -> BTreeMap<String, String> {
-    let iteration = start.iteration.map(|iteration| iteration.to_string());
-    let ids = [
-        ("RUN_ID", &start.run_id),
-        ("TASK_ID", &start.task_id),
-        ("AGENT_ID", &start.agent_id),
-        ("ROLE", &start.role),
-        ("ITERATION", &iteration),
-    ];
-    let ids = ids.into_iter().filter_map(|(name, id)| Some((name.to_owned(), id.clone()?)));
+    let ids = template::ids(start).map(|(name, id)| (shouted(name), id));
     let variables = start.variables.iter().flatten().map(|(name, value)| (shouted(name), value.clone()));
     ids.chain(variables).filter(|(name, value)| is_name(name) && is_value(value)).collect()
 }
