@@ -295,6 +295,19 @@ mod tests {
     }
 
     #[test]
+    fn the_probes_of_the_examples_are_those_of_the_skeletons() {
+        for (language, example) in
+            [(Language::Python, "python"), (Language::Node, "node"), (Language::Go, "go/echo")]
+        {
+            let files = adapter(language, "");
+            let probe = files.iter().find(|file| file.path.starts_with("probe.")).unwrap();
+            let path =
+                Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(example).join(probe.path);
+            assert_eq!(fs::read_to_string(&path).unwrap(), probe.text, "{} is a copy", path.display());
+        }
+    }
+
+    #[test]
     fn what_is_there_is_kept_unless_it_may_be_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let mine = folder.path().join("conform.toml");

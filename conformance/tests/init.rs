@@ -21,6 +21,9 @@ fn check(side: &str, language: &str, tool: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let written = suite(folder.path(), &["init", side, "--lang", language]);
     assert!(written.status.success(), "{written:?}");
+    let next = String::from_utf8_lossy(&written.stdout).into_owned();
+    assert_eq!(next.contains("builds it first"), ["go", "javac"].contains(&tool), "{next}");
+    assert!(side == "host" || !next.contains("`answer` in \n"), "{next}");
     let again = suite(folder.path(), &["init", side, "--lang", language]);
     assert_eq!(again.status.code(), Some(2), "nothing is overwritten");
     let mut arguments = vec!["smoke", "--config", "conform.toml"];

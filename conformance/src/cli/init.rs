@@ -101,11 +101,21 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
         anstream::println!("wrote {}", arguments.dir.join(file.path).display());
     }
     let mut steps = Vec::new();
+    if skeleton.files.iter().any(|file| file.path == "Cargo.toml") && arguments.sdk.is_none() {
+        steps.push("fill in OWNER in Cargo.toml, or begin again with --sdk FOLDER".to_owned());
+    }
     if arguments.dir.as_path() != Path::new(".") {
         steps.push(format!("cd {}", shell_words::quote(&arguments.dir.display().to_string())));
     }
     let host = if side == Side::Host { " --host" } else { "" };
-    steps.push(format!("trunkline-conformance smoke{host} --config conform.toml"));
+    let builds = match (side, language) {
+        (Side::Adapter, Language::TypeScript) => "   # npm builds it first",
+        (Side::Adapter, Language::Go) => "   # go builds it first",
+        (Side::Adapter, Language::Java) => "   # javac builds it first",
+        (Side::Adapter, Language::Rust) => "   # cargo builds it first",
+        _ => "",
+    };
+    steps.push(format!("trunkline-conformance smoke{host} --config conform.toml{builds}"));
     if side == Side::Adapter {
         steps.push("trunkline-conformance adapter --config conform.toml".to_owned());
     }
@@ -113,15 +123,14 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     for step in steps {
         anstream::println!("  {step}");
     }
+    let program = skeleton.files.iter().find(|file| file.text.contains("Your agent goes into"));
+    let program = program.map_or("", |file| file.path);
     match side {
-        Side::Adapter => anstream::println!("  then put your agent into `answer`"),
+        Side::Adapter => anstream::println!("  then put your agent into `answer` in {program}"),
         Side::Host => anstream::println!("  then put your host between `down` and `up`"),
     }
     if arguments.action == ACTION {
         anstream::println!("  and fill in {ACTION} in .github/workflows/conformance.yml");
-    }
-    if skeleton.files.iter().any(|file| file.path == "Cargo.toml") && arguments.sdk.is_none() {
-        anstream::println!("  and before all, fill in OWNER in Cargo.toml, or begin again with --sdk");
     }
     exit::CONFORMANT
 }
