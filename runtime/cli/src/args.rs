@@ -20,7 +20,7 @@ Examples:
   trunkline demo                               a thousand sessions over one pipe
   trunkline chat                               talk to the built-in echo
   trunkline chat --adapter 'python3 mine.py'   talk to your own adapter
-  trunkline run --agent claude 'Explain this'  one turn, the answer on stdout
+  trunkline run --agent codex 'Explain this'   one turn, the answer on stdout
   trunkline serve                              drive agents from any language
 
 The configuration is the first of --config FILE, $TRUNKLINE_CONFIG,

@@ -6,7 +6,13 @@ use anstream::eprintln;
 use anyhow::Error;
 use trunkline_host::redact;
 
-use crate::{exit, paint};
+use crate::{
+    exit, paint,
+    terminal::{columns, wrapped},
+};
+
+/// How many columns stand before an error's text: `error: `.
+const MARGIN: usize = 7;
 
 /// What a command returns: its exit code, or why it has none.
 pub(crate) type Done = Result<u8, Fault>;
@@ -45,10 +51,11 @@ impl Fault {
         if self.is_broken_pipe() {
             return ExitCode::from(exit::OK);
         }
-        let (bad, calm) = (paint::BAD.bold(), paint::DIM);
-        eprintln!("{bad}error:{bad:#} {}", redact::text(&chain(&self.error)));
+        let (bad, calm, columns) = (paint::BAD.bold(), paint::DIM, columns());
+        let aligned = |text: &str| wrapped(&redact::text(text), columns, MARGIN).into_owned();
+        eprintln!("{bad}error:{bad:#} {}", aligned(&chain(&self.error)));
         if let Some(next) = &self.next {
-            eprintln!("{calm} next:{calm:#} {}", redact::text(next));
+            eprintln!("{calm} next:{calm:#} {}", aligned(next));
         }
         ExitCode::from(self.code)
     }

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use trunkline_host::redact;
 
+use crate::terminal::{columns, wrapped};
+
 mod advice;
 mod args;
 mod ask;
@@ -49,8 +51,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let mut stderr = anstream::stderr();
     // A stderr that takes nothing cannot be reported anywhere.
     let _ = match redact::text(&plain) {
-        clean if *clean == plain => write!(stderr, "{}", text.ansi()),
-        clean => write!(stderr, "{clean}"),
+        clean if *clean == plain => write!(stderr, "{}", wrapped(&text.ansi().to_string(), columns(), 0)),
+        clean => write!(stderr, "{}", wrapped(&clean, columns(), 0)),
     };
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use trunkline_host::{
     config::{self, AgentConfig, EnvValue, Profile, SessionMay, SessionOption, Unenforced},
-    policy::{Pattern, Policy},
+    policy::{Pattern, PatternError, Policy},
     protocol::SessionStart,
 };
 
@@ -56,11 +56,11 @@ pub(crate) struct Overrides {
     add_dir: Vec<PathBuf>,
 
     /// Approves without asking: `Tool` or `Tool(glob)`; may be given several times
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     allow: Vec<Pattern>,
 
     /// Denies without asking, before any --allow; may be given several times
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     deny: Vec<Pattern>,
 
     /// A variable of the agent's environment; NAME alone passes on the one that is set here
@@ -93,6 +93,11 @@ impl std::fmt::Debug for Assignment {
         // A value may be a secret.
         f.debug_struct("Assignment").field("key", &self.key).finish_non_exhaustive()
     }
+}
+
+/// The error names the option and the text by itself.
+fn pattern(text: &str) -> Result<Pattern, String> {
+    text.parse().map_err(|error: PatternError| error.reason().to_owned())
 }
 
 fn assignment(text: &str) -> Result<Assignment, String> {

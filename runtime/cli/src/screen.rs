@@ -1,6 +1,7 @@
 //! What a person sees of a session: the answer on stdout, all else dimmed on stderr.
 
 use std::{
+    borrow::Cow,
     io::{self, IsTerminal, Write},
     time::{Duration, Instant},
 };
@@ -10,7 +11,10 @@ use anstyle::Style;
 use indicatif::{ProgressBar, ProgressStyle};
 use trunkline_host::{Event, EventKind, TurnScope, protocol::Channel};
 
-use crate::{paint, terminal::shown};
+use crate::{
+    paint,
+    terminal::{columns, shown, wrapped},
+};
 
 mod aside;
 mod facts;
@@ -213,21 +217,26 @@ impl Screen {
         self.quiet();
         self.end_line();
         let mut lines = text.lines();
-        let first = lines.next().unwrap_or_default();
+        let first = self.wrapped(lines.next().unwrap_or_default(), 4);
         let _ = writeln!(self.aside, "  {style}{mark}{style:#} {first}");
         for line in lines {
-            let dim = paint::DIM;
+            let (dim, line) = (paint::DIM, self.wrapped(line, 4));
             let _ = writeln!(self.aside, "    {dim}{line}{dim:#}");
         }
         let _ = self.aside.flush();
         self.block = Block::None;
     }
 
+    /// The text, broken between words where a person reads it on a terminal.
+    fn wrapped<'t>(&self, text: &'t str, indent: usize) -> Cow<'t, str> {
+        wrapped(text, self.aside_on_terminal.then(columns).flatten(), indent)
+    }
+
     /// A dimmed line of the program itself.
     pub(crate) fn remark(&mut self, text: &str) {
         self.quiet();
         self.end_line();
-        let dim = paint::DIM;
+        let (dim, text) = (paint::DIM, self.wrapped(text, 2));
         let _ = writeln!(self.aside, "  {dim}{text}{dim:#}");
         let _ = self.aside.flush();
         self.block = Block::None;

@@ -21,6 +21,7 @@ use crate::{
     fault::Fault,
     overrides::{Overrides, assign, knows},
     paint,
+    terminal::{columns, wrapped},
 };
 
 /// The id of the agent that `--adapter` makes.
@@ -142,7 +143,7 @@ pub(crate) fn host(config: Config) -> HostBuilder {
 fn tell(notices: &[String]) {
     let dim = paint::DIM;
     for notice in notices {
-        eprintln!("{dim} note: {}{dim:#}", redact::text(notice));
+        eprintln!("{dim} note: {}{dim:#}", wrapped(&redact::text(notice), columns(), 7));
     }
 }
 

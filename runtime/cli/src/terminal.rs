@@ -12,10 +12,12 @@ use std::{
     time::Duration,
 };
 
+use anstream::adapter::strip_str;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     termios::{
-        LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetpgrp, tcsetattr,
+        LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetpgrp, tcgetwinsize,
+        tcsetattr,
     },
 };
 
@@ -164,7 +166,58 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
         .collect()
 }
 
-/// The same, on one line.
+/// How many columns the terminal has that stderr is shown on. `None` where it is shown on none.
+pub(crate) fn columns() -> Option<usize> {
+    let stderr = io::stderr();
+    let size = if stderr.is_terminal() { tcgetwinsize(stderr).ok()? } else { return None };
+    (size.ws_col > 0).then_some(size.ws_col.into())
+}
+
+/// The text with its lines broken between words, so that the terminal does not break them within one. What stands between
+/// backticks stays whole: it is copied. Every line is thought to begin `indent` columns from the left, and those after the
+/// first do.
+pub(crate) fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> Cow<'_, str> {
+    // What is too narrow to be read is left to the terminal.
+    let Some(room) = columns.and_then(|columns| columns.checked_sub(indent)).filter(|room| *room >= 20)
+    else {
+        return Cow::Borrowed(text);
+    };
+    let mut wrapped = String::with_capacity(text.len() + 32);
+    let (mut used, mut rest) = (0, text);
+    while !rest.is_empty() {
+        let (word, after) = rest.split_at(end_of_word(rest));
+        rest = after;
+        let visible = strip_str(word.trim_end()).to_string().chars().count();
+        if used > 0 && used + visible > room {
+            wrapped.truncate(wrapped.trim_end_matches(' ').len());
+            wrapped.push('\n');
+            wrapped.extend(std::iter::repeat_n(' ', indent));
+            used = 0;
+        }
+        wrapped.push_str(word);
+        used = if word.ends_with('\n') { 0 } else { used + visible + usize::from(word.ends_with(' ')) };
+    }
+    Cow::Owned(wrapped)
+}
+
+/// Where the first word ends, its space included; what stands between backticks is of one word.
+fn end_of_word(text: &str) -> usize {
+    let mut quoted = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'`' => quoted = !quoted,
+            b' ' | b'\n' if !quoted => return at + 1,
+            b'\n' => break,
+            _ => {}
+        }
+    }
+    match quoted {
+        true => text.find([' ', '\n']).map_or(text.len(), |at| at + 1),
+        false => text.len(),
+    }
+}
+
+/// What [`shown`] makes of it, on one line.
 pub(crate) fn one_line(text: &str) -> String {
     shown(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -201,5 +254,19 @@ mod tests {
     #[test]
     fn one_line_is_one_line() {
         assert_eq!(one_line(" a\n\n  b\u{1b} "), "a b␛");
+    }
+
+    #[test]
+    fn lines_are_broken_between_words_and_not_within_a_command() {
+        let text = "one two three four five six\n  seven eight nine ten";
+        assert_eq!(wrapped(text, Some(22), 2), "one two three four\n  five six\n  seven eight nine\n  ten");
+        assert_eq!(wrapped(text, None, 2), text);
+        assert_eq!(wrapped(text, Some(10), 2), text, "too narrow");
+        let command = "install it: `npm install -g a-long-name`, then go on";
+        assert_eq!(wrapped(command, Some(20), 0), "install it:\n`npm install -g a-long-name`,\nthen go on");
+        let styled = "\u{1b}[1maaaaaaaaaaaaaaa\u{1b}[0m bbbb c";
+        assert_eq!(wrapped(styled, Some(20), 0), "\u{1b}[1maaaaaaaaaaaaaaa\u{1b}[0m bbbb\nc");
+        let long = "x".repeat(90);
+        assert_eq!(wrapped(&long, Some(20), 0), long);
     }
 }

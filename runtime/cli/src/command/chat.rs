@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     ask::Asker,
-    conversation::{Conversation, Outcome, session_options},
+    conversation::{Conversation, Outcome, make_folder, session_options},
     exit,
     fault::{Done, Fault},
     interrupt::{Interrupt, Interrupts},
@@ -53,7 +53,7 @@ const LEAVING: StopSteps = StopSteps {
 #[command(after_help = "\
 Examples:
   trunkline chat
-  trunkline chat --agent claude
+  trunkline chat --agent claude-code
   trunkline chat --adapter 'python3 my_adapter.py' --debug
 
 While you type: arrows and Ctrl-R find what you said before, Tab completes.
@@ -78,10 +78,9 @@ pub(crate) struct Chat {
 
 impl Chat {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
+        make_folder(self.save.as_deref())?;
         let (chosen, start) = self.target.host_for(config, &self.overrides.for_a_live_session())?;
-        if let Some(Ok(spec)) = chosen.host.child_spec(&chosen.agent.id) {
-            must_be_here(&chosen.agent, &spec)?;
-        }
+        must_be_here(&chosen)?;
         let mut interrupts = Interrupts::watch()?;
         let settings = Settings::save();
         let detail = if self.debug { Detail::Debug } else { Detail::Calm };

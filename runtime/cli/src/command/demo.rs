@@ -15,13 +15,14 @@ use trunkline_host::{
     SessionOptions, Turn,
     config::{AgentConfig, Config, StopSteps},
     protocol::SessionStart,
+    redact,
 };
 
 use self::{
     load::{Load, Tally},
     report::Report,
 };
-use super::run::shut_down;
+use super::{doctor::installed::must_be_here, run::shut_down};
 use crate::{
     exit,
     fault::{Done, Fault},
@@ -80,6 +81,7 @@ pub(crate) struct Demo {
 impl Demo {
     pub(super) async fn run(self, config: Option<&Path>) -> Done {
         let chosen = self.host(config)?;
+        must_be_here(&chosen)?;
         let mut interrupts = Interrupts::watch()?;
         let measured = tokio::select! {
             measured = self.measure(&chosen) => measured.map(Some),
@@ -167,13 +169,24 @@ impl Demo {
                 "the adapter `{}` answered {FIRST:?} without repeating it, so the demo cannot tell whose an answer is",
                 chosen.command_line()
             );
-            return Err(Fault::failed(fault)
-                .next("name an adapter that repeats its input, such as examples/python/echo.py"));
+            return Err(Fault::failed(fault).next(format!(
+                "`{}` talks with it; the demo needs one that repeats its input, such as examples/python/echo.py",
+                self.chat(chosen)
+            )));
         }
         let why = end.error.and_then(|error| error.message).unwrap_or_else(|| end.cause.to_string());
         let fault =
             anyhow::anyhow!("the adapter `{}` did not answer the first input: {why}", chosen.command_line());
-        Err(Fault::not_started(fault).next("try it by hand: trunkline chat --adapter 'CMD ARGS' --debug"))
+        Err(Fault::not_started(fault).next(format!("try it by hand: `{} --debug`", self.chat(chosen))))
+    }
+
+    /// The command that talks with the same adapter.
+    fn chat(&self, chosen: &Chosen) -> String {
+        let (option, value) = match &self.target.adapter {
+            Some(line) => ("--adapter", line),
+            None => ("--agent", &chosen.agent.id),
+        };
+        redact::text(&shell_words::join(["trunkline", "chat", option, value])).into_owned()
     }
 
     fn progress(&self) -> ProgressBar {

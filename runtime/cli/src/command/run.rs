@@ -43,8 +43,8 @@ const HURRIED: StopSteps = StopSteps {
 #[command(after_help = "\
 Examples:
   trunkline run 'hello'
-  trunkline run --agent claude 'Explain src/main.rs' > answer.md
-  git diff | trunkline run --agent claude --file style.md -
+  trunkline run --agent claude-code 'Explain src/main.rs' > answer.md
+  git diff | trunkline run --agent claude-code --file style.md -
   trunkline run --adapter 'python3 my_adapter.py' --json 'hello' | jq .type
 
 The answer goes to stdout; thinking, tools, plans and usage go to stderr.
@@ -99,11 +99,9 @@ impl Run {
             learned: SessionInfo::default(),
             transcript: None,
         };
-        let done = turn(&chosen, start, &self.file, prompt, &mut conversation, &mut interrupts).await;
+        let next = || next(&chosen, is_ad_hoc, config);
+        let done = turn(&chosen, start, &self.file, prompt, next, &mut conversation, &mut interrupts).await;
         conversation.screen.pause();
-        if matches!(done, Ok((exit::NOT_STARTED, _))) {
-            conversation.screen.remark(&next(&chosen, is_ad_hoc, config));
-        }
         let hurried = matches!(done, Ok((_, Pace::Hurried)));
         shut_down(&chosen.host, hurried.then_some(HURRIED), &mut interrupts).await;
         done.map(|(code, _)| if code == exit::OK && conversation.lost_files { exit::FAILED } else { code })
@@ -140,6 +138,7 @@ async fn turn(
     start: SessionStart,
     files: &[PathBuf],
     prompt: String,
+    next_after_no_start: impl FnOnce() -> String,
     conversation: &mut Conversation,
     interrupts: &mut Interrupts,
 ) -> Result<(u8, Pace), Fault> {
@@ -148,6 +147,7 @@ async fn turn(
     for file in files {
         session.deliver_file(own_path(file), None, None).await.map_err(|error| {
             Fault::usage(anyhow!(error).context(format!("failed to give {}", file.display())))
+                .next("name a file that you can read, by its path from here")
         })?;
     }
     let turn = session.send(prompt).context("failed to send the prompt")?;
@@ -155,10 +155,12 @@ async fn turn(
     turn.detach();
     Ok(match conversation.turn(&session, no, interrupts).await? {
         Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
-            if let Some(next) = next_after(&end, &chosen.agent, &asked) {
+            let code = code_of(&end, &chosen.host);
+            let next = next_after(&end, &chosen.agent, &asked);
+            if let Some(next) = next.or_else(|| (code == exit::NOT_STARTED).then(next_after_no_start)) {
                 conversation.screen.remark(&next);
             }
-            (code_of(&end, &chosen.host), Pace::Orderly)
+            (code, Pace::Orderly)
         }
         Outcome::Closed(None, end) if end.reason == ClosedReason::Finished => (exit::OK, Pace::Orderly),
         Outcome::Closed(None, _) => (exit::FAILED, Pace::Orderly),

@@ -18,7 +18,7 @@ use crate::{
 #[command(after_help = "\
 Examples:
   trunkline serve                                 every configured agent
-  trunkline serve --agent claude                  that one, unless a session names another
+  trunkline serve --agent claude-code             that one, unless a session names another
   trunkline serve --adapter 'python3 adapter.py'  that adapter alone
   trunkline serve --adapter 'python3 a.py' --also b='node b.js'
                                                   two; a session asks for the second by agent_id b

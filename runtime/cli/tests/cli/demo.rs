@@ -82,7 +82,10 @@ fn an_adapter_that_does_not_start_is_code_3() {
     Home::new()
         .run(["demo", "--adapter", "false", "--sessions", "2"])
         .must_end_with(3)
-        .must_say("did not answer");
+        .must_say("did not answer")
+        .must_say("`trunkline chat --adapter false --debug`");
+    let ran = Home::new().run(["demo", "--adapter", "no-such-adapter"]);
+    ran.must_end_with(3).must_say("`no-such-adapter` is not installed");
 }
 
 #[test]

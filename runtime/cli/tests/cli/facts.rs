@@ -97,6 +97,7 @@ fn an_agent_that_is_not_installed_is_code_3_with_the_command_that_installs_it() 
         let ran = super::Ran::of(home.command(arguments).env("PATH", &path).output().unwrap());
         ran.must_end_with(3).must_say(said);
         assert!(!ran.stderr.contains("/help"), "no prompt: {}", ran.stderr);
+        assert_eq!(ran.stderr.matches("next:").count(), 1, "{}", ran.stderr);
     }
     let ran = super::Ran::of(home.command(["doctor", "pi"]).env("PATH", &path).output().unwrap());
     assert!(

@@ -151,6 +151,35 @@ fn a_folder_for_files_is_made_or_refused_before_the_turn() {
 }
 
 #[test]
+fn a_file_that_is_lost_is_code_1() {
+    let home = Home::new();
+    home.file(
+        "adapter.py",
+        "import json, os, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if message['type'] == 'user.input':
+        path = os.path.join(os.environ['TMPDIR'], 'report.txt')
+        open(path, 'w').close()
+        os.rmdir('out')
+        for told in {'type': 'file.output', 'file_path': path}, {'type': 'turn.complete'}:
+            print(json.dumps(told | {'session_id': message['session_id']}), flush=True)
+",
+    );
+    home.run(["run", "--save", "out", "--adapter", "python3 adapter.py", "hello"])
+        .must_end_with(1)
+        .must_say("failed to save it in out");
+}
+
+#[test]
+fn a_pattern_that_is_none_is_named_with_the_reason() {
+    Home::new()
+        .run(["run", "--allow", "Bash(", "hello"])
+        .must_end_with(2)
+        .must_say("for '--allow <PATTERN>': `(` has no `)` at the end");
+}
+
+#[test]
 fn a_signal_that_ended_the_adapter_reads_as_english() {
     let home = Home::new();
     let ran = home.run(["run", "--adapter", "sh -c 'read start; read input; kill -9 $$'", "hi"]);

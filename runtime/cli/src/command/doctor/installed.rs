@@ -12,6 +12,7 @@ use super::program::{self, Found};
 use crate::advice;
 use crate::fault::Fault;
 use crate::overrides::knows;
+use crate::target::Chosen;
 
 /// The program, and where it was found; `None` where that cannot be told from outside: it wraps none, or a sandbox has
 /// files of its own.
@@ -36,8 +37,10 @@ pub(in crate::command) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<
 ///
 /// # Errors
 /// Names the program, and how it is installed.
-pub(in crate::command) fn must_be_here(agent: &AgentConfig, spec: &ChildSpec) -> Result<(), Fault> {
-    let Some((program, Found::Nowhere)) = find(agent, spec) else { return Ok(()) };
+pub(in crate::command) fn must_be_here(chosen: &Chosen) -> Result<(), Fault> {
+    let agent = &chosen.agent;
+    let Some(Ok(spec)) = chosen.host.child_spec(&agent.id) else { return Ok(()) };
+    let Some((program, Found::Nowhere)) = find(agent, &spec) else { return Ok(()) };
     let name = program.to_string_lossy();
     let fault = Fault::not_started(if program.as_bytes().contains(&b'/') {
         anyhow!("there is no program {name}")
