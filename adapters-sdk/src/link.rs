@@ -8,7 +8,7 @@ use std::{
     collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicU16, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -48,7 +48,7 @@ pub(crate) struct Link {
     sessions: Mutex<HashMap<SessionId, Session>>,
     last_key: AtomicU64,
     /// The extensions that some `session.ready` has named: what the pipe's own messages need ([ext.9]).
-    named: AtomicU8,
+    named: AtomicU16,
     late: Mutex<VecDeque<(Instant, Late)>>,
     late_added: Notify,
     pub(crate) workers: TaskTracker,
@@ -67,7 +67,7 @@ impl Link {
             wire: SharedWire::default(),
             sessions: Mutex::default(),
             last_key: AtomicU64::new(0),
-            named: AtomicU8::new(0),
+            named: AtomicU16::new(0),
             late: Mutex::default(),
             late_added: Notify::new(),
             workers: TaskTracker::new(),

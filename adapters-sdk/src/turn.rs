@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use trunkline_protocol::{AdapterBody, Channel, Output, TurnId};
 
+pub(crate) use self::files::{differs, digest};
 pub use self::{end::End, events::ToolOutcome, files::file_type_of, steer::Steer};
 use crate::{
     Answer, Decision, Permission, Question, Session,

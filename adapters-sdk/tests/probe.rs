@@ -56,7 +56,7 @@ async fn text_variables_and_the_unknown() {
     assert_eq!(unknown.end.status, Some(Status::Completed));
     assert_eq!(
         data(&run(&session, json!([["ready"]])).await)["extensions"].as_array().map(Vec::len),
-        Some(7)
+        Some(8)
     );
 }
 

@@ -5,7 +5,10 @@ use std::time::Duration;
 use trunkline_sdk::{
     Adapter, Category, Channel, ClosedReason, Description, Error, Extensions, Input, Server, Session,
     SessionInfo, SessionStart, SessionUpdate, Status, Turn, adapter,
-    protocol::{AdapterBody, AdapterKind, FlowPause, FlowResume, Ping, SessionClosed, SessionId, UserInput},
+    protocol::{
+        AdapterBody, AdapterKind, FileInput, FlowPause, FlowResume, Ping, SessionClosed, SessionId, Sha256,
+        UserInput,
+    },
     testing::{Host, Offer, Scripted, TestSession},
 };
 
@@ -349,4 +352,59 @@ async fn a_greeting_without_agreement_is_never_sent() {
     assert_eq!(kinds, [AdapterKind::Output, AdapterKind::TurnComplete]);
     session.say(UserInput::text("unknown fields are ignored"));
     session.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_is_given_to_the_agent_only_as_it_was_announced() {
+    let host = Host::start(Counting);
+    let session = host.open();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.txt");
+    std::fs::write(&path, "abc").unwrap();
+    let path = path.to_str().unwrap();
+    let announce = |size, sha256| {
+        session.say(FileInput { file_path: path.into(), size, sha256, ..FileInput::default() });
+    };
+    announce(Some(4), None);
+    announce(None, Some(Sha256::of(b"abd")));
+    announce(Some(3), Some(Sha256::of(b"abc")));
+    // What cannot be read is the agent's to meet ([file.2]).
+    session.say(FileInput { file_path: "/not/there".into(), size: Some(1), ..FileInput::default() });
+    let said = session.send("files").await;
+    assert_eq!(said.text(), format!("{path};/not/there;"));
+    let errors = said.messages.iter().filter_map(|message| match &message.body {
+        AdapterBody::Error(error) => Some((error.category, &*error.message)),
+        _ => None,
+    });
+    let errors: Vec<_> = errors.collect();
+    let refused = Some(Category::FileRefused);
+    let name = format!("{path:?} was not taken: the file");
+    let (size, digest) = (
+        format!("{name} has 3 bytes, not the 4 that were announced"),
+        format!("{name}'s SHA-256 is not the one that was announced"),
+    );
+    assert_eq!(errors, [(refused, &*size), (refused, &*digest)]);
+}
+
+#[tokio::test]
+async fn a_file_is_announced_with_its_size_and_digest_where_that_was_agreed_on() {
+    let sends = || {
+        adapter(|turn: Turn, _| async move {
+            turn.new_file("a.txt", "text/plain", "abc").await?;
+            Ok(())
+        })
+    };
+    for (extensions, said) in [
+        (Extensions::all(), (Some(3), Some(Sha256::of(b"abc")))),
+        (Extensions::all() - Extensions::LARGE, (None, None)),
+    ] {
+        let host = Host::with(Server::new(sends()), Offer::These(extensions), 64 * 1024);
+        let session = host.open();
+        session.begin("go");
+        let file = session.wait_for(|body| match body {
+            AdapterBody::FileOutput(file) => Some((file.size, file.sha256)),
+            _ => None,
+        });
+        assert_eq!(file.await, said, "{extensions:?}");
+    }
 }

@@ -8,7 +8,7 @@ pub const PROTOCOL: u32 = 1;
 bitflags! {
     /// A set of extensions; each is independent of the others ([ext.5]).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-    pub struct Extensions: u8 {
+    pub struct Extensions: u16 {
         /// Turn ids, statuses, steering.
         const TURNS = 1;
         /// Thinking, tools, plans, progress, logs.
@@ -25,10 +25,12 @@ bitflags! {
         const FLOW = 1 << 6;
         /// Liveness, the adapter's own end of a session, richer permissions.
         const CONTROL = 1 << 7;
+        /// Files with size and digest.
+        const LARGE = 1 << 8;
     }
 }
 
-const NAMES: [(&str, Extensions); 8] = [
+const NAMES: [(&str, Extensions); 9] = [
     ("turns", Extensions::TURNS),
     ("events", Extensions::EVENTS),
     ("usage", Extensions::USAGE),
@@ -37,6 +39,7 @@ const NAMES: [(&str, Extensions); 8] = [
     ("questions", Extensions::QUESTIONS),
     ("flow", Extensions::FLOW),
     ("control", Extensions::CONTROL),
+    ("large", Extensions::LARGE),
 ];
 
 impl Extensions {

@@ -6,7 +6,7 @@
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
-    AdapterBody, AdapterMessage, Channel, ClosedReason, Context, Envelope, Extensions, Failure, InputRequest,
+    AdapterBody, AdapterMessage, Channel, ClosedReason, Context, Envelope, Extensions, Failure, FileOutput, InputRequest,
     Json, Output, PermissionRequest, SessionClosed, SessionInfo, Status, ToolCallId, ToolEnd, ToolStart,
     TurnComplete,
 };
@@ -68,6 +68,10 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
                 }
                 None
             }
+            AdapterBody::FileOutput(file) => {
+                strip_file(file, agreed);
+                None
+            }
             AdapterBody::SessionInfo(info) => return fold_info(info.as_ref().clone(), message, agreed),
             AdapterBody::SessionReady(ready) => {
                 let lost = ready.info.context == Some(Context::Lost) && !has(Extensions::RESUME);
@@ -121,6 +125,7 @@ pub fn strip(body: &mut AdapterBody, agreed: Extensions) {
         AdapterBody::PermissionRequest(request) if !agreed.contains(Extensions::CONTROL) => {
             strip_request(request);
         }
+        AdapterBody::FileOutput(file) => strip_file(file, agreed),
         AdapterBody::SessionInfo(info) => strip_info(info, agreed),
         AdapterBody::SessionReady(ready) => strip_info(&mut ready.info, agreed),
         _ => {}
@@ -278,6 +283,12 @@ fn fold_info(mut info: SessionInfo, mut message: AdapterMessage, agreed: Extensi
         (Some(text), false) => Folded::Two(text, message),
         (None, true) => Folded::Nothing,
         (None, false) => Folded::One(message),
+    }
+}
+
+fn strip_file(file: &mut FileOutput, agreed: Extensions) {
+    if !agreed.contains(Extensions::LARGE) {
+        (file.size, file.sha256) = (None, None);
     }
 }
 

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+mod digest;
 mod envelope;
 mod escape;
 mod extension;
@@ -43,6 +44,7 @@ mod swar;
 pub mod tool_loop;
 
 pub use channel::Channel;
+pub use digest::{Hasher, Sha256};
 pub use envelope::{AdapterMessage, Body, Envelope, HostMessage};
 pub use extension::{Extensions, PROTOCOL};
 pub use field::{Unread, Why};

@@ -15,7 +15,7 @@ use trunkline_protocol::{
 };
 
 /// The families of clauses and how many each has.
-const FAMILIES: [(&str, usize); 10] = [
+const FAMILIES: [(&str, usize); 11] = [
     ("frame", 10),
     ("msg", 7),
     ("session", 8),
@@ -25,6 +25,7 @@ const FAMILIES: [(&str, usize); 10] = [
     ("process", 7),
     ("ext", 9),
     ("flow", 3),
+    ("large", 1),
     ("relay", 9),
 ];
 

@@ -116,7 +116,12 @@ impl Link {
                 let input = Input { content: input.content, files: Vec::new(), message_id, meta };
                 core.take(Job::Turn(QueuedTurn { id: turn_id, input, steers: VecDeque::new() }));
             }
-            HostBody::FileInput(file) => core.take(Job::File(file)),
+            HostBody::FileInput(mut file) => {
+                if !core.agreed.contains(Extensions::LARGE) {
+                    (file.size, file.sha256) = (None, None);
+                }
+                core.take(Job::File(file));
+            }
             HostBody::PermissionResponse(response) => core.answer_permission(response),
             HostBody::InputResponse(response) => core.answer_question(response),
             HostBody::Stop(stop) => core.stop(turn_id.as_ref(), stop.reason),

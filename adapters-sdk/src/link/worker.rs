@@ -10,12 +10,15 @@ use std::{
     task::Poll,
 };
 
-use trunkline_protocol::{ClosedReason, SessionInfo, SessionStart, Status, TurnComplete};
+use trunkline_protocol::{
+    Category, ClosedReason, ErrorEvent, FileInput, SessionInfo, SessionStart, Status, TurnComplete,
+};
 
 use super::Link;
 use crate::{
     Error, Input, Session, Turn, probe,
     session::{Next, State, Verdict},
+    turn::differs,
 };
 
 /// Serves a session until it has nothing to do.
@@ -35,7 +38,7 @@ pub(super) async fn work(link: Arc<Link>, session: Session) {
                 serve(&link, &session, turn, input, &mut state).await;
             }
             Next::File(file) => {
-                let hook = link.adapter_file(&session, file, &mut state);
+                let hook = link.take_file(&session, file, &mut state);
                 tokio::select! {
                     biased;
                     () = cut.cancelled() => {}
@@ -61,14 +64,19 @@ pub(super) async fn work(link: Arc<Link>, session: Session) {
 }
 
 impl Link {
-    async fn adapter_file(
-        &self,
-        session: &Session,
-        file: trunkline_protocol::FileInput,
-        state: &mut Option<State>,
-    ) {
-        if let Err(error) = caught(async { self.adapter.file(session, file, state).await }).await {
-            let event = trunkline_protocol::ErrorEvent {
+    /// Gives the author a file that is what the host announced, and the host a word where it is not.
+    async fn take_file(&self, session: &Session, file: FileInput, state: &mut Option<State>) {
+        let differs = differs(&file).await;
+        session.0.judge_file(&file, differs.is_some());
+        let taken = match differs {
+            Some(why) => {
+                let name = file.file_name.unwrap_or(file.file_path);
+                Err(Error::new(Category::FileRefused, format!("{name:?} was not taken: {why}")))
+            }
+            None => caught(async { self.adapter.file(session, file, state).await }).await,
+        };
+        if let Err(error) = taken {
+            let event = ErrorEvent {
                 category: error.failure().category,
                 message: error.to_string(),
                 fatal: Some(false),

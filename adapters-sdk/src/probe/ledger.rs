@@ -2,14 +2,13 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fmt::Write,
-    fs::File,
-    io::Read,
+    path::Path,
 };
 
-use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
-use trunkline_protocol::{FileInput, PermissionResponse};
+use trunkline_protocol::{FileInput, PermissionResponse, Sha256};
+
+use crate::turn::digest;
 
 /// The most that is remembered of each kind.
 const KEPT: usize = 4096;
@@ -25,7 +24,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn input(&mut self, content: &str) {
-        let sha256 = hex(&Sha256::hash(content.as_bytes()));
+        let sha256 = Sha256::of(content.as_bytes());
         keep(&mut self.inputs, json!({ "bytes": content.len(), "sha256": sha256 }));
     }
 
@@ -67,38 +66,14 @@ impl Ledger {
 /// Reads a file, which may be anything or nothing.
 pub(super) fn judge(file: &FileInput) -> Value {
     let mut judged = json!({ "name": file.file_name, "mime": file.file_mime_type, "path": file.file_path });
-    match digest(&file.file_path) {
+    match digest(Path::new(&file.file_path)) {
         Ok((bytes, sha256)) => {
             judged["bytes"] = bytes.into();
-            judged["sha256"] = sha256.into();
+            judged["sha256"] = sha256.to_string().into();
         }
         Err(error) => judged["error"] = error.to_string().into(),
     }
     judged
-}
-
-fn digest(path: &str) -> std::io::Result<(u64, String)> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::other("not a regular file"));
-    }
-    let mut file = File::open(path)?;
-    let (mut hash, mut total, mut chunk) = (Sha256::new(), 0, vec![0; 64 * 1024]);
-    loop {
-        let bytes = file.read(&mut chunk)?;
-        if bytes == 0 {
-            return Ok((total, hex(&hash.finalize())));
-        }
-        hash.update(&chunk[..bytes]);
-        total += bytes as u64;
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn keep<T>(list: &mut VecDeque<T>, entry: T) {

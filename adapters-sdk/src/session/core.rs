@@ -70,6 +70,8 @@ pub(super) struct Inner {
     pub(super) requests: Vec<Pending>,
     /// Announced since the last input ([file.2]).
     pub(super) files: Vec<FileInput>,
+    /// Those among them, or among the next input's, that are not what was announced.
+    pub(super) refused: Vec<FileInput>,
     /// A worker is on; cancelled to cut what it does besides turns.
     pub(super) worker: Option<CancellationToken>,
     /// The author's state, while no worker holds it.
@@ -198,6 +200,16 @@ impl Core {
             }
         }
         self.send(turn_id, body);
+    }
+
+    /// Takes a file for good, once it was looked at: what is not as it was announced belongs to no input.
+    pub(crate) fn judge_file(&self, file: &FileInput, is_refused: bool) {
+        let mut inner = self.lock();
+        if is_refused {
+            inner.refused.push(file.clone());
+        } else if let Some(ledger) = &mut inner.ledger {
+            ledger.file(file);
+        }
     }
 
     /// Remembers a file that the SDK made for the session.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use trunkline_protocol::{Category, Extensions, Failure, SessionInfo, Status, StopReason, TurnComplete};
+use trunkline_protocol::{
+    Category, Extensions, Failure, FileInput, SessionInfo, Status, StopReason, TurnComplete,
+};
 
 use super::{
     core::{Core, Inner, Phase, State},
@@ -61,9 +63,6 @@ impl Core {
             Job::File(file) => {
                 if inner.files.len() >= QUEUED_OTHERS || inner.queue.len() >= QUEUED_OTHERS {
                     return tracing::warn!(session = %self.id, "too many files before an input; one left out");
-                }
-                if let Some(ledger) = &mut inner.ledger {
-                    ledger.file(&file);
                 }
                 inner.files.push(file.clone());
                 inner.queue.push_back(Job::File(file));
@@ -147,6 +146,12 @@ impl Core {
 }
 
 impl Inner {
+    /// Whether a file was refused; it is remembered no longer.
+    pub(super) fn forget_refused(&mut self, file: &FileInput) -> bool {
+        let at = self.refused.iter().position(|refused| refused == file);
+        at.map(|at| self.refused.remove(at)).is_some()
+    }
+
     pub(super) fn forget_queued(&mut self, turn: &QueuedTurn) {
         self.queued_turns -= 1;
         self.queued_bytes -= turn.input.content.len();

@@ -37,7 +37,8 @@ impl Late {
 
 impl Core {
     pub(super) fn begin_turn(&self, inner: &mut Inner, turn: QueuedTurn) -> Next {
-        let QueuedTurn { id, input, steers } = turn;
+        let QueuedTurn { id, mut input, steers } = turn;
+        input.files.retain(|file| !inner.forget_refused(file));
         inner.next_serial += 1;
         let running = Running {
             serial: inner.next_serial,

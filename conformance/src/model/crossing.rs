@@ -14,7 +14,8 @@ use super::{Mark, Message, Model, ModelKind};
 use crate::clauses::{Level, Side};
 use crate::rng::Rng;
 
-const ALL: [&str; 8] = ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
+const ALL: [&str; 9] =
+    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
 
 /// Where the recorder sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

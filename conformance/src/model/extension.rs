@@ -1,4 +1,4 @@
-//! The eight extensions, and sets of them ([ext.5]).
+//! The nine extensions, and sets of them ([ext.5]).
 
 /// One extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +11,11 @@ pub(crate) enum Extension {
     Questions,
     Flow,
     Control,
+    Large,
 }
 
 impl Extension {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Turns,
         Self::Events,
         Self::Usage,
@@ -23,6 +24,7 @@ impl Extension {
         Self::Questions,
         Self::Flow,
         Self::Control,
+        Self::Large,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -35,6 +37,7 @@ impl Extension {
             Self::Questions => "questions",
             Self::Flow => "flow",
             Self::Control => "control",
+            Self::Large => "large",
         }
     }
 
@@ -45,15 +48,15 @@ impl Extension {
 
 /// A set of extensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extensions(u8);
+pub(crate) struct Extensions(u16);
 
 impl Extensions {
     pub(crate) fn has(self, extension: Extension) -> bool {
-        self.0 & (1 << extension as u8) != 0
+        self.0 & (1 << extension as u16) != 0
     }
 
     pub(crate) fn insert(&mut self, extension: Extension) {
-        self.0 |= 1 << extension as u8;
+        self.0 |= 1 << extension as u16;
     }
 
     pub(crate) fn union(self, other: Self) -> Self {

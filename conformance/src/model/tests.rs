@@ -68,7 +68,7 @@ fn check(script: &str) -> Model {
     model
 }
 
-const ALL: &str = r#"["turns","events","usage","resume","options","questions","flow","control"]"#;
+const ALL: &str = r#"["turns","events","usage","resume","options","questions","flow","control","large"]"#;
 
 /// A session in which everything was agreed on.
 fn rich(script: &str) -> Model {

@@ -18,8 +18,8 @@ use crate::{
 };
 
 /// All extensions of the protocol.
-pub(crate) const EXTENSIONS: [&str; 8] =
-    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
+pub(crate) const EXTENSIONS: [&str; 9] =
+    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
 
 /// What was measured and learnt.
 #[derive(Debug, Clone, Serialize)]

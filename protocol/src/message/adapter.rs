@@ -5,7 +5,7 @@ use super::{
     QuestionField, SessionEntry, StopReason, objects,
 };
 use crate::{
-    Json, MessageId, RequestId, ToolCallId,
+    Json, MessageId, RequestId, Sha256, ToolCallId,
     field::{Fault, Fields, Object},
 };
 
@@ -19,6 +19,10 @@ objects! {
         pub file_mime_type: Option<String>,
         /// The absolute path of the file. The host checks it ([file.4]).
         pub file_path: String,
+        /// The file's size, in bytes (`large`).
+        pub size: Option<u64>,
+        /// The digest of its bytes (`large`).
+        pub sha256: Option<Sha256>,
     }
 
     /// Asks whether an action may happen ([permission.1]).

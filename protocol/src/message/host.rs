@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::{names, objects};
 use crate::{
-    Json, MessageId, RequestId,
+    Json, MessageId, RequestId, Sha256,
     field::{Value, Why},
 };
 
@@ -106,6 +106,10 @@ objects! {
         pub file_mime_type: Option<String>,
         /// The absolute path of the file.
         pub file_path: String,
+        /// The file's size, in bytes (`large`).
+        pub size: Option<u64>,
+        /// The digest of its bytes (`large`).
+        pub sha256: Option<Sha256>,
     }
 
     /// Answers a `permission.request` ([permission.2]).

@@ -5,8 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use trunkline_core::{SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
     AdapterBody, Compaction, ContextUsage, Custom, ErrorEvent, FileOutput, Json, Log, Message, Meta, Output,
-    PermissionCancel, Plan, Progress, RateLimit, RequestId, SessionInfo, StopReason, Thinking, ToolEnd,
-    ToolStart, ToolUpdate, Usage, json_len,
+    PermissionCancel, Plan, Progress, RateLimit, RequestId, SessionInfo, Sha256, StopReason, Thinking,
+    ToolEnd, ToolStart, ToolUpdate, Usage, json_len,
 };
 
 use crate::request::{Permission, Question};
@@ -97,6 +97,8 @@ pub struct File {
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
+    /// The digest of its bytes.
+    pub sha256: Sha256,
 }
 
 /// The `file.output` that announces the host's copy.
@@ -107,6 +109,8 @@ impl From<File> for FileOutput {
             file_name: Some(file.name),
             file_mime_type: Some(file.mime_type),
             file_path: path.unwrap_or_else(|path| path.to_string_lossy().into_owned()),
+            size: Some(file.size),
+            sha256: Some(file.sha256),
         }
     }
 }

@@ -23,7 +23,7 @@ mod removal;
 mod roots;
 mod store;
 
-pub use check::{CheckedFile, check};
+pub use check::{Announced, CheckedFile, check};
 pub use exchange::{Exchange, Exchanges, Placed};
 pub use label::{DEFAULT_MIME_TYPE, file_name, mime_type};
 pub use refusal::Refusal;

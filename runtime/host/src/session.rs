@@ -4,14 +4,14 @@ mod shared;
 mod status;
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };
 
 use tokio::sync::oneshot;
 use trunkline_protocol::{
-    InputMode, MessageId, Meta, SessionId, SessionInfo, SessionStart, SessionUpdate, StopReason, UserInput,
-    json_len,
+    FileInput, InputMode, MessageId, Meta, SessionId, SessionInfo, SessionStart, SessionUpdate, StopReason,
+    UserInput, json_len,
 };
 
 pub(crate) use self::shared::{Admitted, SessionShared};
@@ -20,6 +20,7 @@ use crate::{
     Event, SteerError, Turn, TurnNo,
     counters::SessionCounters,
     error::{FileError, SendError, UpdateError},
+    files::Announced,
     link::Command,
     mailbox::Mailbox,
 };
@@ -210,13 +211,40 @@ impl Session {
         name: Option<String>,
         mime_type: Option<String>,
     ) -> Result<(), FileError> {
+        let path = std::path::absolute(path)?;
+        self.deliver(path, name, mime_type, Announced::default()).await
+    }
+
+    /// Gives the agent a file as another peer announced it: [`Session::deliver_file`], which refuses it too when its size
+    /// or its digest is not the announced one.
+    ///
+    /// # Errors
+    /// As [`Session::deliver_file`].
+    ///
+    /// # Panics
+    /// As [`Session::deliver_file`].
+    ///
+    /// # Cancel safety
+    /// As [`Session::deliver_file`].
+    pub async fn deliver_announced(&self, file: FileInput) -> Result<(), FileError> {
+        let FileInput { file_name, file_mime_type, file_path, size, sha256 } = file;
+        let path = std::path::absolute(file_path)?;
+        self.deliver(path, file_name, file_mime_type, Announced { size, sha256 }).await
+    }
+
+    async fn deliver(
+        &self,
+        path: PathBuf,
+        name: Option<String>,
+        mime_type: Option<String>,
+        announced: Announced,
+    ) -> Result<(), FileError> {
         let shared = self.shared().clone();
         if shared.is_closed() {
             return Err(FileError::Closed);
         }
-        let path = std::path::absolute(path)?;
         let admitted = shared.admit(path.as_os_str().len()).map_err(|_| FileError::Busy)?;
-        let place = move || shared.place(&path, name.as_deref(), mime_type.as_deref());
+        let place = move || shared.place(&path, name.as_deref(), mime_type.as_deref(), announced);
         let placed = tokio::task::spawn_blocking(place).await.map_err(|_| FileError::Closed)??;
         let file = Box::new(placed);
         self.shared().command(Command::File { session: self.shared().clone(), file, admitted });

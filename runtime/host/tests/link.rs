@@ -5,8 +5,8 @@ mod support;
 use support::{agent, core_agent, named, played, soon};
 use tokio::io::AsyncWriteExt;
 use trunkline_host::{
-    Cause, EventKind, SendError, SessionOptions, TurnScope,
-    protocol::{Category, Status},
+    Cause, EventDelivery, EventKind, SendError, SessionOptions, TurnScope,
+    protocol::{Category, FileInput, Sha256, Status},
 };
 
 #[tokio::test(start_paused = true)]
@@ -277,6 +277,54 @@ async fn files_are_judged_copied_and_told_in_their_place() {
     assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
     session.close().await;
     drop(session);
+}
+
+#[tokio::test]
+async fn files_have_size_and_digest_where_that_was_agreed_on_and_are_held_to_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("abc.txt");
+    std::fs::write(&path, "abc").unwrap();
+    let digest = Sha256::of(b"abc").to_string();
+    for extensions in [r#"["large"]"#, r#"["turns"]"#] {
+        let mut agent = agent();
+        agent.file_roots.push(folder.path().to_owned());
+        let (host, mut peers) = played(agent, 4096);
+        let session =
+            host.open("a", SessionOptions { delivery: EventDelivery::Merged, ..named("s") }).unwrap();
+        session.send("x").unwrap().detach();
+        let mut peer = peers.recv().await.unwrap();
+        peer.read("user.input").await;
+        peer.say("session.ready", "s", &format!(",\"extensions\":{extensions}")).await;
+        peer.say("output", "s", r#","content":"ready""#).await;
+        while !matches!(soon(session.next_event()).await.unwrap().kind, EventKind::Output(_)) {}
+        soon(session.deliver_file(&path, None, None)).await.unwrap();
+        let file = peer.read("file.input").await;
+        let agreed = extensions.contains("large");
+        let announced = agreed.then(|| (3.into(), digest.as_str().into())).unwrap_or_default();
+        assert_eq!((&file["size"], &file["sha256"]), (&announced.0, &announced.1), "{extensions}");
+        let wrong =
+            FileInput { file_path: path.to_str().unwrap().into(), size: Some(4), ..FileInput::default() };
+        let refused = soon(session.deliver_announced(wrong)).await.unwrap_err().to_string();
+        assert!(refused.contains("3 bytes, not the 4 that were announced"), "{refused}");
+
+        let other = Sha256::of(b"abd").to_string();
+        for said in ["3", "4"].map(|size| format!(r#""size":{size}"#)).into_iter().chain([
+            format!(r#""sha256":"{digest}""#),
+            format!(r#""sha256":"{other}""#),
+            r#""sha256":"abd""#.to_owned(),
+        ]) {
+            let wrong = agreed && (said.contains('4') && said.starts_with("\"size") || said.contains(&other));
+            peer.say("file.output", "s", &format!(",\"file_path\":{path:?},{said}")).await;
+            match soon(session.next_event()).await.unwrap().kind {
+                EventKind::File(file) if !wrong => assert_eq!(file.sha256.to_string(), digest),
+                EventKind::Error(error) if wrong => {
+                    assert_eq!(error.category, Some(Category::FileRefused));
+                    assert!(error.message.contains("announced"), "{}", error.message);
+                }
+                got => panic!("{got:?} for {said} with {extensions}"),
+            }
+        }
+    }
 }
 
 #[test]

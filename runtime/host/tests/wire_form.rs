@@ -82,8 +82,8 @@ async fn what_the_host_tells_is_a_message_too() {
     talk.peer.say("file.output", "s", &format!(",\"turn_id\":\"t1\",\"file_path\":{path:?}")).await;
     let event = soon(talk.turn.next()).await.unwrap();
     let EventKind::File(file) = &event.kind else { panic!("{event:?}") };
-    let members =
-        json!({ "file_name": "a.txt", "file_mime_type": "application/octet-stream", "file_path": file.path });
+    let members = json!({ "file_name": "a.txt", "file_mime_type": "application/octet-stream", "file_path": file.path,
+            "size": 4, "sha256": file.sha256.to_string() });
     assert_eq!(serde_json::to_value(file).unwrap(), members);
     let mut whole = members.clone();
     (whole["type"], whole["turn_id"]) = ("file.output".into(), "t1".into());

@@ -122,7 +122,12 @@ impl Inbox {
         match kind {
             "user.input" => self.input(session, fields)?,
             "file.input" => {
-                session.take_file(file(fields)?);
+                let file = file(fields)?;
+                if session.has(Extension::Large) && !broken(Mutant::DigestUnchecked) && file.differs(fields) {
+                    session.tell(refused(session, &file.name));
+                    return Some(());
+                }
+                session.take_file(file);
                 if broken(Mutant::FileIsTurn) {
                     session.take_input(Input { content: Some(String::new()), turn_id: None });
                 }
@@ -347,6 +352,17 @@ fn file(fields: &Fields<'_>) -> Option<Announced> {
 
 fn is_reason(reason: &str) -> bool {
     matches!(reason, "user" | "timeout" | "policy" | "stopped" | "shutdown")
+}
+
+/// What a session learns of a file that is not what was announced ([large.1]).
+fn refused(session: &Session, name: &str) -> Message {
+    let text = format!("{name} was not taken: it is not what was announced");
+    match session.has(Extension::Events) {
+        true => {
+            Message::new("error").with("category", "file_refused").with("message", text).with("fatal", false)
+        }
+        false => Message::system(&text),
+    }
 }
 
 /// What a session learns of a line that was too long for it ([frame.5]).

@@ -22,10 +22,11 @@ pub(crate) enum Extension {
     Questions,
     Flow,
     Control,
+    Large,
 }
 
 impl Extension {
-    const ALL: [(Self, &'static str); 8] = [
+    const ALL: [(Self, &'static str); 9] = [
         (Self::Turns, "turns"),
         (Self::Events, "events"),
         (Self::Usage, "usage"),
@@ -34,21 +35,22 @@ impl Extension {
         (Self::Questions, "questions"),
         (Self::Flow, "flow"),
         (Self::Control, "control"),
+        (Self::Large, "large"),
     ];
 }
 
 /// The extensions that both sides use in one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Agreed(u8);
+pub(crate) struct Agreed(u16);
 
 impl Agreed {
     pub(crate) fn of(offer: &[String]) -> Self {
         let known = Extension::ALL.iter().filter(|(_, name)| offer.iter().any(|offered| offered == name));
-        Self(known.fold(0, |bits, (extension, _)| bits | 1 << *extension as u8))
+        Self(known.fold(0, |bits, (extension, _)| bits | 1 << *extension as u16))
     }
 
     pub(crate) fn has(self, extension: Extension) -> bool {
-        self.0 & 1 << extension as u8 != 0
+        self.0 & 1 << extension as u16 != 0
     }
 
     pub(crate) fn names(self) -> Vec<&'static str> {

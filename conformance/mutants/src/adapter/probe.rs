@@ -12,7 +12,7 @@ use self::script::{Operation, Script};
 use crate::{
     message::{Members, Message},
     negotiation::Extension,
-    session::{End, Over, Turn},
+    session::{End, Over, Turn, hex},
     switches::{Mutant, Variant, broken, varied},
 };
 
@@ -267,6 +267,12 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
     let announcement = match broken(Mutant::FileWithoutMime) {
         true => announcement,
         false => announcement.with("file_mime_type", mime),
+    };
+    let announcement = match turn.session.has(Extension::Large) {
+        true => {
+            announcement.with("size", bytes).with("sha256", hex(&hmac_sha256::Hash::hash(&vec![b'x'; bytes])))
+        }
+        false => announcement,
     };
     if broken(Mutant::FileAnnouncedEarly) {
         turn.emit(announcement.clone())?;

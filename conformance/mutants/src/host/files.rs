@@ -6,8 +6,10 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use hmac_sha256::Hash as Sha256;
 use rustix::fs::{Mode, OFlags};
 
+use crate::message::Message;
 use crate::switches::{Mutant as M, broken};
 
 /// The largest file ([file.4]).
@@ -33,6 +35,25 @@ pub(crate) fn take(path: &str, roots: &[PathBuf], copy: &Path) -> Result<(), Str
 /// The reason of the refusal, for people.
 pub(crate) fn place(path: &str, copy: &Path) -> Result<(), String> {
     write_copy(judge(path, None)?, copy)
+}
+
+/// Holds a copy to what its sender announced ([large.1]); one that differs is removed.
+///
+/// # Errors
+///
+/// The reason of the refusal, for people.
+pub(crate) fn hold_to(copy: &Path, message: &Message) -> Result<(), String> {
+    let bytes = fs::read(copy).map_err(|error| error.to_string())?;
+    let size = message.raw("size").and_then(|size| size.parse::<u64>().ok());
+    let digest = message.text("sha256");
+    let found = Sha256::hash(&bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let is_other =
+        size.is_some_and(|size| size != bytes.len() as u64) || digest.is_some_and(|digest| digest != found);
+    if is_other && !broken(M::DigestUnchecked) {
+        drop(fs::remove_file(copy));
+        return Err("it is not what was announced".to_owned());
+    }
+    Ok(())
 }
 
 /// Opens a file without touching what it is, judges the handle, and only then opens it to be read.

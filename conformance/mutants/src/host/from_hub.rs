@@ -7,7 +7,7 @@ use std::time::Instant;
 use trunkline_conformance_mutants::json::quote;
 use trunkline_conformance_mutants::lines::Line;
 
-use crate::files::{harmless, place};
+use crate::files::{harmless, hold_to, place};
 use crate::message::{Fault, Message};
 use crate::relay::Relay;
 use crate::schema::Exts;
@@ -269,7 +269,7 @@ impl Relay {
         session.files += 1;
         let copy = session.exchange.join(format!("{}-{}", session.files, harmless(&name)));
         let placed = if session.exchange.is_dir() || crate::files::private_folder(&session.exchange).is_ok() {
-            place(&path, &copy)
+            place(&path, &copy).and_then(|()| hold_to(&copy, message))
         } else {
             Err("there is no folder for it".to_owned())
         };

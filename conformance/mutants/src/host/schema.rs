@@ -23,12 +23,13 @@ impl Exts {
     pub(crate) const QUESTIONS: Self = Self(32);
     pub(crate) const FLOW: Self = Self(64);
     pub(crate) const CONTROL: Self = Self(128);
+    pub(crate) const LARGE: Self = Self(256);
     /// What needs some extension, whichever: `session.ready`, `session.info`, `_meta`.
     pub(crate) const SOME: Self = Self(1 << 15);
-    pub(crate) const ALL: Self = Self(255 | 1 << 15);
+    pub(crate) const ALL: Self = Self(511 | 1 << 15);
 
-    const NAMES: [&'static str; 8] =
-        ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
+    const NAMES: [&'static str; 9] =
+        ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
 
     pub(crate) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut set = Self::NONE;
@@ -41,7 +42,7 @@ impl Exts {
     }
 
     pub(crate) fn names(self) -> Vec<&'static str> {
-        (0..8).filter(|at| self.0 & 1 << at != 0).map(|at| Self::NAMES[at]).collect()
+        (0..9).filter(|at| self.0 & 1 << at != 0).map(|at| Self::NAMES[at]).collect()
     }
 
     pub(crate) fn has(self, other: Self) -> bool {
@@ -98,6 +99,7 @@ pub(super) const R: Exts = Exts::RESUME;
 pub(super) const O: Exts = Exts::OPTIONS;
 pub(super) const Q: Exts = Exts::QUESTIONS;
 pub(super) const C: Exts = Exts::CONTROL;
+pub(super) const L: Exts = Exts::LARGE;
 pub(super) const S: Exts = Exts::SOME;
 pub(super) const CORE: Exts = Exts::NONE;
 

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::peer::{Peer, kinds, text};
 
-const ALL: [&str; 8] = ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
+const ALL: [&str; 9] =
+    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
 
 fn script(steps: Value) -> String {
     json!({ "$probe": 1, "do": steps }).to_string()

@@ -59,6 +59,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[REPORT])
         .when("a file for one session; a report from another")
         .then("it is not listed"),
+    Case::choice("A-FIL-09", "large.1", "a file that is not what was announced", held_to_announcement)
+        .needs(&[REPORT, Need::Extension("large")])
+        .when("three files: with their size and SHA-256, with another size, with another SHA-256; then a report")
+        .then("the first alone is listed"),
 ];
 
 /// Announces a file.
@@ -80,6 +84,25 @@ fn demand_file(t: &Trial<'_>, report: &Value, bytes: usize, sha256: &str) -> Out
         last,
     )
     .hint("open the file at `file_path`; `file_name` is a label only")
+}
+
+fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = t.agree(&["large"], &json!({}))?;
+    let contents = t.token().into_bytes();
+    let (size, right, wrong) = (contents.len(), wire::sha256(&contents), wire::sha256(b"another"));
+    for (name, size, sha256) in
+        [("right", size, &right), ("other-size", size + 1, &right), ("other-digest", size, &wrong)]
+    {
+        let path = t.path(name);
+        fs::write(&path, &contents)?;
+        let members = json!({"file_name":name,"file_mime_type":"text/plain","file_path":path,
+            "size":size,"sha256":sha256});
+        t.tell(&s, "file.input", &members)?;
+    }
+    let report = t.report(&s)?;
+    let listed: Vec<Value> = files(&report).iter().map(|file| file["name"].clone()).collect();
+    t.demand(listed == ["right"], "the file that is what was announced, alone", Value::from(listed))
+        .hint("compare `size` and `sha256` with the file, where they are there")
 }
 
 fn file_is_no_turn(t: &mut Trial<'_>) -> Outcome {

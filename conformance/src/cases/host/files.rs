@@ -8,6 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
+use super::full_hub;
 use crate::{
     case::Case,
     needs::{Ability, Need},
@@ -56,6 +57,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(OUT)
         .when("four files of 8 MiB and one of 48 MiB, while another session takes turns")
         .then("each of those turns within 2 s; each file is announced or its refusal told"),
+    Case::choice("H-FIL-09", "large.1", "a file that is not what was announced", held_to_announcement)
+        .needs(OUT)
+        .when("`file.output` with the file's size and SHA-256, with another size, with another SHA-256")
+        .then("the hub receives the first alone, and learns of the others; the turn goes on"),
 ];
 
 /// Where every Unix has a file that belongs to no adapter.
@@ -232,6 +237,33 @@ fn defaults(t: &mut Trial<'_>) -> Outcome {
         "the type `application/octet-stream`, or none",
         format!("{mime:?}"),
     )
+}
+
+fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
+    full_hub::agreeing(t, &["large"])?;
+    let s = t.open()?;
+    full_hub::demand_offer(t, &t.lower(&s)?, "large")?;
+    t.act(&s, &json!([["write_file", "{tmpdir}/known", 100], ["complete"]]))?;
+    let logged = t.logged("file").pop().map(|(_, file)| file).unwrap_or_default();
+    let (path, sha256) = (logged["path"].clone(), logged["sha256"].clone());
+    let other = wire::sha256(b"another");
+    for (what, size, sha256, is_right) in [
+        ("its size and SHA-256", 100, sha256.clone(), true),
+        ("another size", 101, sha256, false),
+        ("another SHA-256", 100, other.into(), false),
+    ] {
+        let file = json!({"type":"file.output","file_name":"known","file_mime_type":"text/plain",
+            "file_path":path,"size":size,"sha256":sha256});
+        let turn = t.act(&s, &json!([["emit", file], ["say", "went on"], ["complete"]]))?;
+        t.demand_text(&turn, "went on")?;
+        if is_right {
+            t.demand(files(&turn).len() == 1, "one `file.output` for the hub", "none")
+        } else {
+            demand_refused(t, &turn)
+        }
+        .map_err(|stop| stop.sent(format!("a file with {what}")))?;
+    }
+    Ok(())
 }
 
 /// A turn of a session that must not be held up.

@@ -1,6 +1,8 @@
 //! The types of messages, by direction and extension.
 
-use super::super::extension::Extension::{Control, Events, Flow, Options, Questions, Resume, Turns, Usage};
+use super::super::extension::Extension::{
+    Control, Events, Flow, Large, Options, Questions, Resume, Turns, Usage,
+};
 use super::Kind::{Any, Bool, Id, Int, List, Map, Number, Object, OneOf, Path, Strings, Text, Time, Uint};
 use super::{
     CAPABILITIES, CATEGORY, COMMANDS, DIFF, ERROR, Field, Gate, MODELS, OF_USAGE, REASON, Table, core,
@@ -9,8 +11,13 @@ use super::{
 use crate::clauses::Side::{Adapter, Host};
 
 /// Files, in either direction.
-const FILE: &[Field] =
-    &[written("file_name", Text), written("file_mime_type", Text), required("file_path", Path)];
+const FILE: &[Field] = &[
+    written("file_name", Text),
+    written("file_mime_type", Text),
+    required("file_path", Path),
+    with(Large, "size", Uint),
+    with(Large, "sha256", Text),
+];
 
 /// What `session.ready` and `session.info` say of a session.
 const INFO: &[Field] = &[

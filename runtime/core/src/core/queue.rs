@@ -129,7 +129,10 @@ impl Core {
                         self.begin(index, turn, input, meta.filter(|_| has_meta), with_turns, now);
                         continue;
                     }
-                    Some(Queued::File(file, ticket)) => {
+                    Some(Queued::File(mut file, ticket)) => {
+                        if !session.may_use(Extensions::LARGE, offered) {
+                            (file.size, file.sha256) = (None, None);
+                        }
                         self.effect(Effect::Unqueued(ticket));
                         (*file).into()
                     }

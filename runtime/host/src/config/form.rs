@@ -225,7 +225,7 @@ texts! {
 
 /// The names of the extensions ([ext.5]).
 const EXTENSIONS: &[&str] =
-    &["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
+    &["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
 
 /// How an Amurg file says that tools are permitted.
 const AMURG_MODES: [&str; 6] = ["skip", "strict", "auto", "acceptEdits", "bypassPermissions", "plan"];

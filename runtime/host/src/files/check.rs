@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use trunkline_protocol::Sha256;
 
 use super::confined::{OpenFolder, open_folder};
 use super::refusal::Refusal;
@@ -29,6 +30,16 @@ pub struct CheckedFile {
     path: PathBuf,
     limit: u64,
     seen: Seen,
+    announced: Announced,
+}
+
+/// What the sender of a file says of its bytes; both are optional.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Announced {
+    /// The size, in bytes.
+    pub size: Option<u64>,
+    /// The digest.
+    pub sha256: Option<Sha256>,
 }
 
 /// What was seen on the handle, to notice a change.
@@ -105,7 +116,13 @@ impl<'a> Found<'a> {
             return Err(Refusal::Changed);
         }
         within(seen.size, max_bytes)?;
-        Ok(CheckedFile { file, path: self.path.to_owned(), limit: max_bytes, seen })
+        Ok(CheckedFile {
+            file,
+            path: self.path.to_owned(),
+            limit: max_bytes,
+            seen,
+            announced: Announced::default(),
+        })
     }
 }
 
@@ -126,7 +143,21 @@ impl CheckedFile {
         }
         let seen = Seen::of(&stat);
         within(seen.size, max_bytes)?;
-        Ok(Self { file, path: path.to_owned(), limit: max_bytes, seen })
+        Ok(Self { file, path: path.to_owned(), limit: max_bytes, seen, announced: Announced::default() })
+    }
+
+    /// Holds the file to what its sender said of it: the size here, the digest when it is copied.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::OtherSize`].
+    pub fn announced_as(self, announced: Announced) -> Result<Self, Refusal> {
+        match announced.size {
+            Some(announced) if announced != self.size() => {
+                Err(Refusal::OtherSize { size: self.size(), announced })
+            }
+            _ => Ok(Self { announced, ..self }),
+        }
     }
 
     /// The path as the peer named it. For reports: never open it again.
@@ -161,6 +192,12 @@ impl CheckedFile {
         if !is_ahead && age < REST {
             std::thread::sleep(REST - age);
         }
+    }
+
+    /// Refuses a file whose bytes are not those that were announced.
+    pub(super) fn check_digest(&self, digest: Sha256) -> Result<(), Refusal> {
+        let is_other = self.announced.sha256.is_some_and(|announced| announced != digest);
+        if is_other { Err(Refusal::OtherDigest) } else { Ok(()) }
     }
 
     /// Refuses a file that is not as it was when it was checked: grown, cut or written.

@@ -6,9 +6,18 @@ use std::os::fd::BorrowedFd;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
+use trunkline_protocol::{Hasher, Sha256};
 
 use super::check::{CheckedFile, within};
 use super::refusal::Refusal;
+
+/// A copy that is whole.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Copied {
+    /// Its size in bytes.
+    pub(super) size: u64,
+    pub(super) sha256: Sha256,
+}
 
 /// How a copy did not come about.
 pub(super) enum CopyError {
@@ -17,15 +26,16 @@ pub(super) enum CopyError {
     Refused(Refusal),
 }
 
-/// Copies `checked` to a new file `name` in `folder` and gives it `mode`; its size in bytes comes back. By reference
-/// where the file system can, else byte by byte up to one above the limit, so a file that grows meanwhile costs no
-/// more. One that is written meanwhile is refused: no copy has parts of two versions. On any error nothing stays behind.
+/// Copies `checked` to a new file `name` in `folder` and gives it `mode`. By reference where the file system can, else
+/// byte by byte; either way no more is read than one byte above the limit, so a file that grows meanwhile costs no more.
+/// One that is written meanwhile, or is not as it was announced, is refused: no copy has parts of two versions. On any
+/// error nothing stays behind.
 pub(super) fn copy_into(
     folder: BorrowedFd<'_>,
     name: &str,
     checked: &CheckedFile,
     mode: Mode,
-) -> Result<u64, CopyError> {
+) -> Result<Copied, CopyError> {
     // EXCL follows no link at `name` either.
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(folder, name, flags, Mode::RUSR | Mode::WUSR);
@@ -40,24 +50,28 @@ pub(super) fn copy_into(
     })
 }
 
-fn fill(copy: &File, checked: &CheckedFile, mode: Mode) -> Result<u64, Refusal> {
+fn fill(copy: &File, checked: &CheckedFile, mode: Mode) -> Result<Copied, Refusal> {
     let storing = |error: io::Error| Refusal::Store(error.kind());
     checked.let_rest();
-    if !clone_by_reference(copy, checked.file()) {
-        let most = checked.limit().saturating_add(1);
-        io::copy(&mut checked.file().take(most), &mut &*copy).map_err(|error| match error.kind() {
-            kind @ (io::ErrorKind::StorageFull
-            | io::ErrorKind::QuotaExceeded
-            | io::ErrorKind::FileTooLarge
-            | io::ErrorKind::ReadOnlyFilesystem) => Refusal::Store(kind),
-            kind => Refusal::Unreadable(kind),
-        })?;
-    }
-    let size = copy.metadata().map_err(storing)?.len();
+    let mut source = Hasher::new(checked.file().take(checked.limit().saturating_add(1)));
+    let read = if clone_by_reference(copy, checked.file()) {
+        io::copy(&mut source, &mut io::sink())
+    } else {
+        io::copy(&mut source, &mut &*copy)
+    };
+    read.map_err(|error| match error.kind() {
+        kind @ (io::ErrorKind::StorageFull
+        | io::ErrorKind::QuotaExceeded
+        | io::ErrorKind::FileTooLarge
+        | io::ErrorKind::ReadOnlyFilesystem) => Refusal::Store(kind),
+        kind => Refusal::Unreadable(kind),
+    })?;
+    let (size, sha256) = source.finish();
     within(size, checked.limit())?;
     checked.check_unchanged()?;
+    checked.check_digest(sha256)?;
     rustix::fs::fchmod(copy, mode).map_err(|errno| storing(errno.into()))?;
-    Ok(size)
+    Ok(Copied { size, sha256 })
 }
 
 /// Shares the blocks of `source`, where both are on one file system that can; by handles, so that no path is opened

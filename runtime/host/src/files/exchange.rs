@@ -19,10 +19,11 @@ use rustix::{
     io::Errno,
 };
 use trunkline_process::remove_tree;
+use trunkline_protocol::Sha256;
 use uuid::Uuid;
 
-use super::check::CheckedFile;
-use super::copy::{CopyError, copy_into};
+use super::check::{Announced, CheckedFile};
+use super::copy::{Copied, CopyError, copy_into};
 use super::label;
 use super::refusal::Refusal;
 use super::removal::Remover;
@@ -68,6 +69,8 @@ pub struct Placed {
     pub file_name: String,
     /// Its size in bytes.
     pub size: u64,
+    /// The digest of its bytes.
+    pub sha256: Sha256,
 }
 
 impl Exchanges {
@@ -143,10 +146,17 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// As [`store`](super::store()); also [`Refusal::NotAbsolute`], [`Refusal::Missing`], [`Refusal::NotRegular`].
+    /// As [`store`](super::store()); also [`Refusal::NotAbsolute`], [`Refusal::Missing`], [`Refusal::NotRegular`],
+    /// [`Refusal::OtherSize`].
     /// Nothing stays behind then.
-    pub fn place(&self, source: &Path, label: Option<&str>, max_bytes: u64) -> Result<Placed, Refusal> {
-        let checked = CheckedFile::of_hub(source, max_bytes)?;
+    pub fn place(
+        &self,
+        source: &Path,
+        label: Option<&str>,
+        announced: Announced,
+        max_bytes: u64,
+    ) -> Result<Placed, Refusal> {
+        let checked = CheckedFile::of_hub(source, max_bytes)?.announced_as(announced)?;
         let file_name = label::file_name(label, source);
         let parent = self.parent.opened().map_err(|error| Refusal::Store(error.kind()))?;
         let folder = openat(&parent.handle, self.number.to_string(), FOLDER, Mode::empty())
@@ -156,7 +166,9 @@ impl Exchange {
             std::iter::once_with(|| label::numbered(&file_name, &Uuid::new_v4().simple().to_string()));
         for name in std::iter::once(file_name.clone()).chain(numbers).chain(random) {
             match copy_into(folder.as_fd(), &name, &checked, Mode::RUSR | Mode::WUSR) {
-                Ok(size) => return Ok(Placed { path: self.path().join(name), file_name, size }),
+                Ok(Copied { size, sha256 }) => {
+                    return Ok(Placed { path: self.path().join(name), file_name, size, sha256 });
+                }
                 Err(CopyError::NameTaken) => {}
                 Err(CopyError::Refused(refusal)) => return Err(refusal),
             }

@@ -45,6 +45,19 @@ pub enum Refusal {
         /// The limit, in bytes.
         limit: u64,
     },
+    /// It has another size than its sender announced.
+    #[error(
+        "the file has {size} bytes, not the {announced} that were announced; announce it when it is complete"
+    )]
+    OtherSize {
+        /// The size seen, in bytes.
+        size: u64,
+        /// The size announced, in bytes.
+        announced: u64,
+    },
+    /// Its bytes have another digest than its sender announced.
+    #[error("the file's SHA-256 is not the one that was announced; announce it when it is complete")]
+    OtherDigest,
     /// It was swapped, removed or written while it was checked or copied.
     #[error("the file changed while it was taken")]
     Changed,

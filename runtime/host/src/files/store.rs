@@ -7,10 +7,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
+use trunkline_protocol::Sha256;
 use uuid::Uuid;
 
 use super::check::CheckedFile;
-use super::copy::{CopyError, copy_into};
+use super::copy::{Copied, CopyError, copy_into};
 use super::refusal::Refusal;
 
 /// A private folder (0700) for copies, held open. Dropping it closes the handle and leaves the files: a hub may still
@@ -28,6 +29,8 @@ pub struct StoredFile {
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
+    /// The digest of its bytes.
+    pub sha256: Sha256,
 }
 
 impl StoreDir {
@@ -84,12 +87,12 @@ impl StoreDir {
 ///
 /// # Errors
 ///
-/// [`Refusal::TooLarge`], [`Refusal::Changed`], [`Refusal::Unreadable`] for the file, [`Refusal::Store`] for the
+/// [`Refusal::TooLarge`], [`Refusal::Changed`], [`Refusal::OtherDigest`], [`Refusal::Unreadable`] for the file, [`Refusal::Store`] for the
 /// store.
 pub fn store(checked: &CheckedFile, dir: &StoreDir) -> Result<StoredFile, Refusal> {
     let name = Uuid::new_v4().simple().to_string();
     match copy_into(dir.handle.as_fd(), &name, checked, Mode::RUSR) {
-        Ok(size) => Ok(StoredFile { path: dir.path.join(name), size }),
+        Ok(Copied { size, sha256 }) => Ok(StoredFile { path: dir.path.join(name), size, sha256 }),
         Err(CopyError::Refused(refusal)) => Err(refusal),
         // A random name of 122 bits that exists was put there to be found.
         Err(CopyError::NameTaken) => Err(Refusal::Store(io::ErrorKind::AlreadyExists)),

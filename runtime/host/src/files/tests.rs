@@ -11,6 +11,7 @@ use std::sync::{
 
 use rustix::fs::{FileType, Mode};
 use tempfile::TempDir;
+use trunkline_protocol::Sha256;
 
 use super::check::{Found, check_by};
 use super::confined::{OpenFolder, open_folder, walk_to_folder};
@@ -399,15 +400,15 @@ fn placed_files_get_names_of_their_own() {
     let exchange = exchange_in(&place.outside);
     assert_eq!(fs::metadata(exchange.path()).unwrap().permissions().mode() & 0o777, 0o700);
     let source = place.write("data.csv", 5);
-    let placed = exchange.place(&source, Some("../../data.csv"), LIMIT).unwrap();
+    let placed = exchange.place(&source, Some("../../data.csv"), Announced::default(), LIMIT).unwrap();
     assert_eq!(placed.path, exchange.path().join("data.csv"));
     assert_eq!((placed.file_name.as_str(), placed.size), ("data.csv", 5));
-    let again = exchange.place(&source, None, LIMIT).unwrap();
+    let again = exchange.place(&source, None, Announced::default(), LIMIT).unwrap();
     assert_eq!(again.path, exchange.path().join("data-2.csv"));
     assert_eq!(again.file_name, "data.csv");
     // A link that the adapter planted is stepped around, not followed.
     symlink(place.outside.join("secret"), exchange.path().join("data-3.csv")).unwrap();
-    let third = exchange.place(&source, None, LIMIT).unwrap();
+    let third = exchange.place(&source, None, Announced::default(), LIMIT).unwrap();
     assert_eq!(third.path, exchange.path().join("data-4.csv"));
     assert_eq!(fs::read(place.outside.join("secret")).unwrap(), SECRET);
     let folder = exchange.path();
@@ -424,6 +425,32 @@ fn an_exchange_folder_of_any_depth_is_removed() {
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
 }
 
+#[test]
+fn a_file_that_is_not_what_was_announced_is_refused_whole() {
+    let place = Place::new();
+    let (store, exchange) = (place.store(), exchange_in(&place.outside));
+    let path = place.write("a.txt", 3);
+    let right = Announced { size: Some(3), sha256: Some(Sha256::of(b"xxx")) };
+    let taken = |announced| {
+        let checked = check(&path, &place.roots, LIMIT)?.announced_as(announced)?;
+        super::store(&checked, &store)
+    };
+    let stored = taken(right).unwrap();
+    assert_eq!((stored.size, stored.sha256), (3, Sha256::of(b"xxx")));
+    let placed = exchange.place(&path, None, right, LIMIT).unwrap();
+    assert_eq!((placed.size, placed.sha256), (3, Sha256::of(b"xxx")));
+    for (wrong, refusal) in [
+        (Announced { size: Some(4), ..right }, Refusal::OtherSize { size: 3, announced: 4 }),
+        (Announced { sha256: Some(Sha256::of(b"xxy")), ..right }, Refusal::OtherDigest),
+        (Announced { size: None, sha256: Some(Sha256::of(b"")) }, Refusal::OtherDigest),
+    ] {
+        assert_eq!(taken(wrong), Err(refusal));
+        assert_eq!(exchange.place(&path, None, wrong, LIMIT), Err(refusal));
+    }
+    assert_eq!(fs::read_dir(store.path()).unwrap().count(), 1, "no refused copy stays");
+    assert_eq!(fs::read_dir(exchange.path()).unwrap().count(), 1, "no refused copy stays");
+}
+
 /// Folders in one another, without a path that grows.
 fn nest(top: &Path, depth: usize) {
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
@@ -438,7 +465,7 @@ fn nest(top: &Path, depth: usize) {
 fn what_a_hub_places_is_checked_too() {
     let place = Place::new();
     let exchange = exchange_in(&place.outside);
-    let refused = |path: &Path| exchange.place(path, None, LIMIT).unwrap_err();
+    let refused = |path: &Path| exchange.place(path, None, Announced::default(), LIMIT).unwrap_err();
     let fifo = place.root.join("fifo");
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     assert_eq!(refused(&fifo), Refusal::NotRegular);
@@ -450,7 +477,7 @@ fn what_a_hub_places_is_checked_too() {
     assert_eq!(refused(&big), Refusal::TooLarge { size: LIMIT + 1, limit: LIMIT });
     // A hub may name a link.
     symlink(place.write("a", 2), place.root.join("link")).unwrap();
-    assert_eq!(exchange.place(&place.root.join("link"), None, LIMIT).unwrap().size, 2);
+    assert_eq!(exchange.place(&place.root.join("link"), None, Announced::default(), LIMIT).unwrap().size, 2);
     assert_eq!(fs::read_dir(exchange.path()).unwrap().count(), 1);
     let folder = exchange.path();
     drop(exchange);

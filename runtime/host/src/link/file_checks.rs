@@ -15,7 +15,7 @@ use self::dispatch::Dispatch;
 use crate::{
     Event, EventKind, File, TurnScope,
     counters::LiveCounters,
-    files::{self, Pinned, Refusal, Roots, StoreDir},
+    files::{self, Announced, Pinned, Refusal, Roots, StoreDir},
     mailbox::Promise,
     session::SessionShared,
 };
@@ -99,7 +99,13 @@ impl Shared {
                 let path = Path::new(&check.file.file_path);
                 let name = files::file_name(check.file.file_name.as_deref(), path);
                 let mime_type = files::mime_type(check.file.file_mime_type.as_deref()).to_owned();
-                let kind = EventKind::File(File { name, mime_type, path: taken.path, size: taken.size });
+                let kind = EventKind::File(File {
+                    name,
+                    mime_type,
+                    path: taken.path,
+                    size: taken.size,
+                    sha256: taken.sha256,
+                });
                 Event { scope: check.scope, kind, meta: check.meta }
             }
             Err(refusal) => {
@@ -117,7 +123,9 @@ impl Shared {
             let _ = roots.allow_pinned(&folder);
         }
         let path = Path::new(&check.file.file_path);
-        let checked = files::check(path, &roots, check.session.inbox.max_file_bytes())?;
+        let FileOutput { size, sha256, .. } = check.file;
+        let checked = files::check(path, &roots, check.session.inbox.max_file_bytes())?
+            .announced_as(Announced { size, sha256 })?;
         let room = check.session.room_for(checked.size())?;
         let stored = files::store(&checked, &self.store)?;
         room.keep(stored.path.clone());

@@ -18,7 +18,7 @@ use crate::{
     agent::AgentShared,
     counters::LiveSessionCounters,
     error::{FileError, SendError},
-    files::{self, Exchange, Pinned, Refusal},
+    files::{self, Announced, Exchange, Pinned, Refusal},
     link::{Command, Inbox},
     mailbox::Mailbox,
 };
@@ -129,15 +129,18 @@ impl SessionShared {
         path: &Path,
         name: Option<&str>,
         mime_type: Option<&str>,
+        announced: Announced,
     ) -> Result<FileInput, FileError> {
         // What cannot be looked at has no size, and is refused by name below.
         let room = self.room_for(std::fs::metadata(path).map_or(0, |seen| seen.len()))?;
-        let placed = self.exchange()?.place(path, name, self.inbox.max_file_bytes())?;
+        let placed = self.exchange()?.place(path, name, announced, self.inbox.max_file_bytes())?;
         room.keep_with_folder();
         Ok(FileInput {
             file_name: Some(placed.file_name),
             file_mime_type: Some(files::mime_type(mime_type).to_owned()),
             file_path: placed.path.to_string_lossy().into_owned(),
+            size: Some(placed.size),
+            sha256: Some(placed.sha256),
         })
     }
 

@@ -72,7 +72,12 @@ impl HubSession {
         match body {
             HostBody::UserInput(message) if self.is_steer(&message) => self.steer(Input { message, meta }),
             HostBody::UserInput(message) => self.input(turn, Input { message, meta }),
-            HostBody::FileInput(file) => self.order(Ordered::File(file)),
+            HostBody::FileInput(mut file) => {
+                if !self.knows(Extensions::LARGE) {
+                    (file.size, file.sha256) = (None, None);
+                }
+                self.order(Ordered::File(file));
+            }
             HostBody::SessionUpdate(update) => self.order(Ordered::Update(update)),
             HostBody::Stop(Stop { reason }) => self.stop(turn.as_ref(), reason.unwrap_or(StopReason::User)),
             HostBody::PermissionResponse(response) => self.permission(response),
@@ -317,7 +322,7 @@ fn busy(why: &str) -> TurnComplete {
 }
 
 async fn place(session: Session, file: FileInput) -> Result<(), FileError> {
-    session.deliver_file(file.file_path, file.file_name, file.file_mime_type).await
+    session.deliver_announced(file).await
 }
 
 /// An error with its causes.

@@ -28,8 +28,9 @@ impl Lines {
     }
 }
 
-/// The eight extensions.
-pub const ALL: [&str; 8] = ["turns", "events", "usage", "resume", "options", "questions", "flow", "control"];
+/// Every extension.
+pub const ALL: [&str; 9] =
+    ["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"];
 
 impl Hub {
     pub fn new(pipe: DuplexStream) -> Self {

@@ -17,7 +17,7 @@ use crate::{hub::Hub, rng::Rng};
 
 /// What the hub and the relay may have agreed on.
 const EXTENSIONS: [&[&str]; 6] = [
-    &["turns", "events", "usage", "resume", "options", "questions", "flow", "control"],
+    &["turns", "events", "usage", "resume", "options", "questions", "flow", "control", "large"],
     &["turns", "flow", "control"],
     &["turns"],
     &["control"],

@@ -10,7 +10,10 @@ use std::{
 use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
 
-use crate::switches::{Mutant, broken};
+use crate::{
+    fields::Fields,
+    switches::{Mutant, broken},
+};
 
 /// The most that is remembered of each kind.
 const KEPT: usize = 4096;
@@ -24,6 +27,14 @@ pub(crate) struct Announced {
 }
 
 impl Announced {
+    /// Whether it can be read and is not what its announcement says ([large.1]).
+    pub(crate) fn differs(&self, fields: &Fields<'_>) -> bool {
+        let Ok((bytes, found)) = digest(&self.path) else { return false };
+        let size = fields.value("size").optional().and_then(|size| size.as_u64());
+        let sha256 = fields.text("sha256").optional();
+        size.is_some_and(|size| size != bytes) || sha256.is_some_and(|sha256| sha256 != found)
+    }
+
     /// Reads it, whatever it is ([file.2]).
     pub(crate) fn judged(&self) -> Value {
         let mut judged = json!({ "name": self.name, "mime": self.mime, "path": self.path });
@@ -100,7 +111,8 @@ fn digest(path: &str) -> io::Result<(u64, String)> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");

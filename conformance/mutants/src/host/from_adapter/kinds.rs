@@ -125,7 +125,8 @@ impl Relay {
         if broken(M::FileBlocks) {
             std::thread::sleep(std::time::Duration::from_secs(4));
         }
-        if let Err(why) = files::take(&path, &roots, &copy) {
+        let taken = files::take(&path, &roots, &copy).and_then(|()| files::hold_to(&copy, &message));
+        if let Err(why) = taken {
             if broken(M::FileMissingFatal) {
                 std::process::exit(1);
             }

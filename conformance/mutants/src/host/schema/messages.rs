@@ -2,8 +2,8 @@
 
 use super::Kind::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
 use super::{
-    C, CAPABILITIES, CATEGORY, CHOICES, CORE, DIFFS, E, ERROR, EVENT, Exts, Field, NUMBERS, O, Q, R, REASON,
-    REQUEST, S, SCOPE, STRINGS, Shape, T, TURN, U, USAGE, shape,
+    C, CAPABILITIES, CATEGORY, CHOICES, CORE, DIFFS, E, ERROR, EVENT, Exts, Field, L, NUMBERS, O, Q, R,
+    REASON, REQUEST, S, SCOPE, STRINGS, Shape, T, TURN, U, USAGE, shape,
 };
 
 /// What `session.ready` and `session.info` say of a session.
@@ -71,6 +71,8 @@ pub(crate) const UP: &[Shape] = &[
             ("file_name", Str, false, CORE),
             ("file_mime_type", Str, false, CORE),
             ("file_path", Str, true, CORE),
+            ("size", Uint, false, L),
+            ("sha256", Str, false, L),
         ],
     ),
     shape(
@@ -324,6 +326,8 @@ pub(crate) const DOWN: &[Shape] = &[
             ("file_name", Str, false, CORE),
             ("file_mime_type", Str, false, CORE),
             ("file_path", Str, true, CORE),
+            ("size", Uint, false, L),
+            ("sha256", Str, false, L),
         ],
     ),
     shape(

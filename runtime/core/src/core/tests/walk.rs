@@ -169,7 +169,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
             (12, Some(key), _) => {
                 requests += 1;
                 model.files.insert(Ticket(requests));
-                let file = FileInput { file_name: None, file_mime_type: None, file_path: "/x".to_owned() };
+                let file = FileInput { file_path: "/x".to_owned(), ..FileInput::default() };
                 bench.core.handle_file(key, Box::new(file), Ticket(requests), now);
             }
             (13, Some(key), _) => match chance.below(5) {

@@ -7,6 +7,7 @@ fn announced(path: &Path, mime: &str) -> FileInput {
         file_name: Some("shown.bin".into()),
         file_mime_type: (!mime.is_empty()).then(|| mime.to_owned()),
         file_path: path.to_string_lossy().into_owned(),
+        ..FileInput::default()
     }
 }
 
