@@ -32,6 +32,7 @@ impl Permission {
                 diffs: None,
                 expires_at: None,
                 options: None,
+                truncated: None,
                 message_id: None,
                 parent_tool_call_id: None,
                 history: None,

@@ -1,6 +1,10 @@
 //! A message as a whole: whose it is, and what it says.
 
-use crate::{AdapterBody, HostBody, Meta, SessionId, TurnId, Unread, escape, head::Head};
+use crate::{
+    AdapterBody, HostBody, Large, Meta, SessionId, TurnId, Unread, escape,
+    field::{Fault, Fields},
+    head::Head,
+};
 
 /// A message from the host to the adapter.
 pub type HostMessage = Envelope<HostBody>;
@@ -17,6 +21,8 @@ pub struct Envelope<B> {
     pub turn_id: Option<TurnId>,
     /// Data that passes through untouched ([ext.4]).
     pub meta: Option<Meta>,
+    /// Those of its members that lie in files, whose values here stand for nothing (`large`).
+    pub large: Option<Box<Large>>,
     /// The content of the message.
     pub body: B,
 }
@@ -25,7 +31,7 @@ impl<B: Body> Envelope<B> {
     /// A message of a session, outside any turn.
     #[must_use]
     pub fn new(session_id: SessionId, body: impl Into<B>) -> Self {
-        Self { session_id, turn_id: None, meta: None, body: body.into() }
+        Self { session_id, turn_id: None, meta: None, large: None, body: body.into() }
     }
 
     /// The same message as part of a turn.
@@ -44,6 +50,17 @@ impl<B: Body> Envelope<B> {
 
     /// Appends the message as one line with its LF ([frame.1], [frame.8]).
     pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_with(self.meta.as_ref(), self.large.as_deref(), out, |out| self.body.write_members(out));
+    }
+
+    /// Appends a line with the ids of this message, and with the members that `body` writes as an object.
+    pub(crate) fn write_with(
+        &self,
+        meta: Option<&Meta>,
+        large: Option<&Large>,
+        out: &mut Vec<u8>,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) {
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(self.body.type_name().as_bytes());
         out.extend_from_slice(b"\",\"session_id\":");
@@ -54,16 +71,20 @@ impl<B: Body> Envelope<B> {
         }
         // The body is written as an object of its own, whose brace becomes the comma after the ids.
         let brace = out.len();
-        self.body.write_members(out);
+        body(out);
         if out[brace..] == *b"{}" {
             out.truncate(brace);
         } else {
             out[brace] = b',';
             out.pop();
         }
-        if let Some(meta) = &self.meta {
+        if let Some(meta) = meta {
             out.extend_from_slice(b",\"_meta\":");
             out.extend_from_slice(meta.json().get().as_bytes());
+        }
+        if let Some(large) = large {
+            out.extend_from_slice(b",\"large\":");
+            escape::write_value(out, large);
         }
         out.extend_from_slice(b"}\n");
     }
@@ -75,6 +96,32 @@ impl<B: Body> Envelope<B> {
         self.write(&mut line);
         line
     }
+}
+
+/// The message's content with these members, each by its name and its JSON, in the place of what it has.
+///
+/// # Errors
+/// [`Unread::Bad`] when one is not of its type.
+pub fn filled<B: Body>(body: &B, members: &[(String, String)]) -> Result<B, Unread> {
+    let mut text = Vec::new();
+    body.write_members(&mut text);
+    let mut text = String::from_utf8(text).map_err(|_| Unread::Noise)?;
+    text.truncate(text.len() - 1);
+    for (name, json) in members {
+        // Of duplicate keys the last counts ([frame.10]).
+        let comma = if text == "{" { "" } else { "," };
+        text.push_str(&format!("{comma}\"{name}\":"));
+        text.push_str(json);
+    }
+    text.push('}');
+    let kind = B::named(body.type_name()).ok_or(Unread::Noise)?;
+    let fields = Fields::split(&text, &[B::fields(kind)]).ok_or(Unread::Noise)?;
+    B::read(kind, &fields).map_err(|Fault { field, why }| Unread::Bad {
+        kind: Some(B::name_of(kind)),
+        session_id: None,
+        field,
+        why,
+    })
 }
 
 /// The content of a message of one direction: [`HostBody`] or [`AdapterBody`].

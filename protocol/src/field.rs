@@ -128,6 +128,11 @@ impl<'a> Fields<'a> {
         (value.get() != "null").then_some(*value)
     }
 
+    /// Every member that is there, as its JSON.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &'a str)> {
+        self.0.iter().map(|(name, raw)| (*name, raw.get()))
+    }
+
     /// Reads the member of this name as the type of the field that takes it.
     pub(crate) fn read<T: Member>(&self, field: &'static str) -> Result<T, Fault> {
         T::read(self.get(field)).map_err(|why| Fault { field, why })
@@ -329,7 +334,7 @@ macro_rules! always_written {
     } )*};
 }
 
-always_written!(String, bool, RequestId, ToolCallId);
+always_written!(String, bool, u64, RequestId, ToolCallId, crate::Sha256);
 
 impl<T> Absent for Vec<T> {
     fn is_absent(&self) -> bool {

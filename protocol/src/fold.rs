@@ -56,6 +56,9 @@ pub fn fold(mut message: AdapterMessage, agreed: Extensions, tools: ToolsAsOutpu
     if agreed.is_empty() {
         message.meta = None;
     }
+    if !has(Extensions::LARGE) {
+        message.large = None;
+    }
     if !has(Extensions::EVENTS) {
         strip_event_members(&mut message.body);
     }
@@ -295,6 +298,7 @@ fn strip_file(file: &mut FileOutput, agreed: Extensions) {
 fn strip_request(request: &mut PermissionRequest) {
     (request.input, request.title, request.tool_call_id) = (None, None, None);
     (request.diffs, request.expires_at, request.options) = (None, None, None);
+    request.truncated = None;
 }
 
 fn strip_event_members(body: &mut AdapterBody) {

@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 use serde_json::value::RawValue;
 
 use crate::{
-    Envelope, SessionId, TurnId, Unread,
+    Envelope, Large, SessionId, TurnId, Unread,
     envelope::Body,
     field::{Fault, Fields, Member, Value, Why, text_id},
     id::MAX_ID_BYTES,
@@ -111,7 +111,17 @@ impl<'a> Head<'a> {
         let session_id = SessionId::new(&*self.session_id).unwrap_or_else(|_| SessionId::none());
         let turn_id = self.turn_id.as_deref().and_then(|id| TurnId::new(id).ok());
         let (body, meta) = self.body()?;
-        Ok(Envelope { session_id, turn_id, meta, body })
+        let large = self.large().map(Box::new);
+        Ok(Envelope { session_id, turn_id, meta, large, body })
+    }
+
+    /// The members of the message that lie in files. `None` where it names none (`large`).
+    #[must_use]
+    pub fn large(&self) -> Option<Large> {
+        if self.plain || memchr::memmem::find(self.line.as_bytes(), b"\"large\"").is_none() {
+            return None;
+        }
+        Fields::split(self.line, &[&["large"]])?.read("large").ok().flatten()
     }
 
     /// The body and the `_meta`. The ids stay with the head.

@@ -28,6 +28,7 @@ mod envelope;
 mod escape;
 mod extension;
 mod field;
+mod fit;
 mod fold;
 #[doc(hidden)]
 pub mod fuzz;
@@ -45,9 +46,10 @@ pub mod tool_loop;
 
 pub use channel::Channel;
 pub use digest::{Hasher, Sha256};
-pub use envelope::{AdapterMessage, Body, Envelope, HostMessage};
+pub use envelope::{AdapterMessage, Body, Envelope, HostMessage, filled};
 pub use extension::{Extensions, PROTOCOL};
 pub use field::{Unread, Why};
+pub use fit::{Keep, TooLong, fit, goes_by_file, line_limit};
 pub use fold::{Folded, ToolsAsOutput, fold, question_as_output, strip, strip_info};
 pub use head::{Head, session_named_in, type_named_in};
 pub use id::{BadId, MessageId, RequestId, SessionId, ToolCallId, TurnId};

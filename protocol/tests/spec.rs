@@ -16,7 +16,7 @@ use trunkline_protocol::{
 
 /// The families of clauses and how many each has.
 const FAMILIES: [(&str, usize); 11] = [
-    ("frame", 10),
+    ("frame", 11),
     ("msg", 7),
     ("session", 8),
     ("turn", 11),
@@ -25,7 +25,7 @@ const FAMILIES: [(&str, usize); 11] = [
     ("process", 7),
     ("ext", 9),
     ("flow", 3),
-    ("large", 1),
+    ("large", 3),
     ("relay", 9),
 ];
 

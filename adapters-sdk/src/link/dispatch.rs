@@ -1,12 +1,12 @@
 //! What a line from the host does. Nothing here waits.
 
-use std::{collections::VecDeque, path::Path, sync::Arc};
+use std::{collections::VecDeque, sync::Arc};
 
 use trunkline_pipe::{Flow, Key};
 use trunkline_protocol::{
     AdapterMessage, Category, ClosedReason, Envelope, ErrorEvent, Extensions, Failure, Head, HostBody,
-    HostKind, InputMode, Item, PROTOCOL, Ping, Pong, SessionId, SessionReady, SessionStart,
-    SessionsListResult, TurnId, Unread,
+    HostKind, InputMode, Item, LargeMember, MIN_MAX_LINE, PROTOCOL, Ping, Pong, SessionId, SessionReady,
+    SessionStart, SessionsListResult, TurnId, Unread,
     rules::{self, SessionPhase, SessionRule},
     session_named_in,
 };
@@ -77,9 +77,11 @@ impl Link {
                     tracing::debug!(kind = kind.as_str(), "a message of no agreed extension is skipped");
                     return Ok(());
                 }
+                let large = head.large().filter(|_| session.agreed().contains(Extensions::LARGE));
+                let text = large.and_then(|mut large| large.remove("content"));
                 let (body, meta) = head.body()?;
                 let turn_id = turn_id.filter(|_| session.agreed().contains(Extensions::TURNS));
-                self.take_of_session(&session, turn_id, body, meta);
+                self.take_of_session(&session, turn_id, body, meta, text);
             }
             SessionRule::Close => {
                 if let Some(session) = session {
@@ -100,6 +102,7 @@ impl Link {
         turn_id: Option<TurnId>,
         body: HostBody,
         meta: Option<trunkline_protocol::Meta>,
+        text: Option<LargeMember>,
     ) {
         let core = &session.0;
         if core.wire.held(core.key) > OVERRUN {
@@ -114,7 +117,7 @@ impl Link {
             HostBody::UserInput(input) => {
                 let message_id = input.message_id.filter(|_| with_turns);
                 let input = Input { content: input.content, files: Vec::new(), message_id, meta };
-                core.take(Job::Turn(QueuedTurn { id: turn_id, input, steers: VecDeque::new() }));
+                core.take(Job::Turn(QueuedTurn { id: turn_id, input, large: text, steers: VecDeque::new() }));
             }
             HostBody::FileInput(mut file) => {
                 if !core.agreed.contains(Extensions::LARGE) {
@@ -179,12 +182,10 @@ impl Link {
             start.resume = None;
         }
         if !agreed.contains(Extensions::OPTIONS) {
-            let SessionStart { protocol, extensions, resume, .. } = start;
-            start = SessionStart { protocol, extensions, resume, ..SessionStart::default() };
+            let SessionStart { protocol, extensions, max_line, resume, .. } = start;
+            start = SessionStart { protocol, extensions, max_line, resume, ..SessionStart::default() };
         }
-        let exchange_dir = start.exchange_dir.as_deref().map(Path::new).filter(|path| path.is_absolute());
-        let core =
-            Core::new(id.clone(), self.next_key(), agreed, exchange_dir.map(Into::into), self.ground());
+        let core = Core::new(id.clone(), self.next_key(), agreed, &start, self.ground());
         let session = Session(Arc::new(core));
         let open = {
             let mut sessions = self.sessions();
@@ -201,6 +202,7 @@ impl Link {
             session.0.greet(SessionReady {
                 protocol: Some(theirs.min(PROTOCOL)),
                 extensions: Some(agreed.to_names()),
+                max_line: Some(self.terms.max_line.max(MIN_MAX_LINE) as u64),
                 info: self.description.greeting(&start, own),
             });
         }

@@ -10,8 +10,10 @@ use std::{
     task::Poll,
 };
 
+use trunkline_pipe::take_json;
 use trunkline_protocol::{
-    Category, ClosedReason, ErrorEvent, FileInput, SessionInfo, SessionStart, Status, TurnComplete,
+    Category, ClosedReason, ErrorEvent, FileInput, HostBody, LargeMember, SessionInfo, SessionStart, Status,
+    TurnComplete, UserInput, filled,
 };
 
 use super::Link;
@@ -33,7 +35,18 @@ pub(super) async fn work(link: Arc<Link>, session: Session) {
                     started = start(&link, &session, *options) => state = started,
                 }
             }
-            Next::Turn(begun, input) => {
+            Next::Turn(begun, mut input, large) => {
+                if let Some(member) = large {
+                    match text_in(member).await {
+                        Ok(text) => input.content = text,
+                        Err(why) => {
+                            let error = Error::new(Category::FileRefused, why);
+                            session.0.end_turn(begun.serial, error.into_end(), Verdict::Returned);
+                            continue;
+                        }
+                    }
+                    session.0.with_ledger(|ledger| ledger.input(&input.content));
+                }
                 let turn = Turn::new(session.clone(), begun);
                 serve(&link, &session, turn, input, &mut state).await;
             }
@@ -61,6 +74,21 @@ pub(super) async fn work(link: Arc<Link>, session: Session) {
         }
         tokio::task::consume_budget().await;
     }
+}
+
+/// The text of an input that was too long for a line.
+async fn text_in(member: LargeMember) -> Result<String, String> {
+    let read = move || {
+        let json = take_json(&member).map_err(|error| error.to_string())?;
+        let body = HostBody::from(UserInput::default());
+        match filled(&body, &[("content".to_owned(), json)]) {
+            Ok(HostBody::UserInput(input)) => Ok(input.content),
+            Ok(_) => Err("it is not a text".to_owned()),
+            Err(why) => Err(why.to_string()),
+        }
+    };
+    let read = tokio::task::spawn_blocking(read).await.unwrap_or_else(|gone| Err(gone.to_string()));
+    read.map_err(|why| format!("the text of the input could not be read from its file: {why}"))
 }
 
 impl Link {

@@ -11,10 +11,11 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
-use trunkline_pipe::Key;
+use trunkline_pipe::{Key, keep_json};
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, AdapterMessage, Category, Envelope, ErrorEvent, Extensions, FileInput,
-    PermissionResponse, SessionClosed, SessionId, SessionReady, ToolsAsOutput, TurnId, fold, rules::TurnStep,
+    AdapterBody, AdapterKind, AdapterMessage, Category, Envelope, ErrorEvent, Extensions, FileInput, Keep,
+    PermissionResponse, SessionClosed, SessionId, SessionReady, SessionStart, TooLong, ToolsAsOutput, TurnId,
+    fit, fold, line_limit, rules::TurnStep,
 };
 
 use super::{job::Job, request::Pending, running::Running, turning::Late};
@@ -52,6 +53,8 @@ pub(crate) struct Core {
     pub(crate) steerable: bool,
     pub(crate) takes_updated_input: bool,
     pub(crate) exchange_dir: Option<Box<Path>>,
+    /// The longest line that the host reads, in bytes.
+    pub(crate) max_line: usize,
     pub(crate) wire: SharedWire,
     pub(crate) keeper: Weak<dyn Keeper>,
     login_hint: Option<Arc<str>>,
@@ -123,9 +126,12 @@ impl Core {
         id: SessionId,
         key: Key,
         agreed: Extensions,
-        exchange_dir: Option<Box<Path>>,
+        start: &SessionStart,
         link: Ground,
     ) -> Self {
+        let exchange_dir = start.exchange_dir.as_deref().map(Path::new).filter(|path| path.is_absolute());
+        let exchange_dir = exchange_dir.map(Into::into);
+        let max_line = line_limit(start.max_line.filter(|_| !agreed.is_empty()));
         let Ground { tools, steerable, takes_updated_input, wire, keeper, probing, login_hint } = link;
         let ledger = probing.then(Box::default);
         let inner = Mutex::new(Inner { ledger, ..Inner::default() });
@@ -137,6 +143,7 @@ impl Core {
             steerable,
             takes_updated_input,
             exchange_dir,
+            max_line,
             wire,
             keeper,
             login_hint,
@@ -152,15 +159,52 @@ impl Core {
         self.lock().is_over()
     }
 
-    /// Writes a message, folded down to what the host offered. Call it under the lock.
-    pub(super) fn send(&self, turn_id: Option<TurnId>, mut body: AdapterBody) {
+    /// Writes a message, folded down to what the host offered and cut to what it reads ([frame.11]). Call it under the
+    /// lock.
+    pub(super) fn send(&self, turn_id: Option<TurnId>, body: AdapterBody) {
+        self.try_send(turn_id, body);
+    }
+
+    /// [`Core::send`]. Returns false if the message is too long however it is cut; the host learns of it.
+    pub(super) fn try_send(&self, turn_id: Option<TurnId>, mut body: AdapterBody) -> bool {
         if let Some(hint) = &self.login_hint {
             add_login_hint(&mut body, hint);
         }
-        let message: AdapterMessage = Envelope::new(self.id.clone(), body).of_turn(turn_id);
+        let kind = body.kind();
+        let message: AdapterMessage = Envelope::new(self.id.clone(), body).of_turn(turn_id.clone());
         for message in fold(message, self.agreed, self.tools) {
-            self.wire.put(self.key, message.to_line());
+            let Err(TooLong { bytes }) = self.write(&message) else { continue };
+            tracing::warn!(session = %self.id, kind = kind.as_str(), bytes, "a message is too long for the host");
+            let error = ErrorEvent {
+                category: Some(Category::Oversize),
+                message: format!(
+                    "a {} of {bytes} bytes was not sent, since the host reads lines of {}",
+                    kind.as_str(),
+                    self.max_line
+                ),
+                fatal: Some(false),
+                ..ErrorEvent::default()
+            };
+            let told = Envelope::new(self.id.clone(), error).of_turn(turn_id);
+            for told in fold(told, self.agreed, self.tools) {
+                // It is short.
+                let _ = self.write(&told);
+            }
+            return false;
         }
+        true
+    }
+
+    fn write(&self, message: &AdapterMessage) -> Result<(), TooLong> {
+        let folder = self.exchange_dir.as_deref().filter(|_| self.agreed.contains(Extensions::LARGE));
+        let mut keep = |json: &str| {
+            let folder = folder.ok_or(std::io::ErrorKind::NotFound)?;
+            keep_json(folder, json).inspect_err(|error| {
+                tracing::warn!(session = %self.id, %error, "a large member has no file and is cut");
+            })
+        };
+        let keep: Option<Keep<'_>> = if folder.is_some() { Some(&mut keep) } else { None };
+        fit(message, self.agreed, self.max_line, keep, |line| self.wire.put(self.key, line))
     }
 
     /// Sends the SDK's own `session.ready` ([ext.2]).

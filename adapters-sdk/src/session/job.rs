@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use trunkline_protocol::{FileInput, SessionStart, SessionUpdate, TurnId};
+use trunkline_protocol::{FileInput, LargeMember, SessionStart, SessionUpdate, TurnId};
 
 use super::running::Steer;
 use crate::Input;
@@ -25,6 +25,8 @@ pub(crate) enum Job {
 pub(crate) struct QueuedTurn {
     pub(crate) id: Option<TurnId>,
     pub(crate) input: Input,
+    /// Where the text of the input lies, if it was too long for a line.
+    pub(crate) large: Option<LargeMember>,
     /// What was added before it began: to the host it is the running turn already.
     pub(crate) steers: VecDeque<Steer>,
 }
@@ -43,7 +45,7 @@ pub(crate) struct BegunTurn {
 #[derive(Debug)]
 pub(crate) enum Next {
     Start(Box<SessionStart>),
-    Turn(BegunTurn, Input),
+    Turn(BegunTurn, Input, Option<LargeMember>),
     File(FileInput),
     Update(Box<SessionUpdate>),
     /// The session is over; the last that is done for it.

@@ -49,7 +49,7 @@ impl Core {
         match job {
             Job::Turn(mut turn) => {
                 turn.input.files = std::mem::take(&mut inner.files);
-                if let Some(ledger) = &mut inner.ledger {
+                if let Some(ledger) = inner.ledger.as_mut().filter(|_| turn.large.is_none()) {
                     ledger.input(&turn.input.content);
                 }
                 let bytes = turn.input.content.len();

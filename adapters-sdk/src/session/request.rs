@@ -100,7 +100,10 @@ impl Core {
             return None;
         }
         let turn_id = inner.speaks_for(turn)?;
-        self.send(turn_id, request);
+        // What cannot be shown to anyone is not asked: it is denied, or cancelled.
+        if !self.try_send(turn_id, request) {
+            return None;
+        }
         inner.requests.push(Pending { id: id.clone(), turn, waiter });
         Some(Withdraw { core: self.clone(), id, turn })
     }

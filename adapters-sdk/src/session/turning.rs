@@ -37,7 +37,7 @@ impl Late {
 
 impl Core {
     pub(super) fn begin_turn(&self, inner: &mut Inner, turn: QueuedTurn) -> Next {
-        let QueuedTurn { id, mut input, steers } = turn;
+        let QueuedTurn { id, mut input, large, steers } = turn;
         input.files.retain(|file| !inner.forget_refused(file));
         inner.next_serial += 1;
         let running = Running {
@@ -58,7 +58,7 @@ impl Core {
             steered: running.steered.clone(),
         };
         inner.running = Some(running);
-        Next::Turn(begun, input)
+        Next::Turn(begun, input, large)
     }
 
     /// What cuts the handler of a turn.

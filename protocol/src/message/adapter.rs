@@ -50,6 +50,8 @@ objects! {
         pub expires_at: Option<String>,
         /// The ways to answer (`control`).
         pub options: Option<Vec<PermissionOption>>,
+        /// True if members were cut or left out, since a line has a longest length (`control`, [frame.11]).
+        pub truncated: Option<bool>,
         /// The message that it belongs to (`events`).
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that asks (`events`).
@@ -155,6 +157,9 @@ pub struct SessionReady {
     /// The extensions of the offer that it uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extensions: Option<Vec<String>>,
+    /// The longest line that the adapter reads, in bytes without its LF ([frame.11]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_line: Option<u64>,
     /// The rest of what it knows already.
     #[serde(flatten)]
     pub info: SessionInfo,
@@ -167,18 +172,19 @@ impl Object for SessionReady {
         Ok(Self {
             protocol: fields.read("protocol")?,
             extensions: fields.read("extensions")?,
+            max_line: fields.read("max_line")?,
             info: SessionInfo::read(fields)?,
         })
     }
 }
 
-/// The members of `session.info` after the two of `session.ready`.
-const READY_FIELDS: [&str; SessionInfo::FIELDS.len() + 2] = {
-    let mut fields = ["protocol"; SessionInfo::FIELDS.len() + 2];
-    fields[1] = "extensions";
+/// The members of `session.info` after the three of `session.ready`.
+const READY_FIELDS: [&str; SessionInfo::FIELDS.len() + 3] = {
+    let mut fields = ["protocol"; SessionInfo::FIELDS.len() + 3];
+    (fields[1], fields[2]) = ("extensions", "max_line");
     let mut at = 0;
     while at < SessionInfo::FIELDS.len() {
-        fields[at + 2] = SessionInfo::FIELDS[at];
+        fields[at + 3] = SessionInfo::FIELDS[at];
         at += 1;
     }
     fields

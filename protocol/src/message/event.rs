@@ -39,6 +39,8 @@ objects! {
         pub role: String,
         /// The text.
         pub content: String,
+        /// True if members were cut or left out, since a line has a longest length ([frame.11]).
+        pub truncated: Option<bool>,
         /// The message's id.
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that speaks.
@@ -61,6 +63,8 @@ objects! {
         pub input: Option<Json>,
         /// The files that it touches.
         pub locations: Option<Json>,
+        /// True if members were cut or left out, since a line has a longest length ([frame.11]).
+        pub truncated: Option<bool>,
         /// The message that it belongs to.
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that calls.
@@ -83,6 +87,8 @@ objects! {
         pub input: Option<Json>,
         /// The agent's own data.
         pub data: Option<Json>,
+        /// True if members were cut or left out, since a line has a longest length ([frame.11]).
+        pub truncated: Option<bool>,
         /// The message that it belongs to.
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that calls.
@@ -99,7 +105,7 @@ objects! {
         pub content: Option<String>,
         /// True if it failed.
         pub is_error: Option<bool>,
-        /// True if the result was cut.
+        /// True if the result was cut, by the tool, the agent or for the length of a line ([frame.11]).
         pub truncated: Option<bool>,
         /// The changes that it made to files.
         pub diffs: Option<Vec<Diff>>,
@@ -172,6 +178,8 @@ objects! {
         pub stream: Option<LogStream>,
         /// The text.
         pub content: String,
+        /// True if members were cut or left out, since a line has a longest length ([frame.11]).
+        pub truncated: Option<bool>,
         /// The message that it belongs to.
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that it is about.
@@ -204,6 +212,8 @@ objects! {
         pub name: String,
         /// The agent's own data.
         pub data: Option<Json>,
+        /// True if members were cut or left out, since a line has a longest length ([frame.11]).
+        pub truncated: Option<bool>,
         /// The message that it belongs to.
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that it is about.
@@ -248,6 +258,7 @@ impl ToolStart {
             title: None,
             input: None,
             locations: None,
+            truncated: None,
             message_id: None,
             parent_tool_call_id: None,
             history: None,
@@ -266,6 +277,7 @@ impl ToolUpdate {
             title: None,
             input: None,
             data: None,
+            truncated: None,
             message_id: None,
             parent_tool_call_id: None,
             history: None,

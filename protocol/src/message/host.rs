@@ -18,6 +18,8 @@ objects! {
         pub protocol: Option<u32>,
         /// The extensions that the host understands ([ext.1]). Absent: the core alone.
         pub extensions: Option<Vec<String>>,
+        /// The longest line that the host reads, in bytes without its LF ([frame.11]).
+        pub max_line: Option<u64>,
         /// The conversation to resume (`resume`).
         pub resume: Option<Resume>,
         /// Picks the agent behind a relay ([relay.1]).

@@ -38,6 +38,8 @@ objects! {
         pub artifacts: Option<Json>,
         /// The answer as data (`turns`).
         pub result: Option<Json>,
+        /// True if members were cut or left out, since a line has a longest length ([frame.11]).
+        pub truncated: Option<bool>,
         /// The time that it took, in milliseconds (`turns`).
         pub duration_ms: Option<u64>,
         /// The number of requests to the model (`turns`).

@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::{AdapterKind, HostKind, message as m};
+use crate::{AdapterKind, HostKind, goes_by_file, message as m};
 
 /// The schema of every message from the host to the adapter.
 #[must_use]
@@ -25,7 +25,8 @@ pub fn host_to_adapter() -> Value {
             HostKind::SessionsList => body::<m::SessionsList>(&mut generator),
             HostKind::AgentsList => body::<m::AgentsList>(&mut generator),
         };
-        message(kind.as_str(), kind.is_of_pipe(), body)
+        let large = (*kind == HostKind::UserInput).then(|| large(&mut generator));
+        message(kind.as_str(), kind.is_of_pipe(), large, body)
     });
     let schemas: Vec<Value> = schemas.collect();
     document("host to adapter", &schemas, generator)
@@ -66,7 +67,8 @@ pub fn adapter_to_host() -> Value {
             AdapterKind::PermissionCancel => body::<m::PermissionCancel>(&mut generator),
             AdapterKind::AgentsListResult => body::<m::AgentsListResult>(&mut generator),
         };
-        message(kind.as_str(), kind.is_of_pipe(), body)
+        let large = (!goes_by_file(*kind).is_empty()).then(|| large(&mut generator));
+        message(kind.as_str(), kind.is_of_pipe(), large, body)
     });
     let schemas: Vec<Value> = schemas.collect();
     document("adapter to host", &schemas, generator)
@@ -80,8 +82,13 @@ fn body<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     T::json_schema(generator)
 }
 
+/// The members that lie in files, where some may.
+fn large(generator: &mut SchemaGenerator) -> Value {
+    generator.subschema_for::<Option<m::Large>>().to_value()
+}
+
 /// Puts the members that every message has before those of its body.
-fn message(kind: &str, of_pipe: bool, body: Schema) -> Value {
+fn message(kind: &str, of_pipe: bool, large: Option<Value>, body: Schema) -> Value {
     let mut schema = body.to_value();
     let Some(object) = schema.as_object_mut() else { return schema };
     let session_id = if of_pipe {
@@ -95,6 +102,9 @@ fn message(kind: &str, of_pipe: bool, body: Schema) -> Value {
         ("turn_id".to_owned(), json!({ "type": ["string", "null"], "maxLength": 256 })),
         ("_meta".to_owned(), json!({ "type": ["object", "null"] })),
     ]);
+    if let Some(large) = large {
+        properties.insert("large".to_owned(), large);
+    }
     if let Some(Value::Object(own)) = object.remove("properties") {
         properties.extend(own);
     }

@@ -26,9 +26,10 @@ fn allowed_by(kind: AdapterKind, member: &str) -> Extensions {
         _ if core => E::empty(),
         "turn_id" => E::TURNS,
         "_meta" => E::all(),
+        "large" => E::LARGE,
         "native_session_id" | "display_id" | "context" if session => E::RESUME,
         "input_modes" if session => E::TURNS,
-        "protocol" | "extensions" | "adapter" | "capabilities" if session => E::all(),
+        "protocol" | "extensions" | "max_line" | "adapter" | "capabilities" if session => E::all(),
         _ if session => E::OPTIONS,
         "usage" if kind == AdapterKind::TurnComplete => E::USAGE,
         "native_session_id" | "session_params" | "clear_session" if kind == AdapterKind::TurnComplete => {

@@ -8,6 +8,7 @@ mod checked_in;
 mod compat;
 mod examples;
 mod first_bytes;
+mod fit;
 mod fold;
 mod golden;
 mod head;

@@ -357,6 +357,7 @@ mod tests {
             diffs: None,
             expires_at: None,
             options: None,
+            truncated: None,
             message_id: None,
             parent_tool_call_id: None,
             history: None,

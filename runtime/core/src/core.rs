@@ -42,6 +42,8 @@ use crate::{Backoff, policy::Policy};
 pub struct Rules {
     /// The extensions that are offered to the adapter; empty: the core of the protocol alone.
     pub offered: Extensions,
+    /// The longest line that is read, in bytes, as `session.start` says it ([frame.11]).
+    pub max_line: usize,
     /// The policy that answers permission requests without a user.
     pub policy: Policy,
     /// The agent's working directory, by every known name: paths in permission requests are relative to it.

@@ -68,7 +68,7 @@ pub enum Cause {
     Closed,
     /// The host shuts down.
     Shutdown,
-    /// Its `turn.complete` was longer than a line may be.
+    /// Its `turn.complete` was longer than a line may be, or its input than the adapter reads.
     Oversize,
     /// `max_turn_output`, `max_output_rate` or the spool's limit was reached.
     Limit,

@@ -154,6 +154,7 @@ pub(crate) fn rules(config: &AgentConfig) -> Rules {
     let real = named.as_ref().and_then(|dir| dir.canonicalize().ok());
     Rules {
         offered: offered(config),
+        max_line: config.limits.max_line,
         policy: config.permission.clone(),
         work_dirs: named.into_iter().chain(real).collect(),
         start_timeout: timeouts.start,

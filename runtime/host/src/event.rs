@@ -6,7 +6,7 @@ use trunkline_core::{SessionEnd, TurnEnd, TurnScope};
 use trunkline_protocol::{
     AdapterBody, Compaction, ContextUsage, Custom, ErrorEvent, FileOutput, Json, Log, Message, Meta, Output,
     PermissionCancel, Plan, Progress, RateLimit, RequestId, SessionInfo, Sha256, StopReason, Thinking,
-    ToolEnd, ToolStart, ToolUpdate, Usage, json_len,
+    ToolEnd, ToolStart, ToolUpdate, Usage, filled, json_len,
 };
 
 use crate::request::{Permission, Question};
@@ -68,7 +68,7 @@ pub enum EventKind {
         deadline_in: Option<Duration>,
     },
     /// A file for the user, copied into the host's own store ([file.7]).
-    File(File),
+    File(Box<File>),
     /// The agent asks whether it may do something. Dropped unanswered, it is denied.
     Permission(Permission),
     /// The agent asks the user. Dropped unanswered, it is cancelled.
@@ -112,6 +112,43 @@ impl From<File> for FileOutput {
             size: Some(file.size),
             sha256: Some(file.sha256),
         }
+    }
+}
+
+impl Event {
+    /// The event with these members, by name and JSON, in the place of its own; and what is wrong with them, where they
+    /// are not of their types.
+    pub(crate) fn filled(self, members: &[(String, String)]) -> (Self, Option<String>) {
+        let Self { scope, kind, meta } = self;
+        let (kind, bad) = match kind {
+            EventKind::End(mut end) => {
+                let body = AdapterBody::TurnComplete(end.complete.take().unwrap_or_default());
+                match filled(&body, members) {
+                    Ok(AdapterBody::TurnComplete(complete)) => {
+                        end.complete = Some(complete);
+                        (EventKind::End(end), None)
+                    }
+                    Ok(_) => (EventKind::End(end), None),
+                    Err(why) => {
+                        if let AdapterBody::TurnComplete(complete) = body {
+                            end.complete = Some(complete);
+                        }
+                        (EventKind::End(end), Some(why.to_string()))
+                    }
+                }
+            }
+            kind => match kind.into_body() {
+                Ok(body) => {
+                    let (body, bad) = match filled(&body, members) {
+                        Ok(whole) => (whole, None),
+                        Err(why) => (body, Some(why.to_string())),
+                    };
+                    (EventKind::from_body(body).unwrap_or(EventKind::Working), bad)
+                }
+                Err(kind) => (kind, None),
+            },
+        };
+        (Self { scope, kind, meta }, bad)
     }
 }
 

@@ -6,9 +6,13 @@
 use std::{
     collections::VecDeque,
     fmt,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     task::{Context, Poll, Waker},
 };
+
+use tokio::{runtime::Handle, task::JoinHandle};
+use trunkline_protocol::{Large, json_len};
 
 use crate::{
     Event,
@@ -33,8 +37,10 @@ pub(crate) struct State {
     bytes: usize,
     /// What has gone to disk, while anything is there.
     backlog: Option<Box<Backlog>>,
+    /// The event whose members are being read.
+    reading: Option<JoinHandle<(Option<Event>, Event)>>,
     /// The end, delivered after all else.
-    last: Option<Event>,
+    last: Option<Slot>,
     finished: bool,
     /// Whether the reader has gone: events are dropped.
     discarded: bool,
@@ -85,6 +91,9 @@ impl Queue {
 pub(crate) enum Slot {
     /// An event that is there.
     Event(Event),
+    /// An event of which some members lie in files of the session: they are read for its reader, so that memory holds
+    /// those of one event ([large.3]).
+    Large(Box<Event>, Box<Large>),
     /// An event that is being made: a file that is checked and copied. Those behind it wait.
     Pending(Arc<OnceLock<Mutex<Option<Event>>>>),
 }
@@ -119,6 +128,17 @@ impl Mailbox {
         pressure: &Arc<Pressure>,
     ) -> Pushed {
         self.push_slot(Slot::Event(event), watcher, pressure)
+    }
+
+    /// Adds an event of which some members lie in files. Never waits.
+    pub(crate) fn push_large(
+        &self,
+        event: Event,
+        large: Box<Large>,
+        watcher: Option<&Arc<SessionShared>>,
+        pressure: &Arc<Pressure>,
+    ) -> Pushed {
+        self.push_slot(Slot::Large(Box::new(event), large), watcher, pressure)
     }
 
     /// Keeps a place for an event that will be made; fill it by [`Promise::keep`].
@@ -172,6 +192,15 @@ impl Mailbox {
 
     /// Sets the last event.
     pub(crate) fn finish(&self, last: Event) -> Pushed {
+        self.finish_slot(Slot::Event(last))
+    }
+
+    /// Sets the last event, of which some members lie in files.
+    pub(crate) fn finish_large(&self, last: Event, large: Box<Large>) -> Pushed {
+        self.finish_slot(Slot::Large(Box::new(last), large))
+    }
+
+    fn finish_slot(&self, last: Slot) -> Pushed {
         let mut state = self.lock();
         if state.last.is_none() && !state.finished {
             state.last = Some(last);
@@ -197,6 +226,8 @@ impl Mailbox {
         state.finished = true;
         let mut dropped =
             (std::mem::take(&mut state.queue), state.backlog.take(), state.last.take(), state.waker.take());
+        // What is being read has no reader any more.
+        state.reading = None;
         let blocked = dropped.1.as_mut().map_or(0, |backlog| backlog.take_reserved());
         self.0.store.release(std::mem::take(&mut state.bytes) + blocked);
         let watcher = state.watcher.take();
@@ -212,9 +243,13 @@ impl Mailbox {
     }
 
     /// The next event; nothing after the last.
-    pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+    pub(crate) fn poll_next(
+        &self,
+        cx: &mut Context<'_>,
+        session: &Arc<SessionShared>,
+    ) -> Poll<Option<Event>> {
         let mut state = self.lock();
-        let polled = self.poll_queue(&mut state, cx);
+        let polled = self.poll_queue(&mut state, cx, session);
         let limit = self.0.store.limits.mailbox;
         if state.watcher.is_some() && state.backlog.is_none() && state.bytes <= limit / BEHIND / 2 {
             let watcher = state.watcher.take();
@@ -224,9 +259,31 @@ impl Mailbox {
         polled
     }
 
-    fn poll_queue(&self, state: &mut State, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+    fn poll_queue(
+        &self,
+        state: &mut State,
+        cx: &mut Context<'_>,
+        session: &Arc<SessionShared>,
+    ) -> Poll<Option<Event>> {
         loop {
+            if let Some(reading) = &mut state.reading {
+                let Poll::Ready(read) = Pin::new(reading).poll(cx) else { return Poll::Pending };
+                state.reading = None;
+                // Reading neither panics nor is given up; were it so, the event is lost with its runtime.
+                let Ok((error, event)) = read else { continue };
+                let Some(error) = error else { return Poll::Ready(Some(event)) };
+                state.push_front(&self.0.store, event);
+                return Poll::Ready(Some(error));
+            }
             match state.queue.pop_front() {
+                Some(Slot::Large(event, large)) => {
+                    let weight = weight_of(&event) + json_len(&large);
+                    state.bytes -= weight;
+                    self.0.store.release(weight);
+                    if let Some(event) = state.read(&self.0.store, session, *event, large) {
+                        return Poll::Ready(Some(event));
+                    }
+                }
                 Some(Slot::Event(event)) => {
                     let weight = weight_of(&event);
                     state.bytes -= weight;
@@ -255,9 +312,19 @@ impl Mailbox {
                         state.backlog = None;
                         continue;
                     }
-                    if let Some(last) = state.last.take() {
-                        state.finished = true;
-                        return Poll::Ready(Some(last));
+                    match state.last.take() {
+                        Some(Slot::Event(last)) => {
+                            state.finished = true;
+                            return Poll::Ready(Some(last));
+                        }
+                        Some(Slot::Large(last, large)) => {
+                            state.finished = true;
+                            match state.read(&self.0.store, session, *last, large) {
+                                Some(last) => return Poll::Ready(Some(last)),
+                                None => continue,
+                            }
+                        }
+                        Some(Slot::Pending(_)) | None => {}
                     }
                     if state.finished {
                         return Poll::Ready(None);
@@ -296,6 +363,38 @@ impl Drop for Shared {
 }
 
 impl State {
+    /// Reads the members of an event that lie in files: beside its reader, or here where no runtime is.
+    fn read(
+        &mut self,
+        store: &Store,
+        session: &Arc<SessionShared>,
+        event: Event,
+        large: Box<Large>,
+    ) -> Option<Event> {
+        let session = session.clone();
+        let read = move || session.with_large(event, &large);
+        if let Ok(runtime) = Handle::try_current() {
+            self.reading = Some(runtime.spawn_blocking(read));
+            return None;
+        }
+        let (error, event) = read();
+        match error {
+            None => Some(event),
+            Some(error) => {
+                self.push_front(store, event);
+                Some(error)
+            }
+        }
+    }
+
+    /// Puts an event back to the front.
+    fn push_front(&mut self, store: &Store, event: Event) {
+        let weight = weight_of(&event);
+        store.reserve_always(weight);
+        self.bytes += weight;
+        self.queue.push_front(Slot::Event(event));
+    }
+
     /// Whether much waits to be read.
     fn is_behind(&self, limit: usize) -> bool {
         self.backlog.is_some() || self.bytes >= (limit / BEHIND).max(1)
@@ -336,6 +435,7 @@ impl Slot {
     pub(crate) fn weight(&self) -> usize {
         match self {
             Self::Event(event) => weight_of(event),
+            Self::Large(event, large) => weight_of(event) + json_len(large),
             Self::Pending(_) => Self::PENDING_WEIGHT,
         }
     }

@@ -259,7 +259,7 @@ impl Session {
     /// # Cancel safety
     /// Dropping the future loses no event.
     pub async fn next_event(&self) -> Option<Event> {
-        std::future::poll_fn(|cx| self.shared().mailbox().poll_next(cx)).await
+        std::future::poll_fn(|cx| self.shared().mailbox().poll_next(cx, self.shared())).await
     }
 
     /// Pauses the session, as the user reads no events of it for now: the inactivity deadline rests until

@@ -21,6 +21,7 @@ pub(crate) fn open(config: &AgentConfig, start: &SessionStart) -> Result<Option<
     let SessionStart {
         protocol: _,
         extensions: _,
+        max_line: _,
         resume,
         agent_id: _,
         user_id: _,

@@ -378,11 +378,18 @@ const HEAD_BYTES: usize = 1 + 1 + 8 + 4;
 
 /// Appends the record of an event; gives back what stays in memory.
 fn record(block: &mut Vec<u8>, slot: Slot) -> Option<Slot> {
-    let (scope, meta, body) = match slot {
+    let (scope, meta, large, body) = match slot {
         Slot::Event(Event { scope, kind, meta }) => match kind.into_body() {
-            Ok(body) => (scope, meta, body),
+            Ok(body) => (scope, meta, None, body),
             Err(kind) => return keep(block, Slot::Event(Event { scope, kind, meta })),
         },
+        Slot::Large(event, large) => {
+            let Event { scope, kind, meta } = *event;
+            match kind.into_body() {
+                Ok(body) => (scope, meta, Some(large), body),
+                Err(kind) => return keep(block, Slot::Large(Box::new(Event { scope, kind, meta }), large)),
+            }
+        }
         pending @ Slot::Pending(_) => return keep(block, pending),
     };
     let (mark, turn) = match scope {
@@ -395,7 +402,7 @@ fn record(block: &mut Vec<u8>, slot: Slot) -> Option<Slot> {
     let length = block.len();
     block.extend_from_slice(&[0; 4]);
     let mut message: AdapterMessage = Envelope::new(any_session(), body);
-    message.meta = meta.map(|meta| *meta);
+    (message.meta, message.large) = (meta.map(|meta| *meta), large);
     message.write(block);
     let bytes = u32::try_from(block.len() - length - 4).unwrap_or(u32::MAX);
     block[length..length + 4].copy_from_slice(&bytes.to_le_bytes());
@@ -463,8 +470,12 @@ fn first_record(bytes: &[u8]) -> Option<(Option<Slot>, usize)> {
     let event = std::str::from_utf8(line).ok().and_then(|line| AdapterMessage::parse(line.trim_end()).ok());
     let event = event.and_then(|message| {
         let kind = EventKind::from_body(message.body)?;
-        Some(Event { scope, kind, meta: message.meta.map(Box::new) })
+        let event = Event { scope, kind, meta: message.meta.map(Box::new) };
+        Some(match message.large {
+            Some(large) => Slot::Large(Box::new(event), large),
+            None => Slot::Event(event),
+        })
     });
     // What we wrote ourselves reads back; an event that did not would leave a gap, so it becomes an error that says so.
-    Some((Some(event.map_or_else(lost, Slot::Event)), HEAD_BYTES + length))
+    Some((Some(event.unwrap_or_else(lost)), HEAD_BYTES + length))
 }

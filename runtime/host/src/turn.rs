@@ -105,7 +105,7 @@ impl Turn {
         if self.ended {
             return Poll::Ready(None);
         }
-        let event = ready!(self.mailbox.poll_next(cx));
+        let event = ready!(self.mailbox.poll_next(cx, &self.session));
         self.ended = event.as_ref().is_none_or(|event| matches!(event.kind, EventKind::End(_)));
         Poll::Ready(event)
     }

@@ -300,7 +300,8 @@ async fn files_have_size_and_digest_where_that_was_agreed_on_and_are_held_to_the
         soon(session.deliver_file(&path, None, None)).await.unwrap();
         let file = peer.read("file.input").await;
         let agreed = extensions.contains("large");
-        let announced = agreed.then(|| (3.into(), digest.as_str().into())).unwrap_or_default();
+        let announced: (serde_json::Value, serde_json::Value) =
+            if agreed { (3.into(), digest.as_str().into()) } else { Default::default() };
         assert_eq!((&file["size"], &file["sha256"]), (&announced.0, &announced.1), "{extensions}");
         let wrong =
             FileInput { file_path: path.to_str().unwrap().into(), size: Some(4), ..FileInput::default() };
@@ -325,6 +326,92 @@ async fn files_have_size_and_digest_where_that_was_agreed_on_and_are_held_to_the
             }
         }
     }
+}
+
+/// The reference to a file right in the exchange folder that holds this JSON.
+fn by_file(folder: &std::path::Path, name: &str, json: &str) -> serde_json::Value {
+    let path = folder.join(name);
+    std::fs::write(&path, json).expect("it is written");
+    serde_json::json!({ "file_path": path, "size": json.len(), "sha256": Sha256::of(json.as_bytes()).to_string() })
+}
+
+#[tokio::test]
+async fn members_that_went_by_file_arrive_whole_in_their_place_and_refused_ones_are_told() {
+    let (host, mut peers) = played(agent(), 4096);
+    let session = host.open("a", named("s")).unwrap();
+    let mut turn = session.send("x").unwrap();
+    let mut peer = peers.recv().await.unwrap();
+    let start = peer.read("session.start").await;
+    assert_eq!(start["max_line"], 16 << 20);
+    let folder = std::path::PathBuf::from(start["exchange_dir"].as_str().unwrap());
+    peer.say("session.ready", "s", r#","extensions":["turns","events","options","large"]"#).await;
+    let long = "y".repeat(3 << 20);
+    let json = serde_json::to_string(&long).unwrap();
+    peer.say("tool.start", "s", r#","turn_id":"t1","tool_call_id":"c","tool":"T""#).await;
+    let large =
+        serde_json::json!({ "content": by_file(&folder, "1", &json), "unknown": by_file(&folder, "2", "7") });
+    peer.say("tool.end", "s", &format!(r#","turn_id":"t1","tool_call_id":"c","large":{large}"#)).await;
+    peer.say("output", "s", r#","turn_id":"t1","content":"behind it""#).await;
+    let outside = tempfile::tempdir().unwrap();
+    let mut wrong = by_file(&folder, "3", "\"short\"");
+    wrong["sha256"] = Sha256::of(b"").to_string().into();
+    std::fs::create_dir(folder.join("sub")).unwrap();
+    for wrong in
+        [wrong, by_file(outside.path(), "4", "\"other\""), by_file(&folder.join("sub"), "5", "\"below\"")]
+    {
+        let large = serde_json::json!({ "content": wrong });
+        peer.say("message", "s", &format!(r#","turn_id":"t1","role":"user","content":"","large":{large}"#))
+            .await;
+    }
+    let large = serde_json::json!({ "result": by_file(&folder, "6", r#"{"files":12}"#) });
+    peer.say("turn.complete", "s", &format!(r#","turn_id":"t1","large":{large}"#)).await;
+
+    assert!(matches!(soon(turn.next()).await.unwrap().kind, EventKind::ToolStart(_)));
+    let EventKind::ToolEnd(end) = soon(turn.next()).await.unwrap().kind else { panic!("an end") };
+    assert!(end.content.as_deref() == Some(&*long) && end.truncated.is_none());
+    assert!(matches!(soon(turn.next()).await.unwrap().kind, EventKind::Output(_)), "the order stays");
+    for _ in 0..3 {
+        let EventKind::Error(error) = soon(turn.next()).await.unwrap().kind else { panic!("a refusal") };
+        assert_eq!(error.category, Some(Category::FileRefused));
+        let EventKind::Message(message) = soon(turn.next()).await.unwrap().kind else { panic!("a message") };
+        assert_eq!((message.content.as_str(), message.truncated), ("", Some(true)));
+    }
+    let end = soon(turn.end()).await;
+    let complete = end.complete.unwrap();
+    assert_eq!(complete.result.unwrap().get(), r#"{"files":12}"#);
+    let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name == "1" || name == "6"), "{left:?}: what was read is gone");
+    assert!(outside.path().join("4").exists());
+}
+
+#[tokio::test]
+async fn an_input_that_is_too_long_for_the_adapters_lines_goes_by_file_in_its_order() {
+    let (host, mut peers) = played(agent(), 4096);
+    let session = host.open("a", named("s")).unwrap();
+    let long = "y\n".repeat(1 << 20);
+    let turns =
+        [session.send("first").unwrap(), session.send(long.as_str()).unwrap(), session.send("last").unwrap()];
+    let mut peer = peers.recv().await.unwrap();
+    peer.say("session.ready", "s", r#","extensions":["turns","options","large"],"max_line":1048576"#).await;
+    for (at, wanted) in ["first", &long, "last"].into_iter().enumerate() {
+        let input = peer.read("user.input").await;
+        if at == 1 {
+            assert_eq!(input["content"], "");
+            let path = input["large"]["content"]["file_path"].as_str().unwrap();
+            let json = std::fs::read_to_string(path).unwrap();
+            assert_eq!(input["large"]["content"]["size"], json.len());
+            assert_eq!(input["large"]["content"]["sha256"], Sha256::of(json.as_bytes()).to_string());
+            assert!(serde_json::from_str::<String>(&json).unwrap() == wanted);
+        } else {
+            assert_eq!((&input["content"], input.get("large")), (&wanted.into(), None));
+        }
+        peer.say("turn.complete", "s", &format!(r#","turn_id":{}"#, input["turn_id"])).await;
+    }
+    for turn in turns {
+        assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
+    }
+    // Its room counts no more: as much as ever may wait again.
+    assert!(session.send("once more").is_ok());
 }
 
 #[test]

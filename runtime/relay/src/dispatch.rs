@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -16,8 +17,9 @@ use trunkline_host::{EventDelivery, Host, OpenError, Session, SessionOptions, co
 use trunkline_pipe::Key;
 use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, Capabilities, Category, ClosedReason, Envelope, ErrorEvent,
-    Extensions, Failure, HostBody, HostMessage, Item, Meta, PROTOCOL, Pong, RequestId, SessionClosed,
-    SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
+    Extensions, Failure, HostBody, HostMessage, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, RequestId,
+    SessionClosed, SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
+    line_limit,
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,
 };
@@ -229,6 +231,10 @@ impl Dispatch {
             .clone()
             .or_else(|| self.host.default_agent().map(str::to_owned))
             .unwrap_or_default();
+        let max_line = line_limit(start.max_line.filter(|_| !agreed.is_empty()));
+        let with_files = Extensions::LARGE | Extensions::OPTIONS;
+        let folder = start.exchange_dir.as_ref().map(PathBuf::from);
+        let folder = folder.filter(|folder| agreed.contains(with_files) && folder.is_absolute());
         let served = start.protocol.is_none_or(|version| version >= PROTOCOL);
         let outlet = self.upstream.outlet();
         if !agreed.is_empty() {
@@ -239,6 +245,7 @@ impl Dispatch {
             let start = SessionStart {
                 protocol: None,
                 extensions: None,
+                max_line: None,
                 // The relay has used it; below, it would pick the agent of a further relay.
                 agent_id: None,
                 exchange_dir: None,
@@ -259,7 +266,8 @@ impl Dispatch {
         let link = Link { key: outlet.key(), agreed, inbox, gate: outlet.gate() };
         let key = link.key;
         self.links.insert(id.clone(), link);
-        let new = NewSession { id: id.clone(), agreed, outlet, common: self.common.clone(), opened };
+        let common = self.common.clone();
+        let new = NewSession { id: id.clone(), agreed, max_line, folder, outlet, common, opened };
         self.sessions.spawn(async move {
             let session = HubSession::run(new, messages).await;
             Gone { id, key, session }
@@ -306,6 +314,7 @@ impl Dispatch {
         SessionReady {
             protocol: Some(PROTOCOL),
             extensions: Some(agreed.to_names()),
+            max_line: Some(self.options.max_line.max(MIN_MAX_LINE) as u64),
             info: SessionInfo {
                 adapter: Some(AdapterInfo {
                     name: self.options.name.clone(),

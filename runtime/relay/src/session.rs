@@ -11,7 +11,7 @@ mod pieces;
 mod requests;
 mod turns;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::{
@@ -19,10 +19,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 use trunkline_host::{Event, FileError, Session};
-use trunkline_pipe::{Class, Flow};
+use trunkline_pipe::{Class, Flow, keep_json};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, Category, Envelope, Extensions, Failure, HostBody, HostMessage, Meta,
-    SessionClosed, SessionId, ToolsAsOutput, TurnId, fold,
+    AdapterBody, AdapterMessage, Category, Envelope, ErrorEvent, Extensions, Failure, HostBody, HostMessage,
+    Keep, Meta, SessionClosed, SessionId, TooLong, ToolsAsOutput, TurnId, fit, fold,
 };
 
 use self::{
@@ -48,6 +48,10 @@ pub(crate) struct Common {
 pub(crate) struct NewSession {
     pub(crate) id: SessionId,
     pub(crate) agreed: Extensions,
+    /// The longest line that the hub reads, in bytes.
+    pub(crate) max_line: usize,
+    /// The hub's exchange folder, where members may go by file.
+    pub(crate) folder: Option<PathBuf>,
     pub(crate) outlet: Outlet,
     pub(crate) common: Arc<Common>,
     /// The host's session, or why there is none.
@@ -58,6 +62,8 @@ pub(crate) struct NewSession {
 pub(crate) struct HubSession {
     id: SessionId,
     agreed: Extensions,
+    max_line: usize,
+    folder: Option<PathBuf>,
     outlet: Outlet,
     common: Arc<Common>,
     session: Option<Session>,
@@ -104,7 +110,7 @@ impl HubSession {
     /// Serves the session until the hub closes it, has received its end, or the relay ends. Gives the host's session
     /// back where files of it may still be read ([file.3]).
     pub(crate) async fn run(new: NewSession, mut inbox: mpsc::Receiver<Box<HostMessage>>) -> Option<Session> {
-        let NewSession { id, agreed, outlet, common, opened } = new;
+        let NewSession { id, agreed, max_line, folder, outlet, common, opened } = new;
         let (session, refused) = match opened {
             Ok(session) => (Some(session), None),
             Err(closed) => (None, Some(closed)),
@@ -112,6 +118,8 @@ impl HubSession {
         let mut own = Self {
             id,
             agreed,
+            max_line,
+            folder,
             outlet,
             common,
             session,
@@ -187,7 +195,10 @@ impl HubSession {
 
     /// Tells the hub what happened, in the form that it knows ([ext.3]).
     fn say(&self, turn: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) {
-        self.put(AdapterMessage { session_id: self.id.clone(), turn_id: turn, meta, body }, Class::Event);
+        self.put(
+            AdapterMessage { session_id: self.id.clone(), turn_id: turn, meta, large: None, body },
+            Class::Event,
+        );
     }
 
     /// Answers a message of the hub. Never dropped: a pause ends before it holds back too much ([relay.5]).
@@ -201,11 +212,39 @@ impl HubSession {
     }
 
     fn put(&self, message: AdapterMessage, class: Class) {
+        let (kind, turn) = (message.body.kind(), message.turn_id.clone());
+        let put = |message: &AdapterMessage| {
+            let mut keep = |json: &str| {
+                let folder = self.folder.as_deref().ok_or(std::io::ErrorKind::NotFound)?;
+                keep_json(folder, json).inspect_err(|error| {
+                    tracing::warn!(session = %self.id, %error, "a large member has no file and is cut");
+                })
+            };
+            let keep: Option<Keep<'_>> = if self.folder.is_some() { Some(&mut keep) } else { None };
+            fit(message, self.agreed, self.max_line, keep, |line| self.outlet.put(line, class))
+        };
         for folded in fold(message, self.agreed, self.common.tools) {
             if self.agreed.is_empty() {
                 pieces::lines(folded, |line| self.outlet.put(line, class));
-            } else {
-                self.outlet.put(folded.to_line(), class);
+                continue;
+            }
+            let Err(TooLong { bytes }) = put(&folded) else { continue };
+            let why = format!(
+                "a {} of {bytes} bytes is not passed on, since the hub reads lines of {}",
+                kind.as_str(),
+                self.max_line
+            );
+            tracing::warn!(session = %self.id, kind = kind.as_str(), bytes, "a message is too long for the hub");
+            let error = ErrorEvent {
+                category: Some(Category::Oversize),
+                message: why,
+                fatal: Some(false),
+                ..ErrorEvent::default()
+            };
+            let told = Envelope::new(self.id.clone(), error).of_turn(turn.clone());
+            for told in fold(told, self.agreed, self.common.tools) {
+                // It is short.
+                let _ = put(&told);
             }
         }
     }

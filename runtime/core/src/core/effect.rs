@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use trunkline_protocol::{
-    AdapterBody, FileOutput, HostMessage, InputRequest, Meta, PermissionRequest, SessionInfo,
+    AdapterBody, FileOutput, HostMessage, InputRequest, Large, Meta, PermissionRequest, SessionInfo,
 };
 
 use super::Key;
@@ -23,8 +23,18 @@ pub enum Effect {
     Kill(crate::Ended),
     /// Write a message. The turn is named where this is its input, which has left the queue: the turn has begun.
     Write { key: Key, input_of: Option<TurnNo>, message: HostMessage },
-    /// Report an event to the session's user: the message of the adapter, or one that the core makes in its form.
-    Deliver { key: Key, scope: TurnScope, body: AdapterBody, meta: Option<Box<Meta>> },
+    /// Report an event to the session's user: the message of the adapter, or one that the core makes in its form. `large`
+    /// are its members that lie in files.
+    Deliver {
+        key: Key,
+        scope: TurnScope,
+        body: AdapterBody,
+        meta: Option<Box<Meta>>,
+        large: Option<Box<Large>>,
+    },
+    /// Put the text of a turn's input into a file of the session's exchange folder, and tell by
+    /// [`Core::handle_placed`](super::Core::handle_placed) where it lies.
+    PlaceInput { key: Key, turn: TurnNo, content: String },
     /// Ask the session's user for a permission; `serial` distinguishes it from another of the same id ([permission.4]).
     Ask { key: Key, scope: TurnScope, request: Box<PermissionRequest>, serial: u64, meta: Option<Box<Meta>> },
     /// Ask the session's user a question.
@@ -38,7 +48,7 @@ pub enum Effect {
     /// A file has left the queue, written or not; or an update was written, and its answer is still to come.
     Unqueued(Ticket),
     /// A turn has ended.
-    End { key: Key, end: Box<TurnEnd>, meta: Option<Box<Meta>> },
+    End { key: Key, end: Box<TurnEnd>, meta: Option<Box<Meta>>, large: Option<Box<Large>> },
     /// A steer was answered.
     Steered { ticket: Ticket, result: Result<(), SteerError> },
     /// An update was answered.

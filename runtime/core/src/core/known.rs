@@ -21,6 +21,8 @@ pub(super) struct Known {
     pub(super) steers: bool,
     /// Its tool calls, where the rules want them watched.
     pub(super) calls: ToolLoop,
+    /// The longest line that it reads; nothing where it has not said so.
+    pub(super) max_line: Option<u64>,
 }
 
 impl Known {

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use trunkline_protocol::{
     AdapterBody, AdapterKind, Category, Context, ErrorEvent, Extensions, Head, Item, SessionId, SessionInfo,
-    SessionReady, SessionStart, StopReason, Unread,
+    SessionReady, SessionStart, StopReason, Unread, goes_by_file,
     rules::{SessionPhase, SessionRule, from_adapter},
     session_named_in, strip, strip_info, type_named_in,
 };
 
-use super::{Core, Counter, WhyClosed};
+use super::{Core, Counter, WhyClosed, turn::Attached};
 use crate::{Cause, SteerError, TurnNo, TurnScope};
 
 impl Core {
@@ -87,7 +87,8 @@ impl Core {
         }
         if kind == AdapterKind::TurnComplete && head.is_plain() {
             // The most frequent end says nothing but that it is one: no body is made for it.
-            self.complete(index, head.turn_id.as_deref().and_then(TurnNo::named), None, None, now);
+            let named = head.turn_id.as_deref().and_then(TurnNo::named);
+            self.complete(index, named, None, (None, None), now);
             return Ok(());
         }
         let (mut body, mut meta) = match head.body_of::<AdapterBody>(kind) {
@@ -102,7 +103,13 @@ impl Core {
             strip(&mut body, agreed);
             meta = meta.filter(|_| !agreed.is_empty());
         }
-        self.handle_message(index, head.turn_id.as_deref(), body, meta.map(Box::new), now);
+        let large = if agreed.contains(Extensions::LARGE) { head.large() } else { None };
+        let large = large.map(|mut large| {
+            large.retain(|name, _| goes_by_file(kind).contains(&name.as_str()));
+            Box::new(large)
+        });
+        let attached = (meta.map(Box::new), large.filter(|large| !large.is_empty()));
+        self.handle_message(index, head.turn_id.as_deref(), body, attached, now);
         Ok(())
     }
 
@@ -148,6 +155,7 @@ impl Core {
         if session.agreed.is_none() && kind != AdapterKind::SessionReady {
             session.agreed = Some(Extensions::empty());
             self.check_options(index, now);
+            self.flush(index, now);
         }
         if let Some(session) = self.get(index)
             && session.context_due
@@ -171,7 +179,7 @@ impl Core {
         index: u32,
         turn_id: Option<&str>,
         body: AdapterBody,
-        meta: Option<Box<trunkline_protocol::Meta>>,
+        (meta, large): Attached,
         now: Instant,
     ) {
         let Some(session) = self.get(index) else { return };
@@ -199,7 +207,7 @@ impl Core {
         };
         match body {
             AdapterBody::TurnComplete(complete) => {
-                self.complete(index, named.flatten(), Some(complete), meta, now)
+                self.complete(index, named.flatten(), Some(complete), (meta, large), now)
             }
             AdapterBody::ToolStart(start) => self.tool_start(index, scope, start, meta, now),
             AdapterBody::FileOutput(file) => {
@@ -226,7 +234,7 @@ impl Core {
             }
             // They belong to the pipe, and were counted before.
             AdapterBody::SessionsListResult(_) | AdapterBody::AgentsListResult(_) | AdapterBody::Pong(_) => {}
-            event => self.deliver(index, scope, event, meta),
+            event => self.deliver_large(index, scope, event, meta, large),
         }
     }
 
@@ -244,6 +252,9 @@ impl Core {
         let agreed = *session.agreed.get_or_insert(named);
         if agreed.is_empty() && !named.is_empty() {
             return self.count_of(index, Counter::UnknownType);
+        }
+        if !agreed.is_empty() {
+            session.known().max_line = ready.max_line;
         }
         let mut info = Box::new(ready.info);
         strip_info(&mut info, agreed);

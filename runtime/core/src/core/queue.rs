@@ -3,11 +3,16 @@
 use std::time::Instant;
 
 use trunkline_protocol::{
-    Envelope, Extensions, FileInput, HostBody, HostMessage, Meta, SessionInfo, SessionUpdate, StopReason,
-    TurnId, UserInput,
+    Category, Envelope, Extensions, Failure, FileInput, HostBody, HostMessage, LargeMember, MIN_MAX_LINE,
+    Meta, SessionInfo, SessionUpdate, StopReason, TurnId, UserInput, line_limit,
 };
 
-use super::{Core, Effect, Key, Ticket, timers::READY_WAIT, turn::Running};
+use super::{
+    Core, Effect, Key, Ticket,
+    session::{Placing, Session},
+    timers::READY_WAIT,
+    turn::Running,
+};
 use crate::{Cause, ProcessEnd, SteerError, TurnNo, UpdateError};
 
 /// One thing that is held back.
@@ -16,6 +21,28 @@ pub(super) enum Queued {
     Input { turn: TurnNo, input: UserInput, meta: Option<Meta>, given: Instant },
     File(Box<FileInput>, Ticket),
     Update { update: Box<SessionUpdate>, ticket: Ticket, given: Instant },
+}
+
+/// Whether an input may be longer than what every reader takes ([frame.5]).
+pub(super) fn is_large(input: &UserInput) -> bool {
+    input.content.len() > MIN_MAX_LINE / 2
+}
+
+impl Session {
+    /// Why a message with so many bytes of text cannot be written: its line is longer than the adapter reads ([frame.11]).
+    fn too_long(&self, message: &HostMessage, content: usize) -> Option<String> {
+        let limit = line_limit(Some(self.known.as_ref()?.max_line?));
+        // Each byte is six at most, and what else there is is short: mostly there is nothing to measure.
+        if content < limit / 8 {
+            return None;
+        }
+        let bytes = message.to_line().len() - 1;
+        (bytes > limit).then(|| {
+            format!(
+                "the input needs a line of {bytes} bytes, and the adapter reads {limit} (`max_line`); send less, or a file"
+            )
+        })
+    }
 }
 
 impl Core {
@@ -43,6 +70,23 @@ impl Core {
         };
         session.work().queue.push_back(Queued::File(file, ticket));
         self.flush(index, now);
+    }
+
+    /// Takes where the text of an input lies that is too long for a line, or why it lies nowhere ([large.2]).
+    pub fn handle_placed(
+        &mut self,
+        key: Key,
+        turn: TurnNo,
+        placed: Result<LargeMember, String>,
+        now: Instant,
+    ) {
+        let Some(index) = self.index_of(key) else { return };
+        let Some(work) = self.get(index).and_then(|session| session.work.as_mut()) else { return };
+        // Another, or none: it was stopped meanwhile.
+        if let Some((_, placing)) = work.placing.as_mut().filter(|(placing, _)| *placing == turn) {
+            *placing = Placing::Placed(placed);
+            self.flush(index, now);
+        }
     }
 
     /// Takes a change of options.
@@ -79,11 +123,16 @@ impl Core {
         if !can {
             return self.effect(Effect::Steered { ticket, result: Err(SteerError::Unsupported) });
         }
-        session.work().steers.push_back((input.message_id.clone(), ticket));
-        self.settle_flow(index, now);
+        let (message_id, bytes) = (input.message_id.clone(), input.content.len());
         // Its id opens no turn and is put on nothing ([turn.10]); it is unique all the same ([turn.9]).
         let turn_id = TurnId::new(format!("s{}", self.next_serial())).ok();
-        let message = HostMessage { session_id: wire, turn_id, meta, body: input.into() };
+        let message = HostMessage { session_id: wire, turn_id, meta, large: None, body: input.into() };
+        let Some(session) = self.get(index) else { return };
+        if let Some(why) = session.too_long(&message, bytes) {
+            return self.effect(Effect::Steered { ticket, result: Err(SteerError::NotDelivered(why)) });
+        }
+        session.work().steers.push_back((message_id, ticket));
+        self.settle_flow(index, now);
         let key = self.key_of(index);
         self.effect(Effect::Write { key, input_of: None, message });
     }
@@ -117,6 +166,15 @@ impl Core {
             let body: HostBody = match work.queue.front() {
                 None => return,
                 Some(Queued::Input { .. }) if work.running.is_some() => return,
+                Some(Queued::Input { turn, .. }) if matches!(&work.placing, Some((placing, Placing::UnderWay)) if placing == turn) =>
+                {
+                    return;
+                }
+                Some(Queued::Input { input, .. })
+                    if agreed.is_none() && is_large(input) && now < started + READY_WAIT =>
+                {
+                    return self.arm(index, now);
+                }
                 Some(Queued::Update { given, .. })
                     if agreed.is_none() && now < started.max(*given) + READY_WAIT =>
                 {
@@ -124,9 +182,8 @@ impl Core {
                 }
                 Some(_) => match work.queue.pop_front() {
                     Some(Queued::Input { turn, input, meta, given }) => {
-                        session.queue_time += now.saturating_duration_since(given);
                         let with_turns = session.may_use(Extensions::TURNS, offered);
-                        self.begin(index, turn, input, meta.filter(|_| has_meta), with_turns, now);
+                        self.begin(index, (turn, given), input, meta.filter(|_| has_meta), with_turns, now);
                         continue;
                     }
                     Some(Queued::File(mut file, ticket)) => {
@@ -152,11 +209,11 @@ impl Core {
         }
     }
 
-    /// Writes an input: its turn runs.
+    /// Writes an input, which was given then: its turn runs.
     fn begin(
         &mut self,
         index: u32,
-        turn: TurnNo,
+        (turn, given): (TurnNo, Instant),
         mut input: UserInput,
         meta: Option<Meta>,
         with_turns: bool,
@@ -166,13 +223,41 @@ impl Core {
         let turn_timeout = self.rules.turn_timeout;
         let Some(session) = self.get(index) else { return };
         let Some(wire) = session.wire.clone() else { return };
-        session.written = session.written.max(turn.get());
-        session.work().running = Some(Running::begin(turn, turn_timeout.map(|timeout| now + timeout), now));
         if !with_turns {
             (input.message_id, input.mode) = (None, None);
         }
+        let bytes = input.content.len();
         let turn_id = with_turns.then(|| turn.to_id()).flatten();
-        let message = HostMessage { session_id: wire, turn_id, meta, body: input.into() };
+        let mut message = HostMessage { session_id: wire, turn_id, meta, large: None, body: input.into() };
+        let by_file = session.has_agreed(Extensions::LARGE) && session.has_agreed(Extensions::OPTIONS);
+        let placed = session.work().placing.take().filter(|(placed, _)| *placed == turn);
+        let why = match (session.too_long(&message, bytes), placed) {
+            (None, _) => None,
+            (Some(_), Some((_, Placing::Placed(Ok(member))))) => {
+                message.large = Some(Box::new([("content".to_owned(), member)].into()));
+                None
+            }
+            (Some(_), Some((_, Placing::Placed(Err(why))))) => Some(why),
+            (Some(_), _) if by_file => {
+                let HostBody::UserInput(input) = message.body else { return };
+                let content = input.content.clone();
+                let work = session.work();
+                work.placing = Some((turn, Placing::UnderWay));
+                // It keeps its place: what is behind it waits, and a stop finds it.
+                work.queue.push_front(Queued::Input { turn, input, meta: message.meta, given });
+                return self.effect(Effect::PlaceInput { key, turn, content });
+            }
+            (why @ Some(_), _) => why,
+        };
+        session.queue_time += now.saturating_duration_since(given);
+        if let Some(why) = why {
+            let failure = Failure::new(Category::Oversize, why);
+            let end = super::turn::unsent(turn, Cause::Oversize, Some(&failure), None);
+            self.effect(Effect::InputUnqueued { key, bytes });
+            return self.effect(Effect::End { key, end: Box::new(end), meta: None, large: None });
+        }
+        session.written = session.written.max(turn.get());
+        session.work().running = Some(Running::begin(turn, turn_timeout.map(|timeout| now + timeout), now));
         self.wait_for_process(now);
         self.effect(Effect::Write { key, input_of: Some(turn), message });
         self.settle_flow(index, now);
@@ -195,7 +280,7 @@ impl Core {
                 Queued::Input { turn, input, .. } => {
                     self.effect(Effect::InputUnqueued { key, bytes: input.content.len() });
                     let end = super::turn::unsent(turn, cause, failure, end);
-                    self.effect(Effect::End { key, end: Box::new(end), meta: None });
+                    self.effect(Effect::End { key, end: Box::new(end), meta: None, large: None });
                 }
                 Queued::Update { ticket, .. } => {
                     self.effect(Effect::Updated { ticket, result: Err(UpdateError::Closed) });
@@ -224,7 +309,7 @@ impl Core {
         let mut end = super::turn::unsent(turn, Cause::StoppedUnsent, None, None);
         end.complete.get_or_insert_default().stop_reason = Some(reason.as_str().to_owned());
         self.effect(Effect::InputUnqueued { key, bytes: input.content.len() });
-        self.effect(Effect::End { key, end: Box::new(end), meta: None });
+        self.effect(Effect::End { key, end: Box::new(end), meta: None, large: None });
         true
     }
 

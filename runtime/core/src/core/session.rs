@@ -7,14 +7,15 @@ use std::{
 };
 
 use trunkline_protocol::{
-    AdapterBody, EnforcedOption, Envelope, Extensions, Meta, PROTOCOL, SessionId, SessionStart,
+    AdapterBody, EnforcedOption, Envelope, Extensions, Large, LargeMember, Meta, PROTOCOL, SessionId,
+    SessionStart,
 };
 
 use super::{
     Core, Effect, Key, Slot, Ticket, USED, WhyClosed, known::Known, queue::Queued, request::Request,
     turn::Running,
 };
-use crate::{Cause, ReliedOn, TurnScope};
+use crate::{Cause, ReliedOn, TurnNo, TurnScope};
 
 /// The parameters of a new session.
 #[derive(Debug)]
@@ -90,6 +91,15 @@ pub(super) struct Work {
     pub(super) requests: Vec<Request>,
     pub(super) steers: VecDeque<(Option<trunkline_protocol::MessageId>, Ticket)>,
     pub(super) updates: VecDeque<Ticket>,
+    /// The input whose text is put into a file, or lies there, or cannot.
+    pub(super) placing: Option<(TurnNo, Placing)>,
+}
+
+/// What becomes of a text that goes by file.
+#[derive(Debug)]
+pub(super) enum Placing {
+    UnderWay,
+    Placed(Result<LargeMember, String>),
 }
 
 impl Work {
@@ -236,6 +246,9 @@ impl Core {
         session.wire = Some(wire.clone());
         session.agreed = offered.is_empty().then_some(Extensions::empty());
         session.started_at = Some(now);
+        if let Some(known) = &mut session.known {
+            known.max_line = None;
+        }
         session.context_due = session.was_started;
         session.was_started = true;
         session.options_due = !session.relied_on(self.rules.relied_on).is_empty();
@@ -255,6 +268,7 @@ impl Core {
         if !offered.is_empty() {
             start.protocol = Some(PROTOCOL);
             start.extensions = Some(offered.to_names());
+            start.max_line = Some(self.rules.max_line as u64);
         }
         let mut message = Envelope::new(wire.clone(), start);
         message.meta = session.meta.as_deref().filter(|_| !offered.is_empty()).cloned();
@@ -339,8 +353,20 @@ impl Core {
         body: AdapterBody,
         meta: Option<Box<Meta>>,
     ) {
+        self.deliver_large(index, scope, body, meta, None);
+    }
+
+    /// [`Core::deliver`] of a message of which some members lie in files.
+    pub(super) fn deliver_large(
+        &mut self,
+        index: u32,
+        scope: TurnScope,
+        body: AdapterBody,
+        meta: Option<Box<Meta>>,
+        large: Option<Box<Large>>,
+    ) {
         let key = self.key_of(index);
-        self.effect(Effect::Deliver { key, scope, body, meta });
+        self.effect(Effect::Deliver { key, scope, body, meta, large });
     }
 
     /// What an input ends with when its session is refused or ended.

@@ -11,7 +11,7 @@ use trunkline_protocol::{Category, Extensions, Failure, StopReason};
 use super::{
     Core, Effect, Rules,
     process::{Process, State},
-    queue::Queued,
+    queue::{Queued, is_large},
     session::Session,
 };
 use crate::{Cause, Ended};
@@ -43,7 +43,7 @@ const SPARE_TIMERS: usize = 1024;
 /// | `Inactivity` | each message of the session while its turn runs; rests while a request waits, events are paused, or the process has said nothing | `inactivity_timeout` | the turn is stopped, for [`Cause::Inactivity`] |
 /// | `Stall` | as `Inactivity` | `stall_after` | its user learns of the silence, once ([`Effect::Stalled`]) |
 /// | `Rate` | a message beyond `output_rate`, where the adapter can hold the session back | until half of the burst is free | it goes on |
-/// | `Update` | an update before the adapter's first message of the session | [`READY_WAIT`] | it is written, or refused as unsupported |
+/// | `Update` | an update, or an input too long for every reader, before the adapter's first message of the session | [`READY_WAIT`] | it is written, or refused as unsupported |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timer {
     Start,
@@ -119,8 +119,14 @@ impl Timer {
             Self::Update => {
                 // What waits for the process or for its options is not due by itself.
                 let started = session.filter(|session| !session.options_due)?.started_at?;
+                let unready = session.is_some_and(|session| session.agreed.is_none());
                 match work?.queue.front()? {
                     Queued::Update { given, .. } if process.is_up() => Some(started.max(*given) + READY_WAIT),
+                    Queued::Input { input, .. }
+                        if process.is_up() && unready && running.is_none() && is_large(input) =>
+                    {
+                        Some(started + READY_WAIT)
+                    }
                     Queued::Update { .. } | Queued::Input { .. } | Queued::File(..) => None,
                 }
             }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use trunkline_protocol::{
-    AdapterBody, Category, Delivered, Envelope, Extensions, Failure, Meta, Status, Stop, StopReason,
+    AdapterBody, Category, Delivered, Envelope, Extensions, Failure, Large, Meta, Status, Stop, StopReason,
     ToolCallId, ToolEnd, TurnComplete,
     rules::{TurnPhase, TurnStep},
 };
@@ -104,6 +104,9 @@ impl Running {
         }
     }
 }
+
+/// What a message carries besides its body: `_meta`, and members that lie in files.
+pub(super) type Attached = (Option<Box<Meta>>, Option<Box<Large>>);
 
 /// The end of a turn whose input was never written.
 pub(super) fn unsent(
@@ -232,7 +235,7 @@ impl Core {
         index: u32,
         named: Option<TurnNo>,
         complete: Option<Box<TurnComplete>>,
-        meta: Option<Box<Meta>>,
+        (meta, large): Attached,
         now: Instant,
     ) {
         let Some(session) = self.get(index) else { return };
@@ -245,7 +248,7 @@ impl Core {
             self.learn(index, complete);
         }
         self.completed_a_turn();
-        self.end_turn(index, Cause::Complete, complete, meta, None, now);
+        self.end_turn(index, Cause::Complete, complete, (meta, large), None, now);
         self.flush(index, now);
     }
 
@@ -257,7 +260,7 @@ impl Core {
         process: Option<&ProcessEnd>,
         now: Instant,
     ) {
-        self.end_turn(index, cause, None, None, process, now);
+        self.end_turn(index, cause, None, (None, None), process, now);
     }
 
     /// Ends the running turn, once. `cause` yields to why it was stopped.
@@ -266,7 +269,7 @@ impl Core {
         index: u32,
         cause: Cause,
         complete: Option<Box<TurnComplete>>,
-        meta: Option<Box<Meta>>,
+        (meta, large): Attached,
         process: Option<&ProcessEnd>,
         now: Instant,
     ) {
@@ -321,7 +324,7 @@ impl Core {
             stderr_tail: process.and_then(|process| process.stderr_tail.clone()),
             took: now.saturating_duration_since(running.begun),
         };
-        self.effect(Effect::End { key, end: Box::new(end), meta });
+        self.effect(Effect::End { key, end: Box::new(end), meta, large });
         self.settle_flow(index, now);
     }
 

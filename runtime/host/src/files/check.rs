@@ -2,14 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
-use trunkline_protocol::Sha256;
+use trunkline_protocol::{Hasher, Sha256};
 
 use super::confined::{OpenFolder, open_folder};
 use super::refusal::Refusal;
@@ -173,6 +173,20 @@ impl CheckedFile {
     /// The open file.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Reads it as text, as it was announced.
+    pub(super) fn read(&self) -> Result<String, Refusal> {
+        let mut source = Hasher::new((&self.file).take(self.limit.saturating_add(1)));
+        let mut bytes = Vec::new();
+        source.read_to_end(&mut bytes).map_err(|error| Refusal::Unreadable(error.kind()))?;
+        let (size, sha256) = source.finish();
+        within(size, self.limit)?;
+        if size != self.seen.size {
+            return Err(Refusal::Changed);
+        }
+        self.check_digest(sha256)?;
+        String::from_utf8(bytes).map_err(|_| Refusal::Unreadable(io::ErrorKind::InvalidData))
     }
 
     /// The most that may be read from it, in bytes.

@@ -1,8 +1,8 @@
 //! The exchange folder of a session.
 
 use std::{
-    fs::{DirBuilder, Permissions},
-    io,
+    fs::{DirBuilder, File, Permissions},
+    io::{self, Write as _},
     os::{
         fd::{AsFd, OwnedFd},
         unix::fs::{DirBuilderExt, PermissionsExt},
@@ -15,18 +15,19 @@ use std::{
 };
 
 use rustix::{
-    fs::{Mode, OFlags, chmodat, mkdirat, openat},
+    fs::{AtFlags, Mode, OFlags, chmodat, mkdirat, openat, unlinkat},
     io::Errno,
 };
 use trunkline_process::remove_tree;
-use trunkline_protocol::Sha256;
+use trunkline_protocol::{LargeMember, MAX_LARGE, Sha256};
 use uuid::Uuid;
 
-use super::check::{Announced, CheckedFile};
+use super::check::{Announced, CheckedFile, check, within};
 use super::copy::{Copied, CopyError, copy_into};
 use super::label;
 use super::refusal::Refusal;
 use super::removal::Remover;
+use super::roots::{Pinned, Roots};
 
 /// How many numbered names are tried before a random one.
 const NUMBERED: usize = 100;
@@ -158,9 +159,7 @@ impl Exchange {
     ) -> Result<Placed, Refusal> {
         let checked = CheckedFile::of_hub(source, max_bytes)?.announced_as(announced)?;
         let file_name = label::file_name(label, source);
-        let parent = self.parent.opened().map_err(|error| Refusal::Store(error.kind()))?;
-        let folder = openat(&parent.handle, self.number.to_string(), FOLDER, Mode::empty())
-            .map_err(|errno| Refusal::Store(io::Error::from(errno).kind()))?;
+        let folder = self.opened()?;
         let numbers = (2..=NUMBERED).map(|number| label::numbered(&file_name, &number.to_string()));
         let random =
             std::iter::once_with(|| label::numbered(&file_name, &Uuid::new_v4().simple().to_string()));
@@ -174,6 +173,59 @@ impl Exchange {
             }
         }
         Err(Refusal::Store(io::ErrorKind::AlreadyExists))
+    }
+}
+
+impl Exchange {
+    /// Puts the JSON of a member into a new file of the folder ([large.2]).
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::TooLarge`], [`Refusal::Store`]. Nothing stays behind then.
+    pub fn keep(&self, json: &str) -> Result<LargeMember, Refusal> {
+        let storing = |error: io::Error| Refusal::Store(error.kind());
+        within(json.len() as u64, MAX_LARGE)?;
+        let name = format!("large-{}.json", Uuid::new_v4().simple());
+        let folder = self.opened()?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&folder, &name, flags, Mode::RUSR | Mode::WUSR);
+        let mut file = File::from(file.map_err(|errno| storing(errno.into()))?);
+        file.write_all(json.as_bytes()).map_err(|error| {
+            // Best effort: the folder itself is ours and goes in the end.
+            let _ = unlinkat(&folder, &name, AtFlags::empty());
+            storing(error)
+        })?;
+        Ok(LargeMember {
+            file_path: self.path().join(&name).to_string_lossy().into_owned(),
+            size: json.len() as u64,
+            sha256: Sha256::of(json.as_bytes()),
+        })
+    }
+
+    /// Reads the JSON of a member that the adapter put into a file right in the folder, and removes the file ([large.3]).
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](super::check()) and [`store`](super::store()).
+    pub fn take(&self, member: &LargeMember) -> Result<String, Refusal> {
+        let path = Path::new(&member.file_path);
+        let (own, name) = (self.path(), path.file_name().ok_or(Refusal::NotRegular)?);
+        if path.parent() != Some(&*own) {
+            return Err(Refusal::Outside);
+        }
+        let mut roots = Roots::new();
+        roots.allow_pinned(&Pinned::exactly(own)).map_err(|_| Refusal::Missing)?;
+        let announced = Announced { size: Some(member.size), sha256: Some(member.sha256) };
+        let text = check(path, &roots, MAX_LARGE)?.announced_as(announced)?.read()?;
+        // By its name in the folder that we hold: no path of the adapter's is walked a second time.
+        let _ = unlinkat(&self.opened()?, name, AtFlags::empty());
+        Ok(text)
+    }
+
+    fn opened(&self) -> Result<OwnedFd, Refusal> {
+        let parent = self.parent.opened().map_err(|error| Refusal::Store(error.kind()))?;
+        openat(&parent.handle, self.number.to_string(), FOLDER, Mode::empty())
+            .map_err(|errno| Refusal::Store(io::Error::from(errno).kind()))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use trunkline_core::{Answer, Key, SteerError};
 use trunkline_protocol::{
-    FileInput, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate, StopReason, UserInput,
+    FileInput, LargeMember, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate, StopReason, UserInput,
 };
 
 use crate::{
@@ -49,6 +49,12 @@ pub(crate) enum Command {
         session: Arc<SessionShared>,
         file: Box<FileInput>,
         admitted: Admitted,
+    },
+    /// The text of an input that is too long for a line lies in a file, or cannot.
+    Placed {
+        session: Arc<SessionShared>,
+        turn: TurnNo,
+        placed: Result<LargeMember, String>,
     },
     Stop {
         session: Arc<SessionShared>,
@@ -101,6 +107,7 @@ impl Command {
             Self::Steer { .. }
             | Self::Update { .. }
             | Self::File { .. }
+            | Self::Placed { .. }
             | Self::Stop { .. }
             | Self::Answer { .. }
             | Self::Pause(_)

@@ -99,13 +99,13 @@ impl Shared {
                 let path = Path::new(&check.file.file_path);
                 let name = files::file_name(check.file.file_name.as_deref(), path);
                 let mime_type = files::mime_type(check.file.file_mime_type.as_deref()).to_owned();
-                let kind = EventKind::File(File {
+                let kind = EventKind::File(Box::new(File {
                     name,
                     mime_type,
                     path: taken.path,
                     size: taken.size,
                     sha256: taken.sha256,
-                });
+                }));
                 Event { scope: check.scope, kind, meta: check.meta }
             }
             Err(refusal) => {

@@ -9,7 +9,9 @@ use std::{
     },
 };
 
-use trunkline_protocol::{ClosedReason, FileInput, SessionId};
+use trunkline_protocol::{
+    Category, ClosedReason, ErrorEvent, FileInput, Json, Large, LargeMember, SessionId,
+};
 use trunkline_redact::HeldSecrets;
 
 use super::EventDelivery;
@@ -142,6 +144,47 @@ impl SessionShared {
             size: Some(placed.size),
             sha256: Some(placed.sha256),
         })
+    }
+
+    /// Puts the text of an input into a file of the exchange folder ([large.2]). Blocks on the file system.
+    pub(crate) fn keep_text(&self, text: &str) -> Result<LargeMember, String> {
+        let json = Json::of(text).map_err(|error| error.to_string())?;
+        let keep = || -> Result<LargeMember, FileError> {
+            let room = self.room_for(json.get().len() as u64)?;
+            let kept = self.exchange()?.keep(json.get())?;
+            room.keep_with_folder();
+            Ok(kept)
+        };
+        keep().map_err(|error| format!("the input is too long for a line, and has no file: {error}"))
+    }
+
+    /// The event with its members that lie in files, and an error where one cannot be had ([large.3]). Blocks on the
+    /// file system.
+    pub(crate) fn with_large(&self, event: Event, large: &Large) -> (Option<Event>, Event) {
+        let mut members = Vec::new();
+        let mut why = None;
+        for (name, member) in large {
+            let taken = self.exchange.get().ok_or(Refusal::Outside);
+            match taken.and_then(|exchange| exchange.take(member)) {
+                Ok(json) => members.push((name.clone(), json)),
+                Err(refusal) => why = Some(format!("`{name}` was not taken: {refusal}")),
+            }
+        }
+        if why.is_some() {
+            members.push(("truncated".to_owned(), "true".to_owned()));
+        }
+        let scope = event.scope;
+        let (event, bad) = event.filled(&members);
+        let error = why.or(bad).map(|why| {
+            let error = ErrorEvent {
+                category: Some(Category::FileRefused),
+                message: trunkline_redact::text(&why).into_owned(),
+                fatal: Some(false),
+                ..ErrorEvent::default()
+            };
+            Event { scope, kind: EventKind::Error(error), meta: None }
+        });
+        (error, event)
     }
 
     /// Takes room for a copy of this many bytes: the session's and the host's.

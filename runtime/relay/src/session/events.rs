@@ -36,11 +36,9 @@ impl HubSession {
             EventKind::Info(info) => self.learn(*info).into(),
             EventKind::File(file) => {
                 self.gave_files = true;
-                FileOutput::from(file).into()
+                FileOutput::from(*file).into()
             }
-            EventKind::Permission(permission)
-                if self.agreed.is_empty() && pieces::is_too_long(permission.request()) =>
-            {
+            EventKind::Permission(permission) if pieces::is_too_long(permission.request(), self.max_line) => {
                 permission.deny();
                 return self.say_error(
                     Category::PermissionDenied,

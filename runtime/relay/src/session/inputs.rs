@@ -11,11 +11,11 @@ use std::{
 };
 
 use trunkline_host::{FileError, Input, SendError, Session, SteerError, UpdateError};
-use trunkline_pipe::Flow;
+use trunkline_pipe::{Flow, take_json};
 use trunkline_protocol::{
     Category, Delivered, ErrorEvent, Extensions, Failure, FileInput, HostBody, HostMessage, InputMode,
     InputResponse, MessageId, PermissionResponse, SessionInfo, SessionUpdate, Status, SteerResult, Stop,
-    StopReason, TurnComplete, TurnId, UserInput,
+    StopReason, TurnComplete, TurnId, UserInput, filled,
 };
 
 use super::{
@@ -67,8 +67,21 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 impl HubSession {
     /// Takes a message that the tables let through.
     pub(super) fn take_message(&mut self, message: HostMessage) {
-        let HostMessage { turn_id, meta, body, .. } = message;
+        let HostMessage { turn_id, meta, large, body, .. } = message;
         let turn = turn_id.filter(|_| self.knows(Extensions::TURNS));
+        let large = large.filter(|_| self.knows(Extensions::LARGE));
+        let body = match large.and_then(|mut large| large.remove("content")) {
+            Some(member) if matches!(body, HostBody::UserInput(_)) => {
+                // It is the hub's own file, in a folder of its own: reading it waits for no one.
+                let text = take_json(&member).map_err(|error| error.to_string());
+                let members = text.map(|json| [("content".to_owned(), json)]);
+                match members.and_then(|members| filled(&body, &members).map_err(|why| why.to_string())) {
+                    Ok(whole) => whole,
+                    Err(why) => return self.refuse_text(turn, body, &why),
+                }
+            }
+            _ => body,
+        };
         match body {
             HostBody::UserInput(message) if self.is_steer(&message) => self.steer(Input { message, meta }),
             HostBody::UserInput(message) => self.input(turn, Input { message, meta }),
@@ -93,6 +106,22 @@ impl HubSession {
             | HostBody::Ping(_)
             | HostBody::SessionsList(_)
             | HostBody::AgentsList(_) => {}
+        }
+    }
+
+    /// Refuses an input whose text could not be had.
+    fn refuse_text(&mut self, turn: Option<TurnId>, body: HostBody, why: &str) {
+        let why = format!("the text of the input could not be read from its file: {why}");
+        match body {
+            HostBody::UserInput(message) if self.is_steer(&message) => {
+                let result = Err(SteerError::NotDelivered(why));
+                self.answer(Answer::Steered { message_id: message.message_id, result });
+            }
+            _ => {
+                let serial = self.turns.begin(turn);
+                let error = Some(Failure::new(Category::FileRefused, why));
+                self.refuse(serial, TurnComplete { error, ..busy("") });
+            }
         }
     }
 

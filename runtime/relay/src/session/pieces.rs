@@ -24,10 +24,10 @@ pub(super) fn lines(message: AdapterMessage, mut put: impl FnMut(Vec<u8>)) {
     }
 }
 
-/// Whether a request may be too long for a line. It cannot be split.
-pub(super) fn is_too_long(request: &PermissionRequest) -> bool {
+/// Whether a request may be too long for a line of this length. It cannot be split.
+pub(super) fn is_too_long(request: &PermissionRequest, max_line: usize) -> bool {
     let texts = [Some(&request.tool), request.description.as_ref(), request.resource.as_ref()];
-    texts.into_iter().flatten().map(|text| written(text)).sum::<usize>() > PIECE
+    texts.into_iter().flatten().map(|text| written(text)).sum::<usize>() > max_line / 2
 }
 
 /// How many bytes of a text fit into a piece, one character at least.
@@ -95,7 +95,7 @@ mod tests {
             });
             let message = AdapterMessage::parse(&line.to_string()).unwrap();
             let AdapterBody::PermissionRequest(request) = message.body else { panic!("{message:?}") };
-            super::is_too_long(&request)
+            super::is_too_long(&request, MIN_MAX_LINE)
         };
         assert!(!is_too_long("x".repeat(PIECE - 100)));
         assert!(is_too_long("\0".repeat(PIECE / 6 + 1)));

@@ -6,7 +6,11 @@ use serde_json::{Value, json};
 use trunkline_host::config::{AgentConfig, Command};
 use trunkline_protocol::Extensions;
 
-use crate::{adapter::Adapter, hub::Hub, world::World};
+use crate::{
+    adapter::Adapter,
+    hub::{ALL, Hub},
+    world::World,
+};
 
 /// What the hub knows.
 const HUBS: [bool; 2] = [true, false];
@@ -303,7 +307,9 @@ async fn a_core_only_hub_gets_lines_that_it_can_read() {
 #[tokio::test(start_paused = true)]
 async fn a_hub_with_extensions_gets_a_long_output_whole() {
     let mut world = World::new();
-    let mut adapter = world.open("s").await;
+    world.hub.start_with("s", &ALL, json!({"max_line": 8 << 20})).await;
+    let mut adapter = world.adapters.next().await;
+    adapter.ready().await;
     world.hub.input("s", "t", "go").await;
     let turn = adapter.turn().await;
     adapter.output("s", &turn, &"x".repeat(3 << 20)).await;

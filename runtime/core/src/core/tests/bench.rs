@@ -43,6 +43,7 @@ pub(super) struct Bench {
 pub(super) fn rules(offered: Extensions) -> Rules {
     Rules {
         offered,
+        max_line: 16 << 20,
         policy: Policy::new(Unmatched::Ask, ["Read"], ["Nuke"]).unwrap(),
         work_dirs: Vec::new(),
         start_timeout: Duration::from_secs(120),
@@ -183,7 +184,8 @@ impl Bench {
                     self.ends.push(*end);
                 }
                 Effect::Closed { .. } => self.did.push(Did::Closed),
-                Effect::InputUnqueued { .. }
+                Effect::PlaceInput { .. }
+                | Effect::InputUnqueued { .. }
                 | Effect::Unqueued(_)
                 | Effect::Steered { .. }
                 | Effect::Updated { .. }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use trunkline_protocol::{Delivered, Extensions, SessionId, SessionStart, SessionUpdate};
+use trunkline_protocol::{
+    Delivered, Extensions, LargeMember, SessionId, SessionStart, SessionUpdate, Sha256,
+};
 
 use super::{
     super::{Key, NewSession, Ticket},
@@ -270,4 +272,78 @@ fn an_update_waits_for_the_first_message_from_the_start_of_its_session_on() {
     bench.take();
     bench.say(r#"{"type":"session.ready","session_id":"s","extensions":["options"]}"#);
     assert!(bench.lines().iter().any(|line| line.contains("session.update")));
+}
+
+#[test]
+fn an_input_that_the_adapter_cannot_read_ends_unwritten_and_the_next_runs() {
+    let (mut bench, key) = Bench::running(rules(Extensions::TURNS));
+    bench.say(r#"{"type":"session.ready","session_id":"s","extensions":["turns"],"max_line":7}"#);
+    bench.take();
+    let long = bench.send(key, &"\u{1}".repeat(1 << 18));
+    assert_eq!(bench.take(), [Did::Ended(long, Cause::Oversize)]);
+    assert_eq!(bench.ends[0].delivered, Delivered::No);
+    assert!(bench.message(0).contains("the adapter reads 1048576 (`max_line`)"), "{}", bench.message(0));
+    bench.send(key, "short");
+    assert!(bench.lines()[0].contains("short"));
+}
+
+#[test]
+fn an_input_goes_by_file_in_its_order_and_a_stop_takes_it_back() {
+    let long = "y".repeat(2 << 20);
+    let member = || LargeMember { file_path: "/x/1".into(), size: 1, sha256: Sha256::of(b"") };
+    for (placed, stopped) in [(Ok(member()), false), (Err("no room".to_owned()), false), (Ok(member()), true)]
+    {
+        let (mut bench, key) = Bench::running(rules(Extensions::all()));
+        bench.say(r#"{"type":"session.ready","session_id":"s","max_line":1048576}"#);
+        let first = bench.send(key, &long);
+        let second = bench.send(key, "behind it");
+        assert_eq!(bench.lines().len(), 0, "both wait for the file");
+        if stopped {
+            bench.stop(key, Some(first));
+        }
+        let is_kept = placed.is_ok();
+        bench.core.handle_placed(key, first, placed, bench.now);
+        bench.drain();
+        let lines = bench.lines();
+        if stopped || !is_kept {
+            let cause = if stopped { Cause::StoppedUnsent } else { Cause::Oversize };
+            assert_eq!((bench.ends[0].turn, bench.ends[0].cause), (first, cause));
+            assert!(lines.last().unwrap().contains("behind it"), "{lines:?}");
+            continue;
+        }
+        assert!(lines[0].contains(r#""large":{"content":{"file_path":"/x/1","size":1,"#), "the reference");
+        bench.say(r#"{"type":"turn.complete","session_id":"s","turn_id":"t1"}"#);
+        assert_eq!(bench.ends[0].turn, first);
+        assert!(bench.lines()[0].contains("behind it"));
+        assert_ne!(first, second);
+    }
+}
+
+#[test]
+fn a_large_input_waits_until_it_is_known_what_the_adapter_reads() {
+    let long = "y".repeat(2 << 20);
+    for (line, ends) in [
+        (r#"{"type":"session.ready","session_id":"s","extensions":["turns"],"max_line":2000000}"#, true),
+        (r#"{"type":"session.ready","session_id":"s","extensions":["turns"],"max_line":3000000}"#, false),
+        (r#"{"type":"session.ready","session_id":"s","extensions":["turns"]}"#, false),
+        (r#"{"type":"output","session_id":"s","content":"a core-only adapter"}"#, false),
+        ("", false),
+    ] {
+        let mut bench = Bench::new(rules(Extensions::all()));
+        let key = bench.open("s");
+        bench.core.handle_started(bench.now);
+        bench.drain();
+        bench.take();
+        bench.send(key, &long);
+        assert_eq!(bench.take(), [], "it waits");
+        if line.is_empty() {
+            bench.pass(5 * S);
+        } else {
+            bench.say(line);
+        }
+        assert_eq!((bench.ends.len(), bench.lines().len()), if ends { (1, 0) } else { (0, 1) }, "{line}");
+    }
+    let (mut bench, key) = Bench::running(rules(Extensions::empty()));
+    bench.send(key, &long);
+    assert_eq!(bench.lines().len(), 1, "no session.ready is to come");
 }

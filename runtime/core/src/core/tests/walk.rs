@@ -295,7 +295,10 @@ fn check(bench: &mut Bench, model: &mut Model) {
                 let is_known = model.updates.contains(&ticket) || model.files.remove(&ticket);
                 assert!(is_known, "a file leaves the queue once");
             }
-            Effect::InputUnqueued { .. } | Effect::Steered { .. } | Effect::Count(..) => {}
+            Effect::PlaceInput { .. }
+            | Effect::InputUnqueued { .. }
+            | Effect::Steered { .. }
+            | Effect::Count(..) => {}
         }
     }
 }

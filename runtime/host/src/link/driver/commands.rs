@@ -76,6 +76,9 @@ impl Driver {
                 let ticket = self.wait(Asked::File, admitted);
                 self.core.handle_file(key_of(&session), file, ticket, now);
             }
+            Command::Placed { session, turn, placed } => {
+                self.core.handle_placed(key_of(&session), turn, placed, now);
+            }
             Command::Stop { session, turn, reason } => {
                 self.core.handle_stop(key_of(&session), turn, reason, now)
             }

@@ -6,12 +6,12 @@ use std::{
 };
 
 use trunkline_core::{Counter, Effect, Ended, Key, Reader, WhyClosed};
-use trunkline_protocol::{HostBody, Meta};
+use trunkline_protocol::{HostBody, Large, Meta};
 
 use super::{ANSWERS, Asked, Driver, Entry, Waiting};
 use crate::{
     Event, EventDelivery, EventKind, TurnScope,
-    link::{connection::Connection, file_checks::FileCheck},
+    link::{Command, connection::Connection, file_checks::FileCheck},
     mailbox::{Mailbox, Pushed},
     session::SessionShared,
 };
@@ -32,10 +32,18 @@ impl Driver {
     pub(super) fn apply_with(&mut self, mut connection: Option<&mut Connection>, now: Instant) {
         while let Some(effect) = self.core.poll_effect() {
             match effect {
-                Effect::Deliver { key, scope, body, meta } => {
+                Effect::Deliver { key, scope, body, meta, large } => {
                     if let Some(kind) = EventKind::from_body(body) {
-                        self.deliver(key, Event { scope, kind, meta }, now);
+                        self.deliver_large(key, Event { scope, kind, meta }, large, now);
                     }
+                }
+                Effect::PlaceInput { key, turn, content } => {
+                    let Some(entry) = self.entry(key) else { continue };
+                    let session = entry.shared.clone();
+                    tokio::task::spawn_blocking(move || {
+                        let placed = session.keep_text(&content);
+                        session.command(Command::Placed { session: session.clone(), turn, placed });
+                    });
                 }
                 Effect::Write { key, input_of, mut message } => {
                     self.complete_start(key, &mut message);
@@ -56,6 +64,10 @@ impl Driver {
                         // Where there is no writer, it is never written.
                         let at = writer.as_ref().map_or(u64::MAX, |connection| connection.outbox.end());
                         self.core.handle_written_at(key, turn, at);
+                    }
+                    // What lies in a file is not written; its bytes have counted until here.
+                    if let (Some(_), HostBody::UserInput(input)) = (&message.large, &mut message.body) {
+                        input.content = String::new();
                     }
                     let Some(connection) = writer else { continue };
                     let before = connection.outbox.end();
@@ -104,7 +116,7 @@ impl Driver {
                     Some(waiting) => waiting.admitted.unqueued(),
                     None => {}
                 },
-                Effect::End { key, end, meta } => self.handle_end(key, end, meta, now),
+                Effect::End { key, end, meta, large } => self.handle_end(key, end, (meta, large), now),
                 Effect::Closed { key, end } => {
                     let Some(entry) = self.sessions.get_mut(key.index() as usize).and_then(Option::take)
                     else {
@@ -147,6 +159,10 @@ impl Driver {
     }
 
     pub(super) fn deliver(&mut self, key: Key, event: Event, now: Instant) {
+        self.deliver_large(key, event, None, now);
+    }
+
+    fn deliver_large(&mut self, key: Key, event: Event, large: Option<Box<Large>>, now: Instant) {
         let pressure = &self.pressure;
         let Some(Some(entry)) = self.sessions.get_mut(key.index() as usize) else { return };
         if let EventKind::Info(info) = &event.kind {
@@ -161,7 +177,11 @@ impl Driver {
         }
         let mailbox = entry.mailbox_ref(event.scope);
         let watcher = watcher(&entry.shared, event.scope);
-        match mailbox.push(event, watcher, pressure) {
+        let pushed = match large {
+            None => mailbox.push(event, watcher, pressure),
+            Some(large) => mailbox.push_large(event, large, watcher, pressure),
+        };
+        match pushed {
             Pushed::Quiet => {}
             Pushed::Touched => self.touched.push(mailbox.clone()),
             pushed @ (Pushed::Behind | Pushed::Overflow) => {
@@ -201,7 +221,7 @@ impl Driver {
         &mut self,
         key: Key,
         end: Box<crate::TurnEnd>,
-        meta: Option<Box<Meta>>,
+        (meta, large): (Option<Box<Meta>>, Option<Box<Large>>),
         now: Instant,
     ) {
         let turn = end.turn;
@@ -216,12 +236,15 @@ impl Driver {
         }
         let event = Event { scope: TurnScope::Running(turn), kind: EventKind::End(end), meta };
         match entry.shared.delivery {
-            EventDelivery::Merged => self.deliver(key, event, now),
+            EventDelivery::Merged => self.deliver_large(key, event, large, now),
             EventDelivery::PerTurn => {
                 let Some(at) = entry.turns.iter().position(|(no, _)| *no == turn) else { return };
-                if let Some((_, mailbox)) = entry.turns.remove(at)
-                    && mailbox.finish(event) == Pushed::Touched
-                {
+                let Some((_, mailbox)) = entry.turns.remove(at) else { return };
+                let finished = match large {
+                    None => mailbox.finish(event),
+                    Some(large) => mailbox.finish_large(event, large),
+                };
+                if finished == Pushed::Touched {
                     self.touched.push(mailbox);
                 }
             }
