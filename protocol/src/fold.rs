@@ -6,9 +6,9 @@
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
-    AdapterBody, AdapterMessage, Channel, ClosedReason, Context, Envelope, Extensions, Failure, FileOutput, InputRequest,
-    Json, Output, PermissionRequest, SessionClosed, SessionInfo, Status, ToolCallId, ToolEnd, ToolStart,
-    TurnComplete,
+    AdapterBody, AdapterMessage, Channel, ClosedReason, Context, Envelope, Extensions, Failure, FileOutput,
+    InputRequest, Json, Output, PermissionRequest, SessionClosed, SessionInfo, Status, ToolCallId, ToolEnd,
+    ToolStart, TurnComplete,
 };
 
 /// The author's choice whether tool events go to a peer without `events` as JSON on channel `tool` ([ext.3]).

@@ -12,7 +12,7 @@ use crate::{
     fields::{Field, Fields},
     message::{Message, pong},
     negotiation::{Extension, Start, most_sessions},
-    session::{Announced, Input, Process, Session},
+    session::{Announced, Input, Process, Session, digest},
     switches::{Mutant, Variant, broken, varied},
 };
 
@@ -190,6 +190,14 @@ impl Inbox {
             false => content,
         };
         let turn_id = turn_id(session, fields)?;
+        let content = match in_a_file(fields).filter(|_| session.has(Extension::Large)) {
+            Some(Ok(text)) if !broken(Mutant::LargeUnread) => text,
+            Some(Err(why)) if !broken(Mutant::LargeUnread) => {
+                session.refuse_input(turn_id, &why);
+                return Some(());
+            }
+            _ => content,
+        };
         let with_turns = session.has(Extension::Turns);
         let message_id = if with_turns { some_id(fields.optional_id("message_id"))? } else { None };
         if broken(Mutant::OptionalTypesMatter) && fields.raw("message_id").is_some() && message_id.is_none() {
@@ -352,6 +360,22 @@ fn file(fields: &Fields<'_>) -> Option<Announced> {
 
 fn is_reason(reason: &str) -> bool {
     matches!(reason, "user" | "timeout" | "policy" | "stopped" | "shutdown")
+}
+
+/// The text of an input that lies in a file, or why it cannot be had ([large.3]).
+fn in_a_file(fields: &Fields<'_>) -> Option<Result<String, String>> {
+    let large = fields.value("large").optional()?;
+    let member = large.get("content")?;
+    let path = member["file_path"].as_str()?;
+    let read = || {
+        let (bytes, sha256) = digest(path).map_err(|error| error.to_string())?;
+        if member["size"] != bytes || member["sha256"] != sha256 {
+            return Err("the file is not what was announced".to_owned());
+        }
+        let text = std::fs::read(path).map_err(|error| error.to_string())?;
+        serde_json::from_slice(&text).map_err(|error| error.to_string())
+    };
+    Some(read())
 }
 
 /// What a session learns of a file that is not what was announced ([large.1]).

@@ -226,7 +226,14 @@ fn burst(turn: &Turn, pieces: u64, bytes: u64, letter: Option<String>) -> Result
     for number in 1..=pieces {
         held.push_str(&format!("{number:08} {fill}"));
         if !varied(Variant::Joins) || number.is_multiple_of(2) || number == pieces {
-            turn.emit(Message::output(&held))?;
+            // Each in a line that every host reads ([frame.11]).
+            let most = if broken(Mutant::LinesUncut) { usize::MAX } else { PIECE };
+            let mut rest = held.as_str();
+            while !rest.is_empty() {
+                let (piece, after) = rest.split_at(rest.floor_char_boundary(most));
+                turn.emit(Message::output(piece))?;
+                rest = after;
+            }
             held.clear();
         }
     }

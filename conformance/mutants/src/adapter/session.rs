@@ -18,7 +18,7 @@ use trunkline_conformance_mutants::outbox::Source;
 
 pub(crate) use self::{
     ending::End,
-    ledger::{Announced, Ledger, hex},
+    ledger::{Announced, Ledger, digest, hex},
     process::Process,
     requests::{Answer, Choice, Request, allows},
     turn::Turn,

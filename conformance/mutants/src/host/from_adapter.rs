@@ -240,7 +240,31 @@ impl Relay {
                 if kind == "error" {
                     message.remove("options");
                 }
+                if let Some(large) = message.remove("large").filter(|_| !broken(M::LargeUnread)) {
+                    self.fill(session, &mut message, &large);
+                }
                 self.say(session, &message);
+            }
+        }
+    }
+
+    /// Puts the text of a message in its place that lies in a file ([large.3]).
+    fn fill(&mut self, session: &mut Session, message: &mut Message, large: &str) {
+        let large: serde_json::Value = serde_json::from_str(large).unwrap_or_default();
+        let member = &large["content"];
+        let Some(path) = member["file_path"].as_str() else { return };
+        let mut announced = message.clone();
+        announced.set("size", member["size"].to_string());
+        announced.set("sha256", member["sha256"].to_string());
+        let copy = session.exchange.join("large");
+        let taken = crate::files::take(path, std::slice::from_ref(&session.exchange), &copy)
+            .and_then(|()| crate::files::hold_to(&copy, &announced))
+            .and_then(|()| std::fs::read_to_string(&copy).map_err(|error| error.to_string()));
+        match taken {
+            Ok(text) => message.set("content", text),
+            Err(why) => {
+                message.set("truncated", "true".to_owned());
+                self.report(session, "file_refused", &format!("the content was not taken: {why}"));
             }
         }
     }

@@ -70,6 +70,8 @@ pub(crate) struct Wire {
     /// What was agreed on below; not known before the adapter's first message ([ext.2]).
     pub(crate) agreed: Option<Exts>,
     pub(crate) steers: bool,
+    /// The longest line that the adapter reads, where it said so ([frame.11]).
+    pub(crate) max_line: Option<usize>,
     /// Whether the hub has yet to hear what became of the context ([process.5]).
     pub(crate) owes_context: bool,
     /// What the adapter told of itself while that is owed.
@@ -87,6 +89,7 @@ impl Wire {
             id,
             agreed: None,
             steers: false,
+            max_line: None,
             owes_context: false,
             infos: Vec::new(),
             since: Instant::now(),

@@ -84,9 +84,17 @@ impl Relay {
         if broken(M::TurnIdRepeated) {
             turn.wire_id = "turn".to_owned();
         }
+        let mut input = turn.input.clone();
+        // The ids and the rest of the line are short.
+        let longest = wire.max_line.map_or(usize::MAX, |most| most.max(1 << 20) - 1024);
+        if input.raw("content").is_some_and(|content| content.len() > longest) && !broken(M::LongInputWritten)
+        {
+            let end = End::failed("oversize", "the adapter does not read an input of this length");
+            self.end_turn(session, &end);
+            return true;
+        }
         turn.written = Some(Instant::now());
         turn.heard = Instant::now();
-        let mut input = turn.input.clone();
         input.remove("mode");
         input.set("turn_id", quote(&turn.wire_id));
         if broken(M::TurnIdMissing) {

@@ -63,6 +63,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[REPORT, Need::Extension("large")])
         .when("three files: with their size and SHA-256, with another size, with another SHA-256; then a report")
         .then("the first alone is listed"),
+    Case::choice("A-FIL-10", "large.3", "an input's text in a file", input_in_a_file)
+        .needs(&[REPORT, Need::Extension("large"), Need::Extension("options")])
+        .when("a `user.input` whose `content` lies in a file of the exchange folder, then one with another SHA-256")
+        .then("a turn with the text of the file; a turn that fails, and no such input"),
 ];
 
 /// Announces a file.
@@ -84,6 +88,30 @@ fn demand_file(t: &Trial<'_>, report: &Value, bytes: usize, sha256: &str) -> Out
         last,
     )
     .hint("open the file at `file_path`; `file_name` is a label only")
+}
+
+fn input_in_a_file(t: &mut Trial<'_>) -> Outcome {
+    let folder = t.path("exchange");
+    fs::create_dir(&folder)?;
+    let (s, _) = t.agree(&["large", "options"], &json!({"exchange_dir":folder}))?;
+    let content = format!("{} {}", t.token(), "\u{e9}".repeat(100_000));
+    let value = Value::from(content.clone()).to_string();
+    for (name, sha256) in [("right", wire::sha256(value.as_bytes())), ("other", wire::sha256(b"another"))] {
+        let path = folder.join(name);
+        fs::write(&path, &value)?;
+        let large = json!({"content":{"file_path":path,"size":value.len(),"sha256":sha256}});
+        let from = t.tell(&s, "user.input", &json!({"content":"","large":large}))?;
+        t.end_of(&s, from)?;
+    }
+    let report = t.report(&s)?;
+    let inputs = report["inputs"].as_array().cloned().unwrap_or_default();
+    let wanted = wire::sha256(content.as_bytes());
+    let taken: Vec<_> = inputs.iter().filter(|input| input["sha256"] == wanted.as_str()).collect();
+    t.demand(
+        taken.len() == 1,
+        format!("one input of {} bytes with SHA-256 {wanted}", content.len()),
+        Value::from(inputs.clone()),
+    )
 }
 
 fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {

@@ -1,4 +1,4 @@
-//! A-FRM: framing ([frame.1] to [frame.10]).
+//! A-FRM: framing ([frame.1] to [frame.11]).
 
 use serde_json::json;
 
@@ -101,6 +101,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .should()
         .when("half a line, then the end of stdin")
         .then("the process ends with status 0"),
+    Case::choice("A-FRM-24", "frame.11", "no line over the host's limit", sizes::within_the_hosts_limit)
+        .needs(&[Need::Extension("events"), Need::Probe(&["burst"])])
+        .when("a session whose `max_line` is 1 MiB, and an output of 3 MiB")
+        .then("lines of 1 MiB at most, whose contents join to the whole"),
 ];
 
 /// A `session.start` as a line.

@@ -61,6 +61,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(OUT)
         .when("`file.output` with the file's size and SHA-256, with another size, with another SHA-256")
         .then("the hub receives the first alone, and learns of the others; the turn goes on"),
+    Case::choice("H-FIL-10", "large.3", "a member in a file", member_in_a_file)
+        .needs(&[Need::Extension("events"), Need::Extension("options"), Need::Extension("large")])
+        .when("a `message` whose `content` lies in a file of the exchange folder, then one with another SHA-256")
+        .then("the hub receives the first whole, the second without it and as `truncated`"),
 ];
 
 /// Where every Unix has a file that belongs to no adapter.
@@ -237,6 +241,40 @@ fn defaults(t: &mut Trial<'_>) -> Outcome {
         "the type `application/octet-stream`, or none",
         format!("{mime:?}"),
     )
+}
+
+fn member_in_a_file(t: &mut Trial<'_>) -> Outcome {
+    let s = full_hub::open_agreeing(t, &["turns", "events", "options", "large"])?;
+    let lower = t.lower(&s)?;
+    full_hub::demand_offer(t, &lower, "large")?;
+    t.act(&s, &json!([["complete"]]))?;
+    let starts = t.told(&lower, "session.start");
+    let Some(folder) = starts.first().map(|start| PathBuf::from(start.text("exchange_dir"))) else {
+        return t.skip("an exchange folder");
+    };
+    let content = format!("{} {}", t.token(), "\u{e9}".repeat(10_000));
+    let value = Value::from(content.clone()).to_string();
+    for (name, sha256, is_right) in
+        [("right", wire::sha256(value.as_bytes()), true), ("other", wire::sha256(b"another"), false)]
+    {
+        let path = folder.join(name);
+        fs::write(&path, &value)?;
+        let large = json!({"content":{"file_path":path,"size":value.len(),"sha256":sha256}});
+        let message = json!({"type":"message","role":"assistant","content":"","large":large});
+        let turn = t.act(&s, &json!([["emit", message], ["complete"]]))?;
+        let messages: Vec<&Seen> = turn.of_kind("message").collect();
+        let [message] = messages.as_slice() else {
+            return t.fail("one `message`", format!("{} of them", messages.len()));
+        };
+        if is_right {
+            let whole = message.text("content") == content;
+            t.demand(whole, "the text of the file", format!("{} bytes", message.text("content").len()))?;
+        } else {
+            let cut = message.text("content").is_empty() && message.get("truncated") == Some(&json!(true));
+            t.demand(cut, "no text, and `truncated: true`", Value::from(message.message().clone()))?;
+        }
+    }
+    Ok(())
 }
 
 fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {

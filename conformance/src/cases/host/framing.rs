@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 
-use crate::{case::Case, cases::corpus, process::usage_of, trial::Trial, verdict::Outcome};
+use crate::{case::Case, cases::corpus, needs::Need, process::usage_of, trial::Trial, verdict::Outcome};
 
 /// The family.
 pub(in crate::cases) static CASES: &[Case] = &[
@@ -63,10 +63,37 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("H-FRM-17", "frame.6", "a banner", banner)
         .when("the adapter greets with text before its first message")
         .then("the session works"),
+    Case::choice("H-FRM-18", "frame.11", "no line over the adapter's limit", within_the_adapters_limit)
+        .needs(&[Need::Extension("turns")])
+        .when("the adapter's `max_line` is 1 MiB, and the hub sends an input of 2 MiB")
+        .then("the adapter gets no longer line; the input ends and the hub learns why; the next one is served"),
 ];
 
 /// Characters of one to four bytes.
 const MIXED: &str = "na\u{ef}ve \u{20ac} \u{65e5}\u{672c} \u{1f600}\u{1f44d}";
+
+fn within_the_adapters_limit(t: &mut Trial<'_>) -> Outcome {
+    const MIB: usize = 1 << 20;
+    if t.subject.limits.max_line < 4 * MIB {
+        return t.skip("`max_line` of 4 MiB");
+    }
+    t.stub_script(&json!({"extensions":["turns"],"ready":{"max_line":MIB}}))?;
+    let s = t.open()?;
+    t.demand_answer(&s, &json!([["say", "ready"], ["complete"]]), "ready")?;
+    let lower = t.lower(&s)?;
+    let start = t.told(&lower, "session.start");
+    if start.first().is_none_or(|start| start.get("extensions").is_none()) {
+        return t.skip("extension `turns` towards its adapters");
+    }
+    let from = t.input(&s, "y".repeat(2 * MIB))?;
+    let turn = t.end_of(&s, from)?;
+    let longest = t.told(&lower, "user.input").iter().map(|input| input.text("content").len()).max();
+    let longest = longest.unwrap_or_default();
+    t.demand(longest < MIB, format!("no line over {MIB} bytes"), format!("an input of {longest} bytes"))?;
+    let told = !turn.on_channel("system").is_empty();
+    t.demand(told, "the reason on channel `system`", "nothing there")?;
+    t.demand_answer(&s, &json!([["say", "served"], ["complete"]]), "served")
+}
 
 fn byte_by_byte(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;

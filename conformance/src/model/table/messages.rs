@@ -39,8 +39,8 @@ const INFO: &[Field] = &[
     with(Options, "commands", COMMANDS),
 ];
 
-const READY: [Field; 2 + INFO.len()] =
-    joined(&[optional("protocol", Uint), optional("extensions", Strings)], INFO);
+const READY: [Field; 3 + INFO.len()] =
+    joined(&[optional("protocol", Uint), optional("extensions", Strings), optional("max_line", Uint)], INFO);
 
 /// Every type of message.
 pub(crate) const TABLES: &[Table] = &[
@@ -53,6 +53,7 @@ pub(crate) const TABLES: &[Table] = &[
             with(Turns, "turn_id", Id),
             with(Turns, "message_id", Id),
             with(Turns, "mode", OneOf(&["turn", "steer"])),
+            with(Large, "large", Any),
         ],
     ),
     core("stop", Host, &[with(Turns, "turn_id", Id), with(Turns, "reason", REASON)]),
@@ -76,6 +77,7 @@ pub(crate) const TABLES: &[Table] = &[
         &[
             optional("protocol", Uint),
             optional("extensions", Strings),
+            optional("max_line", Uint),
             with(
                 Resume,
                 "resume",
@@ -130,6 +132,8 @@ pub(crate) const TABLES: &[Table] = &[
             with(Turns, "summary", Text),
             with(Turns, "artifacts", Any),
             with(Turns, "result", Any),
+            with(Turns, "truncated", Bool),
+            with(Large, "large", Any),
             with(Turns, "duration_ms", Uint),
             with(Turns, "num_turns", Uint),
             with(Turns, "model", Text),
@@ -152,6 +156,7 @@ pub(crate) const TABLES: &[Table] = &[
             with(Control, "title", Text),
             with(Control, "tool_call_id", Id),
             with(Control, "diffs", List(DIFF)),
+            with(Control, "truncated", Bool),
             with(Control, "expires_at", Time),
             with(
                 Control,
@@ -177,7 +182,17 @@ pub(crate) const TABLES: &[Table] = &[
     ),
     // events.
     of(Events, "thinking", Adapter, &[required("content", Text)]),
-    of(Events, "message", Adapter, &[required("role", Text), required("content", Text)]),
+    of(
+        Events,
+        "message",
+        Adapter,
+        &[
+            required("role", Text),
+            required("content", Text),
+            optional("truncated", Bool),
+            with(Large, "large", Any),
+        ],
+    ),
     of(
         Events,
         "tool.start",
@@ -189,6 +204,8 @@ pub(crate) const TABLES: &[Table] = &[
             optional("title", Text),
             optional("input", Any),
             optional("locations", Any),
+            optional("truncated", Bool),
+            with(Large, "large", Any),
         ],
     ),
     of(
@@ -202,6 +219,8 @@ pub(crate) const TABLES: &[Table] = &[
             optional("title", Text),
             optional("input", Any),
             optional("data", Any),
+            optional("truncated", Bool),
+            with(Large, "large", Any),
         ],
     ),
     of(
@@ -213,6 +232,7 @@ pub(crate) const TABLES: &[Table] = &[
             optional("content", Text),
             optional("is_error", Bool),
             optional("truncated", Bool),
+            with(Large, "large", Any),
             optional("diffs", List(DIFF)),
             optional("data", Any),
             optional("duration_ms", Uint),
@@ -236,7 +256,12 @@ pub(crate) const TABLES: &[Table] = &[
         Events,
         "log",
         Adapter,
-        &[optional("stream", OneOf(&["raw", "stderr", "host", "meta"])), required("content", Text)],
+        &[
+            optional("stream", OneOf(&["raw", "stderr", "host", "meta"])),
+            required("content", Text),
+            optional("truncated", Bool),
+            with(Large, "large", Any),
+        ],
     ),
     of(
         Events,
@@ -244,7 +269,17 @@ pub(crate) const TABLES: &[Table] = &[
         Adapter,
         &[optional("category", CATEGORY), required("message", Text), optional("fatal", Bool)],
     ),
-    of(Events, "custom", Adapter, &[required("name", Text), optional("data", Any)]),
+    of(
+        Events,
+        "custom",
+        Adapter,
+        &[
+            required("name", Text),
+            optional("data", Any),
+            optional("truncated", Bool),
+            with(Large, "large", Any),
+        ],
+    ),
     // usage.
     of(Usage, "usage", Adapter, OF_USAGE),
     of(Usage, "context.usage", Adapter, &[optional("used_tokens", Uint), optional("total_tokens", Uint)]),

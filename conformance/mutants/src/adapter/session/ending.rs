@@ -248,6 +248,12 @@ impl Session {
         self.send_end(state, turn_id, end);
     }
 
+    /// Ends an input whose text could not be had ([large.3]).
+    pub(crate) fn refuse_input(self: &Arc<Self>, turn_id: Option<String>, why: &str) {
+        let mut state = self.lock();
+        self.send_last(&mut state, turn_id, End::failed("file_refused", why), why);
+    }
+
     /// Writes the end of a turn, with what was agreed on; the failure goes ahead of it otherwise ([ext.3]).
     pub(super) fn send_end(self: &Arc<Self>, state: &mut State, turn_id: Option<String>, mut end: End) {
         if broken(Mutant::StatusAlwaysCompleted) {

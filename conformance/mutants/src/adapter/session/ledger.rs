@@ -95,7 +95,8 @@ impl Ledger {
     }
 }
 
-fn digest(path: &str) -> io::Result<(u64, String)> {
+/// The size and the SHA-256 of a regular file.
+pub(crate) fn digest(path: &str) -> io::Result<(u64, String)> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("not a regular file"));
     }

@@ -164,6 +164,10 @@ impl Relay {
         message.remove("context");
         message.remove("protocol");
         message.remove("extensions");
+        let max_line = message.remove("max_line").and_then(|bytes| bytes.parse().ok());
+        if let Some(wire) = session.wire.as_mut().filter(|_| ready) {
+            wire.max_line = max_line;
+        }
         if let Some(context) = context
             && session.wire.as_ref().is_some_and(|wire| wire.owes_context)
         {

@@ -101,7 +101,12 @@ pub(crate) const UP: &[Shape] = &[
         ],
     )
     .and(EVENT),
-    shape("session.ready", S, &[("protocol", Uint, false, S), ("extensions", STRINGS, false, S)]).and(INFO),
+    shape(
+        "session.ready",
+        S,
+        &[("protocol", Uint, false, S), ("extensions", STRINGS, false, S), ("max_line", Uint, false, S)],
+    )
+    .and(INFO),
     shape("session.info", S, &[TURN]).and(INFO),
     shape(
         "steer.result",
@@ -109,7 +114,17 @@ pub(crate) const UP: &[Shape] = &[
         &[TURN, ("message_id", Id, false, T), ("delivered", Bool, true, T), ("reason", Str, false, T)],
     ),
     shape("thinking", E, &[("content", Str, true, E)]).and(EVENT),
-    shape("message", E, &[("role", Str, true, E), ("content", Str, true, E)]).and(EVENT),
+    shape(
+        "message",
+        E,
+        &[
+            ("role", Str, true, E),
+            ("content", Str, true, E),
+            ("truncated", Bool, false, E),
+            ("large", Any, false, L),
+        ],
+    )
+    .and(EVENT),
     shape(
         "tool.start",
         E,

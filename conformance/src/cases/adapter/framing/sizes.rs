@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     trial::{Session, Trial},
-    verdict::{Outcome, Stop},
+    verdict::{FailureContext, Outcome, Stop},
     wire,
 };
 
@@ -92,6 +92,23 @@ pub(super) fn demand_arrived(t: &mut Trial<'_>, session: &Session, content: &str
         told.eq_ignore_ascii_case(&sha256),
         format!("an input of {} bytes with SHA-256 {sha256}", content.len()),
         format!("{} bytes with SHA-256 {told}", first["bytes"]),
+    )
+}
+
+pub(super) fn within_the_hosts_limit(t: &mut Trial<'_>) -> Outcome {
+    let (s, _) = t.agree(&["events"], &json!({"max_line":MIB}))?;
+    let turn = t.probe_turn(&s, &json!([["burst", 1, 3 * MIB, "y"]]))?;
+    let longest =
+        turn.messages.iter().map(|seen| wire::line_of(&seen.message().clone().into()).len() - 1).max();
+    let longest = longest.unwrap_or_default();
+    t.demand(longest <= MIB, format!("lines of {MIB} bytes at most"), format!("one of {longest} bytes"))
+        .hint("cut an output that is longer than `max_line` in `session.start` into several")?;
+    let wanted = format!("00000001 {}", "y".repeat(3 * MIB - "00000001 ".len()));
+    let text = turn.text();
+    t.demand(
+        text == wanted,
+        format!("a text of {} bytes, whole", wanted.len()),
+        format!("{} bytes", text.len()),
     )
 }
 
