@@ -245,9 +245,9 @@ fn defaults(t: &mut Trial<'_>) -> Outcome {
 
 fn member_in_a_file(t: &mut Trial<'_>) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "events", "options", "large"])?;
+    t.act(&s, &json!([["complete"]]))?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "large")?;
-    t.act(&s, &json!([["complete"]]))?;
     let starts = t.told(&lower, "session.start");
     let Some(folder) = starts.first().map(|start| PathBuf::from(start.text("exchange_dir"))) else {
         return t.skip("an exchange folder");
@@ -280,8 +280,8 @@ fn member_in_a_file(t: &mut Trial<'_>) -> Outcome {
 fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
     full_hub::agreeing(t, &["large"])?;
     let s = t.open()?;
-    full_hub::demand_offer(t, &t.lower(&s)?, "large")?;
     t.act(&s, &json!([["write_file", "{tmpdir}/known", 100], ["complete"]]))?;
+    full_hub::demand_offer(t, &t.lower(&s)?, "large")?;
     let logged = t.logged("file").pop().map(|(_, file)| file).unwrap_or_default();
     let (path, sha256) = (logged["path"].clone(), logged["sha256"].clone());
     let other = wire::sha256(b"another");
