@@ -79,7 +79,7 @@ impl Session {
     /// As [`Session::output`].
     pub async fn emit(&self, event: impl Into<AdapterBody>) {
         self.0.wire.room(self.0.key, 0).await;
-        self.0.put(None, event.into());
+        self.0.emit(None, event.into()).await;
     }
 
     /// Reports what became known of the session since it began ([ext.2]): a model, modes, a native session id.

@@ -87,7 +87,7 @@ impl Turn {
     /// As [`Turn::output`].
     pub async fn emit(&self, event: impl Into<AdapterBody>) {
         self.room().await;
-        self.session.0.put(Some(self.serial), event.into());
+        self.session.0.emit(Some(self.serial), event.into()).await;
         // A loop of outputs that nothing holds back would else never let a stop in.
         tokio::task::consume_budget().await;
     }
@@ -163,6 +163,9 @@ impl Turn {
     }
 
     /// Ends the turn now. What the handler returns afterwards changes nothing.
+    ///
+    /// A result that is too long for the host's lines goes by file where that was agreed on: written here, so this blocks
+    /// for as long as the file system takes.
     pub fn finish(self, end: impl Into<End>) {
         self.session.0.end_turn(self.serial, end.into().0, Verdict::Said);
     }

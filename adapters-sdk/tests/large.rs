@@ -107,7 +107,11 @@ async fn a_permission_that_no_one_could_read_is_denied_and_this_is_told() {
             AdapterBody::PermissionRequest(_) => panic!("it is not asked"),
             _ => None,
         });
-        assert!(told.expect("it is told").starts_with("a permission.request of 2097"), "{:?}", turn.messages);
+        assert!(
+            told.expect("it is reported").starts_with("a permission.request of 2097"),
+            "{:?}",
+            turn.messages
+        );
     }
 }
 
@@ -124,7 +128,7 @@ async fn large_members_and_inputs_go_by_file_where_that_was_agreed_on() {
     let large = turn.messages.iter().filter_map(|message| message.large.as_deref()).flatten();
     for (name, member) in large {
         assert_eq!(name, "content");
-        let json = trunkline_pipe::take_json(member).unwrap();
+        let json = trunkline_pipe::take_json(folder.path(), member).unwrap();
         assert_eq!(json.len(), 3 * MIB + 2);
         members += 1;
     }

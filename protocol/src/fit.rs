@@ -104,10 +104,32 @@ pub fn line_limit(max_line: Option<u64>) -> usize {
     said.max(MIN_MAX_LINE)
 }
 
+/// Whether a message is too long for a line of `max_line` bytes and has members that may go by file ([large.2]): what
+/// [`by_file`] then does with it. Never for a message that [`fold`](crate::fold) makes another of.
+#[must_use]
+pub fn wants_file(message: &AdapterMessage, agreed: Extensions, max_line: usize) -> bool {
+    let kind = message.body.kind();
+    agreed.contains(Extensions::LARGE | Extensions::OPTIONS)
+        && !goes_by_file(kind).is_empty()
+        && marked_by(kind).is_some_and(|extension| agreed.contains(extension))
+        && message.to_line().len() > max_line + 1
+}
+
+/// Puts members into files by `keep`, the largest first, until the rest of the message is short enough for a line of
+/// `max_line` bytes. One that cannot be put there stays.
+#[must_use]
+pub fn by_file(message: AdapterMessage, max_line: usize, keep: Keep<'_>) -> AdapterMessage {
+    let mut members = Members::of(&message);
+    members.keep(message.body.kind(), max_line, keep);
+    let line = members.line();
+    let short = std::str::from_utf8(&line).ok().and_then(|line| AdapterMessage::parse(line.trim_end()).ok());
+    short.unwrap_or(message)
+}
+
 /// Gives the lines, with their LF, that carry a message to a reader of lines of up to `max_line` bytes.
 ///
-/// Deltas become several messages. Of others the largest members go to files by `keep`, where there is one, or give way,
-/// and `truncated` says so where it was agreed on.
+/// Deltas become several messages. Of others the largest members give way, and `truncated` says so where it was agreed
+/// on.
 ///
 /// # Errors
 /// [`TooLong`] when what must stay is longer; no line was given then.
@@ -115,7 +137,6 @@ pub fn fit(
     message: &AdapterMessage,
     agreed: Extensions,
     max_line: usize,
-    keep: Option<Keep<'_>>,
     mut line: impl FnMut(Vec<u8>),
 ) -> Result<(), TooLong> {
     let whole = message.to_line();
@@ -126,9 +147,6 @@ pub fn fit(
     drop(whole);
     let kind = message.body.kind();
     let mut members = Members::of(message);
-    if let Some(keep) = keep {
-        members.keep(kind, max_line, keep);
-    }
     members.shorten(kind, agreed, max_line)?;
     let Some(at) = members.delta(kind) else {
         line(members.line());
@@ -166,7 +184,7 @@ impl<'a> Members<'a> {
         let text = String::from_utf8(text).unwrap_or_default();
         let fields = Fields::split(&text, &[<crate::AdapterBody as Direction>::fields(message.body.kind())]);
         let list = fields.unwrap_or_default().iter().map(|(name, raw)| (name, raw.to_owned())).collect();
-        Self { message, has_meta: true, large: Large::new(), list }
+        Self { message, has_meta: true, large: message.large.as_deref().cloned().unwrap_or_default(), list }
     }
 
     fn at(&self, name: &str) -> Option<usize> {

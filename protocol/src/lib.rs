@@ -49,7 +49,7 @@ pub use digest::{Hasher, Sha256};
 pub use envelope::{AdapterMessage, Body, Envelope, HostMessage, filled};
 pub use extension::{Extensions, PROTOCOL};
 pub use field::{Unread, Why};
-pub use fit::{Keep, TooLong, fit, goes_by_file, line_limit};
+pub use fit::{Keep, TooLong, by_file, fit, goes_by_file, line_limit, wants_file};
 pub use fold::{Folded, ToolsAsOutput, fold, question_as_output, strip, strip_info};
 pub use head::{Head, session_named_in, type_named_in};
 pub use id::{BadId, MessageId, RequestId, SessionId, ToolCallId, TurnId};

@@ -30,5 +30,5 @@ mod large;
 mod stdio;
 
 pub use fair::{Class, Fair, Flow, Key, Rounds, Turns};
-pub use large::{keep_json, take_json};
+pub use large::{keep_json, place_large, place_large_aside, take_json};
 pub use stdio::{Input, Output, take_stdio};

@@ -4,7 +4,7 @@ use std::{
     any::Any,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
+    path::{Path, PathBuf},
     pin::pin,
     sync::Arc,
     task::Poll,
@@ -37,7 +37,7 @@ pub(super) async fn work(link: Arc<Link>, session: Session) {
             }
             Next::Turn(begun, mut input, large) => {
                 if let Some(member) = large {
-                    match text_in(member).await {
+                    match text_in(session.0.exchange_dir.clone(), member).await {
                         Ok(text) => input.content = text,
                         Err(why) => {
                             let error = Error::new(Category::FileRefused, why);
@@ -77,9 +77,10 @@ pub(super) async fn work(link: Arc<Link>, session: Session) {
 }
 
 /// The text of an input that was too long for a line.
-async fn text_in(member: LargeMember) -> Result<String, String> {
+async fn text_in(folder: Option<Box<Path>>, member: LargeMember) -> Result<String, String> {
     let read = move || {
-        let json = take_json(&member).map_err(|error| error.to_string())?;
+        let folder = folder.ok_or("the session has no exchange folder")?;
+        let json = take_json(&folder, &member).map_err(|error| error.to_string())?;
         let body = HostBody::from(UserInput::default());
         match filled(&body, &[("content".to_owned(), json)]) {
             Ok(HostBody::UserInput(input)) => Ok(input.content),

@@ -11,11 +11,11 @@ use std::{
 };
 
 use tokio_util::sync::CancellationToken;
-use trunkline_pipe::{Key, keep_json};
+use trunkline_pipe::{Key, place_large, place_large_aside};
 use trunkline_protocol::{
-    AdapterBody, AdapterKind, AdapterMessage, Category, Envelope, ErrorEvent, Extensions, FileInput, Keep,
-    PermissionResponse, SessionClosed, SessionId, SessionReady, SessionStart, TooLong, ToolsAsOutput, TurnId,
-    fit, fold, line_limit, rules::TurnStep,
+    AdapterBody, AdapterKind, AdapterMessage, Category, Envelope, ErrorEvent, Extensions, FileInput, Large,
+    PermissionResponse, SessionClosed, SessionId, SessionReady, SessionStart, TooLong, ToolsAsOutput,
+    TurnComplete, TurnId, fit, fold, line_limit, rules::TurnStep,
 };
 
 use super::{job::Job, request::Pending, running::Running, turning::Late};
@@ -162,16 +162,19 @@ impl Core {
     /// Writes a message, folded down to what the host offered and cut to what it reads ([frame.11]). Call it under the
     /// lock.
     pub(super) fn send(&self, turn_id: Option<TurnId>, body: AdapterBody) {
-        self.try_send(turn_id, body);
+        self.try_send(self.message(turn_id, body));
+    }
+
+    pub(super) fn message(&self, turn_id: Option<TurnId>, body: AdapterBody) -> AdapterMessage {
+        Envelope::new(self.id.clone(), body).of_turn(turn_id)
     }
 
     /// [`Core::send`]. Returns false if the message is too long however it is cut; the host learns of it.
-    pub(super) fn try_send(&self, turn_id: Option<TurnId>, mut body: AdapterBody) -> bool {
+    pub(super) fn try_send(&self, mut message: AdapterMessage) -> bool {
         if let Some(hint) = &self.login_hint {
-            add_login_hint(&mut body, hint);
+            add_login_hint(&mut message.body, hint);
         }
-        let kind = body.kind();
-        let message: AdapterMessage = Envelope::new(self.id.clone(), body).of_turn(turn_id.clone());
+        let (kind, turn_id) = (message.body.kind(), message.turn_id.clone());
         for message in fold(message, self.agreed, self.tools) {
             let Err(TooLong { bytes }) = self.write(&message) else { continue };
             tracing::warn!(session = %self.id, kind = kind.as_str(), bytes, "a message is too long for the host");
@@ -196,15 +199,31 @@ impl Core {
     }
 
     fn write(&self, message: &AdapterMessage) -> Result<(), TooLong> {
-        let folder = self.exchange_dir.as_deref().filter(|_| self.agreed.contains(Extensions::LARGE));
-        let mut keep = |json: &str| {
-            let folder = folder.ok_or(std::io::ErrorKind::NotFound)?;
-            keep_json(folder, json).inspect_err(|error| {
-                tracing::warn!(session = %self.id, %error, "a large member has no file and is cut");
-            })
-        };
-        let keep: Option<Keep<'_>> = if folder.is_some() { Some(&mut keep) } else { None };
-        fit(message, self.agreed, self.max_line, keep, |line| self.wire.put(self.key, line))
+        fit(message, self.agreed, self.max_line, |line| self.wire.put(self.key, line))
+    }
+
+    /// Sends an author's event as [`Core::put`] does; what of it is too long for a line may go by file before ([large.2]).
+    pub(crate) async fn emit(&self, turn: Option<u64>, body: AdapterBody) {
+        let Some(turn_id) = self.lock().speaks_for(turn) else { return };
+        let message = self.message(turn_id, body);
+        let folder = self.exchange_dir.as_deref();
+        if let Some(message) = place_large_aside(message, self.agreed, self.max_line, folder).await {
+            self.put_with(turn, message.body, message.large);
+        }
+    }
+
+    /// The end of a turn, of which members that are too long for a line lie in files ([large.2]). Not under the lock: it
+    /// may block on the file system.
+    pub(super) fn place_end(&self, serial: u64, end: TurnComplete) -> (TurnComplete, Option<Box<Large>>) {
+        let Some(turn_id) = self.lock().speaks_for(Some(serial)) else { return (end, None) };
+        let end = TurnComplete { status: Some(end.status_or_completed()), ..end };
+        let message = self.message(turn_id, Box::new(end).into());
+        let AdapterMessage { body, large, .. } =
+            place_large(message, self.agreed, self.max_line, self.exchange_dir.as_deref());
+        match body {
+            AdapterBody::TurnComplete(end) => (*end, large),
+            _ => (TurnComplete::default(), None),
+        }
     }
 
     /// Sends the SDK's own `session.ready` ([ext.2]).
@@ -223,13 +242,22 @@ impl Core {
 
     /// Sends an author's event, of a turn or of none. Late ones are left out.
     pub(crate) fn put(&self, turn: Option<u64>, body: AdapterBody) {
+        self.put_with(turn, body, None);
+    }
+
+    fn put_with(&self, turn: Option<u64>, body: AdapterBody, large: Option<Box<Large>>) {
+        let send = |turn_id, body| {
+            let mut message = self.message(turn_id, body);
+            message.large = large;
+            self.try_send(message);
+        };
         if is_ours(body.kind()) {
             return tracing::warn!(kind = body.kind().as_str(), "the SDK sends this itself; left out");
         }
         let mut inner = self.lock();
         let Some(turn_id) = inner.speaks_for(turn) else { return };
         if is_history(&body) {
-            return self.send(None, body);
+            return send(None, body);
         }
         if let Some(running) = inner.running.as_mut().filter(|_| turn.is_some()) {
             let open = &mut running.open_tools;
@@ -243,7 +271,7 @@ impl Core {
                 _ => {}
             }
         }
-        self.send(turn_id, body);
+        send(turn_id, body);
     }
 
     /// Takes a file for good, once it was looked at: what is not as it was announced belongs to no input.

@@ -36,7 +36,7 @@ impl Core {
         }
         let status = if reason == ClosedReason::Finished { Status::Completed } else { Status::Failed };
         let end = TurnComplete { status: Some(status), error: error.clone(), ..TurnComplete::default() };
-        if let Some(running) = self.end_running(&mut inner, None, end, Verdict::Returned) {
+        if let Some(running) = self.end_running(&mut inner, None, (end, None), Verdict::Returned) {
             self.count_down(&running);
         }
         while let Some(job) = inner.queue.pop_front() {
@@ -94,7 +94,7 @@ impl Core {
     pub(crate) fn shut_now(&self) {
         let mut inner = self.lock();
         let end = stopped(Some(StopReason::Shutdown));
-        if let Some(running) = self.end_running(&mut inner, None, end, Verdict::Returned) {
+        if let Some(running) = self.end_running(&mut inner, None, (end, None), Verdict::Returned) {
             running.cut.cancel();
         }
         if !inner.is_over() {

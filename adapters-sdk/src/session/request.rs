@@ -101,7 +101,7 @@ impl Core {
         }
         let turn_id = inner.speaks_for(turn)?;
         // What cannot be shown to anyone is not asked: it is denied, or cancelled.
-        if !self.try_send(turn_id, request) {
+        if !self.try_send(self.message(turn_id, request)) {
             return None;
         }
         inner.requests.push(Pending { id: id.clone(), turn, waiter });

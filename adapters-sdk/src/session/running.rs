@@ -40,9 +40,14 @@ pub(crate) enum Verdict {
 }
 
 impl Running {
+    /// Whether the turn ends as stopped, whatever its handler has returned.
+    pub(super) fn is_overruled(&self, verdict: Verdict) -> bool {
+        self.phase == TurnPhase::Stopping && verdict == Verdict::Returned
+    }
+
     /// What is written at its end.
     pub(super) fn end(&self, end: TurnComplete, verdict: Verdict) -> TurnComplete {
-        if self.phase == TurnPhase::Stopping && verdict == Verdict::Returned {
+        if self.is_overruled(verdict) {
             return stopped(self.stop_reason);
         }
         let stop_reason = end.stop_reason.clone();

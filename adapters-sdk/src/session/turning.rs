@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use tokio_util::sync::CancellationToken;
 use trunkline_protocol::{
-    SteerResult, StopReason, ToolCallId, ToolEnd, TurnComplete, TurnId,
+    Large, SteerResult, StopReason, ToolCallId, ToolEnd, TurnComplete, TurnId,
     rules::{TurnPhase, TurnStep},
 };
 
@@ -77,15 +77,16 @@ impl Core {
 
     /// Ends a turn, unless it has ended ([turn.1]).
     pub(crate) fn end_turn(&self, serial: u64, end: TurnComplete, verdict: Verdict) {
+        let (end, large) = self.place_end(serial, end);
         let mut inner = self.lock();
-        self.end_running(&mut inner, Some(serial), end, verdict);
+        self.end_running(&mut inner, Some(serial), (end, large), verdict);
     }
 
     pub(super) fn end_running(
         &self,
         inner: &mut Inner,
         serial: Option<u64>,
-        end: TurnComplete,
+        (end, large): (TurnComplete, Option<Box<Large>>),
         verdict: Verdict,
     ) -> Option<Running> {
         let is_it = |running: &mut Running| {
@@ -103,7 +104,10 @@ impl Core {
             for steer in &running.steers {
                 self.send(running.id.clone(), not_delivered(steer, "the turn has ended").into());
             }
-            self.send(running.id.clone(), running.end(end, verdict).into());
+            let mut message = self.message(running.id.clone(), Box::new(running.end(end, verdict)).into());
+            // The end of a stopped turn says nothing of its result.
+            message.large = large.filter(|_| !running.is_overruled(verdict));
+            self.try_send(message);
         }
         Some(running)
     }
@@ -112,7 +116,7 @@ impl Core {
     pub(super) fn end_late(&self, serial: u64) {
         let mut inner = self.lock();
         let stopped = stopped(inner.running.as_ref().and_then(|running| running.stop_reason));
-        self.end_running(&mut inner, Some(serial), stopped, Verdict::Returned);
+        self.end_running(&mut inner, Some(serial), (stopped, None), Verdict::Returned);
     }
 
     /// Stops the running turn, or removes a queued one ([turn.4], [turn.9]). Nothing to stop: nothing happens.

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use trunkline_protocol::{
-    AdapterMessage, Extensions, LargeMember, MIN_MAX_LINE, Sha256, TooLong, filled, fit, line_limit,
+    AdapterMessage, Extensions, LargeMember, MIN_MAX_LINE, Sha256, TooLong, by_file, filled, fit, line_limit,
+    wants_file,
 };
 
 use crate::examples::{EXAMPLES, Way, text};
@@ -11,7 +12,7 @@ use crate::examples::{EXAMPLES, Way, text};
 fn fitted(line: &Value, agreed: Extensions, max_line: usize) -> Result<Vec<Map<String, Value>>, TooLong> {
     let message = AdapterMessage::parse(&line.to_string()).unwrap();
     let mut lines = Vec::new();
-    let done = fit(&message, agreed, max_line, None, |line| lines.push(line));
+    let done = fit(&message, agreed, max_line, |line| lines.push(line));
     assert!(done.is_ok() || lines.is_empty(), "nothing is given of what is too long");
     done?;
     let read = lines.into_iter().map(|line| {
@@ -61,7 +62,7 @@ fn what_fits_stays_byte_for_byte() {
         let message = AdapterMessage::parse(&example.full).unwrap();
         let whole = message.to_line();
         let mut lines = Vec::new();
-        fit(&message, Extensions::all(), whole.len() - 1, None, |line| lines.push(line)).unwrap();
+        fit(&message, Extensions::all(), whole.len() - 1, |line| lines.push(line)).unwrap();
         assert_eq!(lines, [whole], "{}", example.kind);
     }
 }
@@ -130,7 +131,7 @@ fn without_the_extension_of_the_mark_a_text_ends_in_an_ellipsis() {
 #[test]
 fn large_members_go_by_file_the_largest_first_and_come_back_whole() {
     let long = "y\n\u{e9}".repeat(3000);
-    for (line, by_file) in [
+    for (line, name) in [
         (json!({"type": "tool.end", "tool_call_id": "c", "content": long, "data": "short"}), "content"),
         (json!({"type": "tool.start", "tool_call_id": "c", "tool": "T", "input": {"a": long}}), "input"),
         (json!({"type": "message", "role": "user", "content": long}), "content"),
@@ -145,15 +146,22 @@ fn large_members_go_by_file_the_largest_first_and_come_back_whole() {
             let sha256 = Sha256::of(json.as_bytes());
             Ok(LargeMember { file_path: "/x/1".to_owned(), size: json.len() as u64, sha256 })
         };
-        fit(&message, Extensions::all(), 600, Some(&mut keep), |line| lines.push(line)).unwrap();
+        assert!(wants_file(&message, Extensions::all(), 600), "{line}");
+        let marked = if line["type"] == "turn.complete" { Extensions::TURNS } else { Extensions::EVENTS };
+        for without in [marked, Extensions::LARGE, Extensions::OPTIONS] {
+            assert!(!wants_file(&message, Extensions::all() - without, 600), "{line}");
+        }
+        let short = by_file(message.clone(), 600, &mut keep);
+        assert!(!wants_file(&short, Extensions::all(), 600));
+        fit(&short, Extensions::all(), 600, |line| lines.push(line)).unwrap();
         let [written] = &lines[..] else { panic!("{}", lines.len()) };
         assert!(written.len() <= 601);
         let read = AdapterMessage::parse(std::str::from_utf8(written).unwrap().trim_end()).unwrap();
         let [json] = &kept[..] else { panic!("{}", kept.len()) };
         let large = read.large.as_deref().unwrap();
-        assert_eq!(large.keys().collect::<Vec<_>>(), [by_file]);
-        assert_eq!(large[by_file].sha256, Sha256::of(json.as_bytes()));
-        assert_eq!(filled(&read.body, &[(by_file.to_owned(), json.clone())]), Ok(message.body));
+        assert_eq!(large.keys().collect::<Vec<_>>(), [name]);
+        assert_eq!(large[name].sha256, Sha256::of(json.as_bytes()));
+        assert_eq!(filled(&read.body, &[(name.to_owned(), json.clone())]), Ok(message.body));
     }
 }
 
@@ -164,7 +172,9 @@ fn a_member_that_has_no_file_is_cut_and_a_member_of_another_type_is_not_put_in()
     let message = AdapterMessage::parse(&line.to_string()).unwrap();
     let mut keep = |_: &str| Err(std::io::ErrorKind::StorageFull.into());
     let mut lines = Vec::new();
-    fit(&message, Extensions::all(), 600, Some(&mut keep), |line| lines.push(line)).unwrap();
+    let whole = by_file(message.clone(), 600, &mut keep);
+    assert_eq!(whole, message);
+    fit(&whole, Extensions::all(), 600, |line| lines.push(line)).unwrap();
     let cut: Value = serde_json::from_slice(&lines[0]).unwrap();
     assert_eq!((&cut["truncated"], &cut["large"]), (&json!(true), &Value::Null));
     assert!(

@@ -38,7 +38,9 @@ pub(crate) struct State {
     /// What has gone to disk, while anything is there.
     backlog: Option<Box<Backlog>>,
     /// The event whose members are being read.
-    reading: Option<JoinHandle<(Option<Event>, Event)>>,
+    reading: Option<Reading>,
+    /// Where they are read for a reader that is in no runtime: the link's.
+    runtime: Option<Handle>,
     /// The end, delivered after all else.
     last: Option<Slot>,
     finished: bool,
@@ -98,6 +100,24 @@ pub(crate) enum Slot {
     Pending(Arc<OnceLock<Mutex<Option<Event>>>>),
 }
 
+/// An event whose members are being read.
+struct Reading {
+    task: Option<JoinHandle<Option<Read>>>,
+    /// The event until its reading begins.
+    unread: Arc<Unread>,
+}
+
+type Unread = Mutex<Option<(Event, Box<Large>)>>;
+
+/// An event with its members, and the error that comes before it where one cannot be taken.
+type Read = (Option<Event>, Event);
+
+/// Reads the members of an event, once. Blocks on the file system.
+fn read_members(unread: &Unread, session: &SessionShared) -> Option<Read> {
+    let (event, large) = unread.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    Some(session.with_large(event, &large))
+}
+
 /// What became of a pushed event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pushed {
@@ -138,6 +158,7 @@ impl Mailbox {
         watcher: Option<&Arc<SessionShared>>,
         pressure: &Arc<Pressure>,
     ) -> Pushed {
+        self.lock().runtime = Handle::try_current().ok();
         self.push_slot(Slot::Large(Box::new(event), large), watcher, pressure)
     }
 
@@ -197,6 +218,7 @@ impl Mailbox {
 
     /// Sets the last event, of which some members lie in files.
     pub(crate) fn finish_large(&self, last: Event, large: Box<Large>) -> Pushed {
+        self.lock().runtime = Handle::try_current().ok();
         self.finish_slot(Slot::Large(Box::new(last), large))
     }
 
@@ -267,22 +289,25 @@ impl Mailbox {
     ) -> Poll<Option<Event>> {
         loop {
             if let Some(reading) = &mut state.reading {
-                let Poll::Ready(read) = Pin::new(reading).poll(cx) else { return Poll::Pending };
+                let read = match &mut reading.task {
+                    Some(task) => match Pin::new(task).poll(cx) {
+                        Poll::Ready(read) => read.ok().flatten(),
+                        Poll::Pending => return Poll::Pending,
+                    },
+                    None => None,
+                };
+                // Without a runtime, or with one that ended first, it is read here: no link waits for this lock then.
+                let read = read.or_else(|| read_members(&reading.unread, session));
                 state.reading = None;
-                // Reading neither panics nor is given up; were it so, the event is lost with its runtime.
-                let Ok((error, event)) = read else { continue };
-                let Some(error) = error else { return Poll::Ready(Some(event)) };
-                state.push_front(&self.0.store, event);
-                return Poll::Ready(Some(error));
+                let Some(read) = read else { continue };
+                return Poll::Ready(Some(state.first_of(&self.0.store, read)));
             }
             match state.queue.pop_front() {
                 Some(Slot::Large(event, large)) => {
                     let weight = weight_of(&event) + json_len(&large);
                     state.bytes -= weight;
                     self.0.store.release(weight);
-                    if let Some(event) = state.read(&self.0.store, session, *event, large) {
-                        return Poll::Ready(Some(event));
-                    }
+                    state.read(session, *event, large);
                 }
                 Some(Slot::Event(event)) => {
                     let weight = weight_of(&event);
@@ -319,10 +344,8 @@ impl Mailbox {
                         }
                         Some(Slot::Large(last, large)) => {
                             state.finished = true;
-                            match state.read(&self.0.store, session, *last, large) {
-                                Some(last) => return Poll::Ready(Some(last)),
-                                None => continue,
-                            }
+                            state.read(session, *last, large);
+                            continue;
                         }
                         Some(Slot::Pending(_)) | None => {}
                     }
@@ -363,28 +386,22 @@ impl Drop for Shared {
 }
 
 impl State {
-    /// Reads the members of an event that lie in files: beside its reader, or here where no runtime is.
-    fn read(
-        &mut self,
-        store: &Store,
-        session: &Arc<SessionShared>,
-        event: Event,
-        large: Box<Large>,
-    ) -> Option<Event> {
-        let session = session.clone();
-        let read = move || session.with_large(event, &large);
-        if let Ok(runtime) = Handle::try_current() {
-            self.reading = Some(runtime.spawn_blocking(read));
-            return None;
-        }
-        let (error, event) = read();
-        match error {
-            None => Some(event),
-            Some(error) => {
-                self.push_front(store, event);
-                Some(error)
-            }
-        }
+    /// Has the members of an event that lie in files read, beside its reader.
+    fn read(&mut self, session: &Arc<SessionShared>, event: Event, large: Box<Large>) {
+        let unread = Arc::new(Mutex::new(Some((event, large))));
+        let runtime = Handle::try_current().ok().or_else(|| self.runtime.clone());
+        let task = runtime.map(|runtime| {
+            let (unread, session) = (unread.clone(), session.clone());
+            runtime.spawn_blocking(move || read_members(&unread, &session))
+        });
+        self.reading = Some(Reading { task, unread });
+    }
+
+    /// What of an event that was read comes first: the error that it brought, or itself.
+    fn first_of(&mut self, store: &Store, (error, event): Read) -> Event {
+        let Some(error) = error else { return event };
+        self.push_front(store, event);
+        error
     }
 
     /// Puts an event back to the front.

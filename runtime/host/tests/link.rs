@@ -2,6 +2,12 @@
 
 mod support;
 
+use std::{
+    future::Future,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
 use support::{agent, core_agent, named, played, soon};
 use tokio::io::AsyncWriteExt;
 use trunkline_host::{
@@ -382,6 +388,66 @@ async fn members_that_went_by_file_arrive_whole_in_their_place_and_refused_ones_
     let left: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name == "1" || name == "6"), "{left:?}: what was read is gone");
     assert!(outside.path().join("4").exists());
+}
+
+/// Runs a future to its end on this thread, outside any runtime.
+fn outside_any_runtime<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn members_in_files_reach_a_reader_in_no_runtime_and_one_whose_runtime_ends() {
+    for runtime_ends in [false, true] {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).max_blocking_threads(1).enable_all().build().unwrap();
+        let (host, mut peers) = played(agent(), 4096);
+        let (session, mut turn, peer) = runtime.block_on(async {
+            let session = host.open("a", named("s")).unwrap();
+            let turn = session.send("x").unwrap();
+            let mut peer = peers.recv().await.unwrap();
+            let start = peer.read("session.start").await;
+            let folder = std::path::PathBuf::from(start["exchange_dir"].as_str().unwrap());
+            peer.say("session.ready", "s", r#","extensions":["turns","events","options","large"]"#).await;
+            let large = serde_json::json!({ "result": by_file(&folder, "1", "[7]") });
+            peer.say("turn.complete", "s", &format!(r#","turn_id":"t1","large":{large}"#)).await;
+            peer.say("output", "s", r#","content":"after it""#).await;
+            while !matches!(soon(session.next_event()).await.unwrap().kind, EventKind::Output(_)) {}
+            (session, turn, peer)
+        });
+        let end = if runtime_ends {
+            // Its only thread for files is busy, so the reading does not begin.
+            let (release, released) = std::sync::mpsc::sync_channel::<()>(1);
+            runtime.block_on(async {
+                tokio::task::spawn_blocking(move || released.recv());
+                let mut next = std::pin::pin!(turn.next());
+                let first = std::future::poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await;
+                assert!(first.is_pending());
+            });
+            runtime.shutdown_background();
+            drop(release);
+            outside_any_runtime(turn.next())
+        } else {
+            let end = outside_any_runtime(turn.next());
+            drop(runtime);
+            end
+        };
+        let Some(EventKind::End(end)) = end.map(|event| event.kind) else { panic!("an end") };
+        assert_eq!(end.complete.unwrap().result.unwrap().get(), "[7]");
+        drop((host, session, peer));
+    }
 }
 
 #[tokio::test]

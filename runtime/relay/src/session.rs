@@ -19,10 +19,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 use trunkline_host::{Event, FileError, Session};
-use trunkline_pipe::{Class, Flow, keep_json};
+use trunkline_pipe::{Class, Flow, place_large_aside};
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, Category, Envelope, ErrorEvent, Extensions, Failure, HostBody, HostMessage,
-    Keep, Meta, SessionClosed, SessionId, TooLong, ToolsAsOutput, TurnId, fit, fold,
+    Meta, SessionClosed, SessionId, TooLong, ToolsAsOutput, TurnId, fit, fold,
 };
 
 use self::{
@@ -139,9 +139,9 @@ impl HubSession {
         }
         while matches!(own.phase, Phase::Open | Phase::Ending | Phase::Ended) {
             match own.step(Some(&mut inbox)).await {
-                Step::Hub(Some(message)) => own.take_message(*message),
+                Step::Hub(Some(message)) => own.take_message(*message).await,
                 Step::Hub(None) => own.finish().await,
-                step => own.take_step(step),
+                step => own.take_step(step).await,
             }
         }
         match &own.session {
@@ -173,13 +173,13 @@ impl HubSession {
     }
 
     /// Takes what is not the hub's.
-    fn take_step(&mut self, step: Step) {
+    async fn take_step(&mut self, step: Step) {
         match step {
             Step::Hub(_) => {}
             Step::Placed(placed) => self.placed(placed),
             Step::Answer(answer) => self.answer(answer),
             Step::Room => self.tell_refused(),
-            Step::Event(Some(event)) => self.take_event(event),
+            Step::Event(Some(event)) => self.take_event(event).await,
             Step::Event(None) => self.end_from_here(SessionClosed {
                 reason: None,
                 error: Some(Failure::new(Category::Other, "the host has ended")),
@@ -195,10 +195,22 @@ impl HubSession {
 
     /// Tells the hub what happened, in the form that it knows ([ext.3]).
     fn say(&self, turn: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) {
-        self.put(
-            AdapterMessage { session_id: self.id.clone(), turn_id: turn, meta, large: None, body },
-            Class::Event,
-        );
+        self.put(self.message(turn, body, meta), Class::Event);
+    }
+
+    /// [`HubSession::say`] for what an agent said: members that are too long for a line go by file where that was agreed
+    /// on ([large.2]).
+    async fn pass_on(&mut self, turn: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) {
+        let message = self.message(turn, body, meta);
+        if let Some(message) =
+            place_large_aside(message, self.agreed, self.max_line, self.folder.as_deref()).await
+        {
+            self.put(message, Class::Event);
+        }
+    }
+
+    fn message(&self, turn_id: Option<TurnId>, body: AdapterBody, meta: Option<Meta>) -> AdapterMessage {
+        AdapterMessage { session_id: self.id.clone(), turn_id, meta, large: None, body }
     }
 
     /// Answers a message of the hub. Never dropped: a pause ends before it holds back too much ([relay.5]).
@@ -214,14 +226,7 @@ impl HubSession {
     fn put(&self, message: AdapterMessage, class: Class) {
         let (kind, turn) = (message.body.kind(), message.turn_id.clone());
         let put = |message: &AdapterMessage| {
-            let mut keep = |json: &str| {
-                let folder = self.folder.as_deref().ok_or(std::io::ErrorKind::NotFound)?;
-                keep_json(folder, json).inspect_err(|error| {
-                    tracing::warn!(session = %self.id, %error, "a large member has no file and is cut");
-                })
-            };
-            let keep: Option<Keep<'_>> = if self.folder.is_some() { Some(&mut keep) } else { None };
-            fit(message, self.agreed, self.max_line, keep, |line| self.outlet.put(line, class))
+            fit(message, self.agreed, self.max_line, |line| self.outlet.put(line, class))
         };
         for folded in fold(message, self.agreed, self.common.tools) {
             if self.agreed.is_empty() {
@@ -290,7 +295,7 @@ impl HubSession {
         while (self.over.is_none() || !self.answers.is_empty() || self.turns.is_refused_first())
             && let Ok(step) = timeout_at(deadline, self.step(None)).await
         {
-            self.take_step(step);
+            self.take_step(step).await;
         }
         self.end_turns();
         self.drop_work();

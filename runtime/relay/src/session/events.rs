@@ -14,7 +14,7 @@ use super::{
 
 impl HubSession {
     /// Tells the hub of an event.
-    pub(super) fn take_event(&mut self, event: Event) {
+    pub(super) async fn take_event(&mut self, event: Event) {
         let Event { scope, kind, meta } = event;
         let meta = meta.map(|meta| *meta);
         let (turn, no) = match scope {
@@ -71,7 +71,7 @@ impl HubSession {
             }
             // A hub has a clock of its own, which a message would reset.
             EventKind::Stalled { .. } => return,
-            EventKind::End(end) => return self.take_end(*end, meta),
+            EventKind::End(end) => return self.take_end(*end, meta).await,
             EventKind::Closed(end) => return self.take_closed(*end),
             plain => match plain.into_body() {
                 Ok(body) => body,
@@ -81,17 +81,17 @@ impl HubSession {
                 }
             },
         };
-        self.say(turn, body, meta);
+        self.pass_on(turn, body, meta).await;
     }
 
     /// The one end of a turn ([turn.1]).
-    fn take_end(&mut self, end: TurnEnd, meta: Option<Meta>) {
+    async fn take_end(&mut self, end: TurnEnd, meta: Option<Meta>) {
         self.requests.turn_ended(end.turn);
         let Some(turn) = self.turns.end(end.turn) else {
             return tracing::debug!(session = %self.id, turn = %end.turn, "an end of a turn that the hub does not wait for");
         };
         let end = if self.knows(Extensions::TURNS) { end } else { self.brief_end(end) };
-        self.say(turn.hub, Box::new(TurnComplete::from(end)).into(), meta);
+        self.pass_on(turn.hub, Box::new(TurnComplete::from(end)).into(), meta).await;
     }
 
     /// The end of a turn for a hub that reads it as text: without the whole tail of stderr.

@@ -5,7 +5,7 @@
 
 use std::{
     future::Future,
-    path::Path,
+    path::{Path, PathBuf},
     pin::Pin,
     task::{Context, Poll, Waker},
 };
@@ -14,8 +14,8 @@ use trunkline_host::{FileError, Input, SendError, Session, SteerError, UpdateErr
 use trunkline_pipe::{Flow, take_json};
 use trunkline_protocol::{
     Category, Delivered, ErrorEvent, Extensions, Failure, FileInput, HostBody, HostMessage, InputMode,
-    InputResponse, MessageId, PermissionResponse, SessionInfo, SessionUpdate, Status, SteerResult, Stop,
-    StopReason, TurnComplete, TurnId, UserInput, filled,
+    InputResponse, LargeMember, MessageId, PermissionResponse, SessionInfo, SessionUpdate, Status,
+    SteerResult, Stop, StopReason, TurnComplete, TurnId, UserInput, filled,
 };
 
 use super::{
@@ -66,18 +66,19 @@ pub(super) type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 impl HubSession {
     /// Takes a message that the tables let through.
-    pub(super) fn take_message(&mut self, message: HostMessage) {
+    pub(super) async fn take_message(&mut self, message: HostMessage) {
         let HostMessage { turn_id, meta, large, body, .. } = message;
         let turn = turn_id.filter(|_| self.knows(Extensions::TURNS));
         let large = large.filter(|_| self.knows(Extensions::LARGE));
         let body = match large.and_then(|mut large| large.remove("content")) {
             Some(member) if matches!(body, HostBody::UserInput(_)) => {
-                // It is the hub's own file, in a folder of its own: reading it waits for no one.
-                let text = take_json(&member).map_err(|error| error.to_string());
-                let members = text.map(|json| [("content".to_owned(), json)]);
-                match members.and_then(|members| filled(&body, &members).map_err(|why| why.to_string())) {
-                    Ok(whole) => whole,
-                    Err(why) => return self.refuse_text(turn, body, &why),
+                let folder = self.folder.clone();
+                let read = move || with_text(body, folder, &member);
+                match tokio::task::spawn_blocking(read).await {
+                    Ok((whole, None)) => whole,
+                    Ok((body, Some(why))) => return self.refuse_text(turn, body, &why),
+                    // The runtime ends, and the relay with it.
+                    Err(_) => return,
                 }
             }
             _ => body,
@@ -337,6 +338,21 @@ impl HubSession {
                 Flow::Resume => session.resume(),
             }
         }
+    }
+}
+
+/// The input with its text, which lies right in the hub's exchange folder; or the input as it was, and why it is that.
+/// Blocks on the file system.
+fn with_text(body: HostBody, folder: Option<PathBuf>, member: &LargeMember) -> (HostBody, Option<String>) {
+    let json = folder.map_or_else(
+        || Err("the session has no exchange folder".to_owned()),
+        |folder| take_json(&folder, member).map_err(|error| error.to_string()),
+    );
+    let whole =
+        json.and_then(|json| filled(&body, &[("content".to_owned(), json)]).map_err(|why| why.to_string()));
+    match whole {
+        Ok(whole) => (whole, None),
+        Err(why) => (body, Some(why)),
     }
 }
 
