@@ -34,7 +34,7 @@ pub(in crate::cases) static CASES: &[Case] = &[
     Case::choice("A-LIF-04", "process.1", "SIGTERM", sigterm)
         .should()
         .when("SIGTERM to the process")
-        .then("it exits within 5 s"),
+        .then("it exits within 5 s, with status 0"),
     Case::choice("A-LIF-05", "process.1", "a broken stdout", broken_stdout)
         .needs(&[BUSY])
         .when("the runner closes its end of stdout while a turn runs")
@@ -101,7 +101,9 @@ fn sigterm(t: &mut Trial<'_>) -> Outcome {
     // It has had the time to set itself up, as far as the calibration can tell.
     t.pass_time(t.bounds.start + Duration::from_millis(300));
     t.with_process(|process| process.signal(Signal::TERM))?;
-    t.exit_within(bound(t))?;
+    let exit = t.exit_within(bound(t))?;
+    let got = t.exit_text().unwrap_or_default();
+    t.should(exit.code == Some(0), "status 0 after SIGTERM, as after the end of stdin", got);
     Ok(())
 }
 

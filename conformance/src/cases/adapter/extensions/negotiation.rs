@@ -123,19 +123,28 @@ pub(super) fn version(t: &mut Trial<'_>) -> Outcome {
             // A refusal without `control` is no more than an output; what is written is judged by the oracles.
             continue;
         }
-        let ready = ready?;
+        let ready = ready.hint(
+            "answer a `session.start` of protocol 99 by a `session.ready` with your own version, as any other start",
+        )?;
         let answered = ready.get("protocol").cloned().unwrap_or(json!(1));
-        t.demand(answered == 1, "`protocol` 1, the lower of 1 and 99", answered)
-            .hint("answer the lower of the host's version and your own")?;
+        t.demand(
+            answered == 1,
+            "`session.ready` with `protocol` 1, the lower of 1 and 99",
+            format!("`session.ready` with `protocol` {answered}"),
+        )
+        .hint("answer the lower of the host's version and your own")?;
         t.pass_time(t.quiet());
         let closed = t.of(&s).into_iter().find(|seen| seen.kind() == "session.closed");
         match closed {
             Some(closed) => {
-                t.demand_member(&closed, "reason", "protocol")?;
+                t.demand_member(&closed, "reason", "protocol").hint(
+                    "end a session whose version you cannot serve for reason `protocol`, or serve it",
+                )?;
             }
             None => {
                 let from = input(t, &s, &all, "t-1")?;
-                t.end_of(&s, from)?;
+                t.end_of(&s, from)
+                    .hint("serve a session that you have answered, or end it for reason `protocol`")?;
             }
         }
     }
