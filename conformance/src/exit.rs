@@ -4,7 +4,7 @@
 pub(crate) const CONFORMANT: u8 = 0;
 /// An unexpected failure, or an ability that was declared and refused.
 pub(crate) const FAILED: u8 = 1;
-/// Wrong arguments or configuration, or an unknown id in the baseline.
+/// Wrong arguments or configuration, an unknown id in the baseline, or every case skipped.
 pub(crate) const USAGE: u8 = 2;
 /// The program under test could not be built or started.
 pub(crate) const NOT_STARTED: u8 = 3;

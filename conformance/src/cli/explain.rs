@@ -1,4 +1,4 @@
-//! `explain`: one case, clause or family, in full.
+//! `explain`: cases, clauses and families, in full.
 
 use std::io::Write as _;
 
@@ -22,25 +22,38 @@ const WIDTH: usize = 96;
 /// Arguments of `explain`.
 #[derive(Debug, Args)]
 pub(super) struct ExplainArguments {
-    /// A case (A-STP-07), a family (A-STP) or a clause (turn.4)
-    id: String,
-    /// One JSON object instead of text
+    /// Cases (A-STP-07), families (A-STP) and clauses (turn.4)
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+    /// One JSON object for each instead of text, on a line of its own
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn explain(arguments: &ExplainArguments) -> u8 {
-    let id = arguments.id.trim_matches(['[', ']']);
+    let texts: Result<Vec<String>, String> =
+        arguments.ids.iter().map(|id| one(id.trim_matches(['[', ']']), arguments.json)).collect();
+    let text = match texts {
+        Ok(texts) => texts.join(if arguments.json { "" } else { "\n" }),
+        Err(error) => return usage(error),
+    };
+    // A reader that has seen enough may close the pipe.
+    let _ = anstream::stdout().lock().write_all(text.as_bytes());
+    super::exit::CONFORMANT
+}
+
+/// What there is to say of one id.
+fn one(id: &str, as_json: bool) -> Result<String, String> {
     let both = [Side::Adapter, Side::Host];
-    let text = if let Some(case) = cases::find(id) {
-        if arguments.json {
+    Ok(if let Some(case) = cases::find(id) {
+        if as_json {
             let clause = clauses::find(case.clause).map(|clause| clause_value(clause, &both));
             format!("{}\n", json!({"case": case_value(case), "clause": clause}))
         } else {
             of_case(case)
         }
     } else if let Some(clause) = clauses::find(id) {
-        if arguments.json {
+        if as_json {
             format!("{}\n", json!({"clause": clause_value(clause, &both)}))
         } else {
             of_clause(clause)
@@ -49,19 +62,16 @@ pub(super) fn explain(arguments: &ExplainArguments) -> u8 {
         let stem = format!("{}-", id.to_ascii_uppercase());
         let family: Vec<&Case> = cases::all().filter(|case| case.id.starts_with(&stem)).collect();
         if family.is_empty() {
-            return usage(format!(
+            return Err(format!(
                 "no case, family or clause is called `{id}`; `list` shows the clauses, `list --cases` the cases"
             ));
         }
-        if arguments.json {
+        if as_json {
             format!("{}\n", json!({"cases": family.into_iter().map(case_value).collect::<Vec<_>>()}))
         } else {
             family.into_iter().map(|case| of_case(case) + "\n").collect()
         }
-    };
-    // A reader that has seen enough may close the pipe.
-    let _ = anstream::stdout().lock().write_all(text.as_bytes());
-    super::exit::CONFORMANT
+    })
 }
 
 fn of_case(case: &Case) -> String {
@@ -161,4 +171,18 @@ fn entry(name: &str, text: &str) -> String {
         wrapped.push_str(&format!("  {name:<9} {line}\n"));
     }
     wrapped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_a_clause_and_a_family_are_explained_and_an_unknown_id_is_named() {
+        for (id, clause) in [("A-STP-07", "[turn.5]"), ("turn.4", "[turn.4]"), ("A-STP", "[turn.4]")] {
+            assert!(one(id, false).is_ok_and(|text| text.contains(clause)), "{id}");
+            assert!(one(id, true).is_ok_and(|text| text.lines().count() == 1), "{id}");
+        }
+        assert!(one("A-XXX", false).is_err_and(|error| error.contains("`A-XXX`")));
+    }
 }

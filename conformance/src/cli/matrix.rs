@@ -8,15 +8,11 @@ use std::{
 
 use clap::Args;
 
-use super::{
-    run::{check_time_scale, fresh_seed, read_seed},
-    usage,
-};
+use super::{run::Manner, usage};
 use crate::{
     build::Build,
     calendar::Moment,
     case::Case,
-    class::Class,
     clauses::Side,
     exit,
     printable::short,
@@ -35,24 +31,8 @@ pub(super) struct MatrixArguments {
     /// Cases to run: ids (A-STP-07), families (A-STP) or patterns (A-FRM-1*); all without any
     #[arg(long, value_name = "CASES", value_delimiter = ',')]
     cases: Vec<String>,
-    /// Cases to leave out, as they are named to be run
-    #[arg(long, value_name = "CASES", value_delimiter = ',')]
-    except: Vec<String>,
-    /// Which demands are failures, for all; without it what each configuration says, or robust
-    #[arg(long, value_enum)]
-    class: Option<Class>,
-    /// Cases at a time
-    #[arg(long, value_name = "N", default_value_t = 6)]
-    jobs: usize,
-    /// What decides all that is random, in hexadecimal; the same for all
-    #[arg(long, value_name = "HEX")]
-    seed: Option<String>,
-    /// Multiply every bound, for a slow machine
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
-    time_scale: f64,
-    /// Where the results and the evidence of failures go, in a folder for each implementation
-    #[arg(long, value_name = "FOLDER", default_value = "results")]
-    results: PathBuf,
+    #[command(flatten)]
+    manner: Manner,
     /// Also write the table as one HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -62,9 +42,8 @@ pub(super) struct MatrixArguments {
 }
 
 pub(super) fn matrix(arguments: &MatrixArguments) -> u8 {
-    let seed = arguments.seed.as_deref().map(read_seed).transpose();
-    let seed = match check_time_scale(arguments.time_scale).and(seed) {
-        Ok(seed) => seed.unwrap_or_else(fresh_seed),
+    let seed = match arguments.manner.seed() {
+        Ok(seed) => seed,
         Err(error) => return usage(error),
     };
     let selected = match selected(arguments) {
@@ -81,7 +60,7 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> u8 {
             let judged = match (side, subject) {
                 (Some(side), Ok(subject)) => {
                     let cases = selected.get(&side).cloned().unwrap_or_default();
-                    judge(subject, cases, seed, &arguments.results.join(folder_of(&name)), arguments)
+                    judge(subject, cases, seed, &arguments.manner.results.join(folder_of(&name)), arguments)
                 }
                 (_, Err(reason)) => Err(NotJudged { result: "NOT READ", reason, exit: exit::USAGE }),
                 (None, Ok(_)) => continue,
@@ -122,7 +101,7 @@ fn selected(arguments: &MatrixArguments) -> Result<BTreeMap<Side, Vec<&'static C
                 .cloned()
                 .collect()
         };
-        let (wanted, except) = (of_side(&arguments.cases), of_side(&arguments.except));
+        let (wanted, except) = (of_side(&arguments.cases), of_side(&arguments.manner.except));
         let mut cases = match wanted.is_empty() && !arguments.cases.is_empty() {
             true => Vec::new(),
             false => run::select(side, &wanted)?,
@@ -137,7 +116,7 @@ fn selected(arguments: &MatrixArguments) -> Result<BTreeMap<Side, Vec<&'static C
         let one = std::slice::from_ref(*selector);
         [Side::Adapter, Side::Host].into_iter().any(|side| run::select(side, one).is_ok())
     };
-    match arguments.cases.iter().chain(&arguments.except).find(|selector| !known(selector)) {
+    match arguments.cases.iter().chain(&arguments.manner.except).find(|selector| !known(selector)) {
         Some(selector) => Err(format!("no case is called `{selector}`; `list` shows them all")),
         None => Ok(selected),
     }
@@ -185,7 +164,7 @@ fn judge(
     arguments: &MatrixArguments,
 ) -> Result<Box<report::Document>, NotJudged> {
     let not_started = |reason: String| NotJudged { result: "NOT STARTED", reason, exit: exit::NOT_STARTED };
-    if let Some(class) = arguments.class {
+    if let Some(class) = arguments.manner.class {
         subject.class = class;
     }
     let redactor = Redactor::of(&subject);
@@ -193,15 +172,16 @@ fn judge(
     if let Some(Err(error)) = subject.build.as_ref().map(Build::run) {
         return Err(not_started(redactor.text(&error.to_string())));
     }
-    let (bounds, calibration) = run::calibrate(&mut subject, arguments.time_scale).map_err(|error| {
-        let last = error.stderr.lines().last().map(|line| format!("; its stderr ends: {line}"));
-        not_started(redactor.text(&format!("{}{}", error.reason, last.unwrap_or_default())))
-    })?;
+    let (bounds, calibration) =
+        run::calibrate(&mut subject, arguments.manner.time_scale).map_err(|error| {
+            let last = error.stderr.lines().last().map(|line| format!("; its stderr ends: {line}"));
+            not_started(redactor.text(&format!("{}{}", error.reason, last.unwrap_or_default())))
+        })?;
     let selection = if arguments.cases.is_empty() { vec!["all".to_owned()] } else { arguments.cases.clone() };
     let plan = Plan {
         cases,
         class: subject.class,
-        jobs: arguments.jobs,
+        jobs: arguments.manner.jobs,
         seed,
         results: Some(results.to_owned()),
         fail_fast: false,
@@ -216,7 +196,7 @@ fn judge(
         results: &results,
         started,
         took: began.elapsed(),
-        time_scale: arguments.time_scale,
+        time_scale: arguments.manner.time_scale,
         again: &[],
         from_arguments: false,
         redactor: &redactor,

@@ -47,6 +47,41 @@ pub(super) struct SmokeArguments {
     shared: Shared,
 }
 
+/// How cases are run, by whatever command.
+#[derive(Debug, Args)]
+pub(super) struct Manner {
+    /// Which demands are failures; without it what each configuration says, or robust
+    #[arg(long, alias = "profile", value_enum)]
+    pub(super) class: Option<Class>,
+    /// Cases at a time
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub(super) jobs: usize,
+    /// What decides all that is random, in hexadecimal; printed with each run
+    #[arg(long, value_name = "HEX")]
+    pub(super) seed: Option<String>,
+    /// Multiply every bound, for a slow machine
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    pub(super) time_scale: f64,
+    /// Cases to leave out, as they are named to be run, separated by commas; may be repeated
+    #[arg(long, value_name = "CASES", value_delimiter = ',')]
+    pub(super) except: Vec<String>,
+    /// Where results and the evidence of failures go, in a folder for each run; `latest` leads to the newest
+    #[arg(long, value_name = "FOLDER", default_value = "results")]
+    pub(super) results: PathBuf,
+}
+
+impl Manner {
+    /// The seed of the run, fresh where none was given.
+    ///
+    /// # Errors
+    /// What is wrong with `--seed` or `--time-scale`.
+    pub(super) fn seed(&self) -> Result<u64, String> {
+        let seed = self.seed.as_deref().map_or_else(|| Ok(fresh_seed()), read_seed)?;
+        check_time_scale(self.time_scale)?;
+        Ok(seed)
+    }
+}
+
 #[derive(Debug, Args)]
 struct Shared {
     /// The program under test and its arguments
@@ -55,27 +90,14 @@ struct Shared {
     /// What the author says of it: command, limits, abilities, recipes
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Which demands are failures; without it what the configuration says, or robust
-    #[arg(long, alias = "profile", value_enum)]
-    class: Option<Class>,
+    #[command(flatten)]
+    manner: Manner,
     /// Declare abilities, separated by commas, or `all`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     abilities: Vec<String>,
     /// Do not use the probe, even where the adapter has one
     #[arg(long)]
     no_probe: bool,
-    /// Cases at a time
-    #[arg(long, value_name = "N", default_value_t = 6)]
-    jobs: usize,
-    /// What decides all that is random, in hexadecimal; printed with each run
-    #[arg(long, value_name = "HEX")]
-    seed: Option<String>,
-    /// Multiply every bound, for a slow machine
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
-    time_scale: f64,
-    /// Cases to leave out, as they are named to be run; may be repeated
-    #[arg(long, value_name = "CASES")]
-    except: Vec<String>,
     /// A case that is skipped fails: for a program that must show everything
     #[arg(long)]
     complete: bool,
@@ -88,9 +110,6 @@ struct Shared {
     /// Run again and again until something fails
     #[arg(long)]
     until_failure: bool,
-    /// Where the result and the evidence of failures go, in a folder of their own; `latest` leads to it
-    #[arg(long, value_name = "FOLDER", default_value = "results")]
-    results: PathBuf,
     /// Keep the evidence of the cases that pass, too
     #[arg(long)]
     keep: bool,
@@ -139,8 +158,8 @@ fn of_side(side: Side, arguments: &RunArguments) -> u8 {
 
 fn selected(side: Side, arguments: &RunArguments) -> Result<Vec<&'static Case>, String> {
     let mut cases = run::select(side, &arguments.selectors)?;
-    if !arguments.shared.except.is_empty() {
-        let except = run::select(side, &arguments.shared.except)?;
+    if !arguments.shared.manner.except.is_empty() {
+        let except = run::select(side, &arguments.shared.manner.except)?;
         cases.retain(|case| except.iter().all(|left_out| left_out.id != case.id));
     }
     Ok(cases)
@@ -155,11 +174,7 @@ struct Asked {
 
 fn asked(side: Side, shared: &Shared) -> Result<Asked, String> {
     let subject = subject(side, shared)?;
-    let seed = match shared.seed.as_deref() {
-        None => fresh_seed(),
-        Some(text) => read_seed(text)?,
-    };
-    check_time_scale(shared.time_scale)?;
+    let seed = shared.manner.seed()?;
     let listed = shared.baseline.as_ref().map(|file| {
         let baseline = Baseline::read(file).map_err(|error| error.to_string())?;
         Ok::<_, String>(Listed { baseline, file: file.clone() })
@@ -177,7 +192,7 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
     if let Some(Err(error)) = subject.build.as_ref().map(Build::run) {
         return not_started(&subject, &redactor, &error.to_string(), "output", &error.output);
     }
-    let (bounds, calibration) = match run::calibrate(&mut subject, shared.time_scale) {
+    let (bounds, calibration) = match run::calibrate(&mut subject, shared.manner.time_scale) {
         Ok(measured) => measured,
         Err(error) => {
             let status = not_started(&subject, &redactor, &error.reason, "stderr", &error.stderr);
@@ -190,9 +205,9 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
     let plan = Plan {
         cases,
         class: subject.class,
-        jobs: shared.jobs,
+        jobs: shared.manner.jobs,
         seed,
-        results: Some(shared.results.clone()),
+        results: Some(shared.manner.results.clone()),
         fail_fast: shared.fail_fast,
     };
     let rounds = match (shared.until_failure, shared.repeat) {
@@ -222,7 +237,7 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
         results: &results,
         started,
         took: began.elapsed(),
-        time_scale: shared.time_scale,
+        time_scale: shared.manner.time_scale,
         again: &shared.again(),
         from_arguments: !shared.command.is_empty(),
         redactor: &redactor,
@@ -257,7 +272,7 @@ impl Shared {
         if let Some(config) = &self.config {
             words.extend(["--config".to_owned(), config.display().to_string()]);
         }
-        if let Some(class) = self.class {
+        if let Some(class) = self.manner.class {
             words.extend(["--class".to_owned(), class.name().to_owned()]);
         }
         if !self.abilities.is_empty() {
@@ -292,7 +307,7 @@ fn subject(side: Side, shared: &Shared) -> Result<Subject, String> {
     if shared.no_probe {
         subject.probe = ProbeUse::Off;
     }
-    if let Some(class) = shared.class {
+    if let Some(class) = shared.manner.class {
         subject.class = class;
     }
     subject.abilities.extend(abilities(&shared.abilities)?);
@@ -315,12 +330,12 @@ fn abilities(names: &[String]) -> Result<BTreeSet<Ability>, String> {
     Ok(abilities)
 }
 
-pub(super) fn read_seed(text: &str) -> Result<u64, String> {
+fn read_seed(text: &str) -> Result<u64, String> {
     u64::from_str_radix(text.trim_start_matches("0x"), 16)
         .map_err(|_| "--seed takes a hexadecimal number, such as 7f3a91".to_owned())
 }
 
-pub(super) fn check_time_scale(factor: f64) -> Result<(), String> {
+fn check_time_scale(factor: f64) -> Result<(), String> {
     match factor.is_finite() && (0.1..=1_000.0).contains(&factor) {
         true => Ok(()),
         false => Err("--time-scale takes a factor from 0.1 to 1000".to_owned()),
@@ -328,7 +343,7 @@ pub(super) fn check_time_scale(factor: f64) -> Result<(), String> {
 }
 
 /// A seed that the clock decides.
-pub(super) fn fresh_seed() -> u64 {
+fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     u64::try_from(now & 0xff_ffff).unwrap_or_default()
 }

@@ -273,8 +273,13 @@ impl Document {
             case.known = (*standing == Standing::Known).then(|| why(&case.id)).flatten();
         }
         let count = |standing| self.cases.iter().filter(|case: &&CaseData| case.standing == standing).count();
-        let result = match judgement.exit {
+        let mut exit = judgement.exit;
+        if exit == exit::CONFORMANT && self.is_all_skipped() {
+            exit = exit::USAGE;
+        }
+        let result = match exit {
             exit::CONFORMANT => "CONFORMANT",
+            exit::USAGE => "NOTHING JUDGED",
             exit::INCONCLUSIVE => "INCONCLUSIVE",
             exit::HARNESS => "HARNESS ERROR",
             exit::STALE => "STALE BASELINE",
@@ -284,8 +289,13 @@ impl Document {
             result: result.to_owned(),
             failed: count(Standing::Unexpected),
             known: count(Standing::Known),
-            exit: judgement.exit,
+            exit,
         };
+    }
+
+    /// Whether there were cases and none of them ran: that shows nothing of the program.
+    fn is_all_skipped(&self) -> bool {
+        !self.cases.is_empty() && self.cases.iter().all(|case| case.verdict == Verdict::Skip)
     }
 
     /// The last line of the text: stable, for machines that read lines.
@@ -305,6 +315,12 @@ impl Document {
             outcome.failed,
             outcome.exit
         )
+    }
+
+    /// The notes of the cases that need no other word: those that passed or were skipped.
+    pub(crate) fn quiet_notes(&self) -> impl Iterator<Item = (&CaseData, &str)> {
+        let quiet = self.cases.iter().filter(|case| matches!(case.verdict, Verdict::Pass | Verdict::Skip));
+        quiet.flat_map(|case| case.notes.iter().map(move |note| (case, note.as_str())))
     }
 
     /// The families in the order of the catalogue, each with its cases.

@@ -169,11 +169,13 @@ fn quiet(document: &Document) -> String {
                 "" => format!("[{}], tier {}", case.clause, case.tier),
                 because => because.to_owned(),
             };
+            let said: Vec<&str> =
+                std::iter::once(why.as_str()).chain(case.notes.iter().map(String::as_str)).collect();
             text.push_str(&format!(
                 "<li><b>{}</b> {} <small>{}</small></li>\n",
                 xml(&case.id),
                 xml(&case.title),
-                xml(&why)
+                xml(&said.join("; "))
             ));
         }
         text.push_str("</ul></details>\n");

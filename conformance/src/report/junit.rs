@@ -109,6 +109,9 @@ fn testcase(case: &CaseData) -> String {
         None if !case.findings.is_empty() => {
             text.push_str(&format!("      <system-out>{}</system-out>\n", xml(&told(case))));
         }
+        None if !case.notes.is_empty() => {
+            text.push_str(&format!("      <system-out>{}</system-out>\n", xml(&case.notes.join("\n"))));
+        }
         None => {}
     }
     text.push_str("    </testcase>\n");

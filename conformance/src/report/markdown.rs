@@ -67,6 +67,13 @@ pub(super) fn markdown(document: &Document) -> String {
             text.push('\n');
         }
     }
+    let notes: String = document
+        .quiet_notes()
+        .map(|(case, note)| format!("- **{}** {}: {}\n", md(&case.id), md(&case.title), md(note)))
+        .collect();
+    if !notes.is_empty() {
+        text.push_str(&format!("### Notes\n\n{notes}\n"));
+    }
     if let Some(baseline) = document.baseline.as_ref().filter(|baseline| !baseline.notices.is_empty()) {
         text.push_str("### Baseline\n\n");
         for notice in &baseline.notices {
@@ -112,6 +119,7 @@ fn full(case: &CaseData) -> String {
         text.extend(finding.hint.as_ref().map(|hint| format!("- hint: {}\n", md(hint))));
     }
     text.extend(case.reason.as_ref().map(|reason| format!("- {}\n", md(reason))));
+    text.extend(case.notes.iter().map(|note| format!("- note: {}\n", md(note))));
     let mut block: Vec<String> = diagram::lines(case.gist()).iter().map(|line| visible(line)).collect();
     block.push(visible(&case.again));
     let block = block.join("\n");

@@ -25,7 +25,7 @@ pub(super) fn tap(document: &Document) -> String {
         let not = if ok { "" } else { "not " };
         let number = place + 1;
         text.push_str(&format!("{not}ok {number} - {} {}{directive}\n", plain(&case.id), plain(&case.title)));
-        if !ok || !case.findings.is_empty() {
+        if !ok || !case.findings.is_empty() || !case.notes.is_empty() {
             text.push_str(&diagnostics(case));
         }
     }
@@ -49,6 +49,12 @@ fn diagnostics(case: &CaseData) -> String {
         pair("message", reason);
     }
     pair("again", &case.again);
+    if !case.notes.is_empty() {
+        text.push_str("  notes:\n");
+    }
+    for note in &case.notes {
+        text.push_str(&format!("    - {}\n", yaml(note)));
+    }
     if !case.findings.is_empty() {
         text.push_str("  findings:\n");
     }

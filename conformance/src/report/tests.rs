@@ -59,8 +59,12 @@ fn ended(case: &'static Case, verdict: Verdict) -> Repeated {
 fn document(baseline: Option<&str>) -> Document {
     let verdicts =
         [Verdict::Fail, Verdict::Warn, Verdict::Inconclusive, Verdict::Skip, Verdict::Harness, Verdict::Pass];
+    document_of(&verdicts, baseline)
+}
+
+fn document_of(verdicts: &[Verdict], baseline: Option<&str>) -> Document {
     let results: Vec<Repeated> =
-        CASES.iter().zip(verdicts).map(|(case, verdict)| ended(case, verdict)).collect();
+        CASES.iter().zip(verdicts).map(|(case, verdict)| ended(case, *verdict)).collect();
     let plan = Plan {
         cases: CASES.iter().collect(),
         class: Class::Robust,
@@ -195,7 +199,7 @@ fn xml_and_html_stay_well_formed() {
 fn junit_tells_failures_errors_skips_and_warnings_apart() {
     let text = Format::Junit.of(&document(None));
     for (what, count) in
-        [("<testsuite ", 3), ("<failure ", 1), ("<error ", 2), ("<skipped ", 1), ("<system-out>", 1)]
+        [("<testsuite ", 3), ("<failure ", 1), ("<error ", 2), ("<skipped ", 1), ("<system-out>", 2)]
     {
         assert_eq!(text.matches(what).count(), count, "{what}\n{text}");
     }
@@ -271,6 +275,35 @@ fn the_text_ends_with_its_stable_line_and_steers_no_terminal() {
             last.starts_with("result: HARNESS ERROR (robust 1): ") && last.ends_with("   exit 6"),
             "{last}"
         );
+    }
+}
+
+#[test]
+fn a_run_that_only_skipped_has_judged_nothing() {
+    let all = document_of(&[Verdict::Skip; 6], None);
+    let last = all.last_line();
+    assert!(
+        last.starts_with("result: NOTHING JUDGED (robust 1): 0 failures") && last.ends_with("exit 2"),
+        "{last}"
+    );
+    let one = document_of(&[Verdict::Skip, Verdict::Pass], None);
+    assert_eq!((one.outcome.result.as_str(), one.outcome.exit), ("CONFORMANT", 0));
+    assert_eq!(document_of(&[], None).outcome.exit, 0);
+}
+
+#[test]
+fn the_notes_of_cases_that_passed_are_in_every_report_for_people() {
+    let mut document = document_of(&[Verdict::Pass, Verdict::Skip], None);
+    for (case, note) in document.cases.iter_mut().zip(["it was slow", "it was quiet"]) {
+        case.notes = vec![note.to_owned()];
+    }
+    let mut text = Vec::new();
+    text::write(&document, None, Skipped::Counted, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("\nnote      A-FRM-01: it was slow\nnote      A-FRM-02: it was quiet\n"), "{text}");
+    for format in [Format::Markdown, Format::Tap, Format::Junit, Format::Html] {
+        let report = format.of(&document);
+        assert!(report.contains("it was slow"), "{format}: {report}");
     }
 }
 

@@ -54,6 +54,9 @@ pub(crate) fn write(
     if skipped == Skipped::Listed {
         list_skipped(document, to)?;
     }
+    for (case, note) in document.quiet_notes() {
+        writeln!(to, "note      {}: {}", short(&case.id, 20), short(note, TEXT))?;
+    }
     if let Some(baseline) = &document.baseline {
         for notice in &baseline.notices {
             writeln!(to, "baseline  {}", short(notice, TEXT))?;
