@@ -75,6 +75,12 @@ const NO_STEER: Cannot =
 const IMAGE_BY_PATH: Cannot =
     Cannot { scenario: "image", shows: "a request with the image", line: "an image is named by its path" };
 
+/// Said by the fact sheet: what ends such a turn is `turn_timeout`.
+const TRIES_FOR_EVER: &str = "Retries may last for ever (codex, with an unreachable server)";
+
+/// Said by the fact sheet of kilo: what ends such a turn is a deadline.
+const HANGS: &str = "session/new succeeds, session/prompt hangs (>60 s offline)";
+
 /// Said by the fact sheet of kilo.
 const UNNAMED_FAILURE: &str = "without a provider its failure does not speak of credentials";
 
@@ -173,11 +179,10 @@ const KILO: Agent = Agent {
     other_model: "fake/other-model",
     mode: Some(("plan", "plan_exit")),
     cannot: &[
-        Cannot {
-            scenario: "no credentials",
-            shows: TIMEOUT,
-            line: "session/new succeeds, session/prompt hangs (>60 s offline)",
-        },
+        Cannot { scenario: "no credentials", shows: TIMEOUT, line: HANGS },
+        Cannot { scenario: "no login", shows: TIMEOUT, line: HANGS },
+        Cannot { scenario: "no login", shows: "a failure soon", line: HANGS },
+        Cannot { scenario: "model never there", shows: "an end in time", line: HANGS },
         NO_STEER,
     ],
 };
@@ -197,6 +202,7 @@ const OPENCODE: Agent = Agent {
     mode: Some(("plan", "lan mode")),
     cannot: &[
         Cannot { scenario: "no credentials", shows: "the category auth", line: UNNAMED_FAILURE },
+        Cannot { scenario: "no login", shows: "the category auth", line: UNNAMED_FAILURE },
         NO_STEER,
     ],
 };
@@ -221,6 +227,7 @@ const FORKS_ONCE: &[Cannot] = &[
     NO_STEER,
     IMAGE_BY_PATH,
     Cannot { scenario: "no credentials", shows: "the category auth", line: UNNAMED_FAILURE },
+    Cannot { scenario: "no login", shows: "the category auth", line: UNNAMED_FAILURE },
 ];
 
 /// A configuration with the transport that runs an agent once a turn.
@@ -351,7 +358,11 @@ pub(crate) const AGENTS: &[Agent] = &[
         streams: true,
         other_model: "gpt-6-sol",
         mode: Some(("workspace-write", "workspace-write")),
-        cannot: &[NO_STEER],
+        cannot: &[
+            NO_STEER,
+            Cannot { scenario: "model gone", shows: "an end in time", line: TRIES_FOR_EVER },
+            Cannot { scenario: "model never there", shows: "an end in time", line: TRIES_FOR_EVER },
+        ],
     },
 ];
 

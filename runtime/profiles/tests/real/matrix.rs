@@ -57,15 +57,19 @@ pub(crate) fn read() -> Cells {
 /// How much of a failure is shown, in characters.
 const SHOWN: usize = 160;
 
-/// Writes the file.
+/// Adds what was tried to the file.
 ///
 /// # Panics
 /// When it cannot be written.
-pub(crate) fn write(cells: &Cells) {
+pub(crate) fn add(tried: &Cells) {
+    // This takes seconds, in which another run may write its own cells: the file is read after it.
+    let versions: Vec<_> = AGENTS.iter().map(agents::version).collect();
+    let mut cells = read();
+    cells.extend(tried.clone());
+    let cells = &cells;
     let mut text = format!(
         "# Real agents\n\nWritten by `cargo test -p trunkline-profiles --test real -- --ignored`, which drives the agents' own programs \
-         through\n`trunkline serve`, against a fake model, without a network. `cli:` is what an agent cannot do, in words of the\nfact sheet; of opencode and pi, on which it is silent, in their own words or in those of what was seen.\n\n{}\n\
-         What else was tried:\n\n{}",
+         through\n`trunkline serve`, against a fake model, without a network. `cli:` is what an agent cannot do, in words of the\nfact sheet; of opencode and pi, on which it is silent, in their own words or in those of what was seen.\n\n{}\n{}",
         table(cells, SCENARIOS),
         table(cells, FURTHER)
     );
@@ -74,8 +78,8 @@ pub(crate) fn write(cells: &Cells) {
         text += &format!("- {}: {}.\n", scenario.name, scenario.means);
     }
     text += "\nThe programs:\n\n| profile | program | version |\n|---|---|---|\n";
-    for agent in AGENTS {
-        let version = agents::version(agent).unwrap_or_else(|| "not installed".to_owned());
+    for (agent, version) in AGENTS.iter().zip(versions) {
+        let version = version.unwrap_or_else(|| "not installed".to_owned());
         text += &format!("| {} | `{}` | {version} |\n", agent.name, agent.cli);
     }
     fs::write(path(), text).expect("the matrix can be written");

@@ -27,7 +27,7 @@ pub(crate) struct Scenario {
     pub(crate) run: fn(&Place) -> Step,
 }
 
-/// Every scenario, in the order of the columns.
+/// The scenarios of the first table, in the order of the columns.
 pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "memory",
@@ -100,7 +100,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Scenarios of a table of their own, in which not every cell was tried: they run where they are named.
+/// Those of the second table.
 pub(crate) const FURTHER: &[Scenario] = &[
     Scenario {
         name: "404",
