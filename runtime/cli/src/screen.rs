@@ -58,6 +58,8 @@ pub(crate) struct Screen {
     stopping: bool,
     /// Whether a turn's end has just told that the process ended.
     crash_told: bool,
+    /// Why a turn was refused, where its end has just told.
+    refusal: Option<String>,
 }
 
 /// How much is shown.
@@ -113,6 +115,7 @@ impl Screen {
             totals: facts::Totals::default(),
             stopping: false,
             crash_told: false,
+            refusal: None,
         }
     }
 

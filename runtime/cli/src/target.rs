@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use trunkline_host::{
     BuildError, Host, HostBuilder, OpenError, Session, SessionOptions,
     config::{
-        self, AgentConfig, CheckProfile, Command, Config, ConfigError, Document, Refused, SessionMay, Source,
-        defaults,
+        self, AgentConfig, CheckProfile, Command, Config, ConfigError, Document, Problem, Refused,
+        SessionMay, Source, defaults,
     },
     protocol::SessionStart,
     redact,
@@ -156,7 +156,10 @@ pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Confi
 }
 
 fn wrong_file(error: &ConfigError) -> Fault {
-    Fault::usage(anyhow!("failed to {error}")).next("correct that file, or name another one by --config FILE")
+    Fault::usage(anyhow!("failed to {error}")).next(match error.problem() {
+        Problem::Unreadable(_) => "name a file that is there and that you can read by --config FILE",
+        _ => "correct that file, or name another one by --config FILE",
+    })
 }
 
 /// What a built-in adapter gets is left to it.

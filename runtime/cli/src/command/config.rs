@@ -132,7 +132,9 @@ impl Check {
 
 impl Import {
     fn run(self) -> Done {
-        let text = read(&self.file).with_context(|| format!("failed to read {}", self.file.display()))?;
+        let text = read(&self.file).with_context(|| format!("failed to read {}", self.file.display()));
+        let text =
+            text.map_err(|error| Fault::from(error).next("name the manifest by its path from here"))?;
         let folder = self.file.parent().unwrap_or(Path::new("")).to_owned();
         let prompt = |path: &Path| prompt(&folder.join(path));
         let imported = import::import(&text, &prompt).map_err(|error| {

@@ -108,7 +108,9 @@ impl Sync {
     fn run(self) -> Done {
         let source = fs::canonicalize(&self.folder)
             .with_context(|| format!("failed to read the folder {}", self.folder.display()))
-            .map_err(Fault::usage)?;
+            .map_err(|error| {
+                Fault::usage(error).next("name a folder that is there, with a folder for each skill")
+            })?;
         let skills = skills(&source)
             .with_context(|| format!("failed to read the folder {}", source.display()))
             .map_err(Fault::usage)?;

@@ -76,6 +76,7 @@ impl Screen {
                 self.remark(&format!("the request was settled: {reason}"))
             }
             EventKind::End(end) => self.end(end),
+            EventKind::Closed(end) if self.refusal.is_some() && self.refusal.as_deref() == why(end) => {}
             EventKind::Closed(end) => self.closed(end),
             _ => {}
         }
@@ -177,6 +178,8 @@ impl Screen {
         let took = end.took.saturating_sub(std::mem::take(&mut self.waited));
         self.totals.add(took, usage.as_ref());
         let facts = facts::of_turn(end, took, usage.as_ref(), self.context);
+        let failure = end.error.as_ref().filter(|_| end.cause == Cause::Refused);
+        self.refusal = failure.and_then(|failure| failure.message.clone());
         self.crash_told = matches!(end.cause, Cause::ProcessExit | Cause::EndOfStream);
         match (end.status, end.cause) {
             (Status::Completed, _) => {}
@@ -192,10 +195,13 @@ impl Screen {
     }
 
     fn closed(&mut self, end: &SessionEnd) {
-        let why = end.error.as_ref().and_then(|error| error.message.as_deref());
-        let why = why.map_or(String::new(), |why| format!(": {}", shown(why)));
+        let why = why(end).map_or(String::new(), |why| format!(": {}", shown(why)));
         self.note("■", paint::CARE, &format!("the session has ended ({}){why}", end.reason));
     }
+}
+
+fn why(end: &SessionEnd) -> Option<&str> {
+    end.error.as_ref()?.message.as_deref()
 }
 
 /// What went wrong, with the last words of the process where it ended.

@@ -81,7 +81,10 @@ fn what_is_no_manifest_is_code_2() {
     home.run(["config", "import", "bad.yaml"]).must_end_with(2).must_say("personas.p.adapter: it is missing");
     home.file("none.yaml", "a: [");
     home.run(["config", "import", "none.yaml"]).must_end_with(2).must_say("none.yaml");
-    home.run(["config", "import", "nowhere.yaml"]).must_end_with(1).must_say("nowhere.yaml");
+    home.run(["config", "import", "nowhere.yaml"]).must_end_with(1).must_say("next: name the manifest");
+    home.run(["--config", "nowhere.json", "config", "check"])
+        .must_end_with(2)
+        .must_say("next: name a file that is there");
 }
 
 #[test]

@@ -148,5 +148,6 @@ fn a_refusal_is_told_whenever_the_person_writes() {
         }
         let ran = Ran::of(child.wait_with_output().unwrap());
         ran.must_end_with(2).must_say("next: leave out --max-turns, which this adapter does not apply");
+        assert_eq!(ran.stderr.matches("does not enforce max_turns").count(), 1, "{}", ran.stderr);
     }
 }
