@@ -76,7 +76,7 @@ const IMAGE_BY_PATH: Cannot =
     Cannot { scenario: "image", shows: "a request with the image", line: "an image is named by its path" };
 
 /// Said by the fact sheet: what ends such a turn is `turn_timeout`.
-const TRIES_FOR_EVER: &str = "Retries may last for ever (codex, with an unreachable server)";
+const TRIES_WITHOUT_END: &str = "Retries may last without end (codex, with an unreachable server)";
 
 /// Said by the fact sheet of kilo: what ends such a turn is a deadline.
 const HANGS: &str = "session/new succeeds, session/prompt hangs (>60 s offline)";
@@ -360,8 +360,8 @@ pub(crate) const AGENTS: &[Agent] = &[
         mode: Some(("workspace-write", "workspace-write")),
         cannot: &[
             NO_STEER,
-            Cannot { scenario: "model gone", shows: "an end in time", line: TRIES_FOR_EVER },
-            Cannot { scenario: "model never there", shows: "an end in time", line: TRIES_FOR_EVER },
+            Cannot { scenario: "model gone", shows: "an end in time", line: TRIES_WITHOUT_END },
+            Cannot { scenario: "model never there", shows: "an end in time", line: TRIES_WITHOUT_END },
         ],
     },
 ];
