@@ -53,6 +53,8 @@ pub(crate) struct Sources<'a> {
     pub action: &'a str,
     /// Where cargo finds the SDK, as in a dependency: `path = "…"`.
     pub sdk: &'a str,
+    /// The name of the package, where the language has packages with names.
+    pub name: &'a str,
 }
 
 /// Why nothing was written.
@@ -110,7 +112,7 @@ pub(crate) fn skeleton(side: Side, language: Language, sources: &Sources<'_>) ->
     let (mut files, class, config) = match side {
         Side::Adapter => {
             let class = if language == Language::Shell { "core" } else { "robust" };
-            (adapter(language, sources.sdk), class, adapter_config(language, class))
+            (adapter(language, sources), class, adapter_config(language, class, sources.name))
         }
         Side::Host => (host(language)?, "core", host_config(language)),
     };
@@ -132,7 +134,7 @@ fn program(path: &'static str, text: &str) -> File {
 }
 
 /// The program of an adapter, with the probe where it is a file of its own.
-fn adapter(language: Language, sdk: &str) -> Vec<File> {
+fn adapter(language: Language, sources: &Sources<'_>) -> Vec<File> {
     match language {
         Language::Python => vec![
             program("adapter.py", include_str!("../templates/python/adapter.py")),
@@ -159,7 +161,9 @@ fn adapter(language: Language, sdk: &str) -> Vec<File> {
             file("Probe.java", include_str!("../templates/java/Probe.java")),
         ],
         Language::Rust => {
-            let manifest = include_str!("../templates/rust/Cargo.toml.template").replace("@SDK@", sdk);
+            let manifest = include_str!("../templates/rust/Cargo.toml.template")
+                .replace("@SDK@", sources.sdk)
+                .replace("@NAME@", sources.name);
             vec![
                 file("Cargo.toml", &manifest),
                 file("src/main.rs", include_str!("../templates/rust/main.rs")),
@@ -192,12 +196,16 @@ fn commands(language: Language) -> (Option<&'static str>, &'static str) {
             // For a program that mostly waits: it starts sooner, and takes less memory.
             r#"["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "classes", "Adapter"]"#,
         ),
-        Language::Rust => (Some(r#"["cargo", "build", "--release"]"#), r#"["target/release/adapter"]"#),
+        Language::Rust => (
+            // The folder is named, since CARGO_TARGET_DIR and a configuration of cargo may name another one.
+            Some(r#"["cargo", "build", "--release", "--target-dir", "target"]"#),
+            r#"["target/release/@NAME@"]"#,
+        ),
         Language::Shell => (None, r#"["sh", "adapter.sh"]"#),
     }
 }
 
-fn adapter_config(language: Language, class: &str) -> String {
+fn adapter_config(language: Language, class: &str, name: &str) -> String {
     let (build, command) = commands(language);
     let build = build.map(|build| format!("build = {build}\n")).unwrap_or_default();
     // A turn in the shell is over at once: it does not wait, ask or fail.
@@ -208,6 +216,7 @@ fn adapter_config(language: Language, class: &str) -> String {
         .replace("@CLASS@", class)
         .replace("@BUILD@", &build)
         .replace("@COMMAND@", command)
+        .replace("@NAME@", name)
         .replace("@ABILITIES@", &format!("queues_input = true\n{}", abilities.join("\n")))
         .replace("@LONG@", &format!("{mark}long = \"/sleep 60\""))
         .replace("@PERMISSION@", &format!("{mark}permission = \"/touch {{effect_path}}\""))
@@ -270,9 +279,20 @@ mod tests {
         Language::Rust,
         Language::Shell,
     ];
-    const SOURCES: Sources<'_> = Sources { action: "a/b@c", sdk: "path = \"sdk\"" };
-    const MARKS: [&str; 10] =
-        ["SIDE", "CLASS", "ACTION", "SDK", "BUILD", "COMMAND", "ABILITIES", "LONG", "PERMISSION", "ERROR"];
+    const SOURCES: Sources<'_> = Sources { action: "a/b@c", sdk: "path = \"sdk\"", name: "mine" };
+    const MARKS: [&str; 11] = [
+        "SIDE",
+        "CLASS",
+        "ACTION",
+        "SDK",
+        "NAME",
+        "BUILD",
+        "COMMAND",
+        "ABILITIES",
+        "LONG",
+        "PERMISSION",
+        "ERROR",
+    ];
 
     #[test]
     fn every_skeleton_has_a_configuration_that_is_read() {
@@ -299,7 +319,7 @@ mod tests {
         for (language, example) in
             [(Language::Python, "python"), (Language::Node, "node"), (Language::Go, "go/echo")]
         {
-            let files = adapter(language, "");
+            let files = adapter(language, &SOURCES);
             let probe = files.iter().find(|file| file.path.starts_with("probe.")).unwrap();
             let path =
                 Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(example).join(probe.path);

@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io,
     os::{fd::OwnedFd, unix::process::CommandExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{Arc, mpsc},
     thread,
@@ -62,6 +62,23 @@ pub(crate) struct Launch {
     pub stderr: StderrMode,
     /// What marks its processes, as the value of [`MARK`].
     pub mark: String,
+}
+
+impl Launch {
+    /// Why the program did not start, for its author.
+    pub(crate) fn why_not(&self, error: &io::Error) -> String {
+        match is_missing(&self.command, &self.cwd) {
+            true => format!("there is no such file in {}", self.cwd.display()),
+            false => error.to_string(),
+        }
+    }
+}
+
+/// Whether a command names its program by a relative path that leads to no file.
+pub(crate) fn is_missing(command: &[String], folder: &Path) -> bool {
+    command.first().is_some_and(|program| {
+        program.contains('/') && !program.starts_with('/') && folder.join(program).symlink_metadata().is_err()
+    })
 }
 
 /// A running program, or one that has ended. Dropping it kills its process group.

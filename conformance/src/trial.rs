@@ -198,7 +198,11 @@ impl<'a> Trial<'a> {
     pub(crate) fn start_with(&mut self, launch: &Launch) -> Outcome {
         self.begin_below()?;
         let process = Process::start(launch, &self.history).map_err(|error| {
-            Stop::Harness(format!("`{}` does not start: {error}", launch.command.join(" ")))
+            Stop::Harness(format!(
+                "`{}` does not start: {}",
+                launch.command.join(" "),
+                launch.why_not(&error)
+            ))
         })?;
         self.process = Some(process);
         self.fate = Fate::Lives;

@@ -72,6 +72,33 @@ fn the_node_relay_passes() {
     check("host", "node", "node");
 }
 
+#[test]
+fn a_skeleton_in_rust_is_named_by_its_folder_and_finds_the_sdk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let init = |more: &[&str]| {
+        suite(folder.path(), &[&["init", "adapter", "--lang", "rust", "--dir", "my-agent"], more].concat())
+    };
+    for (wrong, said) in [("missing", "--sdk missing: No such file"), ("..", "trunkline-sdk is not there")] {
+        let refused = init(&["--sdk", wrong]);
+        let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(said) && stderr.contains("`adapters-sdk` of a checkout"), "{stderr}");
+    }
+    let next = String::from_utf8_lossy(&init(&[]).stdout).into_owned();
+    assert!(next.contains("--force --sdk FOLDER"), "{next}");
+    let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters-sdk");
+    let written = init(&["--force", "--sdk", sdk]);
+    assert!(written.status.success(), "{written:?}");
+    let read =
+        |file: &str| std::fs::read_to_string(folder.path().join("my-agent").join(file)).expect("it is there");
+    assert!(read("Cargo.toml").contains("name = \"my-agent\"\n"));
+    let config = read("conform.toml");
+    assert!(
+        config.contains("\"--target-dir\", \"target\"") && config.contains("[\"target/release/my-agent\"]"),
+        "{config}"
+    );
+}
+
 /// A test fetches nothing, so the compiler is not run here. The Rust skeleton is an example of this repository, and
 /// tested there.
 #[test]

@@ -70,3 +70,12 @@ fn a_build_makes_the_program_in_the_folder_of_the_configuration() {
     let ran = smoke(&adapter, &format!("[adapter]\ncommand = ['python3', 'built.py']\n{build}\n"));
     assert_ne!(ran.status.code(), Some(3), "{ran:?}");
 }
+
+#[test]
+fn a_program_that_the_build_put_elsewhere_is_missed_by_its_folder() {
+    let build = "build = ['sh', '-c', 'mkdir elsewhere; touch elsewhere/program']";
+    let ran = smoke("", &format!("[adapter]\ncommand = ['target/program']\n{build}\n"));
+    assert_eq!(ran.status.code(), Some(3), "{ran:?}");
+    let stderr = String::from_utf8_lossy(&ran.stderr);
+    assert!(stderr.contains("there is no such file in /") && stderr.contains("CARGO_TARGET_DIR"), "{stderr}");
+}

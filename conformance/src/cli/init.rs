@@ -84,12 +84,13 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     if !arguments.action.bytes().all(plain) {
         return usage("--action takes OWNER/REPOSITORY/FOLDER@COMMIT");
     }
-    let sdk = match arguments.sdk.as_deref().map(Path::canonicalize) {
+    let sdk = match arguments.sdk.as_deref().map(sdk_in) {
         None => SDK.to_owned(),
         Some(Ok(folder)) => format!("path = {}", toml::Value::from(folder.display().to_string())),
-        Some(Err(error)) => return usage(format!("--sdk: {error}")),
+        Some(Err(error)) => return usage(error),
     };
-    let sources = Sources { action: &arguments.action, sdk: &sdk };
+    let name = name_of(&arguments.dir);
+    let sources = Sources { action: &arguments.action, sdk: &sdk, name: &name };
     let existing = if arguments.force { Existing::Replaced } else { Existing::Kept };
     let written = skeleton(side, language, &sources)
         .and_then(|skeleton| skeleton.write(&arguments.dir, existing).map(|()| skeleton));
@@ -102,7 +103,7 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     }
     let mut steps = Vec::new();
     if skeleton.files.iter().any(|file| file.path == "Cargo.toml") && arguments.sdk.is_none() {
-        steps.push("fill in OWNER in Cargo.toml, or begin again with --sdk FOLDER".to_owned());
+        steps.push("fill in OWNER in Cargo.toml, or begin again with --force --sdk FOLDER".to_owned());
     }
     if arguments.dir.as_path() != Path::new(".") {
         steps.push(format!("cd {}", shell_words::quote(&arguments.dir.display().to_string())));
@@ -133,4 +134,45 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
         anstream::println!("  and fill in {ACTION} in .github/workflows/conformance.yml");
     }
     exit::CONFORMANT
+}
+
+/// The folder of the SDK, as `--sdk` names it.
+fn sdk_in(folder: &Path) -> Result<PathBuf, String> {
+    let next = "name the folder `adapters-sdk` of a checkout";
+    let whole =
+        folder.canonicalize().map_err(|error| format!("--sdk {}: {error}; {next}", folder.display()))?;
+    let manifest = std::fs::read_to_string(whole.join("Cargo.toml")).unwrap_or_default();
+    let is_sdk = manifest.parse::<toml::Table>().is_ok_and(|manifest| {
+        manifest
+            .get("package")
+            .and_then(|package| package.get("name"))
+            .is_some_and(|name| name.as_str() == Some("trunkline-sdk"))
+    });
+    if is_sdk {
+        Ok(whole)
+    } else {
+        Err(format!("--sdk {}: the crate trunkline-sdk is not there; {next}", folder.display()))
+    }
+}
+
+/// The name of a package in this folder: that of the folder, where cargo takes it.
+fn name_of(folder: &Path) -> String {
+    let whole = std::path::absolute(folder).unwrap_or_default();
+    let name = whole.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    let fits = name.starts_with(|first: char| first.is_ascii_lowercase()) && name.bytes().all(plain);
+    // Cargo refuses a package that is called as one of its own crates, or as a keyword.
+    let taken = [
+        "test",
+        "core",
+        "std",
+        "alloc",
+        "proc-macro",
+        "proc_macro",
+        "build",
+        "deps",
+        "examples",
+        "incremental",
+    ];
+    if fits && !taken.contains(&&*name) { name } else { "adapter".to_owned() }
 }

@@ -19,6 +19,7 @@ use crate::{
     exit,
     needs::Ability,
     printable::short,
+    process::is_missing,
     report::{self, Keep, Listed, Output, Progress, Redactor, Run, Show, Skipped, Telling},
     run::{self, Plan, Rounds},
     subject::{ProbeUse, Subject, read_config},
@@ -196,9 +197,13 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
         Ok(measured) => measured,
         Err(error) => {
             let status = not_started(&subject, &redactor, &error.reason, "stderr", &error.stderr);
-            anstream::eprintln!(
-                "It must answer one `session.start` and one `user.input` by a `turn.complete`."
-            );
+            let next = match subject.build {
+                Some(_) if is_missing(&subject.command, &subject.cwd) => {
+                    "`build` ended well: does it put the program elsewhere (CARGO_TARGET_DIR)?"
+                }
+                _ => "It must answer one `session.start` and one `user.input` by a `turn.complete`.",
+            };
+            anstream::eprintln!("{next}");
             return status;
         }
     };

@@ -349,6 +349,11 @@ impl CaseData {
         checks
     }
 
+    /// How binding what was broken is: a case of a MUST may have found no more than a broken SHOULD.
+    pub(crate) fn level_shown(&self) -> Level {
+        self.findings.iter().map(|finding| finding.level).max().unwrap_or(self.level)
+    }
+
     /// In one line, why it ended so.
     pub(crate) fn because(&self) -> &str {
         let finding = self.findings.first().map(|finding| finding.got.as_str());

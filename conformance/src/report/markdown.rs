@@ -108,7 +108,7 @@ fn full(case: &CaseData) -> String {
         md(&case.id),
         md(&case.title),
         verdict,
-        case.level.to_string().to_uppercase(),
+        case.level_shown().to_string().to_uppercase(),
         md(&case.clause),
         case.basis,
         case.tier

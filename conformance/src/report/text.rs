@@ -130,7 +130,7 @@ fn headline(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
         "{style}{name}{style:#}  {}  {:<44}  {}  [{}] ({})   tier: {}{mark}",
         short(&case.id, 20),
         short(&case.title, 100),
-        case.level.to_string().to_uppercase(),
+        case.level_shown().to_string().to_uppercase(),
         short(&case.clause, 40),
         case.basis,
         case.tier
