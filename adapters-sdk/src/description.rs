@@ -72,6 +72,10 @@ impl Description {
     }
 
     /// Can go on with an earlier session: `session.start.resume` reaches `start`, and `sessions` is asked.
+    ///
+    /// Declares the extension `resume` and the capability `resume_attach`. An adapter that tells the agent's own session id
+    /// by [`Session::info`](crate::Session::info) sets the capability `native_session_ids` too, by
+    /// [`Description::capabilities`], which comes first.
     #[must_use]
     pub fn resumes(mut self) -> Self {
         self.extensions |= Extensions::RESUME;
@@ -99,8 +103,12 @@ impl Description {
         self
     }
 
-    /// Adds what it can do. Without `updated_input` an approval that changes the tool's input reaches the adapter as a
-    /// denial.
+    /// Sets what it can do, in the place of what was declared before: call [`Description::resumes`] and
+    /// [`Description::takes_updated_input`] after it.
+    ///
+    /// `native_session_ids` says that [`Session::info`](crate::Session::info) tells the agent's own session id in each
+    /// session. `turn_completion`, which a description has from the start, says that a turn ends when the agent says so and
+    /// not after a silence. Without `updated_input` an approval that changes the tool's input reaches the adapter as a denial.
     #[must_use]
     pub fn capabilities(self, capabilities: Capabilities) -> Self {
         Self { capabilities, ..self }

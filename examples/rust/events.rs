@@ -1,6 +1,10 @@
 //! What a turn can send and ask besides text: a function for each, by the first word of the input.
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    process::ExitCode,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use trunkline_sdk::{
     Error, FieldKind, Input, Json, Permission, PlanEntry, PlanStatus, Question, ToolCallId, ToolOutcome,
@@ -14,9 +18,11 @@ async fn think(turn: &Turn) {
     turn.output("42").await;
 }
 
-/// A tool call: its begin, what it prints, its end. Take the agent's own id of the call, so that the events pair.
+/// A tool call: its begin, what it prints, its end. Take the agent's own id of the call, so that the events pair. Without
+/// one, count: a later turn uses another id.
 async fn call_a_tool(turn: &Turn) -> Result<(), Error> {
-    let call = ToolCallId::new("call-1")?;
+    static CALLS: AtomicU64 = AtomicU64::new(1);
+    let call = ToolCallId::new(format!("call-{}", CALLS.fetch_add(1, Ordering::Relaxed)))?;
     turn.tool_start(&call, "Bash", Some(Json::of(&["ls"])?)).await;
     turn.tool_update(&call, "README.md\n").await;
     turn.tool_end(&call, "1 file", ToolOutcome::Succeeded).await;

@@ -37,8 +37,9 @@ pub(crate) struct Target {
 
     /// An adapter to run instead: a command line, split by shell quoting rules, run without a shell
     ///
-    /// It runs in the current directory with a short environment (HOME, PATH, LANG, TERM, USER, …). An adapter that
-    /// needs more of it belongs into a configuration file, where `env_passthrough` names what it gets.
+    /// It runs in the current directory with a short environment (HOME, PATH, LANG, TERM, USER, …). `run` and `chat`
+    /// give it more by --env NAME, and its configuration by -c config.KEY=VALUE. In a configuration file,
+    /// `env_passthrough` and `config` do.
     #[arg(long, value_name = "'CMD ARGS'", conflicts_with = "agent")]
     pub(crate) adapter: Option<String>,
 

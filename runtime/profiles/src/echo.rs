@@ -29,12 +29,13 @@ const WORKING: Duration = Duration::from_secs(5);
 pub struct Echo;
 
 impl Adapter for Echo {
-    type State = ();
+    /// How many tools were called: a later turn uses another id.
+    type State = u64;
 
-    async fn turn(&self, turn: Turn, input: Input, (): &mut ()) -> Result<(), Error> {
+    async fn turn(&self, turn: Turn, input: Input, calls: &mut u64) -> Result<(), Error> {
         match Command::of(&input.content) {
             Command::Echo => turn.output(input.content).await,
-            Command::Tool(name) => tool(&turn, name).await?,
+            Command::Tool(name) => tool(&turn, name, calls).await?,
             Command::File(name) => {
                 let contents = format!("a file named {name}\n");
                 turn.new_file(name, file_type_of(name), contents).await?;
@@ -76,8 +77,9 @@ fn offered((name, hint, description): &(&str, &str, &str)) -> Offered {
     }
 }
 
-async fn tool(turn: &Turn, name: &str) -> Result<(), Error> {
-    let call = ToolCallId::new("call-1")?;
+async fn tool(turn: &Turn, name: &str, calls: &mut u64) -> Result<(), Error> {
+    *calls += 1;
+    let call = ToolCallId::new(format!("call-{calls}"))?;
     let permission = Permission::new(name, format!("Run {name}"), name).tool_call(call.clone());
     let decision = turn.ask_permission(permission).await;
     if !decision.is_approved() {

@@ -12,7 +12,7 @@ pub(super) const HELP: &str = "\
 /export FILE  writes the conversation into a new file, as Markdown
 /stop         stops the turn; while it runs, Ctrl-C does
 /quit         leaves; Ctrl-D does too
-/help         shows this
+/help         shows this, and the agent's commands once it has answered
 Alt-Enter, or a \\ at the end of a line, begins another line.
 Any other line goes to the agent as it is, /its own commands too; //file sends /file.";
 
