@@ -68,7 +68,7 @@ fn file_changes_grants_and_older_requests() {
     assert_eq!(answers.deny["permissions"], json!({}));
     let old = json!({"conversationId": "t", "callId": "c", "command": ["bash", "-lc", "ls"], "cwd": "/"});
     let (permission_, answers) = permission("execCommandApproval", &old);
-    assert!(format!("{permission_:?}").contains("resource: \"ls\""));
+    assert!(format!("{permission_:?}").contains("resource: Some(\"ls\")"));
     assert_eq!(option(&answers, "approved_for_session"), &json!({"decision": "approved_for_session"}));
     let patch = json!({"callId": "c", "fileChanges": {"/a": {"type": "add", "content": "x"}}});
     let (permission_, _) = permission("applyPatchApproval", &patch);
