@@ -77,7 +77,8 @@ impl Core {
         if self.phase_of(index, &request.request_id, RequestStep::Ask) == RequestRule::Reject {
             return self.count_of(index, Counter::Bad);
         }
-        let says_on_what = request.resource.is_some();
+        // A host in between writes an absent one as the empty text.
+        let says_on_what = request.resource.as_deref().is_some_and(|resource| !resource.is_empty());
         let PermissionRequest { tool, description, resource, .. } = &mut *request;
         description
             .get_or_insert_with(|| format!("{tool} asks for permission, and does not describe the action."));
