@@ -1,6 +1,10 @@
 //! Asks the person at the terminal: permissions and questions. Without a terminal no question is asked, and nothing is allowed.
 
-use std::{collections::BTreeMap, io::Write, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use anstream::stderr;
 use tokio::task::JoinHandle;
@@ -24,7 +28,12 @@ const ALL: &str = "all";
 #[derive(Debug, Clone)]
 pub(crate) struct Asker {
     terminal: Option<Arc<Terminal>>,
+    /// What was typed before a question, where there is a next message that it can become.
+    early: Option<Early>,
 }
+
+/// Text that was typed before a question, and so is no answer to it.
+type Early = Arc<Mutex<String>>;
 
 /// A request of the agent that waits for the user.
 #[derive(Debug)]
@@ -62,7 +71,18 @@ pub(crate) struct Settled {
 impl Asker {
     /// Finds the terminal.
     pub(crate) fn new() -> Self {
-        Self { terminal: Terminal::find().map(Arc::new) }
+        Self { terminal: Terminal::find().map(Arc::new), early: None }
+    }
+
+    /// Keeps what is typed before a question for [`Self::take_early`].
+    pub(crate) fn keeping_early(self) -> Self {
+        Self { early: Some(Early::default()), ..self }
+    }
+
+    /// Takes what was typed before the questions so far.
+    pub(crate) fn take_early(&self) -> String {
+        let early = self.early.iter().map(|early| std::mem::take(&mut *lock(early)));
+        early.collect()
     }
 
     /// Begins to ask. Gives the request's end at once where there is no one to ask.
@@ -73,7 +93,7 @@ impl Asker {
             return Err(settled);
         };
         let cancel = Cancel::default();
-        let dialogue = Dialogue { terminal, cancel: cancel.clone() };
+        let dialogue = Dialogue { terminal, early: self.early.clone(), cancel: cancel.clone() };
         let reply = match &request {
             Request::Permission(permission) => {
                 let asked = permission.request().clone();
@@ -164,6 +184,7 @@ impl Drop for Asking {
 /// Asks on the terminal, on a thread of its own.
 struct Dialogue {
     terminal: Arc<Terminal>,
+    early: Option<Early>,
     cancel: Cancel,
 }
 
@@ -181,8 +202,8 @@ impl Dialogue {
         } else {
             format!("1-{}, or y/N?", options.len())
         };
-        self.terminal.forget_typed();
         loop {
+            self.set_early_aside();
             let line = self.ask(&prompt, Echo::Shown)?;
             if line.trim() == ALL {
                 self.write(&Page::of_permission(request, true).lines);
@@ -191,14 +212,16 @@ impl Dialogue {
             if let Some(decision) = decision(&line, request) {
                 return Some(decision);
             }
-            self.write(&[format!("    {dim}y allows it once; n or Enter denies it{dim:#}")]);
+            self.write(&[format!(
+                "    {dim}that is no answer and was not sent; y allows it once; n or Enter denies it{dim:#}"
+            )]);
         }
     }
 
     fn question(&self, request: &InputRequest) -> Option<BTreeMap<String, Json>> {
         let page = Page::of_question(request);
         self.write(&page.lines);
-        self.terminal.forget_typed();
+        self.set_early_aside();
         let one_text = [QuestionField { id: "answer".to_owned(), ..QuestionField::default() }];
         let fields = request.fields.as_deref().filter(|fields| !fields.is_empty()).unwrap_or(&one_text);
         let mut values = BTreeMap::new();
@@ -247,6 +270,24 @@ impl Dialogue {
         }
     }
 
+    /// What was typed before the question could be read answers nothing. It is shown, and kept where there is a place.
+    fn set_early_aside(&self) {
+        let typed = self.terminal.take_typed();
+        if typed.is_empty() {
+            return;
+        }
+        let (dim, what) =
+            (paint::DIM, if self.early.is_some() { "kept for your next message" } else { "left out" });
+        self.write(&[format!("    {dim}typed before the question, {what}: {}{dim:#}", one_line(&typed))]);
+        if let Some(early) = &self.early {
+            let mut early = lock(early);
+            if !early.is_empty() {
+                early.push('\n');
+            }
+            early.push_str(&typed);
+        }
+    }
+
     fn ask(&self, prompt: &str, echo: Echo) -> Option<String> {
         let act = paint::ACT;
         let _ = write!(stderr(), "    {prompt} {act}›{act:#} ");
@@ -261,6 +302,10 @@ impl Dialogue {
             let _ = writeln!(stderr, "{}", line.trim_end());
         }
     }
+}
+
+fn lock(early: &Early) -> std::sync::MutexGuard<'_, String> {
+    early.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn headline(request: &PermissionRequest) -> String {

@@ -16,8 +16,8 @@ use anstream::adapter::strip_str;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     termios::{
-        LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcgetpgrp, tcgetwinsize,
-        tcsetattr,
+        LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr, tcgetpgrp,
+        tcgetwinsize, tcsetattr,
     },
 };
 
@@ -26,6 +26,9 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// The longest line that is read, in bytes.
 const MAX_LINE: usize = 64 * 1024;
+
+/// How wide a terminal is thought that does not know it.
+const COLUMNS: u16 = 80;
 
 /// A terminal with a person before it: something to read from while stderr is shown there.
 ///
@@ -73,17 +76,42 @@ impl Terminal {
         Some(Self { input })
     }
 
-    /// Throws away what was typed before it was asked for: no answer must be given unseen.
-    pub(crate) fn forget_typed(&self) {
+    /// Takes what was typed before it was asked for, a line without its end included: no answer must be given unseen.
+    /// What comes back is text without control characters.
+    pub(crate) fn take_typed(&self) -> String {
+        let mut typed = Vec::new();
+        // Without the foreground, reading would halt the program.
+        if let Some(settings) = Settings::of(&self.input) {
+            settings.change(|settings| {
+                settings.local_modes.remove(LocalModes::ICANON);
+                settings.special_codes[SpecialCodeIndex::VMIN] = 0;
+                settings.special_codes[SpecialCodeIndex::VTIME] = 0;
+            });
+            let mut chunk = [0; 1024];
+            while typed.len() < MAX_LINE && self.has_input(Duration::ZERO) == Ok(true) {
+                match rustix::io::read(&self.input, &mut chunk) {
+                    Ok(read @ 1..) => typed.extend_from_slice(&chunk[..read]),
+                    Ok(0) | Err(_) => break,
+                }
+            }
+        }
         // A terminal that cannot has typed nothing.
         let _ = tcflush(&self.input, QueueSelector::IFlush);
+        let text = strip_str(&String::from_utf8_lossy(&typed)).to_string().replace('\r', "\n");
+        let is_text = |char: &char| matches!(char, '\n' | '\t') || !char.is_control();
+        text.trim().chars().filter(is_text).collect()
+    }
+
+    fn has_input(&self, wait: Duration) -> rustix::io::Result<bool> {
+        let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
+        Ok(poll(&mut ready, wait.try_into().ok().as_ref())? > 0)
     }
 
     /// Waits for a line. Nothing at the end of input, on an error, or when cancelled. Blocks the thread.
     pub(crate) fn line(&self, echo: Echo, cancel: &Cancel) -> Option<String> {
         let settings = Settings::of(&self.input);
         if let Some(settings) = &settings {
-            settings.change(|modes| modes.set(LocalModes::ECHO, echo == Echo::Shown));
+            settings.change(|settings| settings.local_modes.set(LocalModes::ECHO, echo == Echo::Shown));
         }
         let mut line = Vec::new();
         let mut chunk = [0; 1024];
@@ -91,11 +119,9 @@ impl Terminal {
             if cancel.is_cancelled() {
                 return None;
             }
-            let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
-            let wait = LOOK_UP.try_into().ok();
-            match poll(&mut ready, wait.as_ref()) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
-                Ok(_) => {}
+            match self.has_input(LOOK_UP) {
+                Ok(false) | Err(rustix::io::Errno::INTR) => continue,
+                Ok(true) => {}
                 Err(_) => return None,
             }
             match rustix::io::read(&self.input, &mut chunk) {
@@ -127,7 +153,7 @@ impl Settings {
     /// What is typed on the terminal on stdin is not shown until this is dropped: it would disturb what is written.
     pub(crate) fn calm() -> Option<Self> {
         let settings = Self::save()?;
-        settings.change(|modes| modes.remove(LocalModes::ECHO | LocalModes::ECHOCTL));
+        settings.change(|settings| settings.local_modes.remove(LocalModes::ECHO | LocalModes::ECHOCTL));
         Some(settings)
     }
 
@@ -137,9 +163,9 @@ impl Settings {
         Some(Self { of: rustix::io::dup(terminal).ok()?, before: Some(before) })
     }
 
-    fn change(&self, change: impl FnOnce(&mut LocalModes)) {
+    fn change(&self, change: impl FnOnce(&mut Termios)) {
         let Some(mut settings) = self.before.clone() else { return };
-        change(&mut settings.local_modes);
+        change(&mut settings);
         // A terminal that cannot shows what is typed.
         let _ = tcsetattr(&self.of, OptionalActions::Now, &settings);
     }
@@ -170,7 +196,12 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
 pub(crate) fn columns() -> Option<usize> {
     let stderr = io::stderr();
     let size = if stderr.is_terminal() { tcgetwinsize(stderr).ok()? } else { return None };
-    (size.ws_col > 0).then_some(size.ws_col.into())
+    Some(width(size.ws_col))
+}
+
+/// The columns that a terminal reports; 0 means that it does not know.
+fn width(columns: u16) -> usize {
+    if columns == 0 { COLUMNS } else { columns }.into()
 }
 
 /// The text with its lines broken between words, so that the terminal does not break them within one. What stands between
@@ -254,6 +285,11 @@ mod tests {
     #[test]
     fn one_line_is_one_line() {
         assert_eq!(one_line(" a\n\n  b\u{1b} "), "a b␛");
+    }
+
+    #[test]
+    fn a_terminal_that_does_not_know_its_width_has_80_columns() {
+        assert_eq!((width(0), width(132)), (80, 132));
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod cli {
     mod run;
     mod session_may;
     mod signals;
+    mod terminal;
     mod usage;
 
     use std::{

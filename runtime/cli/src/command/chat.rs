@@ -84,10 +84,11 @@ impl Chat {
         let mut interrupts = Interrupts::watch()?;
         let settings = Settings::save();
         let detail = if self.debug { Detail::Debug } else { Detail::Calm };
+        let asker = Asker::new();
         let conversation = Conversation {
             screen: Screen::new(detail).with_markdown(),
             lines: None,
-            asker: Asker::new(),
+            asker: if Prompt::edits() { asker.keeping_early() } else { asker },
             save: self.save,
             lost_files: false,
             learned: SessionInfo::default(),
@@ -130,6 +131,7 @@ impl Talk {
                 return Ok(self.code_of(&end));
             }
             prompt.complete(live::commands(&self.conversation.learned).map(|(typed, _)| typed).collect());
+            prompt.begin_with(&self.conversation.asker.take_early());
             let said = tokio::select! {
                 said = prompt.line() => said?,
                 interrupt = terminated(interrupts) => {

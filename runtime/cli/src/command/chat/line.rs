@@ -1,6 +1,10 @@
 //! The prompt: a line editor with history and completion.
 
-use std::{borrow::Cow, io, path::PathBuf};
+use std::{
+    borrow::Cow,
+    io::{self, IsTerminal},
+    path::PathBuf,
+};
 
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context as _, anyhow};
@@ -34,6 +38,8 @@ pub(super) struct Prompt {
     editor: Option<Box<Lines>>,
     /// Lines that ended with `\`, with line ends in its place.
     before: String,
+    /// What stands in the next line before anything is typed.
+    initial: String,
     reading: Option<Reading>,
     history: Option<PathBuf>,
 }
@@ -76,7 +82,25 @@ impl Prompt {
             // The first time there is none.
             let _ = editor.load_history(path);
         }
-        Ok(Self { editor: Some(Box::new(editor)), before: String::new(), reading: None, history })
+        Ok(Self {
+            editor: Some(Box::new(editor)),
+            before: String::new(),
+            initial: String::new(),
+            reading: None,
+            history,
+        })
+    }
+
+    /// Whether a line can be edited here, and so begin with a text.
+    pub(super) fn edits() -> bool {
+        // Those that the line editor reads plain lines from.
+        let is_plain = |name: String| ["dumb", "cons25", "emacs"].contains(&name.to_lowercase().as_str());
+        io::stdin().is_terminal() && !std::env::var("TERM").is_ok_and(is_plain)
+    }
+
+    /// Puts a text into the next line, for the person to change and send.
+    pub(super) fn begin_with(&mut self, text: &str) {
+        self.initial.push_str(text);
     }
 
     /// Completes these commands of the agent, too.
@@ -117,8 +141,9 @@ impl Prompt {
         if self.reading.is_none() {
             let mut editor = self.editor.take().ok_or_else(|| anyhow!("the line editor is gone"))?;
             let prompt = if self.before.is_empty() { PROMPT } else { FURTHER };
+            let initial = std::mem::take(&mut self.initial);
             self.reading = Some(tokio::task::spawn_blocking(move || {
-                let line = editor.readline(prompt);
+                let line = editor.readline_with_initial(prompt, (&initial, ""));
                 (editor, line)
             }));
         }

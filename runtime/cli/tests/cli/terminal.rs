@@ -1,0 +1,156 @@
+//! What a person at a terminal sees and types; Python holds the terminal's other end.
+
+use super::Home;
+
+/// Runs a program on a terminal that does not know its size, and talks with it as `talk.py` says.
+const TERMINAL: &str = r#"
+import fcntl, os, pty, select, signal, struct, sys, termios
+
+signal.alarm(60)
+master, slave = pty.openpty()
+child = os.fork()
+if child == 0:
+    os.setsid()
+    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+    for fd in range(3):
+        os.dup2(slave, fd)
+    os.close(master)
+    os.execv(sys.argv[1], sys.argv[1:])
+
+seen, at = b"", 0
+
+def more():
+    global seen
+    try:
+        read = os.read(master, 65536)
+    except OSError:
+        read = b""
+    seen += read
+    return read != b""
+
+def expect(text):
+    "Reads until the text comes, and gives what stood before it."
+    global at
+    while text.encode() not in seen[at:]:
+        if not more():
+            sys.exit(f"{text!r} does not come: {seen.decode()}")
+    start, at = at, seen.index(text.encode(), at) + len(text.encode())
+    return seen[start:at].decode()
+
+def send(text):
+    os.write(master, text.encode())
+
+def arrived(length):
+    "Waits until lines of so many bytes are there to be read by the program, which reads none."
+    while struct.unpack("i", fcntl.ioctl(slave, termios.FIONREAD, b"\0" * 4))[0] < length:
+        select.select([], [], [], 0.002)
+
+def done():
+    global slave
+    os.close(slave)
+    while more():
+        pass
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(seen.decode())
+    sys.exit(code)
+
+exec(open("talk.py").read())
+"#;
+
+/// Says that it is busy, asks once the pipe `go` is opened, tells the answer; a further input is given back.
+const ASKING: &str = r#"
+import json, sys
+def say(kind, **members):
+    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
+turns = 0
+for line in sys.stdin:
+    message = json.loads(line)
+    session, kind = message["session_id"], message["type"]
+    if kind == "user.input":
+        turns += 1
+        if turns > 1:
+            say("output", content="got " + json.dumps(message["content"]) + "\n")
+            say("turn.complete")
+        else:
+            say("output", content="busy now\n")
+            open("go").close()
+            say("permission.request", request_id="r", tool="Bash", description="Delete the logs", resource="rm -r logs")
+    elif kind == "permission.response":
+        say("output", content=f"approved={message['approved']}\n")
+        say("turn.complete")
+"#;
+
+#[track_caller]
+fn talk(command: &str, adapter: &str, talk: &str) -> String {
+    let home = Home::new();
+    let (terminal, adapter) = (home.file("terminal.py", TERMINAL), home.file("adapter.py", adapter));
+    home.file("talk.py", talk);
+    let fifo = std::process::Command::new("mkfifo").arg(home.path().join("go")).status().unwrap();
+    assert!(fifo.success());
+    let adapter = shell_words::join(["python3", adapter.to_str().unwrap()]);
+    let ran = std::process::Command::new("python3")
+        .arg(terminal)
+        .arg(env!("CARGO_BIN_EXE_trunkline"))
+        .args(shell_words::split(command).unwrap())
+        .args(["--adapter", &adapter])
+        .current_dir(home.path())
+        .env("HOME", home.path())
+        .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
+        .env_remove("TRUNKLINE_CONFIG")
+        .output()
+        .unwrap();
+    let ran = super::Ran::of(ran);
+    ran.must_end_with(0);
+    ran.stdout
+}
+
+#[test]
+fn what_was_typed_before_a_question_is_no_answer_and_waits_for_the_next_message() {
+    let seen = talk(
+        "chat",
+        ASKING,
+        r#"
+expect("› ")
+send("begin\r")
+expect("busy now")
+send("y\nand then")
+arrived(2)
+open("go", "w").close()
+expect("rm -r logs")
+expect("typed before the question, kept for your next message: y and then")
+expect("allow? [y/N] › ")
+send("later\n")
+expect("no answer and was not sent")
+expect("allow? [y/N] › ")
+send("n\n")
+expect("approved=False")
+expect("and then")
+send("\r")
+expect('got "y\\nand then"')
+expect("› ")
+send("\x04")
+done()
+"#,
+    );
+    assert!(!seen.contains("approved=True"), "{seen}");
+}
+
+#[test]
+fn what_was_typed_before_a_question_of_a_single_turn_is_shown() {
+    talk(
+        "run begin",
+        ASKING,
+        r#"
+expect("busy now")
+send("y\n")
+arrived(2)
+open("go", "w").close()
+expect("typed before the question, left out: y")
+expect("allow? [y/N] › ")
+send("y\n")
+expect("approved=True")
+done()
+"#,
+    );
+}
