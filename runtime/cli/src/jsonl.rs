@@ -11,12 +11,14 @@ use crate::ask::Settled;
 #[derive(Debug)]
 pub(crate) struct Lines {
     out: BufWriter<io::Stdout>,
+    /// What the adapter last said of the turn's usage.
+    usage: Option<Value>,
 }
 
 impl Lines {
     /// Writes to stdout.
     pub(crate) fn new() -> Self {
-        Self { out: BufWriter::new(io::stdout()) }
+        Self { out: BufWriter::new(io::stdout()), usage: None }
     }
 
     /// Writes one event: its `type` is that of the protocol's message (`end` for a turn's end), its members are the message's.
@@ -24,7 +26,16 @@ impl Lines {
     /// # Errors
     /// When stdout takes no more.
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
-        let (kind, body) = body(event);
+        let (kind, mut body) = body(event);
+        match &event.kind {
+            EventKind::Usage(usage) => self.usage = serde_json::to_value(usage).ok(),
+            EventKind::End(_) => {
+                // What the end itself says stands.
+                let earlier = self.usage.take().filter(|_| body["usage"].is_null());
+                earlier.into_iter().for_each(|usage| body["usage"] = usage);
+            }
+            _ => {}
+        }
         let place = match event.scope {
             TurnScope::Running(turn) => json!({ "place": "turn", "turn": turn.get() }),
             TurnScope::Outside => json!({ "place": "outside" }),
