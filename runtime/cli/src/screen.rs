@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     io::{self, IsTerminal, Write},
+    os::fd::AsFd,
     time::{Duration, Instant},
 };
 
@@ -36,6 +37,8 @@ pub(crate) struct Screen {
     /// Takes all else.
     aside: Box<dyn Write + Send>,
     answer_on_terminal: bool,
+    /// Whether the answer and all else are read together: on a terminal, or in one file.
+    is_one_sink: bool,
     aside_on_terminal: bool,
     detail: Detail,
     /// What is being written.
@@ -86,7 +89,9 @@ impl Screen {
     pub(crate) fn new(detail: Detail) -> Self {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let terminals = (stdout.is_terminal(), stderr.is_terminal());
-        Self::over(Box::new(stdout), Box::new(anstream::stderr()), terminals, detail)
+        let is_one_sink = terminals.0 || is_one_file(&stdout, &stderr);
+        let screen = Self::over(Box::new(stdout), Box::new(anstream::stderr()), terminals, detail);
+        Self { is_one_sink, ..screen }
     }
 
     fn over(
@@ -100,6 +105,7 @@ impl Screen {
             markdown: None,
             aside,
             answer_on_terminal,
+            is_one_sink: answer_on_terminal,
             aside_on_terminal,
             detail,
             block: Block::None,
@@ -162,7 +168,7 @@ impl Screen {
         self.finish_markdown()?;
         if !self.answer_ended {
             self.answer.write_all(b"\n")?;
-            if self.block == Block::Answer && self.answer_on_terminal {
+            if self.block == Block::Answer && self.is_one_sink {
                 self.fresh = true;
             }
         }
@@ -281,6 +287,7 @@ impl Screen {
             self.fresh = text.ends_with('\n');
         } else {
             self.answer.write_all(text.as_bytes())?;
+            self.fresh = !self.is_one_sink || text.ends_with('\n');
         }
         // Markdown comes as whole lines.
         self.answer_ended = self.markdown.is_some() || text.ends_with('\n');
@@ -350,6 +357,12 @@ impl Screen {
             bar.finish_and_clear();
         }
     }
+}
+
+/// Whether both are the same pipe, socket or file.
+fn is_one_file(one: impl AsFd, other: impl AsFd) -> bool {
+    let place = |of: &dyn AsFd| rustix::fs::fstat(of).map(|file| (file.st_dev, file.st_ino));
+    place(&one).is_ok_and(|one| place(&other) == Ok(one))
 }
 
 #[cfg(test)]

@@ -61,6 +61,21 @@ fn an_answer_on_a_terminal_cannot_command_it() {
 }
 
 #[test]
+fn what_comes_beside_an_answer_in_one_file_begins_a_line() {
+    let sink = Sink::default();
+    let plain = anstream::StripStream::new(Box::new(sink.clone()) as Box<dyn Write + Send>);
+    let mut screen = Screen::over(Box::new(sink.clone()), Box::new(plain), (false, false), Detail::Calm);
+    screen.is_one_sink = true;
+    for kind in [output("a"), thinking("hm"), output("b\n"), thinking("hm"), output("c")] {
+        screen.event(&event(kind)).unwrap();
+    }
+    screen.end_answer().unwrap();
+    let lines: Vec<_> = sink.text().lines().map(|line| line.trim().to_owned()).collect();
+    let said = lines.iter().filter(|line| !line.starts_with('(') && !line.is_empty());
+    assert_eq!(said.collect::<Vec<_>>(), ["a", "hm", "b", "hm", "c"], "{:?}", sink.text());
+}
+
+#[test]
 fn thoughts_begin_on_a_line_of_their_own() {
     let (_, aside) =
         shown_on((true, true), vec![output("a"), thinking("one\ntw"), thinking("o"), output("b")]);
