@@ -127,6 +127,21 @@ impl Request {
         }
     }
 
+    /// What a request becomes where there is no terminal, and what to do about it.
+    pub(crate) fn without_terminal(&self) -> (&'static str, String) {
+        match self {
+            Self::Permission(permission) => {
+                let tool = one_line(&permission.request().tool);
+                let allow = shell_words::quote(&tool);
+                ("denied", format!("--allow {allow}, or `permission` in the configuration, can allow it"))
+            }
+            Self::Question(_) => (
+                "not answered",
+                "run it on a terminal, or let a program answer it by `trunkline serve`".to_owned(),
+            ),
+        }
+    }
+
     fn decline(self) {
         match self {
             Self::Permission(permission) => permission.deny(),

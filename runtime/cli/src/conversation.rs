@@ -196,11 +196,12 @@ impl Conversation {
         };
         self.screen.pause();
         let headline = request.headline();
+        let (settled_as, next) = request.without_terminal();
         match self.asker.ask(request) {
             Ok(begun) => *asking = Some(begun),
             Err(settled) => {
-                self.screen.note("✗", paint::CARE, &format!("denied: {headline}"));
-                self.screen.remark("  no terminal to ask on; `permission` in the configuration can allow it");
+                self.screen.note("✗", paint::CARE, &format!("{settled_as}: {headline}"));
+                self.screen.remark(&format!("  no terminal to ask on; {next}"));
                 self.settled(&settled)?;
             }
         }

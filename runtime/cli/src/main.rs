@@ -5,7 +5,10 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{
+    Parser,
+    error::{ContextKind, ContextValue},
+};
 use trunkline_host::redact;
 
 use crate::terminal::{columns, wrapped};
@@ -54,5 +57,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
         clean if *clean == plain => write!(stderr, "{}", wrapped(&text.ansi().to_string(), columns(), 0)),
         clean => write!(stderr, "{}", wrapped(&clean, columns(), 0)),
     };
+    if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("init".to_owned())) {
+        let _ = writeln!(stderr, " next: `trunkline-conformance init` writes the skeleton of an adapter");
+    }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use trunkline_host::{
     Cause, Host, TurnEnd,
-    config::{AgentConfig, StopSteps},
+    config::{AgentConfig, Profile, StopSteps},
     protocol::{Category, ClosedReason, SessionInfo, SessionStart, Status},
     redact,
 };
@@ -99,7 +99,7 @@ impl Run {
             learned: SessionInfo::default(),
             transcript: None,
         };
-        let next = || next(&chosen, is_ad_hoc, config);
+        let next = |end: &TurnEnd| next(&chosen, end, is_ad_hoc, config);
         let done = turn(&chosen, start, &self.file, prompt, next, &mut conversation, &mut interrupts).await;
         conversation.screen.pause();
         let hurried = matches!(done, Ok((_, Pace::Hurried)));
@@ -110,15 +110,38 @@ impl Run {
 
 /// What to do about an agent that did not start. One of the command line is in no configuration, so no other command can
 /// look at it.
-fn next(chosen: &Chosen, is_ad_hoc: bool, config: Option<&Path>) -> String {
+fn next(chosen: &Chosen, end: &TurnEnd, is_ad_hoc: bool, config: Option<&Path>) -> Option<String> {
+    let (agent, line) = (&chosen.agent, chosen.command_line());
+    if end.exit.as_ref().and_then(|exit| exit.code) == Some(i32::from(exit::USAGE))
+        && agent.profile == Profile::External
+    {
+        let correct = if is_ad_hoc {
+            "-c config.KEY=VALUE sets a key"
+        } else {
+            "correct `config` in the agent's entry"
+        };
+        return Some(format!(
+            "next: status 2 means a wrong configuration or argument: {correct}; on the SDK, `{line} --describe` has the keys"
+        ));
+    }
+    let is_missing = end.error.as_ref().is_some_and(|error| error.category == Some(Category::NotInstalled));
+    if is_ad_hoc && is_missing && end.cause == Cause::StartFailed {
+        // The error says the rest.
+        let (program, folder) = (Path::new(&agent.command.command), &agent.command.work_dir);
+        let counts =
+            program.is_relative() && program.components().count() > 1 && !folder.as_os_str().is_empty();
+        return counts.then(|| {
+            format!("next: name it by an absolute path, since --cwd runs it in {}", folder.display())
+        });
+    }
     if is_ad_hoc {
-        return format!("next: see what `{}` says when it is run by hand", chosen.command_line());
+        return Some(format!("next: see what `{line}` says when it is run by hand"));
     }
     let file = config.map(|file| file.to_string_lossy());
     let options = file.iter().flat_map(|file| ["--config", file]);
     let words = ["trunkline"].into_iter().chain(options).chain(["doctor", &chosen.agent.id, "--start"]);
     let command = shell_words::join(words);
-    format!("next: `{}` says what is missing", redact::text(&command))
+    Some(format!("next: `{}` says what is missing", redact::text(&command)))
 }
 
 /// How the program ends.
@@ -138,7 +161,7 @@ async fn turn(
     start: SessionStart,
     files: &[PathBuf],
     prompt: String,
-    next_after_no_start: impl FnOnce() -> String,
+    next_after_no_start: impl FnOnce(&TurnEnd) -> Option<String>,
     conversation: &mut Conversation,
     interrupts: &mut Interrupts,
 ) -> Result<(u8, Pace), Fault> {
@@ -157,7 +180,8 @@ async fn turn(
         Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
             let code = code_of(&end, &chosen.host);
             let next = next_after(&end, &chosen.agent, &asked);
-            if let Some(next) = next.or_else(|| (code == exit::NOT_STARTED).then(next_after_no_start)) {
+            let after_no_start = || if code == exit::NOT_STARTED { next_after_no_start(&end) } else { None };
+            if let Some(next) = next.or_else(after_no_start) {
                 conversation.screen.remark(&next);
             }
             (code, Pace::Orderly)

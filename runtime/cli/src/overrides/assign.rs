@@ -29,7 +29,7 @@ pub(crate) fn assign(
                 _ => other,
             })
         });
-        config = set.map_err(|refused| fault(key, index, &refused))?;
+        config = set.map_err(|refused| fault(key, value, index, &refused))?;
     }
     Ok(config)
 }
@@ -82,11 +82,14 @@ fn in_entry(refused: &ConfigError, index: usize) -> &str {
     at.strip_prefix(&format!("agents[{index}].")).unwrap_or(at)
 }
 
-fn fault(key: &str, index: usize, refused: &ConfigError) -> Fault {
+fn fault(key: &str, value: &Value, index: usize, refused: &ConfigError) -> Fault {
     let at = in_entry(refused, index);
     let at = if at == key || at.is_empty() { String::new() } else { format!("{at}: ") };
-    Fault::usage(anyhow!("failed to set {key} by -c: {at}{}", refused.problem()))
-        .next("`trunkline schema config` has every key; a value is JSON, or else a string")
+    let next = match (key, value.as_str()) {
+        ("permission.default", Some("allow")) => "--allow '*' allows everything, for this run",
+        _ => "`trunkline schema config` has every key; a value is JSON, or else a string",
+    };
+    Fault::usage(anyhow!("failed to set {key} by -c: {at}{}", refused.problem())).next(next)
 }
 
 #[cfg(test)]

@@ -191,7 +191,9 @@ impl Screen {
             }
             (Status::Failed, cause) => self.note("✗", paint::BAD, &self::said(end, cause.as_str())),
         }
-        self.remark(&facts);
+        if !facts.is_empty() {
+            self.remark(&facts);
+        }
     }
 
     fn closed(&mut self, end: &SessionEnd) {

@@ -14,7 +14,8 @@ pub(super) fn of_turn(
     usage: Option<&Usage>,
     context: Option<(u64, u64)>,
 ) -> String {
-    let mut facts = vec![duration(took)];
+    // Zero: nothing was sent, or all of the time was the person's.
+    let mut facts: Vec<_> = (!took.is_zero()).then(|| duration(took)).into_iter().collect();
     if let Some(usage) = usage {
         facts.extend(used(usage.input_tokens, usage.output_tokens, usage.cost_usd));
     }
@@ -28,7 +29,8 @@ pub(super) fn of_turn(
 fn used(input: Option<u64>, output: Option<u64>, cost: Option<f64>) -> impl Iterator<Item = String> {
     let tokens = |tokens: Option<u64>, what| tokens.map(|tokens| format!("{} {what}", count(tokens)));
     let cost = cost.map(|cost| format!("${cost:.4}"));
-    [tokens(input, "tokens in"), tokens(output, "out"), cost].into_iter().flatten()
+    let read = if input == Some(1) { "token in" } else { "tokens in" };
+    [tokens(input, read), tokens(output, "out"), cost].into_iter().flatten()
 }
 
 fn filled(context: Option<(u64, u64)>) -> Option<String> {
@@ -121,6 +123,11 @@ mod tests {
         totals.add(Duration::from_secs(2), Some(&usage(Some(1200))));
         totals.add(Duration::ZERO, Some(&usage(None)));
         assert_eq!(totals.shown(Some((1, 4))), "3 turns · 3.0 s · 1.2k tokens in · $0.5000 · context 25 %");
+    }
+
+    #[test]
+    fn one_token_is_one() {
+        assert_eq!(used(Some(1), Some(1), None).collect::<Vec<_>>(), ["1 token in", "1 out"]);
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn the_end_has_the_usage_that_came_before_it() {
 fn a_permission_is_denied_without_a_terminal() {
     let home = Home::new();
     let ran = home.run(["run", "/tool bash"]);
-    ran.must_end_with(0).must_say("denied: bash").must_say("no terminal to ask on");
+    ran.must_end_with(0).must_say("denied: bash").must_say("no terminal to ask on").must_say("--allow bash");
     assert_eq!(ran.stdout, "denied bash\n");
 
     let lines = home.run(["run", "--json", "/tool bash"]).json_lines();
@@ -120,6 +120,62 @@ fn an_adapter_that_ends_at_once_is_code_3() {
         .must_end_with(3)
         .must_say("broken")
         .must_say("run by hand");
+}
+
+#[test]
+fn a_status_of_2_leads_to_the_configuration() {
+    let home = Home::new();
+    let ran = home.run(["run", "--adapter", "sh -c 'exit 2'", "hello"]);
+    ran.must_end_with(3).must_say("-c config.KEY=VALUE");
+    assert!(!ran.stderr.contains("run by hand"), "{}", ran.stderr);
+    let external = r#"{ "command": "sh", "args": ["-c", "exit 2"] }"#;
+    home.file("trunkline.json", &format!(r#"{{ "agents": [ {{ "id": "a", "external": {external} }} ] }}"#));
+    home.run(["run", "hello"]).must_end_with(3).must_say("correct `config` in the agent's entry");
+}
+
+#[test]
+fn a_program_that_is_missing_in_the_agents_folder_is_to_be_named_whole() {
+    let home = Home::new();
+    let ran = home.run(["run", "--adapter", "./no-such", "hello"]);
+    ran.must_end_with(3).must_say("no such file");
+    assert!(!ran.stderr.contains("next:"), "{}", ran.stderr);
+    std::fs::create_dir(home.path().join("sub")).unwrap();
+    home.run(["run", "--cwd", "sub", "--adapter", "./no-such", "hello"])
+        .must_end_with(3)
+        .must_say("name it by an absolute path");
+}
+
+#[test]
+fn a_question_without_a_terminal_is_not_a_denial() {
+    let home = Home::new();
+    let asks = r#"{"type":"input.request","session_id":"%s","request_id":"q","prompt":"Which branch?"}"#;
+    let ends = r#"{"type":"turn.complete","session_id":"%s"}"#;
+    let ready = r#"{"type":"session.ready","session_id":"%s","protocol":1,"extensions":["questions"]}"#;
+    let script = format!(
+        r#"while read -r line; do
+            id=$(printf %s "$line" | sed 's/.*"session_id":"\([^"]*\)".*/\1/')
+            case $line in
+                *session.start*) printf '{ready}\n' "$id";;
+                *user.input*) printf '{asks}\n' "$id";;
+                *input.response*) printf '{ends}\n' "$id";;
+            esac
+        done"#
+    );
+    home.file("asks.sh", &script);
+    home.run(["run", "--adapter", "sh asks.sh", "hello"])
+        .must_end_with(0)
+        .must_say("not answered: Which branch?")
+        .must_say("trunkline serve");
+}
+
+#[test]
+fn init_is_a_command_of_the_suite() {
+    Home::new().run(["init"]).must_end_with(2).must_say("`trunkline-conformance init`");
+}
+
+#[test]
+fn everything_is_allowed_by_a_flag_and_not_by_a_default() {
+    Home::new().run(["run", "-c", "permission.default=allow", "x"]).must_end_with(2).must_say("--allow '*'");
 }
 
 #[test]
