@@ -24,6 +24,7 @@ use crate::{
 mod environment;
 mod orphans;
 mod pipes;
+mod requests;
 mod usage;
 
 pub use self::orphans::{kill_all, sweep};
@@ -146,8 +147,9 @@ impl Process {
             thread::spawn(move || pipes::write_all(OwnedFd::from(stdin), &input, &ended, &history));
         }
         if let Some(stdout) = child.stdout.take() {
-            let (output, history) = (Arc::clone(&output), Arc::clone(history));
-            thread::spawn(move || pipes::read_stdout(File::from(OwnedFd::from(stdout)), &output, &history));
+            let (input, output, history) = (Arc::clone(&input), Arc::clone(&output), Arc::clone(history));
+            let stdout = File::from(OwnedFd::from(stdout));
+            thread::spawn(move || pipes::read_stdout(stdout, &output, &input, &history));
         }
         if let Some(stderr) = child.stderr.take() {
             let history = Arc::clone(history);
@@ -181,6 +183,16 @@ impl Process {
     /// Queues bytes that are written in pieces, cut at the given offsets, with a pause at each cut.
     pub(crate) fn write_in_pieces(&self, bytes: Vec<u8>, cuts: Vec<usize>, gap: Duration, intent: Intent) {
         self.input.change(|input| input.waiting.push_back(Write1 { bytes, cuts, gap, intent }));
+    }
+
+    /// Denies from now on what the program asks for, but for turns whose input the case answers for.
+    pub(crate) fn deny_requests(&self) {
+        self.input.change(|input| input.denials.on = true);
+    }
+
+    /// Says that the case answers what the turn of an input with this text asks for.
+    pub(crate) fn leave_requests_of(&self, text: &str) {
+        self.input.change(|input| input.denials.texts_of_case.insert(text.to_owned()));
     }
 
     /// Waits until all that was queued has been accepted by the pipe. `false`: the time ran out, or the pipe broke.

@@ -204,6 +204,10 @@ impl<'a> Trial<'a> {
                 launch.why_not(&error)
             ))
         })?;
+        // Below a host all requests are of the case's own scripts.
+        if self.subject.side == Side::Adapter {
+            process.deny_requests();
+        }
         self.process = Some(process);
         self.fate = Fate::Lives;
         Ok(())

@@ -145,11 +145,11 @@ impl Stop {
         self
     }
 
-    /// A failure with its likely cause.
+    /// A failure with its likely cause, unless what was seen has named one.
     #[must_use]
     pub(crate) fn hint(mut self, cause: impl fmt::Display) -> Self {
         if let Self::Fail(finding) = &mut self {
-            finding.hint = Some(cause.to_string());
+            finding.hint.get_or_insert_with(|| cause.to_string());
         }
         self
     }
@@ -160,7 +160,7 @@ pub(crate) type Outcome<T = ()> = Result<T, Stop>;
 
 /// Adds to a failure on its way up: its likely cause, or another clause.
 pub(crate) trait FailureContext {
-    /// Names the likely cause.
+    /// Names the likely cause, unless what was seen has named one.
     #[must_use]
     fn hint(self, hint: &str) -> Self;
 
@@ -171,10 +171,7 @@ pub(crate) trait FailureContext {
 
 impl<T> FailureContext for Outcome<T> {
     fn hint(self, hint: &str) -> Self {
-        self.map_err(|stop| match stop {
-            Stop::Fail(finding) => Stop::Fail(Box::new(Finding { hint: Some(hint.to_owned()), ..*finding })),
-            other => other,
-        })
+        self.map_err(|stop| stop.hint(hint))
     }
 
     fn under(self, clause: &'static str) -> Self {

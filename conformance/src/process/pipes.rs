@@ -15,11 +15,11 @@ use rustix::{
     fs::{OFlags, fcntl_setfl},
 };
 
-use super::Exit;
+use super::{Exit, requests::Denials};
 use crate::{
     history::{Event, History, Intent, Link},
     watched::Watched,
-    wire::{Parsed, Splitter},
+    wire::{self, Message, Parsed, Splitter},
 };
 
 /// The most of a line that is kept: the program may write without an LF forever.
@@ -34,6 +34,9 @@ pub(super) struct Input {
     pub(super) writing: bool,
     pub(super) close: bool,
     pub(super) broken: bool,
+    /// Whether the last of what was written is a piece of a line, in which nothing may be put.
+    mid_line: bool,
+    pub(super) denials: Denials,
 }
 
 /// One line, or a piece of one, and how to write it.
@@ -65,15 +68,28 @@ pub(super) fn write_all(
     let quick = fcntl_setfl(&stdin, OFlags::NONBLOCK).is_ok();
     let mut stdin = File::from(stdin);
     loop {
-        let next = input.wait(|input| match input.waiting.pop_front() {
-            Some(next) => {
+        let next = input.wait(|input| {
+            if let Some(denial) = (!input.mid_line).then(|| input.denials.next()).flatten() {
                 input.writing = true;
-                Some(Some(next))
+                // Recorded under the lock: the program may use the id again at once.
+                record_host(history, &denial, Intent::Valid, |_| {});
+                let (cuts, gap) = (Vec::new(), Duration::ZERO);
+                return Some(Some((Write1 { bytes: denial, cuts, gap, intent: Intent::Valid }, true)));
             }
-            None => (input.close || input.broken).then_some(None),
+            match input.waiting.pop_front() {
+                Some(next) => {
+                    input.writing = true;
+                    input.mid_line = !next.bytes.ends_with(b"\n");
+                    Some(Some((next, false)))
+                }
+                None => (input.close || input.broken).then_some(None),
+            }
         });
-        let Some(write) = next else { break };
-        record_host(history, &write.bytes, write.intent);
+        let Some((write, recorded)) = next else { break };
+        if !recorded {
+            let said = |message: &Message| input.change(|input| input.denials.said(message));
+            record_host(history, &write.bytes, write.intent, said);
+        }
         let mut pieces = write.cuts;
         pieces.push(write.bytes.len());
         let mut from = 0;
@@ -99,11 +115,12 @@ pub(super) fn write_all(
 }
 
 /// Records what the host's side writes: a record for each line.
-fn record_host(history: &History, bytes: &[u8], intent: Intent) {
+fn record_host(history: &History, bytes: &[u8], intent: Intent, said: impl Fn(&Message)) {
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
         // A reader skips a byte order mark ([frame.3]), so what follows it counts.
         let parsed = Arc::new(Parsed::lenient(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)));
+        parsed.message().into_iter().for_each(&said);
         history.push(Link::Upper, Event::Host { bytes: line.into(), parsed, intent });
     }
 }
@@ -140,7 +157,12 @@ fn wait_for(file: &File, flags: PollFlags) {
 }
 
 /// Reads stdout to its end, line by line.
-pub(super) fn read_stdout(mut stdout: File, output: &Watched<Output>, history: &History) {
+pub(super) fn read_stdout(
+    mut stdout: File,
+    output: &Watched<Output>,
+    input: &Watched<Input>,
+    history: &History,
+) {
     let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 64 << 10]);
     loop {
         if output.wait(|output| (output.close || !output.paused).then_some(output.close)) {
@@ -156,7 +178,7 @@ pub(super) fn read_stdout(mut stdout: File, output: &Watched<Output>, history: &
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => break,
         };
-        splitter.take(&buffer[..read], |line| record_adapter(history, line, true));
+        splitter.take(&buffer[..read], |line| record_adapter(history, input, line, true));
         if splitter.rest().len() > LINE_KEPT {
             history.push(
                 Link::Upper,
@@ -166,7 +188,7 @@ pub(super) fn read_stdout(mut stdout: File, output: &Watched<Output>, history: &
         }
     }
     if !splitter.rest().is_empty() {
-        record_adapter(history, splitter.rest(), false);
+        record_adapter(history, input, splitter.rest(), false);
     }
     drop(stdout);
     history.push(Link::Upper, Event::StdoutEnded);
@@ -178,9 +200,18 @@ fn is_ready(file: &File) -> bool {
     matches!(poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&now)), Ok(ready) if ready > 0)
 }
 
-fn record_adapter(history: &History, line: &[u8], ended: bool) {
+fn record_adapter(history: &History, input: &Watched<Input>, line: &[u8], ended: bool) {
     let parsed = Arc::new(Parsed::of(line));
-    history.push(Link::Upper, Event::Adapter { bytes: line.into(), parsed, ended, intent: Intent::Valid });
+    let event = |parsed| Event::Adapter { bytes: line.into(), parsed, ended, intent: Intent::Valid };
+    match parsed.message().map(wire::kind) {
+        Some("turn.complete" | "permission.request" | "input.request" | "session.closed") => {
+            input.change(|input| {
+                history.push(Link::Upper, event(Arc::clone(&parsed)));
+                parsed.message().into_iter().for_each(|message| input.denials.heard(message));
+            });
+        }
+        _ => drop(history.push(Link::Upper, event(parsed))),
+    }
 }
 
 /// Reads stderr to its end, whatever its size, and keeps the first of it.

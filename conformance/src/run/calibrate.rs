@@ -73,7 +73,10 @@ pub(crate) fn calibrate(subject: &mut Subject, scale: f64) -> Result<(Bounds, Ca
     };
     let failed = |stop: Stop, stderr: String| {
         let reason = match stop {
-            Stop::Fail(finding) => format!("expected {}; got {}", finding.expected, finding.got),
+            Stop::Fail(finding) => {
+                let hint = finding.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+                format!("expected {}; got {}{hint}", finding.expected, finding.got)
+            }
             Stop::Harness(why) | Stop::Inconclusive(why) | Stop::Skip(why) | Stop::Unsupported(why) => why,
         };
         NotStarted { reason, stderr }

@@ -12,7 +12,7 @@ use super::{Session, Trial};
 use crate::{
     clauses::Side,
     history::{Event, Link},
-    verdict::Outcome,
+    verdict::{Ground, Outcome},
 };
 
 impl Trial<'_> {
@@ -47,7 +47,10 @@ impl Trial<'_> {
         if !answered {
             return match self.exit_text() {
                 Some(exit) => self.fail(expected, exit),
-                None => self.late(expected, format!("nothing for {:.1?}", began.elapsed())),
+                None => {
+                    let got = format!("nothing for {:.1?}", began.elapsed());
+                    self.late_in(&session, self.finding(expected, got, Ground::Late))
+                }
             };
         }
         let took = began.elapsed();

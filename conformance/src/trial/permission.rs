@@ -1,11 +1,15 @@
 //! Permissions: provoking a request with an effect that can be seen, and answering it.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
 
 use super::{Seen, Session, Trial};
-use crate::verdict::{Outcome, Stop, Tier};
+use crate::{
+    history::Link,
+    verdict::{Finding, Outcome, Stop, Tier},
+    wire,
+};
 
 /// A guarded action: the file that it creates shows whether it happened.
 #[derive(Debug, Clone)]
@@ -66,6 +70,7 @@ impl Trial<'_> {
         };
         self.uses(Tier::Recipe);
         let text = recipe.replace("{effect_path}", &ask.effect.display().to_string());
+        self.process()?.leave_requests_of(&text);
         for _ in 0..3 {
             let from = self.input(session, text.clone())?;
             let found = self.wait(from, self.bounds.longest, |seen| {
@@ -106,6 +111,62 @@ impl Trial<'_> {
             }
         }
         Ok(requests)
+    }
+
+    /// What the session's turn waits for, in words, and where that stands in the history: a request whose turn has not
+    /// ended.
+    pub(super) fn pending(&self, session: &Session) -> Option<(usize, String)> {
+        let mut pending: Option<(usize, String, String, Option<Duration>)> = None;
+        self.history.scan(0, |index, record| {
+            let message = record.adapter_message().or(record.host_message())?;
+            if record.link != Link::Upper || wire::session(message) != session.id() {
+                return None;
+            }
+            let id = wire::text(message, "request_id");
+            match wire::kind(message) {
+                "permission.request" => {
+                    pending = Some((index, id.to_owned(), wire::text(message, "tool").to_owned(), None));
+                }
+                "turn.complete" => pending = None,
+                "permission.response" => {
+                    if let Some((place, _, _, answered)) =
+                        pending.as_mut().filter(|(_, asked, ..)| asked == id)
+                    {
+                        (*place, *answered) = (index, Some(record.at));
+                    }
+                }
+                _ => {}
+            }
+            None::<()>
+        });
+        let (place, id, tool, answered) = pending?;
+        let answer = answered.map_or("was not answered".to_owned(), |at| {
+            format!("was answered at t={:.3}: does the answer reach what waits for it?", at.as_secs_f64())
+        });
+        Some((place, format!("{} waits for the permission `{id}` ({tool}), which {answer}", session.id())))
+    }
+
+    /// Fails because something of a session was not seen in time; says so where its turn waits for a permission.
+    pub(super) fn late_in<T>(&self, session: &Session, finding: Finding) -> Outcome<T> {
+        let mut finding = finding;
+        match self.pending(session) {
+            Some((place, hint)) => (finding.record, finding.hint) = (Some(place), Some(hint)),
+            None => finding.record = self.last_of(session),
+        }
+        Err(Stop::Fail(Box::new(finding)))
+    }
+
+    /// The place of the last message of a session.
+    fn last_of(&self, session: &Session) -> Option<usize> {
+        let mut last = None;
+        self.history.scan(0, |index, record| {
+            let message = record.adapter_message().or(record.host_message())?;
+            if record.link == Link::Upper && wire::session(message) == session.id() {
+                last = Some(index);
+            }
+            None::<()>
+        });
+        last
     }
 
     /// Answers a request.

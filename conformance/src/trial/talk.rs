@@ -8,7 +8,7 @@ use super::{Seen, Trial};
 use crate::{
     history::{Event, Link, Record},
     process::Process,
-    verdict::{Outcome, Stop},
+    verdict::{Ground, Outcome, Stop},
     wire,
 };
 
@@ -261,7 +261,10 @@ impl Trial<'_> {
         let of_session = |seen: &Seen| seen.session() == session.id() && wanted(seen);
         match self.wait(from, within, of_session) {
             Some(seen) => Ok(seen),
-            None => self.late(expected, self.exit_text().unwrap_or_else(|| self.what_came(from, session))),
+            None => {
+                let got = self.exit_text().unwrap_or_else(|| self.what_came(from, session));
+                self.late_in(session, self.finding(expected, got, Ground::Late))
+            }
         }
     }
 

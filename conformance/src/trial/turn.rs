@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{Seen, Session, Trial};
-use crate::verdict::{Ground, Outcome, Stop};
+use crate::verdict::{Ground, Outcome};
 
 /// A turn that has ended.
 #[derive(Debug, Clone)]
@@ -92,7 +92,7 @@ impl Trial<'_> {
             None => match self.late_end(session, earlier, began) {
                 Ok(end) => end,
                 Err((got, ground)) => {
-                    return Err(Stop::Fail(Box::new(self.finding(expected, got, ground))));
+                    return self.late_in(session, self.finding(expected, got, ground));
                 }
             },
         };

@@ -68,6 +68,9 @@ fn ordinary(turn: &Turn, content: &str) -> Result<End, Over> {
     if broken(Mutant::EmptyContentLeftOut) && content.is_empty() {
         turn.emit(Message::output(""))?;
     }
+    if varied(Variant::AsksFirst) {
+        asking::ask_and_stand_back(turn)?;
+    }
     if varied(Variant::NoOutput) || content.is_empty() {
         return Ok(End::completed());
     }

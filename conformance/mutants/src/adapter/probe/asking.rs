@@ -25,6 +25,15 @@ struct Asked {
     until: Option<Instant>,
 }
 
+/// Asks for something as an agent does in an ordinary turn, and leaves it be when it is denied.
+pub(super) fn ask_and_stand_back(turn: &Turn) -> Result<(), Over> {
+    let request = Message::new("permission.request").with("tool", "look").with("description", "look around");
+    let request = request.with("resource", "around");
+    turn.request(Request::Permission { choices: Vec::new(), effect: None }, request)?;
+    while turn.next_answer(None)?.is_none() {}
+    Ok(())
+}
+
 /// Asks for all at once, so that they can be answered in any order.
 pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
     let mut waiting = BTreeMap::new();

@@ -209,7 +209,7 @@ pub(super) fn names_over_turns(t: &mut Trial<'_>) -> Outcome {
         for _ in 0..2 {
             let ask = t.action();
             let from = t.input(&s, text.replace("{effect_path}", &ask.effect.display().to_string()))?;
-            turns.push(answered_to_the_end(t, &s, from)?);
+            turns.push(t.end_of(&s, from)?);
         }
     }
     let seen = |kinds: &'static [&'static str], member: &'static str| {
@@ -227,19 +227,4 @@ pub(super) fn names_over_turns(t: &mut Trial<'_>) -> Outcome {
         t.found("ext.5", Level::Should, "another `tool_call_id` for another call", again);
     }
     t.settle_ledger(&s)
-}
-
-/// The turn of an input, with every permission denied that it asks for.
-fn answered_to_the_end(t: &mut Trial<'_>, s: &Session, from: usize) -> Outcome<crate::trial::TurnSeen> {
-    let mut read = from;
-    while let Some(seen) = t.wait(read, t.bounds.longest, |seen| {
-        seen.session() == s.id() && matches!(seen.kind(), "permission.request" | "turn.complete")
-    }) {
-        if seen.kind() == "turn.complete" {
-            break;
-        }
-        read = seen.index + 1;
-        t.answer(s, &crate::trial::Request { seen, from }, false)?;
-    }
-    t.end_of(s, from)
 }

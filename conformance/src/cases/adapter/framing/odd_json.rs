@@ -64,7 +64,11 @@ pub(super) fn surrogates(t: &mut Trial<'_>) -> Outcome {
         format!("{{\"type\":\"{kind}\",\"session_id\":\"{id}\",\"content\":\"{content}\"}}\n")
     };
     let from = t.raw(line("user.input", s.id(), sent))?;
-    t.end_of(&s, from).map_err(|stop| stop.sent(format!("content {sent}")).hint(hint))?;
+    t.end_of(&s, from).map_err(|stop| {
+        let stop = stop.sent(format!("content {sent}"));
+        // What answered has encoded the text.
+        if t.since(from, &s).is_empty() { stop.hint(hint) } else { stop }
+    })?;
     if t.has_probe(&["report"]) {
         demand_arrived(t, &s, read).map_err(|stop| stop.sent(format!("content {sent}")).hint(hint))?;
     }
@@ -74,7 +78,11 @@ pub(super) fn surrogates(t: &mut Trial<'_>) -> Outcome {
         t.raw(line("user.input", id, "x"))?;
         t.raw(line(id, s.id(), "x"))?;
     }
-    t.quick_turn(&s).map_err(|stop| stop.sent("unpaired surrogates in ids and types").hint(hint))?;
+    let from = t.quick_input(&s)?;
+    t.end_of(&s, from).map_err(|stop| {
+        let stop = stop.sent("unpaired surrogates in ids and types");
+        if t.since(from, &s).is_empty() { stop.hint(hint) } else { stop }
+    })?;
     t.demand_ends(&s, ends + 1)?;
     t.demand_no_strangers()
 }
