@@ -4,12 +4,13 @@
 // a script that stands in for the agent. `scriptIn` finds it; a `Probe`, one for each session, runs it with what your
 // adapter already has:
 //
-//   send(type, fields)                            writes a message of the session
+//   send(type, fields)                            writes a message of the session; drops it once the turn is over
 //   await ask({ tool, description, resource })    asks for a permission; true when it is approved
 //   await room()                                  waits while much of what was sent has not been written
 //   signal                                        an AbortSignal: `stop` and `session.close` abort it, and what waits
 //
-// When `run` is settled, the turn is over.
+// When `run` is settled, the turn is over. It rejects where the script fails (`fail`): end the turn as you end one whose
+// agent has failed, by an `output` on `system`, or by status `failed` where `turns` is agreed on.
 "use strict";
 const { createHash, randomUUID } = require("node:crypto");
 const fs = require("node:fs");
@@ -108,7 +109,7 @@ class Probe {
         signal.throwIfAborted();
       }
     } catch (error) {
-      if (!signal.aborted) say(String(error.message), "system"); // without extensions a turn fails in words
+      if (!signal.aborted) throw error; // the adapter says it, as it says every failure
     }
   }
 }

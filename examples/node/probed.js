@@ -28,5 +28,5 @@ echo.answer = async (session, text, signal) => {
     room: async () => { while (process.stdout.writableNeedDrain) await once(process.stdout, "drain", { signal }); },
     signal,
     name: "echo.js",
-  });
+  }).catch((error) => echo.send(session, "output", { content: error.message, channel: "system" }));
 };

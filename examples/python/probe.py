@@ -4,11 +4,13 @@ Where the environment says CONFORM_PROBE=1, an input whose content is `{"$probe"
 a script that stands in for the agent. `script_in` finds it; a `Probe`, one for each session, runs it with what your
 adapter already has:
 
-    send(type, **fields)                             writes a message of the session
+    send(type, **fields)                             writes a message of the session; drops it once that is closed
     await ask(tool=…, description=…, resource=…)     asks for a permission; True when it is approved
     await room()                                     waits while much of what was sent has not been written
 
-`stop` and `session.close` cancel the task that runs it; when it returns, the turn is over.
+`stop` and `session.close` cancel the task that runs it; when it returns, the turn is over. It raises where the script
+fails (`fail`): end the turn as you end one whose agent has failed, by an `output` on `system`, or by status `failed` where
+`turns` is agreed on.
 """
 import asyncio, hashlib, json, os, re, tempfile
 
@@ -72,52 +74,49 @@ class Probe:
                 open(asked["effect"], "w").close()
             tell(asked={"resource": what["resource"], "approved": approved})
 
-        try:
-            for operation, *arguments in filter(None, script.get("do", [])):
-                first, second, third, *_ = *arguments, None, None, None
-                match operation:
-                    case "hello":
-                        tell(ops=OPERATIONS, adapter=name, version=version)
-                    case "say":
-                        say(as_text(first) or "", as_text(second) or "stdout")
-                    case "echo":
-                        say(as_text(script.get("text") if first is None else first) or "")
-                    case "burst":
-                        fill = (as_text(third) or "x") * max(0, second - len("00000001 "))
-                        for number in range(1, first + 1):
-                            await room()
-                            await asyncio.sleep(0)  # where a stop is noticed
-                            say(f"{number:08} {fill}")
-                    case "sleep":
-                        await busy(first / 1000)
-                    case "until_stop":
-                        await busy(float("inf"))
-                    case "report":
-                        files = await asyncio.to_thread(lambda: [file | judged(file["path"]) for file in self.files])
-                        tell(count=len(self.inputs), inputs=self.inputs, files=files, permissions=self.permissions)
-                    case "set":
-                        self.values[as_text(first)] = second
-                    case "get":
-                        tell(key=first, value=self.values.get(as_text(first)))
-                    case "ask":  # all at once: they may be answered in any order
-                        await asyncio.gather(*map(ask_one, arguments))
-                    case "file":
-                        handle, path = tempfile.mkstemp()  # in TMPDIR; a name is a label, not a path
-                        with open(handle, "wb") as file:
-                            file.write(b"x" * third)
-                        send("file.output", file_name=first, file_mime_type=second, file_path=path)
-                    case "complete":
-                        return
-                    case "fail":
-                        raise RuntimeError(as_text(first) or "the script fails")
-                    case "exit":
-                        os._exit(first)
-                    case "abort":
-                        os.abort()
-                    case unknown:
-                        return tell(unsupported=unknown)
-        except Exception as error:  # without extensions a turn fails in words
-            say(f"{error}", "system")
+        for operation, *arguments in filter(None, script.get("do", [])):
+            first, second, third, *_ = *arguments, None, None, None
+            match operation:
+                case "hello":
+                    tell(ops=OPERATIONS, adapter=name, version=version)
+                case "say":
+                    say(as_text(first) or "", as_text(second) or "stdout")
+                case "echo":
+                    say(as_text(script.get("text") if first is None else first) or "")
+                case "burst":
+                    fill = (as_text(third) or "x") * max(0, second - len("00000001 "))
+                    for number in range(1, first + 1):
+                        await room()
+                        await asyncio.sleep(0)  # where a stop is noticed
+                        say(f"{number:08} {fill}")
+                case "sleep":
+                    await busy(first / 1000)
+                case "until_stop":
+                    await busy(float("inf"))
+                case "report":
+                    files = await asyncio.to_thread(lambda: [file | judged(file["path"]) for file in self.files])
+                    tell(count=len(self.inputs), inputs=self.inputs, files=files, permissions=self.permissions)
+                case "set":
+                    self.values[as_text(first)] = second
+                case "get":
+                    tell(key=first, value=self.values.get(as_text(first)))
+                case "ask":  # all at once: they may be answered in any order
+                    await asyncio.gather(*map(ask_one, arguments))
+                case "file":
+                    handle, path = tempfile.mkstemp()  # in TMPDIR; a name is a label, not a path
+                    with open(handle, "wb") as file:
+                        file.write(b"x" * third)
+                    send("file.output", file_name=first, file_mime_type=second, file_path=path)
+                case "complete":
+                    return
+                case "fail":
+                    raise RuntimeError(as_text(first) or "the script fails")
+                case "exit":
+                    os._exit(first)
+                case "abort":
+                    os.abort()
+                case unknown:
+                    return tell(unsupported=unknown)
 
 
 def as_text(value):

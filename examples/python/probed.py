@@ -18,7 +18,10 @@ async def answer_or_obey(session, text):
     probe_of(session).note_input(text)
     if script := probe.script_in(text):
         send, ask = functools.partial(echo.send, session), functools.partial(echo.ask, session)
-        await probe_of(session).run(script, send, ask, room, name="echo.py")
+        try:
+            await probe_of(session).run(script, send, ask, room, name="echo.py")
+        except Exception as error:  # without extensions a turn fails in words
+            send("output", content=f"{error}", channel="system")
     else:
         await answer(session, text)
 

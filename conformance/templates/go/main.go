@@ -52,7 +52,7 @@ func answer(ctx context.Context, t *turn, text string) error {
 	return nil
 }
 
-// What follows is the protocol. Nothing below here needs to change.
+// What follows is the protocol. For its core nothing below here needs to change.
 
 type fields = map[string]any
 
@@ -168,8 +168,8 @@ func guarded(ctx context.Context, t *turn, text string) (err error) {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	if t.session.probe.obeys(text, t.send, t.Ask, ctx.Done()) {
-		return nil
+	if obeyed, err := t.session.probe.obeys(text, t.send, t.Ask, ctx.Done()); obeyed {
+		return err
 	}
 	return answer(ctx, t, text)
 }
@@ -207,7 +207,8 @@ func (s *session) handle(m fields) {
 }
 
 // parse reads a line; nil is noise. It is json.Unmarshal, but a field that is not read may nest deeper than the 10,000
-// levels which that allows: of an array or an object only its first token is kept. The last of duplicate keys counts.
+// levels which that allows: of an array only the strings in it are kept, of an object nothing. Keep more where an
+// extension of yours reads more. The last of duplicate keys counts.
 func parse(line []byte) fields {
 	line = bytes.TrimPrefix(line, []byte("\ufeff"))
 	message, tokens := fields{}, json.NewDecoder(bytes.NewReader(line))
@@ -216,15 +217,22 @@ func parse(line []byte) fields {
 	for utf8.Valid(line) && start == json.Delim('{') && tokens.More() {
 		key, _ := tokens.Token()
 		value, err := tokens.Token()
-		_, nested := value.(json.Delim)
-		for depth := 1; nested && err == nil && depth > 0; {
-			var inner json.Token
-			switch inner, err = tokens.Token(); inner {
-			case json.Delim('['), json.Delim('{'):
-				depth++
-			case json.Delim(']'), json.Delim('}'):
-				depth--
+		if _, nested := value.(json.Delim); nested && err == nil {
+			list, depth := []string{}, 1
+			for depth > 0 && err == nil {
+				var inner json.Token
+				switch inner, err = tokens.Token(); inner {
+				case json.Delim('['), json.Delim('{'):
+					depth++
+				case json.Delim(']'), json.Delim('}'):
+					depth--
+				default:
+					if text, isText := inner.(string); isText && depth == 1 && value == json.Delim('[') {
+						list = append(list, text)
+					}
+				}
 			}
+			value = list
 		}
 		name, named := key.(string)
 		if err != nil || !named {
@@ -239,13 +247,31 @@ func parse(line []byte) fields {
 	return message
 }
 
+// longest is the longest line, in bytes; a longer one is skipped.
+const longest = 16 << 20
+
+// readLine reads up to an LF, which alone ends a line. Of a line that is too long nothing is kept.
+func readLine(from *bufio.Reader) (line []byte, err error) {
+	for length := 0; ; {
+		piece, err := from.ReadSlice('\n')
+		if length += len(piece); length > longest+1 {
+			line = nil
+		} else {
+			line = append(line, piece...)
+		}
+		if err != bufio.ErrBufferFull {
+			return line, err
+		}
+	}
+}
+
 func main() {
 	ended, sessions := make(chan struct{}, 1), sync.Map{}
 	go func() {
 		stdin := bufio.NewReader(os.Stdin)
 		for err := error(nil); err == nil; {
 			var line []byte
-			line, err = stdin.ReadBytes('\n') // LF alone ends a line
+			line, err = readLine(stdin)
 			m := parse(line)
 			id, _ := m["session_id"].(string)
 			if s, open := sessions.Load(id); open {

@@ -44,7 +44,7 @@ public final class Adapter {
         turn.say("You said: " + text);
     }
 
-    // What follows is the protocol. Nothing below here needs to change.
+    // What follows is the protocol. For its core nothing below here needs to change.
 
     /** The longest line, in bytes; a longer one is skipped. */
     private static final int LONGEST = 16 << 20;

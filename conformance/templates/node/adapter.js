@@ -24,14 +24,16 @@ async function answer(turn, text) {
   turn.say(`You said: ${text}`);
 }
 
-// What follows is the protocol. Nothing below here needs to change.
+// What follows is the protocol. For its core nothing below here needs to change.
 
 const utf8 = new TextDecoder("utf-8", { fatal: true }); // drops a BOM, refuses bad bytes
 const probing = process.env.CONFORM_PROBE === "1"; // only the conformance suite sets it
 const { Probe, scriptIn } = probing ? require("./probe.js") : {};
 const sessions = new Map();
 const rest = []; // the pieces of a line that has not ended
+let kept = 0; // how long that line is, in bytes
 let asks = 0;
+const LONGEST = 16 << 20; // a longer line is skipped
 
 class Turn {
   asked = new Map();
@@ -138,10 +140,16 @@ function read(bytes) {
   if (message && typeof message === "object") handle(message);
 }
 
+function keep(piece) { // of a line that is too long nothing is kept
+  kept += piece.length;
+  if (kept <= LONGEST) rest.push(piece);
+  else rest.length = 0;
+}
+
 process.stdin.on("data", (chunk) => { // LF alone ends a line; decoded whole, no character is cut
   for (let lf; (lf = chunk.indexOf(10)) >= 0; chunk = chunk.subarray(lf + 1))
-    read(Buffer.concat([...rest.splice(0), chunk.subarray(0, lf)]));
-  rest.push(chunk);
+    keep(chunk.subarray(0, lf)), read(Buffer.concat(rest.splice(0))), (kept = 0);
+  keep(chunk);
 });
 
 function leave() { // running turns get a moment, then they are stopped

@@ -11,7 +11,7 @@ jq --null-input --raw-input --compact-output --ascii-output --unbuffered '
 # One turn: the text of the user goes in, the text of the answer comes out.
 def answer: "You said: " + .;
 
-# What follows is the protocol. Nothing below here needs to change.
+# What follows is the protocol. For its core nothing below here needs to change. A line may be of any length: jq keeps it whole.
 def decode: # noise gives nothing, nor do the NUL and NaN that jq lets pass; half a surrogate pair becomes U+FFFD
   ltrimstr("\ufeff") | select(test("\\x00") | not) | . as $line
   | try fromjson catch ($line | gsub("\\\\u[dD][89abAB]..(?!\\\\u[dD][c-fC-F])"; "\\ufffd") | fromjson?)

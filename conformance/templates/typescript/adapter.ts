@@ -40,14 +40,16 @@ async function answer(turn: Turn, text: string): Promise<void> {
   turn.say(`You said: ${text}`);
 }
 
-// What follows is the protocol. Nothing below here needs to change.
+// What follows is the protocol. For its core nothing below here needs to change.
 
 const utf8 = new TextDecoder("utf-8", { fatal: true }); // drops a BOM, refuses bad bytes
 const probing = process.env.CONFORM_PROBE === "1"; // only the conformance suite sets it
 const suite = probing ? (require("./probe.js") as typeof import("./probe.js")) : undefined;
 const sessions = new Map<string, Session>();
 const rest: Buffer[] = []; // the pieces of a line that has not ended
+let kept = 0; // how long that line is, in bytes
 let asks = 0;
+const LONGEST = 16 << 20; // a longer line is skipped
 
 class Turn {
   readonly asked = new Map<unknown, (approved: boolean) => void>();
@@ -153,10 +155,16 @@ function read(bytes: Buffer): void {
   if (message && typeof message === "object") handle(message as Message);
 }
 
+function keep(piece: Buffer): void { // of a line that is too long nothing is kept
+  kept += piece.length;
+  if (kept <= LONGEST) rest.push(piece);
+  else rest.length = 0;
+}
+
 process.stdin.on("data", (chunk: Buffer) => { // LF alone ends a line; decoded whole, no character is cut
   for (let lf; (lf = chunk.indexOf(10)) >= 0; chunk = chunk.subarray(lf + 1))
-    read(Buffer.concat([...rest.splice(0), chunk.subarray(0, lf)]));
-  rest.push(chunk);
+    keep(chunk.subarray(0, lf)), read(Buffer.concat(rest.splice(0))), (kept = 0);
+  keep(chunk);
 });
 
 function leave(): void { // running turns get a moment, then they are stopped

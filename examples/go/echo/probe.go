@@ -4,8 +4,10 @@ package main
 //
 // Where the environment says CONFORM_PROBE=1, an input whose content is {"$probe": 1, "do": [[operation, ...], ...]}
 // is a script that stands in for the agent. Each session has a probe: note takes each message that it is sent, obeys
-// each input when its turn begins. It needs what an adapter already has: send waits while the host is slow, ask is true
-// when it is approved, stopped is closed when the turn is to end.
+// each input when its turn begins. It needs what an adapter already has: send waits while the host is slow and drops what
+// comes once the turn is over, ask is true when it is approved, stopped is closed when the turn is to end. An error is the
+// script's failure: end the turn as you end one whose agent has failed, by an output on system, or by status failed where
+// turns is agreed on.
 
 import (
 	"bytes"
@@ -48,15 +50,16 @@ func (p *probe) note(message object) {
 	}
 }
 
-// obeys does what an input says, all of the turn but its turn.complete; false: it is not a script.
+// obeys does what an input says, all of the turn but its turn.complete; false: it is not a script. The error is that of
+// a script that fails.
 func (p *probe) obeys(
 	text string,
 	send func(kind string, message object),
 	ask func(tool, description, resource string) bool,
 	stopped <-chan struct{},
-) bool {
+) (obeyed bool, err error) {
 	if !probing {
-		return false
+		return false, nil
 	}
 	p.Lock()
 	hash := sha256.Sum256([]byte(text))
@@ -68,14 +71,12 @@ func (p *probe) obeys(
 		Text    any     `json:"text"`
 	}
 	if json.Unmarshal([]byte(text), &script) != nil || script.Version == nil {
-		return false
+		return false, nil
 	}
 	run := scripted{p, send, ask, stopped}
 	for _, step := range script.Steps {
-		select {
-		case <-stopped:
-			return true
-		default:
+		if run.over() {
+			return true, nil
 		}
 		if len(step) == 0 {
 			continue
@@ -85,14 +86,11 @@ func (p *probe) obeys(
 			step = append(step, script.Text)
 		}
 		arguments := append(step[1:len(step):len(step)], nil, nil, nil)[:max(3, len(step)-1)]
-		if more, err := run.do(operation, arguments); err != nil {
-			run.say(err.Error(), "system") // without extensions a turn fails in words
-			return true
-		} else if !more {
-			return true
+		if more, err := run.do(operation, arguments); err != nil || !more {
+			return true, err
 		}
 	}
-	return true
+	return true, nil
 }
 
 type scripted struct {
@@ -116,7 +114,7 @@ func (s scripted) do(operation string, given []any) (more bool, err error) {
 			letter = "x"
 		}
 		fill := strings.Repeat(letter, max(0, number(given[1])-len("00000001 ")))
-		for piece := 1; piece <= number(given[0]); piece++ {
+		for piece := 1; piece <= number(given[0]) && !s.over(); piece++ {
 			s.say(fmt.Sprintf("%08d %s", piece, fill), "")
 		}
 	case "sleep":
@@ -190,6 +188,15 @@ func (s scripted) tell(answer object) {
 	answer["$probe"] = 1
 	line, _ := json.Marshal(answer)
 	s.say(string(line), "")
+}
+
+func (s scripted) over() bool {
+	select {
+	case <-s.stopped:
+		return true
+	default:
+		return false
+	}
 }
 
 func (s scripted) busy(over <-chan time.Time) {

@@ -77,7 +77,9 @@ func serve(id string, messages <-chan fields) {
 			t.Context, t.stop = context.WithCancel(open)
 			go func(t *turn, text string) {
 				defer close(t.out)
-				if !seen.obeys(text, t.send, t.ask, t.Done()) {
+				if obeyed, err := seen.obeys(text, t.send, t.ask, t.Done()); err != nil {
+					t.send("output", fields{"content": err.Error(), "channel": "system"})
+				} else if !obeyed {
 					t.answer(text)
 				}
 			}(t, inputs[0])

@@ -180,7 +180,11 @@ pub(super) fn status(t: &mut Trial<'_>) -> Outcome {
             status == wanted,
             format!("status `{wanted}` of {}", end.text("turn_id")),
             format!("`{status}`"),
-        )?;
+        )
+        .map_err(|stop| match wanted {
+            "failed" => stop.hint("is it the probe's `fail` that does not end the turn as failed?"),
+            _ => stop,
+        })?;
     }
     Ok(())
 }
