@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use serde_json::{Value, json};
 use trunkline_conformance_mutants::{
     json::{clean, depth, session_named_in},
-    lines::Line,
+    lines::{LONGEST, Line},
 };
 
 use crate::{
@@ -33,6 +33,7 @@ impl Inbox {
     /// Takes a line. What is not a message is skipped and not answered ([frame.6], [msg.4]).
     pub(crate) fn take(&self, line: Line) {
         match line {
+            Line::Whole(line) if line.len() > LONGEST => {}
             Line::Whole(line) => self.take_line(&line),
             Line::Unended(line) => {
                 exit_if(Mutant::CutLineExits);

@@ -21,6 +21,7 @@ pub(crate) fn stdin() -> Lines<Reading<StdinLock<'static>>> {
         (Mutant::Limit64k, 64 * 1024),
         (Mutant::Limit4m, 4 * 1024 * 1024),
         (Mutant::LimitBelow1m, 1024 * 1024 - 1),
+        (Mutant::LongLineKept, usize::MAX),
     ];
     let faults = [
         (Mutant::DecodePerChunk, lines::Fault::DecodesReads),

@@ -105,6 +105,10 @@ pub(in crate::cases) static CASES: &[Case] = &[
         .needs(&[Need::Extension("events"), Need::Probe(&["burst"])])
         .when("a session whose `max_line` is 1 MiB, and an output of 3 MiB")
         .then("lines of 1 MiB at most, whose contents join to the whole"),
+    Case::choice("A-FRM-25", "frame.5", "memory while a line far over the limit passes", sizes::far_over_the_limit)
+        .should()
+        .when("one line of ten times the declared limit, and of 160 MiB at least; a turn in another session")
+        .then("the turn is ordinary; the memory has not grown by the line"),
 ];
 
 /// A `session.start` as a line.

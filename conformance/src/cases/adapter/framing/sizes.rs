@@ -140,6 +140,37 @@ pub(super) fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
+/// A reader that keeps a line until its end has all of it at its peak. Four times the limit and a margin are for copies
+/// and for what a runtime has not collected yet.
+pub(super) fn far_over_the_limit(t: &mut Trial<'_>) -> Outcome {
+    let limit = t.subject.limits.max_line;
+    if limit > LONGEST {
+        return t.skip("`max_line` of 64 MiB or less");
+    }
+    let length = (10 * limit).max(160 * MIB);
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    let before = t.usage()?.peak;
+    t.raw(format!("{{\"type\":\"x.padding\",\"session_id\":\"{}\",\"padding\":\"", s.id()))?;
+    for _ in 0..length / MIB {
+        t.raw(vec![b' '; MIB])?;
+    }
+    t.raw("\"}\n")?;
+    t.fence().map_err(|stop| {
+        stop.sent(format!("a line of {length} bytes"))
+            .hint("skip what is over the limit up to the next LF, and read on")
+    })?;
+    let grew = t.usage()?.peak.saturating_sub(before);
+    let allowed = (4 * limit + 64 * MIB) as u64;
+    let mib = |bytes: u64| bytes / MIB as u64;
+    t.should(
+        grew <= allowed,
+        format!("at most {} MiB more memory while a line of {} MiB passes", mib(allowed), mib(length as u64)),
+        format!("{} MiB more at the peak", mib(grew)),
+    );
+    Ok(())
+}
+
 /// Three lines over the limit, each in a session of its own, each followed by a turn in another.
 fn long_lines(t: &mut Trial<'_>, limit: usize) -> Outcome {
     for _ in 0..3 {
