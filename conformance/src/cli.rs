@@ -28,7 +28,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs the smoke set against an adapter, or with --host against a host: a first result in under 30 s
+    /// Runs the smoke set against an adapter, or with --host against a host: a first result in seconds where nothing fails
     Smoke(run::SmokeArguments),
     /// Runs the adapter cases against any command that speaks the protocol
     Adapter(run::RunArguments),
@@ -81,4 +81,9 @@ pub fn main() -> ExitCode {
 fn usage(error: impl std::fmt::Display) -> u8 {
     anstream::eprintln!("error: {error}");
     exit::USAGE
+}
+
+/// An error and what caused it.
+fn with_source(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }

@@ -79,16 +79,12 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> u8 {
 /// What is read of a configuration: a subject for each side that it has, or why there is none.
 fn subjects(file: &Path) -> Vec<(Option<Side>, Result<Subject, String>)> {
     match sides_of(file) {
-        Err(error) => vec![(None, Err(with_source(&error)))],
+        Err(error) => vec![(None, Err(super::with_source(&error)))],
         Ok(sides) => {
-            let read = |side| read_config(file, side).map_err(|error| with_source(&error));
+            let read = |side| read_config(file, side).map_err(|error| super::with_source(&error));
             sides.into_iter().map(|side| (Some(side), read(side))).collect()
         }
     }
-}
-
-fn with_source(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 
 fn selected(arguments: &MatrixArguments) -> Result<BTreeMap<Side, Vec<&'static Case>>, String> {

@@ -292,7 +292,7 @@ impl Shared {
 
 fn subject(side: Side, shared: &Shared) -> Result<Subject, String> {
     let mut subject = match &shared.config {
-        Some(path) => read_config(path, side).map_err(|error| error.to_string())?,
+        Some(path) => read_config(path, side).map_err(|error| super::with_source(&error))?,
         None if shared.command.is_empty() => {
             return Err("say what to test: `-- COMMAND`, or --config FILE".to_owned());
         }

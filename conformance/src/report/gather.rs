@@ -23,6 +23,8 @@ use crate::{
 
 /// The most findings of a case that are shown; the transcript shows the rest.
 const FINDINGS: usize = 20;
+/// Why a clause was not judged: the run was about other cases.
+pub(super) const NOT_SELECTED: &str = "its cases were not selected";
 /// The most bytes of a text of a finding.
 const TEXT: usize = 4 << 10;
 /// The most rows of a diagram in the document.
@@ -157,7 +159,7 @@ fn not_covered(side: Side, results: &[CaseData]) -> Vec<NotCovered> {
                 format!("{}: {reason}", case.id)
             }
             (None, Some(excuse)) => format!("not testable from outside: {excuse}"),
-            (None, None) if exists => "its cases were not selected".to_owned(),
+            (None, None) if exists => NOT_SELECTED.to_owned(),
             (None, None) => "no case tests it".to_owned(),
         };
         open.push(NotCovered { clause: clause.id.clone(), level: clause.level, basis: clause.basis, reason });

@@ -10,6 +10,7 @@ use anstyle::{AnsiColor, Style};
 use super::{
     diagram,
     document::{CaseData, Document, FindingData},
+    gather::NOT_SELECTED,
 };
 use crate::{baseline::Standing, printable::short, verdict::Verdict};
 
@@ -54,9 +55,7 @@ pub(crate) fn write(
     if skipped == Skipped::Listed {
         list_skipped(document, to)?;
     }
-    for (case, note) in document.quiet_notes() {
-        writeln!(to, "note      {}: {}", short(&case.id, 20), short(note, TEXT))?;
-    }
+    quiet_notes(document, to)?;
     if let Some(baseline) = &document.baseline {
         for notice in &baseline.notices {
             writeln!(to, "baseline  {}", short(notice, TEXT))?;
@@ -68,6 +67,28 @@ pub(crate) fn write(
     let style =
         if document.outcome.exit == 0 { AnsiColor::Green } else { AnsiColor::Red }.on_default().bold();
     writeln!(to, "{style}{}{style:#}", document.last_line())
+}
+
+/// Each note once, with the cases that it is about: what a recipe did not do concerns many.
+fn quiet_notes(document: &Document, to: &mut dyn Write) -> io::Result<()> {
+    let mut cases_of: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (case, note) in document.quiet_notes() {
+        match cases_of.iter_mut().find(|(known, _)| *known == note) {
+            Some((_, cases)) => cases.push(&case.id),
+            None => cases_of.push((note, vec![&case.id])),
+        }
+    }
+    for (note, cases) in cases_of {
+        let ids = short(&cases.join(" "), TEXT);
+        match note.strip_prefix("by recipe ").and_then(|rest| rest.split_once("it could not be judged: ")) {
+            Some((_, why)) => {
+                let (count, s) = (cases.len(), if cases.len() == 1 { " rests" } else { "s rest" });
+                writeln!(to, "note      {}; {count} case{s} on the probe: {ids}", short(why, TEXT))?;
+            }
+            None => writeln!(to, "note      {ids}: {}", short(note, TEXT))?,
+        }
+    }
+    Ok(())
 }
 
 fn family_name(family: &str) -> &'static str {
@@ -255,7 +276,12 @@ fn list_skipped(document: &Document, to: &mut dyn Write) -> io::Result<()> {
     }
     if !document.not_covered.is_empty() {
         writeln!(to, "\nclauses that this run has not judged:")?;
-        for open in &document.not_covered {
+        let (left_out, open) =
+            document.not_covered.iter().partition::<Vec<_>, _>(|open| open.reason == NOT_SELECTED);
+        if !left_out.is_empty() {
+            writeln!(to, "  {} whose cases were not selected", left_out.len())?;
+        }
+        for open in open {
             writeln!(
                 to,
                 "  {:<14} {:<6} {}",

@@ -24,6 +24,12 @@ pub(crate) enum ConfigError {
         #[source]
         source: io::Error,
     },
+    /// There is no such file.
+    #[error("there is no {}; `trunkline-conformance init` writes one", path.display())]
+    Missing {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is not what it should be.
     #[error("{} is not a configuration: {reason}", path.display())]
     Parse {
@@ -148,11 +154,15 @@ pub(crate) fn sides_of(path: &Path) -> Result<Vec<Side>, ConfigError> {
 }
 
 fn read(path: &Path) -> Result<File, ConfigError> {
-    let text =
-        fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-    let bad =
-        |error: toml::de::Error| ConfigError::Parse { path: path.to_owned(), reason: error.to_string() };
-    toml::from_str(&text).map_err(bad)
+    let text = fs::read_to_string(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => ConfigError::Missing { path: path.to_owned() },
+        _ => ConfigError::Read { path: path.to_owned(), source },
+    })?;
+    let bad = |reason| ConfigError::Parse { path: path.to_owned(), reason };
+    if toml::from_str::<toml::Table>(&text).is_ok_and(|all| all.contains_key("command")) {
+        return Err(bad("`command` belongs in a table: write [adapter], or [host], above it".to_owned()));
+    }
+    toml::from_str(&text).map_err(|error: toml::de::Error| bad(error.to_string()))
 }
 
 /// Reads a size: a number of bytes, or a number with `KiB` or `MiB`.
@@ -194,6 +204,16 @@ mod tests {
     fn a_nonce_that_cannot_come_back_is_refused() {
         assert!(class("[recipes]\nnonce = \"hello\"").is_err());
         assert!(class("[recipes]\nnonce = \"say {nonce}\"").is_ok());
+    }
+
+    #[test]
+    fn a_command_without_a_table_and_a_missing_file_say_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("conform.toml");
+        let error = || read_config(&file, Side::Adapter).unwrap_err().to_string();
+        assert!(error().contains("there is no") && error().contains("init` writes one"), "{}", error());
+        fs::write(&file, "command = [\"true\"]").unwrap();
+        assert!(error().contains("write [adapter]"), "{}", error());
     }
 
     #[test]
