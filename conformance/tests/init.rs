@@ -24,6 +24,7 @@ fn check(side: &str, language: &str, tool: &str) {
     let next = String::from_utf8_lossy(&written.stdout).into_owned();
     assert_eq!(next.contains("builds it first"), ["go", "javac"].contains(&tool), "{next}");
     assert!(side == "host" || !next.contains("`answer` in \n"), "{next}");
+    assert_eq!(next.contains("trunkline chat --adapter "), side == "adapter", "{next}");
     let again = suite(folder.path(), &["init", side, "--lang", language]);
     assert_eq!(again.status.code(), Some(2), "nothing is overwritten");
     let mut arguments = vec!["smoke", "--config", "conform.toml"];
@@ -86,6 +87,7 @@ fn a_skeleton_in_rust_is_named_by_its_folder_and_finds_the_sdk() {
     }
     let next = String::from_utf8_lossy(&init(&[]).stdout).into_owned();
     assert!(next.contains("--force --sdk FOLDER"), "{next}");
+    assert!(next.contains("trunkline chat --adapter target/release/my-agent\n"), "{next}");
     let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters-sdk");
     let written = init(&["--force", "--sdk", sdk]);
     assert!(written.status.success(), "{written:?}");

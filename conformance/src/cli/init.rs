@@ -8,7 +8,7 @@ use super::usage;
 use crate::{
     clauses::Side,
     exit,
-    init::{Existing, Language, Sources, skeleton},
+    init::{Existing, Language, Skeleton, Sources, skeleton},
 };
 
 /// What CI uses to run the suite, until its user fills it in.
@@ -119,6 +119,8 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     steps.push(format!("trunkline-conformance smoke{host} --config conform.toml{builds}"));
     if side == Side::Adapter {
         steps.push("trunkline-conformance adapter --config conform.toml".to_owned());
+        let line = command_of(&skeleton);
+        steps.extend(line.map(|line| format!("trunkline chat --adapter {}", shell_words::quote(&line))));
     }
     anstream::println!("\nnext:");
     for step in steps {
@@ -134,6 +136,14 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
         anstream::println!("  and fill in {ACTION} in .github/workflows/conformance.yml");
     }
     exit::CONFORMANT
+}
+
+/// How the program is started, as `conform.toml` says.
+fn command_of(skeleton: &Skeleton) -> Option<String> {
+    let config = skeleton.files.iter().find(|file| file.path == "conform.toml")?;
+    let config: toml::Table = config.text.parse().ok()?;
+    let words = config.get("adapter")?.get("command")?.as_array()?;
+    Some(shell_words::join(words.iter().filter_map(toml::Value::as_str)))
 }
 
 /// The folder of the SDK, as `--sdk` names it.

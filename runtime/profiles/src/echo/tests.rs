@@ -34,6 +34,18 @@ async fn a_tool_runs_only_with_permission() {
         kinds(&ran),
         [AdapterKind::PermissionRequest, AdapterKind::ToolStart, AdapterKind::ToolEnd, AdapterKind::Output]
     );
+    let again = session.send_with("/tool rm", |_| true).await;
+    let call = |turn: &TestTurn| {
+        turn.messages.iter().find_map(|message| match &message.body {
+            AdapterBody::ToolStart(start) => Some(start.tool_call_id.clone()),
+            _ => None,
+        })
+    };
+    assert_ne!(
+        call(&ran).expect("a call"),
+        call(&again).expect("a call"),
+        "an id names one call of its session"
+    );
     let core = Host::with(Server::new(Echo), Offer::Core, 64);
     let ran = core.open().send_with("/tool rm", |_| true).await;
     assert_eq!(kinds(&ran), [AdapterKind::PermissionRequest, AdapterKind::Output]);
