@@ -195,6 +195,11 @@ impl Process {
         self.input.change(|input| input.denials.texts_of_case.insert(text.to_owned()));
     }
 
+    /// Says that the case answers everything that is asked for in a session.
+    pub(crate) fn leave_requests_in(&self, session: &str) {
+        self.input.change(|input| input.denials.sessions_of_case.insert(session.to_owned()));
+    }
+
     /// Waits until all that was queued has been accepted by the pipe. `false`: the time ran out, or the pipe broke.
     pub(crate) fn flushed(&self, within: Duration) -> bool {
         let done = |input: &mut Input| {

@@ -79,8 +79,11 @@ impl Run {
         match action {
             Action::Open { slot } => {
                 if let Some(place @ None) = self.places.get_mut(*slot) {
+                    let session = t.open()?;
+                    // Answers are actions here.
+                    t.process()?.leave_requests_in(session.id());
                     *place = Some(Place {
-                        session: t.open()?,
+                        session,
                         asks: Vec::new(),
                         answered: HashSet::new(),
                         approved: HashSet::new(),

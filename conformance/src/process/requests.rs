@@ -14,6 +14,8 @@ pub(super) struct Denials {
     pub(super) on: bool,
     /// Texts of inputs whose requests the case answers.
     pub(super) texts_of_case: HashSet<String>,
+    /// Sessions in which the case answers everything.
+    pub(super) sessions_of_case: HashSet<String>,
     sessions: HashMap<String, Talk>,
     due: VecDeque<Due>,
 }
@@ -84,6 +86,7 @@ impl Denials {
                 let question = kind == "input.request";
                 let named =
                     message.get(if question { "prompt" } else { "tool" }).is_some_and(Value::is_string);
+                let of_case = of_case || self.sessions_of_case.contains(id);
                 let live = message.get("history") != Some(&Value::Bool(true));
                 // A bad message is not answered ([msg.4]).
                 if self.on && !of_case && live && named && (1..=256).contains(&request.len()) {
